@@ -1,0 +1,1 @@
+"""Composition, and the only home of Ray: actors, the training page, the command line and configs."""

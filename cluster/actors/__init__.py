@@ -1,0 +1,1 @@
+"""Ray actors: rollouts and the learner."""

@@ -1,0 +1,90 @@
+"""The vocabulary every package speaks: turns, episodes, groups and batches. Frozen, plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.int32]
+FloatArray = NDArray[np.float32]
+BoolArray = NDArray[np.bool_]
+KeyValue = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVersion:
+    """A published policy: the learner's update count (0 = initial weights) and the weights' SHA-256."""
+
+    number: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """One decision of a learner seat: what it read, what it wrote and under which distribution.
+
+    Axes: P prompt tokens, T completion tokens, S sampled tokens (``trained_mask.sum()``), A admissible ids in all.
+    """
+
+    prompt_ids: IntArray  # (P,)
+    completion_ids: IntArray  # (T,) everything written, forced tokens and the end id included
+    logprobs: FloatArray  # (T,) behaviour log-probability at the sampling temperature under the mask; 0 where forced
+    trained_mask: BoolArray  # (T,) True where the learner had a choice and sampled
+    # Admissible ids of sampled token s: admissible_ids[admissible_offsets[s]:admissible_offsets[s + 1]], ascending.
+    # Both are empty when decoding was free (the whole vocabulary was admissible).
+    admissible_ids: IntArray  # (A,)
+    admissible_offsets: IntArray  # (S + 1,) or (0,)
+    policy_version: int  # the learner's version whose weights sampled this turn
+    temperature: float  # at which it was sampled; > 0
+    phase: str  # the engine's short phase name, e.g. "S1901M"
+    reward: float = 0.0  # shaped reward between this decision and the seat's next one (or the end of its game)
+    elapsed_phases: int = 1  # game phases until the seat's next decision (or the end); the discount's clock
+    keys: Mapping[str, KeyValue] = field(default_factory=dict)  # known before this turn: phase, segment, own_centers
+    defects: tuple[str, ...] = ()  # what went wrong: truncated, unparsed or illegal orders
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Episode:
+    """One learner seat's view of one game, ready to be learned from."""
+
+    episode_id: str  # unique in a run: "<block_id>/<member>"
+    task: str  # "diplomacy"
+    role: str  # the country, e.g. "FRANCE"; a baseline never mixes roles
+    block_id: str  # the line-up block this game belongs to
+    block_size: int  # how many episodes that block yields when complete
+    keys: Mapping[str, KeyValue]  # known before the game: country, lineup (digest of opponents, versions and seats)
+    turns: tuple[Turn, ...]
+    reward: float  # the episode's scalar return under the configured mix of parts
+    reward_parts: Mapping[str, float]  # every component, unweighted, for the log
+    outcome: Mapping[str, float]  # facts after the game: centers, solo, survived, top, draw, final_year, phases
+    seed: int
+
+    @property
+    def oldest_version(self) -> int:
+        """The oldest policy version that wrote a trained turn (staleness counts from here)."""
+        return min((turn.policy_version for turn in self.turns), default=0)
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens over all turns."""
+        return sum(len(turn.prompt_ids) + len(turn.completion_ids) for turn in self.turns)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Samples judged against one another: ``level`` is the key expression that formed it, e.g. ``country+phase``."""
+
+    key: tuple[KeyValue, ...]
+    level: str
+    members: tuple[int, ...]  # indices into the batch's samples (episodes, or turns in episode order)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Batch:
+    """What one update learns from."""
+
+    episodes: tuple[Episode, ...]
+    learner_version: int  # before the update; staleness = learner_version - episode.oldest_version

@@ -1,0 +1,1 @@
+"""Who sits at the table: policies, bots, the versioned population, matchmaking and the table itself."""

@@ -1,0 +1,1 @@
+"""Scripted players: hold, random, greedy and DumbBot."""

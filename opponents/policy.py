@@ -1,0 +1,25 @@
+"""The protocol of everybody who can sit at the table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from grpo_core.types import Turn
+from services.environments.diplomacy.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One power's orders for one phase; ``turn`` is what a trainable policy remembers of writing them."""
+
+    orders: tuple[str, ...]
+    turn: Turn | None = None
+
+
+class Policy(Protocol):
+    """Plays any power of any position. One instance may sit at many tables at once and keeps no per-game state."""
+
+    async def act(self, position: Position, power: str, seed: int) -> Decision:
+        """Orders for ``power``; the same position, power and seed give the same answer (for fixed weights)."""
+        ...

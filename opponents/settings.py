@@ -1,0 +1,18 @@
+"""Settings of the table: who the learner plays against."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from grpo_core.settings import Settings
+
+
+class OpponentsSettings(Settings):
+    """The population and how line-ups are drawn from it."""
+
+    members: dict[str, float] = Field(
+        default_factory=lambda: {"random": 1.0},
+        description="Members of the population and how often each is drawn: hold, random, greedy, dumbbot, snapshots",
+    )
+    snapshot_every: int = Field(0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none")
+    max_snapshots: int = Field(8, ge=1, description="Snapshots in play; the oldest is retired (its file stays)")

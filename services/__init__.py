@@ -1,0 +1,1 @@
+"""What the training loop calls on; the packages in here do not import one another."""

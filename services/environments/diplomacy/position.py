@@ -1,0 +1,45 @@
+"""One phase of a game as plain data: everything a player may look at, legal orders included."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+POWERS = ("AUSTRIA", "ENGLAND", "FRANCE", "GERMANY", "ITALY", "RUSSIA", "TURKEY")
+CENTERS_TO_WIN = 18
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A phase seen by everybody. All collections are sorted, so that seeds reproduce games."""
+
+    phase: str  # the engine's short name: "S1901M" movement, "F1902R" retreats, "W1903A" adjustments
+    units: Mapping[str, tuple[str, ...]]  # power -> standing units, "A PAR", "F STP/SC"
+    dislodged: Mapping[str, Mapping[str, tuple[str, ...]]]  # power -> dislodged unit -> free retreat locations
+    centers: Mapping[str, tuple[str, ...]]  # power -> owned supply centres
+    orderable: Mapping[str, tuple[str, ...]]  # power -> locations it must order now (with coast where a unit has one)
+    legal: Mapping[str, tuple[str, ...]]  # location -> legal orders, sorted, computed once for all powers
+    adjustments: Mapping[str, int]  # adjustment phases: builds allowed (> 0) or disbands owed (< 0); else 0
+    # Work shared by all players of this position (DumbBot's map values, say), keyed by its owner.
+    memo: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False, hash=False)
+
+    @property
+    def year(self) -> int:
+        """Game year, 1901 on."""
+        return int(self.phase[1:5])
+
+    @property
+    def season(self) -> str:
+        """``"S"``, ``"F"`` or ``"W"``."""
+        return self.phase[0]
+
+    @property
+    def kind(self) -> str:
+        """``"M"`` movement, ``"R"`` retreats, ``"A"`` adjustments."""
+        return self.phase[-1]
+
+    @property
+    def to_move(self) -> tuple[str, ...]:
+        """Powers with something to decide now."""
+        return tuple(power for power in POWERS if self.orderable.get(power))

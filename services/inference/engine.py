@@ -1,0 +1,81 @@
+"""The engine protocol: prompts and masks in, sampled ids with their behaviour log-probabilities out.
+
+One protocol for the torch engine, vLLM and remote endpoints. An engine may hold several policies at once (weights
+or adapters) under names; ``"learner"`` is the one that training updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.inference.constraints import SheetConstraint
+
+LEARNER = "learner"
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """One decision to write."""
+
+    prompt_ids: tuple[int, ...]
+    constraint: SheetConstraint | None  # None: free text, the whole vocabulary is admissible
+    seed: int  # the same request with the same weights and seed gives the same tokens
+    temperature: float = 1.0  # 0 = greedy (log-probabilities are then those at temperature 1)
+    max_completion_length: int = 256  # tokens; a constrained sheet that does not fit is refused before decoding
+    policy: str = LEARNER  # which of the engine's policies writes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generation:
+    """What was written. Axes as in ``grpo_core.types.Turn``: T tokens, S sampled, A admissible ids in all."""
+
+    completion_ids: NDArray[np.int32]  # (T,)
+    logprobs: NDArray[np.float32]  # (T,) 0 where forced
+    sampled_mask: NDArray[np.bool_]  # (T,)
+    admissible_ids: NDArray[np.int32]  # (A,), empty when free
+    admissible_offsets: NDArray[np.int32]  # (S + 1,), empty when free
+    policy_version: int  # of the weights that wrote the first token; a swap takes effect between decisions
+    finished: bool  # False: cut off at max_completion_length
+
+
+class EngineError(RuntimeError):
+    """An engine could not start, swap weights or answer; the message says what to change."""
+
+
+class Engine(Protocol):
+    """Writes decisions for many games at once."""
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Queue one decision and wait for it; concurrent calls are batched together.
+
+        Raises:
+            EngineError: unknown policy name, prompt too long, or the engine was closed.
+        """
+        ...
+
+    async def update_weights(self, payload: bytes | memoryview, version: int, policy: str = LEARNER) -> None:
+        """Swap one policy's weights in place (safetensors bytes), adding the policy if the name is new.
+
+        Decisions in flight finish under the weights they began with; later ones carry ``version``.
+
+        Raises:
+            EngineError: names or shapes do not match the model; the old weights stay in use.
+        """
+        ...
+
+    def remove_policy(self, policy: str) -> None:
+        """Forget an opponent's weights; a no-op for an unknown name."""
+        ...
+
+    def stats(self) -> Mapping[str, float]:
+        """Counters since start: decisions, completion_tokens, sampled_tokens, prompt_tokens, busy_seconds, queue."""
+        ...
+
+    async def close(self) -> None:
+        """Fail what is queued, free the memory and return."""
+        ...

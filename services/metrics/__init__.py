@@ -1,0 +1,1 @@
+"""One catalogue of metrics and the places they go: Prometheus, JSONL, the terminal."""

@@ -1,0 +1,1 @@
+"""The replay buffer: episodes on their way from rollouts to the learner, each used exactly once."""

@@ -1,0 +1,48 @@
+"""Settings of the services: game, inference, redis, metrics."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from grpo_core.settings import Settings
+
+
+class GameSettings(Settings):
+    """The games that are played and what they pay."""
+
+    until_year: int = Field(1905, ge=1901, le=1999, description="Last year played to its end, adjustments included")
+    reward: dict[str, float] = Field(
+        default_factory=lambda: {"center_change": 1.0},
+        description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
+        "draw_size, proportional, survival, win",
+    )
+
+
+class InferenceSettings(Settings):
+    """The engine that writes the learner's orders."""
+
+    engine: Literal["torch"] = Field("torch", description="Inference engine of the rollout actors")
+    decoding: Literal["constrained", "free"] = Field(
+        "constrained", description="constrained: only legal order sheets can be sampled; free: parsed and repaired"
+    )
+    max_concurrent_decisions: int = Field(64, ge=1, description="Decisions decoded together (rows of the KV cache)")
+    max_completion_length: int = Field(224, ge=16, description="Tokens of the longest order sheet")
+    temperature: float = Field(1.0, gt=0, description="Sampling temperature of training games")
+    threads: int = Field(1, ge=1, description="CPU threads of one engine")
+
+
+class RedisSettings(Settings):
+    """Where episodes wait for the learner."""
+
+    url: str | None = Field(None, description="redis://host:port/db of an external server; unset: one is started in the run folder")
+    connect_timeout_s: float = Field(5.0, gt=0, description="Seconds to wait for the server to answer")
+    group_timeout_s: float = Field(120.0, gt=0, description="Seconds after which an incomplete line-up block is delivered as it is")
+
+
+class MetricsSettings(Settings):
+    """Where measurements go."""
+
+    port: int | None = Field(None, ge=0, le=65535, description="Prometheus exporter port on loopback; 0: any free one; unset: off")
+    display: bool = Field(True, description="Live terminal display (falls back to plain lines without a terminal)")

@@ -1,0 +1,1 @@
+"""Policy weights as checked safetensors bytes."""
