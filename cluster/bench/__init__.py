@@ -1,0 +1,1 @@
+"""``entente bench``: every figure with its yardstick, measured in the same run."""
