@@ -1,0 +1,65 @@
+# Needs Python 3.11, make and a package registry; everything else is installed into .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+# A folder or page with a CPU build of torch (pip and uv read different variables); see README, "Installing".
+export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
+# Without such a folder torch comes from PyTorch's own index; TORCH=auto picks the build for this machine's GPU.
+TORCH ?= cpu
+TORCH_INDEX := $(if $(UV_FIND_LINKS),,--torch-backend=$(TORCH))
+INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable . --group dev
+# uv brings its own certificates unless told where the machine's are.
+export SSL_CERT_FILE ?= $(shell $(PYTHON) -c "import ssl; print(ssl.get_default_verify_paths().cafile or '')" 2>/dev/null)
+export RAY_DEDUP_LOGS = 0
+export RAY_USAGE_STATS_ENABLED = 0
+RUN ?= runs/demo
+
+.PHONY: setup demo test unit system check bench format browser clean help
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
+
+setup: $(VENV)/.ready ## the virtual environment with everything in it
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: set PYTHON=/path/to/python3.11"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "$(PYTHON) is not Python 3.11: set PYTHON=/path/to/python3.11"; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1"
+	$(INSTALL) $(TORCH_INDEX) || { echo "no CPU build of torch there; taking the registry's (several GB)"; $(INSTALL); }
+	touch $@
+
+demo: setup ## train the small policy from random weights and open the result (about 20 minutes on 2 cores)
+	$(BIN)/entente train cluster/configs/laptop.toml --run-dir $(RUN)
+
+test: setup browser ## every check and test
+	$(MAKE) check
+	$(BIN)/pytest tests/unit
+	$(BIN)/pytest tests/system
+
+unit: setup ## the fast tests alone
+	$(BIN)/pytest tests/unit
+
+system: setup browser ## the tests with real servers, Ray and processes
+	$(BIN)/pytest tests/system
+
+check: setup ## lint, types and the import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## write the code as the linter likes it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup ## every figure with its yardstick
+	$(BIN)/entente bench
+
+browser: ## a Chromium for the page tests, where it may be installed
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
+	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	|| echo "no Chromium and no right to install one: the page tests will be skipped"
+
+clean: ## remove the virtual environment and caches (runs stay)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info

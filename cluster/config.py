@@ -1,0 +1,183 @@
+"""The configuration: one section a model, TOML in, resolved TOML out, unknown keys refused by name."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+from pydantic import BaseModel, Field, ValidationError, model_validator
+
+from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings, Settings
+from opponents.settings import OpponentsSettings
+from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rewards import check_weights
+from services.settings import GameSettings, InferenceSettings, MetricsSettings, RedisSettings
+
+CONFIGS = Path(__file__).parent / "configs"
+
+
+class ConfigError(ValueError):
+    """The configuration cannot be used; the message is one line that names the key and what to do."""
+
+
+class RunSettings(Settings):
+    """One run: its name, its seed and the machine it may use."""
+
+    name: str = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="Folder of the run under runs/")
+    seed: int = Field(0, ge=0, description="Seed of weights, line-ups, games and sampling")
+    ray_address: str | None = Field(None, description="Address of a running Ray cluster, or 'auto'; unset: a local one is started")
+
+
+class RolloutSettings(Settings):
+    """Who plays the games, how many, and how far ahead of the learner."""
+
+    actors: int = Field(1, ge=1, description="Rollout actors, one engine and one CPU core each")
+    num_generations: int = Field(8, ge=1, description="Games of one line-up block: same country, opponents and versions")
+    games_per_actor: int = Field(64, ge=1, description="Games one actor plays at once")
+    max_staleness: int = Field(1, ge=0, description="Updates that an episode may lag behind the learner; 0: strictly on-policy")
+    start_timeout_s: float = Field(180.0, gt=0, description="Seconds for an actor to load its model and report ready")
+    block_timeout_s: float = Field(900.0, gt=0, description="Seconds for one block before its actor is replaced")
+    update_timeout_s: float = Field(1800.0, gt=0, description="Seconds for one learner update, waiting for episodes included")
+    max_replacements: int = Field(20, ge=0, description="Dead rollout actors replaced before the run gives up")
+
+
+class EvaluationSettings(Settings):
+    """How progress is measured: against fixed anchors, all seven countries in rotation."""
+
+    against: tuple[str, ...] = Field(("random",), description="Bots that fill the other six seats, one evaluation each")
+    games_per_country: int = Field(10, ge=1, description="Games the policy plays as each country")
+    until_year: int = Field(1905, ge=1901, description="Last year of an evaluation game")
+    temperature: float = Field(1.0, ge=0, description="Sampling temperature of evaluation games; 0: greedy")
+    every: int = Field(0, ge=0, description="Updates between evaluations besides the first and last; 0: none")
+    final_against: tuple[str, ...] = Field((), description="Further bots met by the trained policy only")
+
+
+class Config(Settings):
+    """Everything a run needs to know."""
+
+    run: RunSettings = RunSettings()
+    game: GameSettings = GameSettings()
+    policy: PolicySettings = PolicySettings()
+    inference: InferenceSettings = InferenceSettings()
+    rollout: RolloutSettings = RolloutSettings()
+    opponents: OpponentsSettings = OpponentsSettings()
+    redis: RedisSettings = RedisSettings()
+    grouping: GroupingSettings = GroupingSettings()
+    learner: LearnerSettings = LearnerSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    metrics: MetricsSettings = MetricsSettings()
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Config:
+        if self.learner.episodes_per_update % self.rollout.num_generations:
+            raise ValueError(
+                f"learner.episodes_per_update ({self.learner.episodes_per_update}) must be a multiple of "
+                f"rollout.num_generations ({self.rollout.num_generations}): an update takes whole blocks"
+            )
+        if self.inference.max_completion_length >= self.policy.context_length:
+            raise ValueError("inference.max_completion_length must leave room for a prompt in policy.context_length")
+        check_weights(self.game.reward)
+        return self
+
+    @property
+    def blocks_per_update(self) -> int:
+        """Line-up blocks of one update."""
+        return self.learner.episodes_per_update // self.rollout.num_generations
+
+    @property
+    def digest(self) -> str:
+        """Short SHA-256 of the resolved configuration."""
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+    def quota(self, update: int, powers: Sequence[str]) -> dict[str, int]:
+        """Blocks of each role that update number ``update`` (from 0) takes, given the learner power of each of its blocks.
+
+        Raises:
+            ValueError: ``powers`` does not name one power a block.
+        """
+        if len(powers) != self.blocks_per_update:
+            raise ValueError(f"update {update} has {self.blocks_per_update} blocks, not {len(powers)}")
+        return {power: powers.count(power) for power in POWERS if power in powers}
+
+
+def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Read a TOML file (a path, or the name of a shipped config such as ``laptop``) and apply ``section.key=value``.
+
+    Raises:
+        ConfigError: no such file, not TOML, unknown key (the nearest valid one is named) or a value out of range.
+    """
+    path = Path(source)
+    if not path.exists() and not path.suffix and (CONFIGS / f"{source}.toml").exists():
+        path = CONFIGS / f"{source}.toml"
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        shipped = ", ".join(sorted(file.stem for file in CONFIGS.glob("*.toml")))
+        raise ConfigError(f"no config file {path}; give a path, or one of the shipped configs: {shipped}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
+    for override in overrides:
+        _apply(data, override)
+    return parse_config(data, str(path))
+
+
+def parse_config(data: dict[str, Any], source: str = "config") -> Config:
+    """Validate plain data.
+
+    Raises:
+        ConfigError: one line for the first thing that is wrong.
+    """
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(f"{source}: {_one_line(error)}") from None
+
+
+def dump_config(config: Config) -> str:
+    """The resolved configuration as TOML (keys that are unset are left out)."""
+    return tomli_w.dumps(json.loads(config.model_dump_json(exclude_none=True)))
+
+
+def _apply(data: dict[str, Any], override: str) -> None:
+    name, separator, text = override.partition("=")
+    section, dot, key = name.strip().partition(".")
+    if not separator or not dot or not key:
+        raise ConfigError(f"--set {override!r} is not section.key=value, e.g. --set learner.learning_rate=1e-4")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string
+    table = data.setdefault(section, {})
+    parents = key.split(".")
+    for parent in parents[:-1]:
+        table = table.setdefault(parent, {})
+    table[parents[-1]] = value
+
+
+def _one_line(error: ValidationError) -> str:
+    first = error.errors()[0]
+    location = [str(part) for part in first["loc"]]
+    name = ".".join(location)
+    if first["type"] == "extra_forbidden":
+        known = _known_keys(location[:-1])
+        near = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.4)
+        hint = f"did you mean {'.'.join([*location[:-1], near[0]])}?" if near else f"known keys: {', '.join(known)}"
+        return f"unknown key {name}; {hint}"
+    message = str(first["msg"]).removeprefix("Value error, ")
+    return f"{name}: {message} (got {first['input']!r})" if name else message
+
+
+def _known_keys(location: Sequence[str]) -> list[str]:
+    model: type[BaseModel] = Config
+    for part in location:
+        annotation = model.model_fields[part].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return []
+        model = annotation
+    return sorted(model.model_fields)

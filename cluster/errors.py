@@ -1,0 +1,34 @@
+"""The errors a user can do something about: one line on stderr, exit code 2."""
+
+from __future__ import annotations
+
+from cluster.config import ConfigError
+from grpo_core.errors import CheckpointError
+
+
+class RunError(RuntimeError):
+    """The run cannot start or go on; the message says why and what to do."""
+
+
+def user_errors() -> tuple[type[BaseException], ...]:
+    """Every exception that is an answer to the user rather than a bug; imported late to keep ``--help`` fast."""
+    from opponents.population import PopulationError
+    from services.environments.diplomacy.game import SavedGameError
+    from services.inference.engine import EngineError
+    from services.metrics.sink import MetricsError
+    from services.replay.buffer import ReplayError
+    from services.reports.errors import ReportError
+    from services.weights.payload import WeightsError
+
+    return (
+        ConfigError,
+        CheckpointError,
+        RunError,
+        PopulationError,
+        SavedGameError,
+        EngineError,
+        MetricsError,
+        ReplayError,
+        ReportError,
+        WeightsError,
+    )
