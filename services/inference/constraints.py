@@ -1,0 +1,188 @@
+"""Legal order sheets as token masks: plain data that travels, and the state machine that walks it while decoding.
+
+A sheet is a row of slots. Each slot is written as one of its alternatives (token sequences that end in a
+terminator, so none is a prefix of another); at the end of the last slot the end id follows. Wherever only one token
+can follow, it is forced and needs no model call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Alternatives = tuple[tuple[int, ...], ...]
+Claims = tuple[int | None, ...]
+
+# Units keep their legal orders for many phases and games; a full league sees some ten thousand distinct slots.
+_TRIES_KEPT = 16_384
+
+
+class ConstraintError(ValueError):
+    """A sheet that cannot be written: an empty slot, a prefix conflict, or a token that is not admissible."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotConstraint:
+    """One thing to write: ``alternatives[i]`` is a non-empty token sequence, ``claims[i]`` what choosing it uses up.
+
+    Once an alternative with a claim was written, every alternative of a later slot with the same claim is out.
+    """
+
+    alternatives: Alternatives
+    claims: Claims
+
+    def __post_init__(self) -> None:
+        if len(self.alternatives) != len(self.claims):
+            raise ConstraintError(f"{len(self.alternatives)} alternatives but {len(self.claims)} claims")
+
+
+@dataclass(frozen=True, slots=True)
+class SheetConstraint:
+    """Everything one decision may write: the slots in order, then ``end_id``."""
+
+    slots: tuple[SlotConstraint, ...]
+    end_id: int
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sheet, the end id included (claims may make it shorter)."""
+        return 1 + sum(_trie(slot.alternatives, slot.claims).longest for slot in self.slots)
+
+    @property
+    def highest_id(self) -> int:
+        """The largest token id that can be written."""
+        return max(self.end_id, max((_trie(slot.alternatives, slot.claims).highest for slot in self.slots), default=0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Node:
+    """A node of a path-compressed trie: ``run`` follows without choice, then a choice or the slot's end."""
+
+    run: tuple[int, ...]
+    admissible: NDArray[np.int32]  # ascending, at least 2; empty at a leaf
+    children: Mapping[int, _Node]  # by admissible id
+    claim: int | None  # of the alternative that ends here; leaves only
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trie:
+    root: _Node
+    claims: frozenset[int]
+    longest: int
+    highest: int
+
+
+_NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
+
+
+@lru_cache(maxsize=_TRIES_KEPT)
+def _trie(alternatives: Alternatives, claims: Claims) -> _Trie:
+    if not alternatives:
+        raise ConstraintError("a slot has no alternative (left): give it one without a claim, such as WAIVE")
+    entries = sorted(zip(alternatives, claims, strict=True), key=lambda entry: entry[0])
+    if not entries[0][0]:
+        raise ConstraintError("an alternative is empty")
+    for (shorter, _), (longer, _) in zip(entries, entries[1:], strict=False):
+        if longer[: len(shorter)] == shorter:
+            raise ConstraintError(f"alternative {shorter} is a prefix of {longer}: end each with a terminator")
+    return _Trie(
+        root=_node(entries, 0),
+        claims=frozenset(claim for claim in claims if claim is not None),
+        longest=max(map(len, alternatives)),
+        highest=max(map(max, alternatives)),
+    )
+
+
+def _node(entries: list[tuple[tuple[int, ...], int | None]], start: int) -> _Node:
+    """The node of ``entries`` (sorted, sharing their first ``start`` tokens)."""
+    first, last = entries[0][0], entries[-1][0]
+    end = start
+    while end < len(first) and end < len(last) and first[end] == last[end]:
+        end += 1
+    run = first[start:end]
+    if len(entries) == 1:
+        return _Node(run, _NO_IDS, {}, entries[0][1])
+    branches: dict[int, list[tuple[tuple[int, ...], int | None]]] = {}
+    for entry in entries:
+        branches.setdefault(entry[0][end], []).append(entry)
+    admissible = np.fromiter(branches, np.int32, len(branches))
+    admissible.flags.writeable = False
+    return _Node(run, admissible, {token: _node(branch, end + 1) for token, branch in branches.items()}, None)
+
+
+class SheetState:
+    """Walks one sheet: take ``forced()``, then while not ``finished`` choose from ``admissible()`` and ``advance()``."""
+
+    __slots__ = ("_forced", "_next_slot", "_node", "_sheet", "_taken")
+
+    def __init__(self, constraint: SheetConstraint) -> None:
+        self._sheet = constraint
+        self._next_slot = 0
+        self._taken: set[int] = set()
+        self._forced: list[int] = []
+        self._node: _Node | None = None  # where a choice is due; None at the end of the sheet
+        self._open_slots()
+
+    @property
+    def finished(self) -> bool:
+        """True once nothing is left to choose and the last forced run was taken."""
+        return self._node is None and not self._forced
+
+    def forced(self) -> list[int]:
+        """The tokens that follow without choice, taken: a second call gives none until the next ``advance``."""
+        run, self._forced = self._forced, []
+        return run
+
+    def admissible(self) -> NDArray[np.int32]:
+        """The ids to choose from, ascending, at least 2; read-only."""
+        if self._node is None:
+            raise ConstraintError("the sheet is complete: nothing is left to choose")
+        return self._node.admissible
+
+    def advance(self, token_id: int) -> None:
+        """Write ``token_id``, one of ``admissible()``.
+
+        Raises:
+            ConstraintError: the id is not admissible, or claims left a later slot without alternatives.
+        """
+        child = self._node.children.get(token_id) if self._node is not None else None
+        if child is None:
+            raise ConstraintError(f"token {token_id} is not admissible here")
+        if not self._enter(child):
+            self._open_slots()
+
+    def _enter(self, node: _Node) -> bool:
+        """Follow a node's run; True where it ends in a choice, False where it ends the slot."""
+        self._forced.extend(node.run)
+        if node.children:
+            self._node = node
+            return True
+        if node.claim is not None:
+            self._taken.add(node.claim)
+        return False
+
+    def _open_slots(self) -> None:
+        """Go on to the next slot that leaves a choice, or to the end of the sheet."""
+        slots = self._sheet.slots
+        while self._next_slot < len(slots):
+            slot = slots[self._next_slot]
+            self._next_slot += 1
+            if self._enter(self._remaining(slot).root):
+                return
+        self._node = None
+        self._forced.append(self._sheet.end_id)
+
+    def _remaining(self, slot: SlotConstraint) -> _Trie:
+        trie = _trie(slot.alternatives, slot.claims)
+        if not self._taken or self._taken.isdisjoint(trie.claims):
+            return trie
+        kept = [
+            (alternative, claim)
+            for alternative, claim in zip(slot.alternatives, slot.claims, strict=True)
+            if claim not in self._taken
+        ]
+        return _trie(tuple(alternative for alternative, _ in kept), tuple(claim for _, claim in kept))

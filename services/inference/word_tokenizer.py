@@ -1,0 +1,49 @@
+"""A word-level tokenizer over a given list of words, in the standard Hugging Face files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+PAD, BOS, EOS, UNK = SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+
+def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokenizerFast:
+    r"""A tokenizer whose ids are the special tokens ``<pad> <bos> <eos> <unk>`` (0 to 3), then ``words`` in order.
+
+    Text is cut into the matches of ``pattern`` (what lies between them is dropped) and each match looked up whole.
+    Decoding joins words with single spaces, and no spaces around a ``\n`` word. No special token is added by encoding.
+
+    Raises:
+        ValueError: a word is listed twice, is a special token, or the pattern does not cut it out whole.
+    """
+    compiled = re.compile(pattern)
+    for word in words:
+        if word in SPECIAL_TOKENS or compiled.findall(word) != [word]:
+            raise ValueError(f"the pattern does not give {word!r} as one word")
+    vocabulary = {token: index for index, token in enumerate((*SPECIAL_TOKENS, *words))}
+    if len(vocabulary) != len(SPECIAL_TOKENS) + len(words):
+        raise ValueError("a word is listed twice")
+    backend = Tokenizer(models.WordLevel(vocabulary, unk_token=UNK))
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="removed", invert=True)
+    # The WordPiece decoder is what puts spaces between words; its continuation prefix is one no word has.
+    backend.decoder = decoders.Sequence(
+        [
+            decoders.WordPiece(prefix="\0", cleanup=False),
+            decoders.Fuse(),
+            decoders.Replace(" \n", "\n"),
+            decoders.Replace("\n ", "\n"),
+        ]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token=PAD,
+        bos_token=BOS,
+        eos_token=EOS,
+        unk_token=UNK,
+        padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )
