@@ -1,0 +1,87 @@
+"""A position as compact text for a word-level tokenizer, and every word that text can hold.
+
+A unit with its place is one word (``A PAR``, ``F STP/SC``); so are a province, a power, an order mark and the end of
+a line. Spaces and ``, ; ( )`` only help the human reader and cost no word.
+
+Example, 67 words::
+
+    FRANCE SPRING-MOVES 1901; A MAR, A PAR, F BRE (BRE MAR PAR); GERMANY A BER, A MUN, F KIE (BER KIE MUN); ...;
+    NEUTRAL (BEL BUL DEN ...) ORDERS
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from services.environments.diplomacy.legal import standard_map
+from services.environments.diplomacy.position import POWERS, Position
+
+# Python's re and Hugging Face's tokenizers.Regex agree on it; what matches is a word, what lies between is dropped.
+WORD_PATTERN = r"[AF] [A-Z]{3}(?:/[A-Z]{2})?\b|\n|[^\s,;()]+"
+_WORD = re.compile(WORD_PATTERN)
+
+_SEASONS = {"S": "SPRING", "F": "FALL", "W": "WINTER"}
+_KINDS = {"M": "MOVES", "R": "RETREATS", "A": "BUILDS"}
+_ORDER_MARKS = ("-", "H", "S", "C", "VIA", "R", "D", "B", "WAIVE", "\n")
+_BOARD_MARKS = ("BUILD", "DISBAND", "DISLODGED", "NEUTRAL", "ORDERS")
+_YEARS = range(1901, 2001)  # the engine draws a game after 100 years
+_COUNTS = range(1, 35)  # adjustments; no power can hold more than all 34 centres
+
+
+@cache
+def words() -> tuple[str, ...]:
+    """Every word that a prompt or an order can hold, sorted."""
+    board = standard_map()
+    places = {place.upper() for place in board.locs if board.area_type(place) != "SHUT"}
+    units = {f"{kind} {place}" for kind in "AF" for place in places if board.is_valid_unit(f"{kind} {place}")}
+    phases = {f"{season}-{kind}" for season in ("SPRING", "FALL") for kind in ("MOVES", "RETREATS")}
+    numbers = {str(number) for numbers in (_YEARS, _COUNTS) for number in numbers}
+    fixed = {*POWERS, *_ORDER_MARKS, *_BOARD_MARKS, "WINTER-BUILDS"}
+    return tuple(sorted(places | units | phases | numbers | fixed))
+
+
+def render(position: Position, power: str) -> str:
+    """The position as ``power`` sees it: whose view and which phase first, then own block, others, free centres.
+
+    The other powers follow in the fixed order of ``POWERS``, counted on from ``power``; the eliminated are left out.
+    A dislodged unit is followed by its free retreats, and stands after its power's centres.
+    """
+    start = POWERS.index(power)
+    others = (POWERS[(start + step) % len(POWERS)] for step in range(1, len(POWERS)))
+    head = [f"{power} {_phase_word(position)} {position.year}"]
+    if owed := position.adjustments.get(power, 0):
+        head.append(f"BUILD {owed}" if owed > 0 else f"DISBAND {-owed}")
+    blocks = ["; ".join(head), _block(position, power)]
+    blocks += [f"{other} {block}" for other in others if (block := _block(position, other))]
+    owned = {center for centers in position.centers.values() for center in centers}
+    free = sorted(set(standard_map().scs) - owned)
+    end = f"NEUTRAL ({' '.join(free)}) ORDERS" if free else "ORDERS"
+    return "; ".join([block for block in blocks if block] + [end])
+
+
+def split(text: str) -> list[str]:
+    """The words of a prompt or an order sheet."""
+    return _WORD.findall(text)
+
+
+def join(words: Sequence[str]) -> str:
+    """The text of an order sheet's words; ``join(split(sheet)) == sheet`` for canonical orders."""
+    return re.sub(r" ?\n ?", "\n", " ".join(words))
+
+
+def _phase_word(position: Position) -> str:
+    return f"{_SEASONS[position.season]}-{_KINDS[position.kind]}"
+
+
+def _block(position: Position, power: str) -> str:
+    """Units, owned centres, dislodged units of one power; empty when it has none of them."""
+    parts = []
+    if units := position.units.get(power, ()):
+        parts.append(", ".join(units))
+    if centers := position.centers.get(power, ()):
+        parts.append(f"({' '.join(centers)})")
+    for unit, retreats in position.dislodged.get(power, {}).items():
+        parts.append(" ".join(("DISLODGED", unit, *retreats)))
+    return " ".join(parts)

@@ -1,0 +1,175 @@
+"""Order sheets: what may be written on them, reading them, and what is wrong with them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from services.environments.diplomacy.position import Position
+
+Reason = Literal[
+    "unreadable",  # not in the order notation
+    "not_own_unit",  # readable, but no such unit of this power awaits an order
+    "illegal",  # the unit cannot do that now
+    "duplicate",  # the unit (or the building site) already has an order; the first one stands
+    "missing",  # a unit without an order (it holds, or disbands), or a disband owed and not named
+    "too_many",  # more builds or disbands than allowed
+    "repaired",  # was not canonical; stands in its only possible reading
+]
+WAIVE = "WAIVE"
+_PLACE = r"[A-Z]{3}(?:/[A-Z]{2})?"
+_UNIT = rf"[AF] {_PLACE}"
+_READABLE = re.compile(
+    rf"WAIVE|{_UNIT} (?:H|D|B|R {_PLACE}|- {_PLACE}(?: VIA)?|S {_UNIT}(?: - {_PLACE})?|C {_UNIT} - {_PLACE})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OrderDefect:
+    """One thing wrong with a sheet: the text as written (or the unit that has no order) and why."""
+
+    order: str
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class OrderSlot:
+    """One order to write: ``claims[i]`` names what alternative i uses up for later slots (None: nothing)."""
+
+    alternatives: tuple[str, ...]
+    claims: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedSheet:
+    """Legal orders, in the order written, and everything that was wrong (repairs included)."""
+
+    orders: tuple[str, ...]
+    defects: tuple[OrderDefect, ...]
+
+
+def sheet(position: Position, power: str) -> tuple[OrderSlot, ...]:
+    """The slots of ``power``'s order sheet; any choice that respects the claims is accepted in full.
+
+    Movement: one slot a unit. Retreats: one a dislodged unit. Builds: as many as can be built, each any free home
+    centre or WAIVE. Disbands: as many as owed, each any own unit.
+    """
+    places = position.orderable.get(power, ())
+    if not places:
+        return ()
+    if position.kind != "A":
+        return tuple(_free_slot(position.legal[place]) for place in places)
+    alternatives = _adjustment_orders(position, power)
+    slot = OrderSlot(alternatives, tuple(_claim(order) for order in alternatives))
+    return (slot,) * abs(position.adjustments[power])
+
+
+def check(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
+    """Split ``orders`` into what the engine will take and what is wrong with the rest.
+
+    Fewer builds than allowed are waivers, not defects. Raises nothing: a bad order is data.
+    """
+    if position.kind == "A":
+        return _check_adjustments(orders, position, power)
+    waiting = dict.fromkeys(position.orderable.get(power, ()), True)  # location -> still without an order
+    legal, accepted, defects = position.legal, [], []
+    for order in orders:
+        place = order[2:].partition(" ")[0]
+        if place not in waiting or order not in legal[place]:
+            defects.append(OrderDefect(order, _why_not(order, place in waiting)))
+        elif not waiting[place]:
+            defects.append(OrderDefect(order, "duplicate"))
+        else:
+            waiting[place] = False
+            accepted.append(order)
+    defects.extend(
+        OrderDefect(legal[place][0][: 2 + len(place)], "missing") for place, free in waiting.items() if free
+    )
+    return ParsedSheet(tuple(accepted), tuple(defects))
+
+
+def parse(text: str, position: Position, power: str, repair: bool = False) -> ParsedSheet:
+    """Read a sheet, one order a line; empty lines are skipped.
+
+    Strict: an order must be written exactly as in the legal list. With ``repair``, case, spacing, ``->``, full stops,
+    a coast or ``VIA`` left out are put right where only one legal order is meant, and reported as ``repaired``.
+    """
+    lines = [line for line in text.split("\n") if line.strip()]
+    if not repair:
+        return check(lines, position, power)
+    legal = [order for place in position.orderable.get(power, ()) for order in position.legal[place]]
+    if position.kind == "A" and position.orderable.get(power):
+        legal = list(_adjustment_orders(position, power))
+    known, repairs, mended = frozenset(legal), [], []
+    for line in lines:
+        order = line if line in known else _repaired(line, legal)
+        mended.append(order)
+        if order != line:
+            repairs.append(OrderDefect(line, "repaired"))
+    checked = check(mended, position, power)
+    return ParsedSheet(checked.orders, (*repairs, *checked.defects))
+
+
+def format_sheet(orders: Sequence[str]) -> str:
+    """One order a line, each line ended."""
+    return "".join(f"{order}\n" for order in orders)
+
+
+def _free_slot(alternatives: tuple[str, ...]) -> OrderSlot:
+    return OrderSlot(alternatives, (None,) * len(alternatives))
+
+
+def _adjustment_orders(position: Position, power: str) -> tuple[str, ...]:
+    return tuple(sorted({order for place in position.orderable[power] for order in position.legal[place]}))
+
+
+def _claim(order: str) -> str | None:
+    """What an adjustment order uses up: the province of a build, the unit of a disband."""
+    if order == WAIVE:
+        return None
+    return order[2:5] if order.endswith(" B") else order.removesuffix(" D")
+
+
+def _check_adjustments(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
+    owed = position.adjustments.get(power, 0)
+    allowed = frozenset(_adjustment_orders(position, power)) if position.orderable.get(power) else frozenset()
+    accepted: list[str] = []
+    defects: list[OrderDefect] = []
+    claimed: set[str] = set()
+    for order in orders:
+        claim = _claim(order)
+        if order not in allowed:
+            own = order.endswith(" B") or order[: -len(" D")] in position.units.get(power, ())
+            defects.append(OrderDefect(order, _why_not(order, own)))
+        elif claim in claimed:
+            defects.append(OrderDefect(order, "duplicate"))
+        elif len(accepted) == abs(owed):
+            defects.append(OrderDefect(order, "too_many"))
+        else:
+            accepted.append(order)
+            if claim is not None:
+                claimed.add(claim)
+    if owed < 0:
+        defects.extend(OrderDefect("D", "missing") for _ in range(-owed - len(accepted)))
+    return ParsedSheet(tuple(accepted), tuple(defects))
+
+
+def _why_not(order: str, own_unit: bool) -> Reason:
+    if _READABLE.fullmatch(order) is None:
+        return "unreadable"
+    return "illegal" if own_unit or order == WAIVE else "not_own_unit"
+
+
+def _repaired(line: str, legal: Sequence[str]) -> str:
+    """The one legal order that ``line`` can mean, or ``line`` itself."""
+    tidy = " ".join(line.upper().replace("->", "-").replace("-", " - ").rstrip(" .;,").split())
+    if tidy in legal:
+        return tidy
+    meant = [order for order in legal if _without_details(order) == _without_details(tidy)]
+    return meant[0] if len(meant) == 1 else line
+
+
+def _without_details(order: str) -> str:
+    return re.sub(r"/[A-Z]{2}| VIA$", "", order)
