@@ -48,7 +48,8 @@ class Matchmaker:
         Each run of seven blocks (0-6, 7-13, ...) gives every country once, in an order of its own.
 
         Raises:
-            ValueError: the index is negative, or no active member has a weight above 0.
+            ValueError: the index is negative.
+            PopulationError: no active member has a weight above 0.
         """
         if index < 0:
             raise ValueError(f"blocks are numbered from 0, not {index}")

@@ -1,1 +1,1 @@
-"""Scripted players: hold, random, greedy and DumbBot."""
+"""Scripted players: the fixed anchors that progress is measured against."""

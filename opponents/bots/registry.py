@@ -1,0 +1,26 @@
+"""Bots by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+from opponents.bots.bot import Bot
+from opponents.bots.greedy import GreedyBot
+from opponents.bots.hold import HoldBot
+from opponents.bots.random_bot import RandomBot
+
+_BOTS = MappingProxyType[str, Callable[[], Bot]]({"greedy": GreedyBot, "hold": HoldBot, "random": RandomBot})
+BOT_NAMES = tuple(_BOTS)
+
+
+def make_bot(name: str) -> Bot:
+    """A bot that may sit at any number of tables.
+
+    Raises:
+        ValueError: there is no bot of that name; the message lists those there are.
+    """
+    try:
+        return _BOTS[name]()
+    except KeyError:
+        raise ValueError(f"no bot is called {name!r}; there are {', '.join(BOT_NAMES)}") from None
