@@ -1,1 +1,1 @@
-"""Seven-power Diplomacy over the ``diplomacy`` engine: positions, notation, legal orders, scoring, rewards."""
+"""Seven-power Diplomacy over the ``diplomacy`` engine: positions, notation, orders, scoring, rewards."""

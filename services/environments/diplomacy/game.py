@@ -1,4 +1,4 @@
-"""One game of Diplomacy over the ``diplomacy`` engine: positions out, checked orders in, an outcome at the end."""
+"""One game over the ``diplomacy`` engine: positions out, checked orders in, an outcome at the end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLAYABLE_RULES = frozenset({*DEFAULT_GAME_RULES, "ALWAYS_WAIT", "CD_DUMMIES", "
 
 
 class SavedGameError(Exception):
-    """A file that cannot be taken up as a game; the message is one line that names the file and the reason."""
+    """A file that cannot be taken up as a game; the message is one line with the file and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Outcome:
 
 
 class DiplomacyGame:
-    """A game that ends when ``until_year`` has been played out (adjustments included), at a solo or at a draw."""
+    """A game that ends when ``until_year`` is played out (adjustments included), at a solo or at a draw."""
 
     def __init__(self, until_year: int, game_id: str | None = None) -> None:
         self._take_up(Game(game_id=game_id), until_year)
@@ -76,14 +76,14 @@ class DiplomacyGame:
         return checked.defects
 
     def process(self) -> None:
-        """Adjudicate the phase and go to the next one that asks for orders. Raises ``RuntimeError`` when done."""
+        """Adjudicate and go to the next phase that asks for orders. Raises ``RuntimeError`` when done."""
         if self.is_done:
             raise RuntimeError("this game is over; nothing is left to process")
         self._engine.process()
         self._position = None
 
     def draw(self, winners: Sequence[str]) -> None:
-        """End the game now as a draw agreed between ``winners``: two or more powers still alive, else ``ValueError``."""
+        """End the game now, drawn between ``winners``: two or more powers still alive, else ``ValueError``."""
         if self.is_done:
             raise RuntimeError("this game is over; no draw can be agreed")
         alive = [name for name in POWERS if not self._engine.powers[name].is_eliminated()]
@@ -138,7 +138,7 @@ class DiplomacyGame:
 
     @classmethod
     def load(cls, path: Path | str, until_year: int) -> DiplomacyGame:
-        """Take up a saved game where its file ends. Raises ``SavedGameError`` for a file that is not such a game."""
+        """Take up a saved game where its file ends. Raises ``SavedGameError`` when it is not such a file."""
         game = cls.__new__(cls)
         game._take_up(_read_saved_game(Path(path)), until_year)
         return game
@@ -189,7 +189,7 @@ def _read_position(engine: Any, phase: str, is_done: bool) -> Position:
 
 
 def _write_orders(power: Any, kind: str, orders: tuple[str, ...], position: Position) -> None:
-    """Put checked orders into the engine's own tables, in the form its ``set_orders(expand=False)`` leaves there.
+    """Put checked orders into the engine's tables, in the form its ``set_orders(expand=False)`` leaves there.
 
     This skips a second validation, 43 % of a game's time; the tests compare both ways game by game.
     """

@@ -1,8 +1,8 @@
 """Legal orders of a whole phase at once, read from tables that depend only on the map.
 
-The engine's own ``get_all_possible_orders`` asks the map the same questions again every phase. What a unit may do
-next to another unit never changes, so it is looked up here; only convoys depend on where the fleets are. The result
-holds exactly the engine's orders for every location that can be ordered (the tests compare the two).
+The engine's own ``get_all_possible_orders`` asks the map the same questions again every phase. What a unit
+may do next to another unit never changes, so it is looked up here; only convoys depend on where the fleets
+are. The result holds exactly the engine's orders for every location to be ordered (the tests compare them).
 """
 
 from __future__ import annotations

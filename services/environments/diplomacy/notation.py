@@ -1,12 +1,12 @@
 """A position as compact text for a word-level tokenizer, and every word that text can hold.
 
-A unit with its place is one word (``A PAR``, ``F STP/SC``); so are a province, a power, an order mark and the end of
-a line. Spaces and ``, ; ( )`` only help the human reader and cost no word.
+A unit with its place is one word (``A PAR``, ``F STP/SC``); so are a province, a power, an order mark and the
+end of a line. Spaces and ``, ; ( )`` only help the human reader and cost no word.
 
 Example, 67 words::
 
-    FRANCE SPRING-MOVES 1901; A MAR, A PAR, F BRE (BRE MAR PAR); GERMANY A BER, A MUN, F KIE (BER KIE MUN); ...;
-    NEUTRAL (BEL BUL DEN ...) ORDERS
+    FRANCE SPRING-MOVES 1901; A MAR, A PAR, F BRE (BRE MAR PAR); GERMANY A BER, A MUN, F KIE (BER KIE MUN);
+    ...; NEUTRAL (BEL BUL DEN ...) ORDERS
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cache
 from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.position import POWERS, Position
 
-# Python's re and Hugging Face's tokenizers.Regex agree on it; what matches is a word, what lies between is dropped.
+# For Python's re and Hugging Face's tokenizers.Regex; what matches is a word, the rest is dropped.
 WORD_PATTERN = r"[AF] [A-Z]{3}(?:/[A-Z]{2})?\b|\n|[^\s,;()]+"
 _WORD = re.compile(WORD_PATTERN)
 
@@ -43,9 +43,9 @@ def words() -> tuple[str, ...]:
 
 
 def render(position: Position, power: str) -> str:
-    """The position as ``power`` sees it: whose view and which phase first, then own block, others, free centres.
+    """The position as ``power`` sees it: whose view and which phase, own block, the others, free centres.
 
-    The other powers follow in the fixed order of ``POWERS``, counted on from ``power``; the eliminated are left out.
+    The others follow in the fixed order of ``POWERS``, counted on from ``power``; the eliminated are left out.
     A dislodged unit is followed by its free retreats, and stands after its power's centres.
     """
     start = POWERS.index(power)

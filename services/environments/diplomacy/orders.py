@@ -53,8 +53,8 @@ class ParsedSheet:
 def sheet(position: Position, power: str) -> tuple[OrderSlot, ...]:
     """The slots of ``power``'s order sheet; any choice that respects the claims is accepted in full.
 
-    Movement: one slot a unit. Retreats: one a dislodged unit. Builds: as many as can be built, each any free home
-    centre or WAIVE. Disbands: as many as owed, each any own unit.
+    Movement: one slot a unit. Retreats: one a dislodged unit. Builds: as many as can be built, each any free
+    home centre or WAIVE. Disbands: as many as owed, each any own unit.
     """
     places = position.orderable.get(power, ())
     if not places:
@@ -93,8 +93,8 @@ def check(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
 def parse(text: str, position: Position, power: str, repair: bool = False) -> ParsedSheet:
     """Read a sheet, one order a line; empty lines are skipped.
 
-    Strict: an order must be written exactly as in the legal list. With ``repair``, case, spacing, ``->``, full stops,
-    a coast or ``VIA`` left out are put right where only one legal order is meant, and reported as ``repaired``.
+    Strict: an order must be written exactly as in the legal list. With ``repair``, case, spacing, ``->``, full
+    stops, a coast or ``VIA`` left out are put right where only one legal order can be meant, and reported.
     """
     lines = [line for line in text.split("\n") if line.strip()]
     if not repair:

@@ -16,9 +16,9 @@ class Position:
 
     phase: str  # the engine's short name: "S1901M" movement, "F1902R" retreats, "W1903A" adjustments
     units: Mapping[str, tuple[str, ...]]  # power -> standing units, "A PAR", "F STP/SC"
-    dislodged: Mapping[str, Mapping[str, tuple[str, ...]]]  # power -> dislodged unit -> free retreat locations
+    dislodged: Mapping[str, Mapping[str, tuple[str, ...]]]  # power -> unit -> free retreats
     centers: Mapping[str, tuple[str, ...]]  # power -> owned supply centres
-    orderable: Mapping[str, tuple[str, ...]]  # power -> locations it must order now (with coast where a unit has one)
+    orderable: Mapping[str, tuple[str, ...]]  # power -> locations to order now (with the coast)
     legal: Mapping[str, tuple[str, ...]]  # location -> legal orders, sorted, computed once for all powers
     adjustments: Mapping[str, int]  # adjustment phases: builds allowed (> 0) or disbands owed (< 0); else 0
     # Work shared by all players of this position (DumbBot's map values, say), keyed by its owner.

@@ -1,0 +1,83 @@
+"""What a game pays a seat: named parts, phase by phase and at the end, weighed by the configuration."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping
+from typing import Protocol
+
+from services.environments.diplomacy import scoring
+
+PHASE_PARTS = ("center_change",)
+FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
+PARTS = (*PHASE_PARTS, *FINAL_PARTS)
+
+# DipNet's reward for reinforcement learning (Paquette et al. 2019, arXiv 1909.02128): the mean of centres gained
+# or lost, phase by phase, and a terminal 34 points: all to a solo, else shared by centres.
+DIPNET_WEIGHTS = {"center_change": 0.5, "dipnet": 0.5}
+
+
+class FinishedGame(Protocol):
+    """What the final parts read of an outcome."""
+
+    @property
+    def centers(self) -> Mapping[str, int]:
+        """Final supply centres of every power."""
+
+    @property
+    def kind(self) -> str:
+        """``solo``, ``draw`` or ``year_limit``."""
+
+    @property
+    def winners(self) -> tuple[str, ...]:
+        """The solo's winner, or who agreed to the draw."""
+
+
+def phase_parts(before: int, after: int) -> dict[str, float]:
+    """Parts of one decision: centres owned when it was taken and when the next one is (or at the game's end).
+
+    The engine hands centres over in winter, so the change falls on the year's last decision.
+    """
+    return {"center_change": float(after - before)}
+
+
+def final_parts(outcome: FinishedGame, power: str) -> dict[str, float]:
+    """Parts paid once, when the game is over.
+
+    centers: count, 0 to 34. sum_of_squares, draw_size, proportional: shares, 0 to 1 (see ``scoring``). survival:
+    1 with a centre left. win: 1 for a solo. dipnet: 0 to 34, see ``DIPNET_WEIGHTS``.
+    """
+    centers = outcome.centers
+    solo = outcome.winners[0] if outcome.kind == "solo" else None
+    drawn = outcome.winners if outcome.kind == "draw" else None
+    proportional = scoring.proportional(centers)[power]
+    won = float(solo == power)
+    return {
+        "centers": float(centers[power]),
+        "sum_of_squares": scoring.sum_of_squares(centers, solo)[power],
+        "draw_size": scoring.draw_size(centers, solo, drawn)[power],
+        "proportional": proportional,
+        "survival": float(centers[power] > 0),
+        "win": won,
+        "dipnet": 34 * (proportional if solo is None else won),
+    }
+
+
+def weigh(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
+    """The scalar reward: Σ weight x part over the parts given; parts without a weight count nothing."""
+    return sum(weights[name] * value for name, value in parts.items() if name in weights)
+
+
+def check_weights(weights: Mapping[str, float]) -> None:
+    """Raise ``ValueError`` for an unknown part (naming the nearest), a weight not finite, or no weight at all."""
+    for name, weight in weights.items():
+        if name not in PARTS:
+            near = difflib.get_close_matches(name, PARTS, n=1, cutoff=0.0)[0]
+            raise ValueError(
+                f"unknown reward part {name!r}; did you mean {near!r}? Parts are: {', '.join(PARTS)}"
+            )
+        if not math.isfinite(weight):
+            raise ValueError(f"the weight of reward part {name!r} must be a finite number, not {weight}")
+    if not any(weights.values()):
+        raise ValueError(f"every reward would be 0: give a weight to one of {', '.join(PARTS)}")

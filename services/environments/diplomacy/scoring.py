@@ -1,0 +1,50 @@
+"""How a finished game is shared out: pure functions of final supply centres (power -> count).
+
+Every function returns power -> share; shares sum to 1 (to 0 where nobody owns a centre). ``solo`` names the
+power that won alone, if one did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+Centers = Mapping[str, int]
+Shares = dict[str, float]
+
+
+def draw_size(centers: Centers, solo: str | None = None, drawn: Collection[str] | None = None) -> Shares:
+    """1 for a solo; else equal shares for ``drawn`` (who agreed to the draw), by default all survivors."""
+    if solo is not None:
+        return _all_to(solo, centers)
+    sharers = [power for power, count in centers.items() if (power in drawn if drawn else count > 0)]
+    return {power: 1 / len(sharers) if power in sharers else 0.0 for power in centers}
+
+
+def sum_of_squares(centers: Centers, solo: str | None = None) -> Shares:
+    """n² / Σ n²; a solo takes all."""
+    if solo is not None:
+        return _all_to(solo, centers)
+    return _shares({power: count**2 for power, count in centers.items()})
+
+
+def proportional(centers: Centers) -> Shares:
+    """n / Σ n, after a solo too."""
+    return _shares(centers)
+
+
+def top_share(centers: Centers, solo: str | None = None) -> Shares:
+    """1 for a solo; else equal shares for those who own the most centres."""
+    if solo is not None:
+        return _all_to(solo, centers)
+    most = max(centers.values(), default=0)
+    leaders = [power for power, count in centers.items() if count == most > 0]
+    return {power: 1 / len(leaders) if power in leaders else 0.0 for power in centers}
+
+
+def _all_to(winner: str, centers: Centers) -> Shares:
+    return {power: float(power == winner) for power in centers}
+
+
+def _shares(points: Centers) -> Shares:
+    total = sum(points.values())
+    return {power: count / total if total else 0.0 for power, count in points.items()}
