@@ -40,9 +40,13 @@ class Turn:
     policy_version: int  # the learner's version whose weights sampled this turn
     temperature: float  # at which it was sampled; > 0
     phase: str  # the engine's short phase name, e.g. "S1901M"
-    reward: float = 0.0  # shaped reward between this decision and the seat's next one (or the end of its game)
+    reward: float = (
+        0.0  # shaped reward between this decision and the seat's next one (or the end of its game)
+    )
     elapsed_phases: int = 1  # game phases until the seat's next decision (or the end); the discount's clock
-    keys: Mapping[str, KeyValue] = field(default_factory=dict)  # known before this turn: phase, segment, own_centers
+    keys: Mapping[str, KeyValue] = field(
+        default_factory=dict
+    )  # known before this turn: phase, segment, own_centers
     defects: tuple[str, ...] = ()  # what went wrong: truncated, unparsed or illegal orders
 
 
@@ -55,11 +59,15 @@ class Episode:
     role: str  # the country, e.g. "FRANCE"; a baseline never mixes roles
     block_id: str  # the line-up block this game belongs to
     block_size: int  # how many episodes that block yields when complete
-    keys: Mapping[str, KeyValue]  # known before the game: country, lineup (digest of opponents, versions and seats)
+    keys: Mapping[
+        str, KeyValue
+    ]  # known before the game: country, lineup (digest of opponents, versions and seats)
     turns: tuple[Turn, ...]
     reward: float  # the episode's scalar return under the configured mix of parts
     reward_parts: Mapping[str, float]  # every component, unweighted, for the log
-    outcome: Mapping[str, float]  # facts after the game: centers, solo, survived, top, draw, final_year, phases
+    outcome: Mapping[
+        str, float
+    ]  # facts after the game: centers, solo, survived, top, draw, final_year, phases
     seed: int
 
     @property
@@ -79,7 +87,11 @@ class Group:
 
     key: tuple[KeyValue, ...]
     level: str
-    members: tuple[int, ...]  # indices into the batch's samples (episodes, or turns in episode order)
+    members: tuple[
+        int, ...
+    ]  # whose returns make the baseline; indices into the batch's samples (episodes, or turns
+    # in episode order)
+    judged: tuple[int, ...]  # the members whose advantage this group decides; the others have a finer group
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,161 @@
+"""One compact record an update: who was judged against whom, and what the step did to the policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grpo_core.advantages import GroupSignal
+from grpo_core.batching import TrainingTurn
+from grpo_core.grouping import RUNNING_LEVEL, Sample
+from grpo_core.settings import GroupingSettings
+from grpo_core.types import Batch, FloatArray, Group
+
+AUDIT_SCHEMA = 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judgement:
+    """A batch's samples, their returns, groups and advantages."""
+
+    samples: tuple[Sample, ...]
+    returns: FloatArray  # (samples,)
+    groups: tuple[Group, ...]
+    signals: tuple[GroupSignal, ...]  # one a group
+    advantages: FloatArray  # (samples,)
+    turn_advantages: FloatArray  # (turns,) in episode order
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One optimizer step."""
+
+    loss: float
+    grad_norm: float  # before clipping
+    skipped: bool  # the minibatch had no signal
+
+
+def update_metrics(
+    batch: Batch,
+    keys: Sequence[str],
+    judgement: Judgement,
+    turns: Sequence[TrainingTurn],
+    steps: Sequence[StepRecord],
+    sums: Mapping[str, float],
+) -> dict[str, float]:
+    """Flat numbers of one update; ratios, KL and entropy are over the tokens that had a forward pass."""
+    taken = [step for step in steps if not step.skipped]
+    tokens = max(sums["tokens"], 1.0)
+    staleness = np.array([turn.staleness for turn in turns] or [0])
+    judged = len(judgement.samples)
+    by_level = samples_by_level(judgement.groups, keys)
+    metrics = {
+        "episodes": float(len(batch.episodes)),
+        "samples": float(judged),
+        "turns": float(len(turns)),
+        "trained_tokens": float(sum(len(turn.position_S) for turn in turns)),
+        "optimizer_steps": float(len(taken)),
+        "skipped_steps": float(len(steps) - len(taken)),
+        "loss": _mean([step.loss for step in taken]),
+        "grad_norm": _mean([step.grad_norm for step in taken]),
+        "grad_norm_max": max((step.grad_norm for step in taken), default=0.0),
+        "ratio_mean": sums["ratio"] / tokens if taken else 1.0,
+        "ratio_max": sums["ratio_max"] if taken else 1.0,
+        "clip_fraction_low": sums["clipped_low"] / tokens,
+        "clip_fraction_high": sums["clipped_high"] / tokens,
+        "approx_kl": sums["kl"] / tokens,
+        "entropy": sums["entropy"] / tokens,
+        "reward_mean": _mean([episode.reward for episode in batch.episodes]),
+        "return_mean": float(judgement.returns.mean()),
+        "return_std": float(judgement.returns.std()),
+        "advantage_mean": float(judgement.advantages.mean()),
+        "advantage_std": float(judgement.advantages.std()),
+        "advantage_max_abs": float(np.abs(judgement.advantages).max()),
+        "groups": float(len(judgement.groups)),
+        "zero_signal_fraction": _zero_signal(judgement) / judged,
+        "fallback_fraction": 1 - by_level[keys[0]] / judged,
+        "running_baseline_fraction": by_level[RUNNING_LEVEL] / judged,
+        "staleness_mean": float(staleness.mean()),
+        "staleness_max": float(staleness.max()),
+    }
+    parts = sorted({name for episode in batch.episodes for name in episode.reward_parts})
+    for name in parts:
+        metrics[f"reward/{name}"] = _mean([episode.reward_parts.get(name, 0.0) for episode in batch.episodes])
+    return metrics
+
+
+def audit_record(
+    version: int,
+    grouping: GroupingSettings,
+    judgement: Judgement,
+    steps: Sequence[StepRecord],
+    metrics: Mapping[str, float],
+) -> dict[str, Any]:
+    """The record of the update that made ``version``; plain JSON values (what is not finite becomes null)."""
+    return {
+        "schema": AUDIT_SCHEMA,
+        "version": version,
+        "keys": list(grouping.keys),
+        "min_group_size": grouping.min_group_size,
+        "scale_rewards": grouping.scale_rewards,
+        "baseline": grouping.baseline,
+        "outcome_keys_allowed": grouping.allow_outcome_keys,
+        "groups": [
+            {
+                "key": list(group.key),
+                "level": group.level,
+                "size": len(group.members),
+                "judged": len(group.judged),
+                "mean": _finite(signal.mean),
+                "std": _finite(signal.std),
+                "zero": signal.zero,
+            }
+            for group, signal in zip(judgement.groups, judgement.signals, strict=True)
+        ],
+        "samples_by_level": samples_by_level(judgement.groups, grouping.keys),
+        "advantages": _moments(judgement.advantages),
+        "steps": [
+            {"loss": _finite(step.loss), "grad_norm": _finite(step.grad_norm), "skipped": step.skipped}
+            for step in steps
+        ],
+        "metrics": {name: _finite(value) for name, value in metrics.items()},
+    }
+
+
+def samples_by_level(groups: Sequence[Group], keys: Sequence[str]) -> dict[str, int]:
+    """How many samples each level of the chain judged, ``"running"`` last."""
+    counts = dict.fromkeys((*keys, RUNNING_LEVEL), 0)
+    for group in groups:
+        counts[group.level] += len(group.judged)
+    return counts
+
+
+def _zero_signal(judgement: Judgement) -> int:
+    return sum(
+        len(group.judged)
+        for group, signal in zip(judgement.groups, judgement.signals, strict=True)
+        if signal.zero
+    )
+
+
+def _moments(values: NDArray[np.floating]) -> dict[str, float]:
+    wide = values.astype(np.float64)
+    return {
+        "mean": float(wide.mean()),
+        "std": float(wide.std()),
+        "min": float(wide.min()),
+        "max": float(wide.max()),
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,101 @@
+"""Log-probabilities of sampled tokens, with logits only where a token was sampled.
+
+Works on any Hugging Face causal LM: its decoder gives hidden states, and the output embeddings are applied to the
+few positions that predict trained tokens. Axes: B rows, L padded length, H hidden size, N trained tokens,
+A admissible ids of all trained tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from grpo_core.batching import MicroBatch
+
+# Up to this vocabulary the whole row of logits is cheaper than gathering output embeddings id by id.
+DENSE_VOCABULARY = 8192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenLogprobs:
+    """What the learner thinks of the sampled tokens, at their sampling temperature, over their admissible ids."""
+
+    chosen_N: Tensor  # float32, differentiable
+    entropy_N: Tensor  # nats, float32; differentiable only when asked for
+
+
+def check_head(model: nn.Module) -> None:
+    """Refuse models whose logits are not just the output embeddings of the decoder's last hidden state.
+
+    Raises:
+        ValueError: the configuration scales or caps logits.
+    """
+    config: Any = getattr(model, "config", None)
+    for name in ("final_logit_softcapping", "logit_scale", "logits_scaling"):
+        if getattr(config, name, None) not in (None, 1, 1.0):
+            raise ValueError(
+                f"{type(model).__name__} sets config.{name}; the learner applies plain output embeddings only"
+            )
+
+
+def decoder_hidden(model: nn.Module, input_ids: Tensor) -> Tensor:
+    """Hidden states (B, L, H) of right-padded rows.
+
+    No mask is passed: a causal model never looks right, so padding cannot reach a real token, and attention takes
+    its fastest path.
+    """
+    decoder: Any = model.get_decoder()  # type: ignore[operator]
+    hidden: Tensor = decoder(input_ids=input_ids, use_cache=False).last_hidden_state
+    return hidden
+
+
+def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = False) -> TokenLogprobs:
+    """Log-probabilities and entropies of a micro-batch's trained tokens.
+
+    Both renormalise over the admissible ids at the turn's temperature, as the engine did when it sampled.
+    """
+    hidden = decoder_hidden(model, micro.input_ids)
+    hidden_NH = hidden.flatten(0, 1).index_select(0, micro.hidden_index_N)
+    head: Any = model.get_output_embeddings()  # type: ignore[operator]
+    if micro.free:
+        return _over_vocabulary(head(hidden_NH), micro, entropy_grad)
+    if head.weight.shape[0] <= DENSE_VOCABULARY:
+        scores_A = head(hidden_NH)[micro.admissible_row_A, micro.admissible_id_A]
+    else:
+        rows_AH = head.weight.index_select(0, micro.admissible_id_A)
+        scores_A = (hidden_NH.index_select(0, micro.admissible_row_A) * rows_AH).sum(-1)
+        if head.bias is not None:
+            scores_A = scores_A + head.bias[micro.admissible_id_A]
+    return over_admissible(scores_A, micro, entropy_grad)
+
+
+def over_admissible(scores_A: Tensor, micro: MicroBatch, entropy_grad: bool) -> TokenLogprobs:
+    """Segment log-softmax of flat scores, one segment a trained token."""
+    row_A = micro.admissible_row_A
+    scaled_A = scores_A.float() / micro.temperature_N[row_A]
+    size = len(micro.chosen_N)
+    with torch.no_grad():
+        top_N = torch.full((size,), -torch.inf, device=scaled_A.device)
+        top_N.scatter_reduce_(0, row_A, scaled_A.detach(), "amax")
+    shifted_A = scaled_A - top_N[row_A]
+    total_N = torch.zeros(size, device=scaled_A.device).index_add(0, row_A, shifted_A.exp())
+    log_total_N = total_N.log()
+    chosen_N = shifted_A[micro.chosen_N] - log_total_N
+    with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
+        # H = log Z - E[score]
+        expected_N = torch.zeros(size, device=scaled_A.device).index_add(
+            0, row_A, shifted_A.exp() * shifted_A
+        )
+        entropy_N = log_total_N - expected_N / total_N
+    return TokenLogprobs(chosen_N, entropy_N if entropy_grad else entropy_N.detach())
+
+
+def _over_vocabulary(logits_NV: Tensor, micro: MicroBatch, entropy_grad: bool) -> TokenLogprobs:
+    logs_NV = torch.log_softmax(logits_NV.float() / micro.temperature_N[:, None], -1)
+    chosen_N = logs_NV.gather(1, micro.chosen_N[:, None]).squeeze(1)
+    with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
+        entropy_N = -(logs_NV.exp() * logs_NV).sum(-1)
+    return TokenLogprobs(chosen_N, entropy_N)
