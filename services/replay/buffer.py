@@ -1,4 +1,4 @@
-"""The replay protocol and its in-memory twin."""
+"""The replay protocol; ``MemoryBuffer`` and ``RedisBuffer`` keep it alike."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """Whole blocks (or what group_timeout left of them), with a receipt for every episode, in the same order."""
+    """Whole blocks (or what the group timeout left of them); ``receipts[i]`` names ``episodes[i]``."""
 
     episodes: tuple[Episode, ...]
     receipts: tuple[Receipt, ...]
@@ -29,15 +29,26 @@ class ReplayError(RuntimeError):
     """The buffer cannot be reached or does not answer in time; the message says what was awaited."""
 
 
+class BlocksMissingError(ReplayError):
+    """The blocks asked for did not arrive in time; asking again later is fine."""
+
+
 class ReplayBuffer(Protocol):
     """Episodes in, whole blocks out, oldest first; each used exactly once.
 
-    An episode is *stored* by append, *delivered* by take, and *acknowledged* (forgotten) when the checkpoint that
-    used it is durable. A learner that comes back gets what was delivered but not acknowledged again.
+    An episode is *stored* by append, *delivered* by take, and *acknowledged* (forgotten) when the checkpoint
+    that used it is durable. A learner that comes back gets what was delivered but not acknowledged again.
     """
 
     def append(self, episodes: Sequence[Episode]) -> int:
-        """Store episodes; one whose ``episode_id`` was ever stored in this run is dropped. Returns how many were new."""
+        """Store episodes, and say how many were new.
+
+        An episode whose ``episode_id`` was ever stored in this run is dropped (and counted as a duplicate).
+
+        Raises:
+            CodecError: an episode breaks the vocabulary's rules; nothing of this call is stored.
+            ReplayError: the buffer cannot be reached or is full; appending the same episodes again is safe.
+        """
         ...
 
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
@@ -46,7 +57,8 @@ class ReplayBuffer(Protocol):
         Age is the order in which a block's first episode arrived.
 
         Raises:
-            ReplayError: not there within ``timeout_s``; says which roles lack how many blocks. Nothing is lost.
+            BlocksMissingError: not there within ``timeout_s``; says which roles lack how many. None is lost.
+            ReplayError: the buffer cannot be reached, or another learner takes from this run.
         """
         ...
 
@@ -63,7 +75,10 @@ class ReplayBuffer(Protocol):
         ...
 
     def stats(self) -> Mapping[str, float]:
-        """waiting, delivered (unacknowledged), acknowledged, duplicates, poison, bytes; and waiting per role as ``waiting/FRANCE``."""
+        """Counts of episodes: waiting, delivered (unacknowledged), acknowledged, duplicates, poison.
+
+        ``waiting/FRANCE`` is what waits of one role; ``bytes`` the store they take.
+        """
         ...
 
     def close(self) -> None:

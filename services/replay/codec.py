@@ -1,0 +1,219 @@
+"""Episode <-> bytes: a checked, versioned, compressed record that never runs code when it is read.
+
+Layout: ``b"ENT"``, a schema version byte, one zstd frame (level 1, content checksum) around a msgpack array.
+The arrays of all turns are stored column by column as raw little-endian bytes (ids and offsets int32,
+log-probabilities float32, masks one byte 0 or 1), with each turn's lengths beside its scalars.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+
+import msgspec
+import zstandard
+
+from grpo_core.types import Episode, Turn
+from services.replay.columns import COLUMN_DTYPES, CodecError, Lengths, check, join, load, split
+
+__all__ = ["MAX_EPISODE_BYTES", "SCHEMA_VERSION", "CodecError", "decode", "encode"]
+
+SCHEMA_VERSION = 1
+MAX_EPISODE_BYTES = 256 << 20  # uncompressed; a hostile or damaged frame cannot ask for more memory than this
+
+_MAGIC = b"ENT"
+_HEADER_BYTES = len(_MAGIC) + 1
+
+
+class _TurnRow(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    prompt_length: int
+    completion_length: int
+    admissible_length: int
+    offsets_length: int
+    policy_version: int
+    temperature: float
+    phase: str
+    reward: float
+    elapsed_phases: int
+    keys: dict[str, str | int]
+    defects: tuple[str, ...]
+
+
+class _Record(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    episode_id: str
+    task: str
+    role: str
+    block_id: str
+    block_size: int
+    keys: dict[str, str | int]
+    reward: float
+    reward_parts: dict[str, float]
+    outcome: dict[str, float]
+    seed: int
+    turns: tuple[_TurnRow, ...]
+    prompt_ids: bytes
+    completion_ids: bytes
+    logprobs: bytes
+    trained_mask: bytes
+    admissible_ids: bytes
+    admissible_offsets: bytes
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(_Record)
+
+
+class _Contexts(threading.local):
+    """Zstd contexts: costly to make and not safe to share between threads."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=1, write_checksum=True, write_content_size=True)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_CONTEXTS = _Contexts()
+
+
+def encode(episode: Episode) -> bytes:
+    """The episode as bytes.
+
+    Raises:
+        CodecError: it breaks the rules of ``grpo_core.types`` (names the rule), or takes more than
+            ``MAX_EPISODE_BYTES``.
+    """
+    try:
+        columns, lengths = join(episode.turns)
+        check(columns, lengths)
+        record = _Record(
+            episode_id=episode.episode_id,
+            task=episode.task,
+            role=episode.role,
+            block_id=episode.block_id,
+            block_size=episode.block_size,
+            keys=dict(episode.keys),
+            reward=float(episode.reward),
+            reward_parts={name: float(value) for name, value in episode.reward_parts.items()},
+            outcome={name: float(value) for name, value in episode.outcome.items()},
+            seed=episode.seed,
+            turns=tuple(_row(turn) for turn in episode.turns),
+            **{name: column.tobytes() for name, column in columns.items()},
+        )
+        _check_scalars(record)
+        raw = _ENCODER.encode(record)
+    except (CodecError, TypeError, ValueError, OverflowError) as error:
+        raise CodecError(f"episode {episode.episode_id!r} cannot be stored: {error}") from error
+    if len(raw) > MAX_EPISODE_BYTES:
+        raise CodecError(f"episode {episode.episode_id!r} takes {len(raw)} bytes, over {MAX_EPISODE_BYTES}")
+    return _MAGIC + bytes([SCHEMA_VERSION]) + _CONTEXTS.compressor.compress(raw)
+
+
+def decode(data: bytes) -> Episode:
+    """The episode in ``data``; its arrays are read-only.
+
+    Raises:
+        CodecError: another schema version, damaged, too large, or not an episode; says which.
+    """
+    if not data.startswith(_MAGIC) or len(data) <= _HEADER_BYTES:
+        raise CodecError("not an episode: it does not begin with this format's mark")
+    version = data[len(_MAGIC)]
+    if version > SCHEMA_VERSION:
+        raise CodecError(
+            f"written by a newer version of Entente (episode schema {version}, this one reads "
+            f"{SCHEMA_VERSION}); let the learner and all rollout workers run one version"
+        )
+    if version < SCHEMA_VERSION:
+        raise CodecError(f"unknown episode schema {version} (this version of Entente reads {SCHEMA_VERSION})")
+    try:
+        record = _DECODER.decode(_decompress(data[_HEADER_BYTES:]))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CodecError(f"not an episode: {error}") from error
+    _check_scalars(record)
+    lengths = Lengths(
+        prompt=[row.prompt_length for row in record.turns],
+        completion=[row.completion_length for row in record.turns],
+        admissible=[row.admissible_length for row in record.turns],
+        offsets=[row.offsets_length for row in record.turns],
+    )
+    columns = load({name: getattr(record, name) for name in COLUMN_DTYPES}, lengths)
+    check(columns, lengths)
+    return Episode(
+        episode_id=record.episode_id,
+        task=record.task,
+        role=record.role,
+        block_id=record.block_id,
+        block_size=record.block_size,
+        keys=record.keys,
+        turns=tuple(
+            Turn(
+                *arrays,
+                policy_version=row.policy_version,
+                temperature=row.temperature,
+                phase=row.phase,
+                reward=row.reward,
+                elapsed_phases=row.elapsed_phases,
+                keys=row.keys,
+                defects=row.defects,
+            )
+            for row, arrays in zip(record.turns, split(columns, lengths), strict=True)
+        ),
+        reward=record.reward,
+        reward_parts=record.reward_parts,
+        outcome=record.outcome,
+        seed=record.seed,
+    )
+
+
+def _row(turn: Turn) -> _TurnRow:
+    return _TurnRow(
+        prompt_length=len(turn.prompt_ids),
+        completion_length=len(turn.completion_ids),
+        admissible_length=len(turn.admissible_ids),
+        offsets_length=len(turn.admissible_offsets),
+        policy_version=turn.policy_version,
+        temperature=float(turn.temperature),
+        phase=turn.phase,
+        reward=float(turn.reward),
+        elapsed_phases=turn.elapsed_phases,
+        keys=dict(turn.keys),
+        defects=tuple(turn.defects),
+    )
+
+
+def _check_scalars(record: _Record) -> None:
+    if not record.episode_id or not record.role or not record.block_id:
+        raise CodecError("episode_id, role and block_id must not be empty")
+    if record.block_size < 1:
+        raise CodecError(f"block_size is {record.block_size}; a block has at least one episode")
+    _check_keys("keys", record.keys)
+    _check_finite("reward", {"": record.reward})
+    _check_finite("reward_parts", record.reward_parts)
+    _check_finite("outcome", record.outcome)
+    for index, row in enumerate(record.turns):
+        if not (math.isfinite(row.temperature) and row.temperature > 0 and math.isfinite(row.reward)):
+            raise CodecError(f"turn {index}: bad temperature {row.temperature} or reward {row.reward}")
+        if row.policy_version < 0 or row.elapsed_phases < 0:
+            raise CodecError(f"turn {index}: policy_version and elapsed_phases cannot be negative")
+        _check_keys(f"turn {index}: keys", row.keys)
+
+
+def _check_keys(name: str, keys: Mapping[str, str | int]) -> None:
+    for key, value in keys.items():
+        if type(value) not in (str, int):  # a bool is an int to isinstance, but comes back as no int
+            raise CodecError(f"{name}[{key!r}] is {value!r}; group keys are text or integers")
+
+
+def _check_finite(name: str, values: Mapping[str, float]) -> None:
+    for key, value in values.items():
+        if not math.isfinite(value):
+            raise CodecError(f"{name} {key} is {value}, not a finite number")
+
+
+def _decompress(frame: bytes) -> bytes:
+    try:
+        size = zstandard.get_frame_parameters(frame).content_size
+        if size == zstandard.CONTENTSIZE_UNKNOWN or size > MAX_EPISODE_BYTES:
+            raise CodecError(f"unpacks to more than {MAX_EPISODE_BYTES} bytes, or to an unknown size")
+        return _CONTEXTS.decompressor.decompress(frame, allow_extra_data=False)
+    except zstandard.ZstdError as error:
+        raise CodecError(f"damaged: {error}") from error

@@ -1,0 +1,158 @@
+"""The arrays of an episode's turns as columns: joined to be stored, checked as a whole, split again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grpo_core.types import BoolArray, FloatArray, IntArray, Turn
+
+INT = np.dtype("<i4")
+FLOAT = np.dtype("<f4")
+BYTE = np.dtype("u1")
+COLUMN_DTYPES: dict[str, np.dtype[Any]] = {
+    "prompt_ids": INT,
+    "completion_ids": INT,
+    "logprobs": FLOAT,
+    "trained_mask": BYTE,
+    "admissible_ids": INT,
+    "admissible_offsets": INT,
+}
+_TURN_DTYPES: dict[str, np.dtype[Any]] = {**COLUMN_DTYPES, "trained_mask": np.dtype(np.bool_)}
+
+TurnArrays = tuple[IntArray, IntArray, FloatArray, BoolArray, IntArray, IntArray]
+
+
+class CodecError(ValueError):
+    """These bytes are no episode this version can read, or this episode breaks the vocabulary's rules."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lengths:
+    """How much of each column belongs to each turn; N turns."""
+
+    prompt: list[int]  # (N,)
+    completion: list[int]  # (N,) of completion_ids, logprobs and trained_mask alike
+    admissible: list[int]  # (N,)
+    offsets: list[int]  # (N,)
+
+    def of(self, column: str) -> list[int]:
+        """The lengths that cut ``column``."""
+        match column:
+            case "prompt_ids":
+                return self.prompt
+            case "admissible_ids":
+                return self.admissible
+            case "admissible_offsets":
+                return self.offsets
+            case _:
+                return self.completion
+
+
+Columns = dict[str, NDArray[Any]]  # by the names and dtypes of COLUMN_DTYPES, all turns one after another
+
+
+def join(turns: Sequence[Turn]) -> tuple[Columns, Lengths]:
+    """Columns of the turns' arrays.
+
+    Raises:
+        CodecError: an array has another type or shape than the vocabulary gives it, or lengths disagree.
+    """
+    parts: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMN_DTYPES}
+    for index, turn in enumerate(turns):
+        for name, dtype in _TURN_DTYPES.items():
+            array = getattr(turn, name)
+            if array.dtype != dtype or array.ndim != 1:
+                raise CodecError(f"turn {index}: {name} is {array.ndim}-d {array.dtype}, not 1-d {dtype}")
+            parts[name].append(array)
+        if not len(turn.completion_ids) == len(turn.logprobs) == len(turn.trained_mask):
+            raise CodecError(
+                f"turn {index}: {len(turn.completion_ids)} completion ids, but {len(turn.logprobs)} "
+                f"log-probabilities and {len(turn.trained_mask)} mask entries"
+            )
+    lengths = Lengths(
+        prompt=[len(turn.prompt_ids) for turn in turns],
+        completion=[len(turn.completion_ids) for turn in turns],
+        admissible=[len(turn.admissible_ids) for turn in turns],
+        offsets=[len(turn.admissible_offsets) for turn in turns],
+    )
+    columns: Columns = {
+        name: np.concatenate(parts[name]).astype(dtype, copy=False) if turns else np.empty(0, dtype)
+        for name, dtype in COLUMN_DTYPES.items()
+    }
+    return columns, lengths
+
+
+def load(raw: dict[str, bytes], lengths: Lengths) -> Columns:
+    """Read-only columns over little-endian bytes.
+
+    Raises:
+        CodecError: the lengths do not fill the bytes exactly.
+    """
+    columns: Columns = {}
+    for name, dtype in COLUMN_DTYPES.items():
+        needed = lengths.of(name)
+        if any(length < 0 for length in needed) or sum(needed) * dtype.itemsize != len(raw[name]):
+            raise CodecError(f"{name} holds {len(raw[name])} bytes, but lengths {needed}")
+        columns[name] = np.frombuffer(raw[name], dtype=dtype)
+    return columns
+
+
+def check(columns: Columns, lengths: Lengths) -> None:
+    """Holds the rules of ``grpo_core.types.Turn`` over whole columns (a few array operations, whatever N is).
+
+    Raises:
+        CodecError: says which array breaks which rule.
+    """
+    for name in ("prompt_ids", "completion_ids", "admissible_ids"):
+        if columns[name].size and int(columns[name].min()) < 0:
+            raise CodecError(f"{name} holds a negative token id")
+    if not bool(np.isfinite(columns["logprobs"]).all()):
+        raise CodecError("logprobs holds a value that is not finite")
+    mask = columns["trained_mask"]
+    if mask.size and int(mask.max()) > 1:
+        raise CodecError("trained_mask holds a byte that is neither 0 nor 1")
+    _check_offsets(columns["admissible_offsets"], mask, lengths)
+
+
+def _check_offsets(offsets: NDArray[Any], mask: NDArray[Any], lengths: Lengths) -> None:
+    """Each turn's S + 1 offsets run from 0 to its number of admissible ids, or both are absent."""
+    trained_before = np.concatenate(([0], np.cumsum(mask, dtype=np.int64)))
+    completion_ends = np.cumsum([0, *lengths.completion])
+    sampled = np.diff(trained_before[completion_ends]).tolist()
+    start = 0
+    starts: list[int] = []
+    for index, (count, entries, admissible) in enumerate(
+        zip(sampled, lengths.offsets, lengths.admissible, strict=True)
+    ):
+        if entries == 0 and admissible == 0:
+            continue  # decoding was free
+        if entries != count + 1:
+            raise CodecError(f"turn {index}: {entries} admissible offsets for {count} sampled tokens")
+        if offsets[start] != 0 or offsets[start + entries - 1] != admissible:
+            raise CodecError(f"turn {index}: admissible offsets must run from 0 to {admissible}")
+        starts.append(start)
+        start += entries
+    steps = np.diff(offsets.astype(np.int64))
+    steps[[at - 1 for at in starts[1:]]] = 0  # from one turn's last offset to the next turn's first
+    if bool((steps < 0).any()):
+        raise CodecError("admissible offsets decrease")
+
+
+def split(columns: Columns, lengths: Lengths) -> Iterator[TurnArrays]:
+    """Each turn's arrays, as views, in the order of ``COLUMN_DTYPES``."""
+    prompts, completions, logprobs, masks, admissible, offsets = (
+        _views(columns[name].view(_TURN_DTYPES[name]), lengths.of(name)) for name in COLUMN_DTYPES
+    )
+    return zip(prompts, completions, logprobs, masks, admissible, offsets, strict=True)
+
+
+def _views(column: NDArray[Any], lengths: list[int]) -> Iterator[NDArray[Any]]:
+    end = 0
+    for length in lengths:
+        yield column[end : end + length]
+        end += length

@@ -1,0 +1,107 @@
+"""The replay buffer of one process: the twin of ``RedisBuffer``, with the same codec and the same blocks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from grpo_core.types import Episode
+from services.replay.blocks import PendingBlocks, missing_message
+from services.replay.buffer import BlocksMissingError, Delivery, Receipt
+from services.replay.codec import decode, encode
+
+
+class MemoryBuffer:
+    """A ``ReplayBuffer`` in this process's memory; safe to share between threads, gone with the process.
+
+    Episodes are held encoded, so that they cost the memory and obey the rules they would in Redis.
+    """
+
+    def __init__(self, group_timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._group_timeout_s = group_timeout_s
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._stored: dict[
+            Receipt, tuple[bytes, float]
+        ] = {}  # waiting and delivered, oldest first; when it arrived
+        self._pending = PendingBlocks(group_timeout_s)
+        self._ever_stored: set[str] = set()
+        self._entries = 0
+        self._acknowledged = 0
+        self._duplicates = 0
+
+    def append(self, episodes: Sequence[Episode]) -> int:
+        """See ``ReplayBuffer.append``."""
+        encoded = [(episode, encode(episode)) for episode in episodes]
+        new = 0
+        with self._changed:
+            for episode, data in encoded:
+                if episode.episode_id in self._ever_stored:
+                    self._duplicates += 1
+                    continue
+                self._ever_stored.add(episode.episode_id)
+                self._entries += 1
+                receipt = Receipt(episode.role, str(self._entries))
+                arrived_s = self._clock()
+                self._stored[receipt] = (data, arrived_s)
+                self._pending.add(receipt, decode(data), arrived_s)
+                new += 1
+            self._changed.notify_all()
+        return new
+
+    def take(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
+        """See ``ReplayBuffer.take``."""
+        deadline_s = time.monotonic() + timeout_s
+        with self._changed:
+            while missing := self._pending.missing(blocks, self._clock()):
+                left_s = deadline_s - time.monotonic()
+                if left_s <= 0:
+                    waiting = self._pending.waiting(missing)
+                    raise BlocksMissingError(
+                        missing_message(missing, waiting, timeout_s, self._group_timeout_s)
+                    )
+                self._changed.wait(min(left_s, 0.1))  # a block may come of age with no new episode
+            return self._pending.take(blocks, self._clock())
+
+    def acknowledge(self, receipts: Sequence[Receipt]) -> None:
+        """See ``ReplayBuffer.acknowledge``."""
+        with self._changed:
+            for receipt in receipts:
+                if self._stored.pop(receipt, None) is not None:
+                    self._acknowledged += 1
+                    self._pending.discard(receipt)
+
+    def redeliver(self) -> None:
+        """See ``ReplayBuffer.redeliver``."""
+        with self._changed:
+            self._pending.clear()
+            for receipt, (data, arrived_s) in self._stored.items():
+                self._pending.add(receipt, decode(data), arrived_s)
+            self._changed.notify_all()
+
+    def stored_ids(self, episode_ids: Sequence[str]) -> frozenset[str]:
+        """See ``ReplayBuffer.stored_ids``."""
+        with self._changed:
+            return frozenset(self._ever_stored.intersection(episode_ids))
+
+    def stats(self) -> Mapping[str, float]:
+        """See ``ReplayBuffer.stats``; nothing is ever poison here."""
+        with self._changed:
+            waiting: dict[str, float] = {}
+            for receipt in self._stored:
+                waiting[f"waiting/{receipt.role}"] = waiting.get(f"waiting/{receipt.role}", 0) + (
+                    receipt in self._pending
+                )
+            return {
+                "waiting": len(self._pending),
+                "delivered": len(self._stored) - len(self._pending),
+                "acknowledged": self._acknowledged,
+                "duplicates": self._duplicates,
+                "poison": 0,
+                "bytes": sum(len(data) for data, _ in self._stored.values()),
+                **waiting,
+            }
+
+    def close(self) -> None:
+        """Nothing to drop."""

@@ -1,0 +1,91 @@
+"""A published policy on its way to the engines: safetensors bytes with their version and checksum. Never pickled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from grpo_core.types import PolicyVersion
+
+
+class WeightsError(ValueError):
+    """These bytes are not the weights they should be; the message names the version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """One version of the policy's weights (full, or an adapter's)."""
+
+    version: int  # the learner's update count; 0 = initial weights
+    data: bytes  # safetensors
+    checksum: str  # SHA-256 of ``data``, lower-case hexadecimal
+
+    @property
+    def policy_version(self) -> PolicyVersion:
+        """How the rest of the system names these weights."""
+        return PolicyVersion(number=self.version, checksum=self.checksum)
+
+
+def pack(version: int, tensors: Mapping[str, torch.Tensor | NDArray[Any]]) -> Payload:
+    """The named tensors (any device, any strides; tied ones are written out in full) as a payload.
+
+    Raises:
+        WeightsError: there are none, or one is of a type that safetensors cannot hold.
+    """
+    if not tensors:
+        raise WeightsError(f"version {version} has no tensors")
+    seen: set[int] = set()
+    plain: dict[str, torch.Tensor] = {}
+    for name in sorted(tensors):  # the same weights give the same bytes, in whatever order they come
+        value = tensors[name]
+        tensor = (
+            torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value.detach()
+        )
+        tensor = tensor.to("cpu").contiguous()
+        storage = tensor.untyped_storage().data_ptr()
+        plain[name] = tensor.clone() if storage in seen else tensor  # safetensors refuses shared storage
+        seen.add(storage)
+    try:
+        return seal(version, safetensors.torch.save(plain))
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise WeightsError(f"version {version} cannot be written as safetensors: {error}") from error
+
+
+def seal(version: int, data: bytes) -> Payload:
+    """A payload of bytes that already are safetensors."""
+    return Payload(version=version, data=data, checksum=hashlib.sha256(data).hexdigest())
+
+
+def verify(payload: Payload) -> None:
+    """Checks that the bytes are the ones that were packed.
+
+    Raises:
+        WeightsError: they are not.
+    """
+    found = hashlib.sha256(payload.data).hexdigest()
+    if found != payload.checksum:
+        raise WeightsError(
+            f"weights of version {payload.version} are damaged: {len(payload.data)} bytes with SHA-256 {found[:12]}..., "
+            f"expected {payload.checksum[:12]}..."
+        )
+
+
+def unpack(payload: Payload) -> dict[str, torch.Tensor]:
+    """The verified tensors by name, on the CPU.
+
+    Raises:
+        WeightsError: damaged, or no safetensors.
+    """
+    verify(payload)
+    try:
+        return safetensors.torch.load(payload.data)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise WeightsError(f"weights of version {payload.version} are no safetensors: {error}") from error
