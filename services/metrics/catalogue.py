@@ -1,0 +1,198 @@
+"""The one table of what is measured; exporter, metrics.jsonl, dashboards and docs are made from it.
+
+A measurement is named by a *key*: the metric's name alone, or with its labels in the catalogue's order:
+``entente_country_centers{country=FRANCE}``, ``entente_evaluation_win_rate{against=dumbbot,country=ITALY}``.
+Its value is, for a counter, the total since the run began (resumes included); for a gauge, the latest
+value; for a histogram, the list of observations since the previous record.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["counter", "gauge", "histogram"]
+Value = float | Sequence[float]
+COUNTRY = ("country",)
+
+
+class MetricsError(ValueError):
+    """A measurement that the catalogue does not know, or a place for measurements that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One row of the catalogue."""
+
+    name: str
+    kind: Kind
+    unit: str  # of the value; "1" for plain ratios and counts without a better word
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()  # upper bounds, ascending; histograms only
+
+
+def _counter(name: str, unit: str, text: str, labels: tuple[str, ...] = ()) -> Metric:
+    return Metric(name, "counter", unit, text, labels)
+
+
+def _gauge(name: str, unit: str, text: str, labels: tuple[str, ...] = ()) -> Metric:
+    return Metric(name, "gauge", unit, text, labels)
+
+
+def _histogram(name: str, unit: str, text: str, buckets: tuple[float, ...]) -> Metric:
+    return Metric(name, "histogram", unit, text, buckets=buckets)
+
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+# Sections are how dashboards and docs list the metrics.
+SECTIONS: Mapping[str, tuple[Metric, ...]] = {
+    "progress": (
+        _counter("entente_updates_total", "updates", "Policy updates made"),
+        _counter("entente_games_total", "games", "Training games finished"),
+        _counter("entente_episodes_total", "episodes", "Episodes the learner used"),
+        _counter("entente_run_seconds_total", "seconds", "Wall time, downtime left out"),
+        _gauge("entente_policy_version", "version", "The learner's published policy version"),
+        _gauge("entente_update_seconds", "seconds", "Wall time of the latest update, waiting included"),
+    ),
+    "countries": (
+        _gauge("entente_country_centers", "centers", "Mean final centres, last 100 episodes", COUNTRY),
+        _gauge("entente_country_win_rate", "1", "Share of solos, last 100 episodes", COUNTRY),
+        _gauge("entente_country_top_rate", "1", "Share of games led, last 100 episodes", COUNTRY),
+        _gauge("entente_country_survival_rate", "1", "Share of games survived, last 100 episodes", COUNTRY),
+        _gauge("entente_country_reward", "reward", "Mean episode return, last 100 episodes", COUNTRY),
+        _gauge("entente_country_reward_std", "reward", "Deviation of returns, last 100 episodes", COUNTRY),
+        _gauge("entente_country_phases", "phases", "Mean game length, last 100 episodes", COUNTRY),
+        _counter("entente_country_episodes_total", "episodes", "Episodes the learner used", COUNTRY),
+        _gauge("entente_batch_centers", "centers", "Mean final centres of this update's episodes", COUNTRY),
+    ),
+    "learning": (
+        _gauge("entente_episode_reward", "reward", "Mean return of this update's episodes"),
+        _gauge("entente_reward_part", "reward", "Mean of one unweighted reward part, this update", ("part",)),
+        _gauge("entente_loss", "1", "Policy loss, mean over optimizer steps"),
+        _gauge("entente_kl", "nats", "KL (k3) of behaviour to learner policy, per trained token"),
+        _gauge("entente_entropy", "nats", "Entropy over admissible tokens, per trained token"),
+        _gauge("entente_clip_fraction", "1", "Share of trained tokens whose ratio was clipped"),
+        _gauge("entente_grad_norm", "1", "Mean gradient norm before clipping"),
+        _gauge("entente_learning_rate", "1", "Step size of the latest optimizer step"),
+        _gauge("entente_zero_signal_fraction", "1", "Share of samples whose group has no variance"),
+        _gauge("entente_groups", "groups", "Groups formed at a level of the fallback chain", ("level",)),
+        _gauge("entente_group_size", "samples", "Mean members of the groups of a level", ("level",)),
+        _gauge("entente_staleness_updates", "updates", "Mean staleness of trained turns"),
+        _gauge("entente_staleness_updates_max", "updates", "Largest staleness of a trained turn"),
+    ),
+    "throughput": (
+        _counter("entente_decisions_total", "decisions", "Decisions the inference engines finished"),
+        _counter("entente_completion_tokens_total", "tokens", "Tokens written, forced ones included"),
+        _counter("entente_learner_tokens_total", "tokens", "Prompt and completion tokens learned from"),
+        _counter("entente_learner_busy_seconds_total", "seconds", "Time the learner spent on updates"),
+        _counter("entente_rollout_busy_seconds_total", "seconds", "Time spent on games, summed over workers"),
+        _gauge("entente_workers", "workers", "Rollout workers alive"),
+        _counter("entente_worker_restarts_total", "restarts", "Workers started again after a crash"),
+        _histogram(
+            "entente_weight_swap_seconds", "seconds", "Publishing a version to an engine using it", _SECONDS
+        ),
+        _gauge("entente_weight_bytes", "bytes", "Size of one published version"),
+    ),
+    "replay": (
+        _gauge("entente_buffer_waiting", "episodes", "Episodes waiting in the replay buffer"),
+        _gauge("entente_buffer_delivered", "episodes", "Episodes delivered and not yet acknowledged"),
+        _gauge("entente_buffer_bytes", "bytes", "Encoded size of the stored episodes"),
+        _counter("entente_duplicate_episodes_total", "episodes", "Episodes that were stored before, dropped"),
+        _counter("entente_poison_episodes_total", "episodes", "Undecodable episodes, set aside"),
+        _counter("entente_stale_episodes_total", "episodes", "Episodes too old to learn from, set aside"),
+    ),
+    "play": (
+        _counter(
+            "entente_defective_orders_total", "orders", "Orders that were unreadable, illegal or missing"
+        ),
+        _counter("entente_truncated_decisions_total", "decisions", "Decisions cut off at the length limit"),
+    ),
+    "evaluation": (
+        _gauge(
+            "entente_evaluation_mean_centers",
+            "centers",
+            "Mean final centres by country",
+            ("against", "country"),
+        ),
+        _gauge("entente_evaluation_win_rate", "1", "Share of solos by country", ("against", "country")),
+        _gauge(
+            "entente_evaluation_centers", "centers", "Mean centres, countries weighted equally", ("against",)
+        ),
+        _gauge("entente_evaluation_centers_low", "centers", "Lower end of its 95% interval", ("against",)),
+        _gauge("entente_evaluation_centers_high", "centers", "Upper end of its 95% interval", ("against",)),
+    ),
+}
+
+CATALOGUE: Mapping[str, Metric] = {metric.name: metric for rows in SECTIONS.values() for metric in rows}
+
+
+def key(name: str, **labels: str) -> str:
+    """The key of a measurement, labels in the catalogue's order.
+
+    Raises:
+        MetricsError: unknown metric, missing or foreign labels, or a label value that a key cannot hold.
+    """
+    metric = _known(name)
+    if set(labels) != set(metric.labels):
+        raise MetricsError(f"{name} takes labels {list(metric.labels)}, not {sorted(labels)}")
+    for label, value in labels.items():
+        if not value or any(mark in value for mark in "{},=\n"):
+            raise MetricsError(f"{name}: {label} cannot be {value!r}")
+    if not labels:
+        return name
+    return f"{name}{{{','.join(f'{label}={labels[label]}' for label in metric.labels)}}}"
+
+
+def parse_key(text: str) -> tuple[Metric, tuple[str, ...]]:
+    """The metric a key names and its label values, in the catalogue's order.
+
+    Raises:
+        MetricsError: as ``key`` does, and for text that is no key.
+    """
+    name, brace, rest = text.partition("{")
+    metric = _known(name)
+    if not brace:
+        if metric.labels:
+            raise MetricsError(f"{name} takes labels {list(metric.labels)}")
+        return metric, ()
+    pairs = [part.partition("=") for part in rest.removesuffix("}").split(",")]
+    labels = {label: value for label, _, value in pairs}
+    if key(name, **labels) != text:
+        raise MetricsError(f"{text!r} is no metric key; {name} is written {_example(metric)}")
+    return metric, tuple(labels[label] for label in metric.labels)
+
+
+def check(values: Mapping[str, Value]) -> None:
+    """Refuse what the catalogue does not describe.
+
+    Raises:
+        MetricsError: unknown metric, wrong labels, a list where a number belongs or the reverse, or a value
+            that is not finite (what has no data is left out, never NaN).
+    """
+    for text, value in values.items():
+        metric, _ = parse_key(text)
+        if isinstance(value, Sequence) != (metric.kind == "histogram"):
+            wanted = "a list of observations" if metric.kind == "histogram" else "one number"
+            raise MetricsError(f"{text} is a {metric.kind} and takes {wanted}")
+        if not all(map(math.isfinite, value if isinstance(value, Sequence) else (value,))):
+            raise MetricsError(f"{text} is {value}; leave out what has no data")
+
+
+def _known(name: str) -> Metric:
+    if name in CATALOGUE:
+        return CATALOGUE[name]
+    near = difflib.get_close_matches(name, CATALOGUE, n=1)
+    raise MetricsError(f"unknown metric {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def _example(metric: Metric) -> str:
+    return (
+        f"{metric.name}{{{','.join(f'{label}=...' for label in metric.labels)}}}"
+        if metric.labels
+        else metric.name
+    )

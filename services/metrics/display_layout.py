@@ -1,0 +1,200 @@
+"""How the terminal display looks: pure functions from its state to rich renderables and plain lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from services.metrics.rolling import CountrySummary
+
+if TYPE_CHECKING:
+    from services.metrics.display import DisplaySnapshot, DisplayState
+
+SPARKS = 16  # snapshots in a sparkline
+DASH = "–"
+_BAR_CELLS = 18  # one cell a centre up to a solo
+_WIDE = 92  # columns under which the table leaves out its lesser columns
+_ACCENT, _QUIET = "#5b8def", "#8a8f98"
+_SPARK_MARKS = "▁▂▃▄▅▆▇█"
+# The colours of the engine's map, light enough for a dark terminal.
+_COLORS = {
+    "AUSTRIA": "#d98a7f",
+    "ENGLAND": "#b06be0",
+    "FRANCE": "#6f8ff0",
+    "GERMANY": "#b39c84",
+    "ITALY": "#4fae4f",
+    "RUSSIA": "#98a3bb",
+    "TURKEY": "#cfbb2c",
+}
+
+
+def render(state: DisplayState, now: float, width: int) -> RenderableType:
+    """The whole display, for a terminal of ``width`` columns."""
+    parts: list[RenderableType] = [_progress(state, now), _stage(state, now)]
+    if state.snapshot is not None:
+        parts += [
+            Text(),
+            _figures(state.snapshot),
+            Text(),
+            _countries(state, state.snapshot, wide=width >= _WIDE),
+        ]
+    return Panel(Group(*parts), title="[bold]Entente[/bold]", border_style="dim", padding=(0, 1))
+
+
+def plain_line(state: DisplayState, now: float) -> str:
+    """One update on one line."""
+    snapshot = state.snapshot
+    if snapshot is None:
+        return ""
+    summaries = {country: summary for country, summary in snapshot.countries.items() if summary is not None}
+    parts = [
+        f"update {snapshot.update}/{state.total_updates}",
+        f"games {snapshot.games}",
+        f"centres {fmean(summary.centers for summary in summaries.values()):.2f}" if summaries else "",
+        " ".join(f"{country[:3]} {summary.centers:.1f}" for country, summary in summaries.items()),
+        f"reward {fmean(summary.reward for summary in summaries.values()):.2f}" if summaries else "",
+        *(
+            f"{name} {value:.{digits}f}"
+            for name, value, digits in (
+                ("loss", snapshot.loss, 4),
+                ("kl", snapshot.kl, 4),
+                ("entropy", snapshot.entropy, 3),
+                ("staleness", snapshot.staleness, 1),
+                ("games/h", snapshot.games_per_hour, 0),
+                ("decisions/s", snapshot.decisions_per_second, 0),
+                ("tokens/s", snapshot.completion_tokens_per_second, 0),
+                ("learner tokens/s", snapshot.learner_tokens_per_second, 0),
+            )
+            if value is not None
+        ),
+        f"left {duration(state.seconds_left(now))}",
+    ]
+    return " | ".join(part for part in parts if part)
+
+
+def sparkline(values: Iterable[float], low: float, high: float) -> str:
+    """Values as block marks between ``low`` and ``high``."""
+    span = max(high - low, 1e-9)
+    top = len(_SPARK_MARKS) - 1
+    return "".join(_SPARK_MARKS[min(top, max(0, round((value - low) / span * top)))] for value in values)
+
+
+def duration(seconds: float | None) -> str:
+    """``1:02:03``, ``2:03`` or a dash."""
+    if seconds is None:
+        return DASH
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _number(value: float | None, digits: int, unit: str = "") -> str:
+    return DASH if value is None else f"{value:,.{digits}f}{unit}"
+
+
+def _progress(state: DisplayState, now: float) -> RenderableType:
+    done = state.snapshot.update if state.snapshot else 0
+    row = Table.grid(expand=True, padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(ratio=1)
+    row.add_column(no_wrap=True, justify="right")
+    row.add_row(
+        Text(f"update {done}/{state.total_updates}", style="bold"),
+        ProgressBar(total=max(1, state.total_updates), completed=done, complete_style=_ACCENT),
+        Text(f"{duration(now - state.started)} gone, {duration(state.seconds_left(now))} left"),
+    )
+    return row
+
+
+def _stage(state: DisplayState, now: float) -> RenderableType:
+    row = Table.grid(expand=True, padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(ratio=1)
+    row.add_column(no_wrap=True, justify="right")
+    spent = duration(now - state.stage_started)
+    if state.stage_total is None:
+        row.add_row(Text(state.stage, style=_ACCENT), "", Text(spent, style="dim"))
+    else:
+        row.add_row(
+            Text(state.stage, style=_ACCENT),
+            ProgressBar(total=max(1, state.stage_total), completed=state.stage_done, complete_style=_QUIET),
+            Text(f"{state.stage_done}/{state.stage_total}  {spent}", style="dim"),
+        )
+    return row
+
+
+def _figures(snapshot: DisplaySnapshot) -> RenderableType:
+    cells = (
+        ("games", f"{snapshot.games:,}"),
+        ("episodes", f"{snapshot.episodes:,}"),
+        ("games/h", _number(snapshot.games_per_hour, 0)),
+        ("decisions/s", _number(snapshot.decisions_per_second, 0)),
+        ("tokens/s", _number(snapshot.completion_tokens_per_second, 0)),
+        ("learner tokens/s", _number(snapshot.learner_tokens_per_second, 0)),
+        ("staleness", _number(snapshot.staleness, 1)),
+        ("loss", _number(snapshot.loss, 4)),
+        ("KL", _number(snapshot.kl, 4)),
+        ("entropy", _number(snapshot.entropy, 3)),
+    )
+    grid = Table.grid(expand=True, padding=(0, 2))
+    for _ in range(5):
+        grid.add_column(ratio=1)
+    texts = [Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells]
+    grid.add_row(*texts[:5])
+    grid.add_row(*texts[5:])
+    return grid
+
+
+def _countries(state: DisplayState, snapshot: DisplaySnapshot, wide: bool) -> RenderableType:
+    table = Table(expand=True, box=None, padding=(0, 1), header_style="dim")
+    table.add_column("country", no_wrap=True)
+    table.add_column("centres", justify="right", no_wrap=True)
+    table.add_column("", width=_BAR_CELLS, no_wrap=True)
+    table.add_column("change", justify="right", no_wrap=True)
+    if wide:
+        table.add_column("course", no_wrap=True, width=SPARKS)
+    table.add_column("reward", justify="right", no_wrap=True)
+    table.add_column("solos", justify="right", no_wrap=True)
+    if wide:
+        table.add_column("leads", justify="right", no_wrap=True)
+    table.add_column("survives", justify="right", no_wrap=True)
+    if wide:
+        table.add_column("episodes", justify="right", no_wrap=True, style="dim")
+    seen = [value for values in state.history.values() for value in values]
+    low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
+    for country, summary in snapshot.countries.items():
+        course = sparkline(state.history.get(country, ()), low, high)
+        first = state.first_centers.get(country)
+        table.add_row(*_country_row(country, summary, first, course, wide))
+    return table
+
+
+def _country_row(
+    country: str, summary: CountrySummary | None, first: float | None, course: str, wide: bool
+) -> list[RenderableType]:
+    color = _COLORS.get(country, "default")
+    name = Text(country.capitalize(), style=color)
+    if summary is None:
+        return [name, DASH, Text("no data yet", style="dim")]
+    change = None if first is None else summary.centers - first
+    change_style = "dim" if not change else "green" if change > 0 else "red"
+    cells: list[RenderableType] = [
+        name,
+        f"{summary.centers:.2f}",
+        Text("█" * min(_BAR_CELLS, round(summary.centers)), style=color),
+        Text(DASH if change is None else f"{change:+.2f}", style=change_style),
+        Text(course, style=color),
+        f"{summary.reward:.2f}",
+        f"{summary.win_rate:.0%}",
+        f"{summary.top_rate:.0%}",
+        f"{summary.survival_rate:.0%}",
+        str(summary.episodes),
+    ]
+    return cells if wide else [cell for i, cell in enumerate(cells) if i not in (4, 7, 9)]

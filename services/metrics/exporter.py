@@ -1,0 +1,111 @@
+"""Measurements for Prometheus, served on loopback under ``/metrics``."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from services.metrics.catalogue import CATALOGUE, Metric, MetricsError, Value, check, parse_key
+
+_HOST = "127.0.0.1"
+_CLOSE_TIMEOUT_S = 5.0
+
+
+@dataclass(slots=True)
+class _Histogram:
+    counts: list[int]  # per bucket, the open last one included; not cumulative
+    total: float = 0.0
+
+
+@dataclass(slots=True)
+class _Latest(Collector):
+    """What was recorded last, as Prometheus families; counters stay totals of the run, also over a resume."""
+
+    numbers: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
+    histograms: dict[str, dict[tuple[str, ...], _Histogram]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, values: Mapping[str, Value]) -> None:
+        with self.lock:
+            for text, value in values.items():
+                metric, labels = parse_key(text)
+                if isinstance(value, Sequence):
+                    self._observe(metric, labels, value)
+                else:
+                    self.numbers.setdefault(metric.name, {})[labels] = float(value)
+
+    def _observe(self, metric: Metric, labels: tuple[str, ...], observations: Sequence[float]) -> None:
+        of_metric = self.histograms.setdefault(metric.name, {})
+        histogram = of_metric.setdefault(labels, _Histogram([0] * (len(metric.buckets) + 1)))
+        for observation in observations:
+            histogram.counts[bisect.bisect_left(metric.buckets, observation)] += 1
+            histogram.total += observation
+
+    def collect(self) -> Iterator[Family]:
+        with self.lock:
+            families = [self._family(metric) for metric in CATALOGUE.values()]
+        return iter([family for family in families if family.samples])
+
+    def _family(self, metric: Metric) -> Family:
+        if metric.kind == "histogram":
+            family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for labels, histogram in self.histograms.get(metric.name, {}).items():
+                cumulative = [sum(histogram.counts[: i + 1]) for i in range(len(histogram.counts))]
+                bounds = [*map(str, metric.buckets), "+Inf"]
+                family.add_metric(labels, list(zip(bounds, cumulative, strict=True)), histogram.total)
+            return family
+        kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+        plain = kind(metric.name, metric.help, labels=metric.labels)
+        for labels, value in self.numbers.get(metric.name, {}).items():
+            plain.add_metric(labels, value)
+        return plain
+
+
+class Exporter:
+    """A metrics sink that Prometheus scrapes at ``http://127.0.0.1:<port>/metrics``."""
+
+    def __init__(self, port: int = 0) -> None:
+        """Serve at once.
+
+        Args:
+            port: of loopback; 0 takes any free one, see ``.port``.
+
+        Raises:
+            MetricsError: the port is taken or not allowed.
+        """
+        self._latest = _Latest()
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self._latest)
+        try:
+            self._server, self._thread = start_http_server(port, addr=_HOST, registry=registry)
+        except OSError as error:
+            raise MetricsError(
+                f"metrics port {port} on {_HOST} cannot be used ({error.strerror}); "
+                "set metrics.port to 0 for a free one"
+            ) from error
+        self.port: int = self._server.server_port
+
+    @property
+    def url(self) -> str:
+        """The address to scrape."""
+        return f"http://{_HOST}:{self.port}/metrics"
+
+    def record(self, update: int, values: Mapping[str, Value]) -> None:
+        """Serve these values from now on; those not named keep what they had."""
+        del update  # entente_updates_total carries it
+        check(values)
+        self._latest.take(values)
+
+    def close(self) -> None:
+        """Stop serving and free the port."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join(_CLOSE_TIMEOUT_S)
+        self._server.server_close()

@@ -1,0 +1,105 @@
+"""``metrics.jsonl``: one JSON object an update, append-only, readable while the run goes on.
+
+A line is ``{"update": 3, "time": 1764000000.1, "metrics": {"entente_loss": 0.1, ...}}``: ``time`` in
+unix seconds, ``metrics`` keyed and valued as ``services.metrics.catalogue`` says (histograms as arrays).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.metrics.catalogue import MetricsError, Value, check
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsLine:
+    """One update's measurements."""
+
+    update: int
+    time: float  # unix seconds
+    metrics: Mapping[str, float | list[float]]
+
+
+class JsonlSink:
+    """Appends to a ``metrics.jsonl``; every line is on its way to the disk when ``record`` returns."""
+
+    def __init__(
+        self, path: Path, resume_after: int | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Open for appending.
+
+        Args:
+            path: the file; its folder must exist.
+            resume_after: the update of the checkpoint that the run goes on from: later lines will be written
+                again and are cut, as is a torn last line. ``None``: a new file.
+            clock: unix seconds.
+
+        Raises:
+            MetricsError: a new run would overwrite measurements, or the file holds something else.
+        """
+        self._clock = clock
+        if resume_after is None:
+            if path.exists() and path.stat().st_size > 0:
+                raise MetricsError(
+                    f"{path} already holds measurements; resume that run or choose another folder"
+                )
+        elif path.exists():
+            _keep_until(path, resume_after)
+        self._file = path.open("a", encoding="utf-8")
+
+    def record(self, update: int, values: Mapping[str, Value]) -> None:
+        """Append one line and flush it."""
+        check(values)
+        metrics = {key: list(one) if isinstance(one, Sequence) else one for key, one in values.items()}
+        self._file.write(_line(MetricsLine(update, round(self._clock(), 3), metrics)))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def read_metrics(path: Path) -> list[MetricsLine]:
+    """All whole lines, in order; a last line torn by a crash is left out.
+
+    Raises:
+        MetricsError: a line before the last is not what this module writes.
+    """
+    texts = path.read_text(encoding="utf-8").split("\n")
+    torn_tail = texts.pop()  # "" where the file ends in a whole line
+    lines = [_parse(text, path, number) for number, text in enumerate(texts, 1)]
+    if torn_tail:
+        # A tail that happens to parse lost only its line end.
+        try:
+            lines.append(_parse(torn_tail, path, len(texts) + 1))
+        except MetricsError:
+            return lines
+    return lines
+
+
+def _line(line: MetricsLine) -> str:
+    whole = {"update": line.update, "time": line.time, "metrics": line.metrics}
+    return json.dumps(whole, separators=(",", ":"), allow_nan=False) + "\n"
+
+
+def _parse(text: str, path: Path, number: int) -> MetricsLine:
+    try:
+        line = json.loads(text)
+        return MetricsLine(int(line["update"]), float(line["time"]), dict(line["metrics"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise MetricsError(f"{path} line {number} is no measurement: {text[:60]!r}") from error
+
+
+def _keep_until(path: Path, update: int) -> None:
+    kept = [line for line in read_metrics(path) if line.update <= update]
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.writelines(map(_line, kept))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
