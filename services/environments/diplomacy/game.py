@@ -35,7 +35,7 @@ class Outcome:
     kind: Literal["solo", "draw", "year_limit"]
     winners: tuple[str, ...]
     final_year: int
-    phases: int  # phases that were played
+    phases: int  # in its history: those played, and the one in which a draw was agreed
 
 
 class DiplomacyGame:
@@ -83,7 +83,7 @@ class DiplomacyGame:
         self._position = None
 
     def draw(self, winners: Sequence[str]) -> None:
-        """End the game now, drawn between ``winners``: two or more powers still alive, else ``ValueError``."""
+        """End the game now, drawn by ``winners``: two or more powers still alive, else ``ValueError``."""
         if self.is_done:
             raise RuntimeError("this game is over; no draw can be agreed")
         alive = [name for name in POWERS if not self._engine.powers[name].is_eliminated()]
@@ -124,7 +124,12 @@ class DiplomacyGame:
     def from_state(
         cls, state: Mapping[str, Any], until_year: int, game_id: str | None = None
     ) -> DiplomacyGame:
-        """A game that goes on from ``state()`` of another, in about 1 ms; its history starts empty."""
+        """A game that goes on from ``state()`` of another, in about 1 ms; its history starts empty.
+
+        Raises ``ValueError`` for the state of a finished game.
+        """
+        if state["name"] == "COMPLETED":
+            raise ValueError("a finished game has no state to go on from")
         game = cls(until_year, game_id)
         game._engine.set_state(state)
         return game
@@ -167,7 +172,7 @@ def _read_position(engine: Any, phase: str, is_done: bool) -> Position:
         engine._build_list_possible_convoys()
         legal = movement_orders([unit for name in POWERS for unit in units[name]], engine.convoy_paths_dest)
     elif phase[-1] == "R":
-        taken = {unit[2:5] for name in POWERS for unit in (*units[name], *powers[name].retreats)}
+        taken = {unit[2:5] for name in POWERS for unit in units[name]}
         for name in POWERS:
             for unit, places in sorted(powers[name].retreats.items()):
                 free = tuple(sorted(place for place in places if place[:3] not in taken))

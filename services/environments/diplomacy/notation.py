@@ -45,7 +45,7 @@ def words() -> tuple[str, ...]:
 def render(position: Position, power: str) -> str:
     """The position as ``power`` sees it: whose view and which phase, own block, the others, free centres.
 
-    The others follow in the fixed order of ``POWERS``, counted on from ``power``; the eliminated are left out.
+    The others follow in the order of ``POWERS``, counted on from ``power``; the eliminated are left out.
     A dislodged unit is followed by its free retreats, and stands after its power's centres.
     """
     start = POWERS.index(power)

@@ -14,7 +14,7 @@ Reason = Literal[
     "not_own_unit",  # readable, but no such unit of this power awaits an order
     "illegal",  # the unit cannot do that now
     "duplicate",  # the unit (or the building site) already has an order; the first one stands
-    "missing",  # a unit without an order (it holds, or disbands), or a disband owed and not named
+    "missing",  # a unit no line speaks of (it holds, or disbands), or a disband owed and not ordered ("D")
     "too_many",  # more builds or disbands than allowed
     "repaired",  # was not canonical; stands in its only possible reading
 ]
@@ -73,28 +73,28 @@ def check(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
     """
     if position.kind == "A":
         return _check_adjustments(orders, position, power)
-    waiting = dict.fromkeys(position.orderable.get(power, ()), True)  # location -> still without an order
     legal, accepted, defects = position.legal, [], []
+    silent = {place: _unit(legal[place][0]) for place in position.orderable.get(power, ())}
+    ordered = set()
     for order in orders:
-        place = order[2:].partition(" ")[0]
-        if place not in waiting or order not in legal[place]:
-            defects.append(OrderDefect(order, _why_not(order, place in waiting)))
-        elif not waiting[place]:
+        place = _place(order)
+        if place in ordered:
             defects.append(OrderDefect(order, "duplicate"))
-        else:
-            waiting[place] = False
+        elif place in silent and order in legal[place]:
+            ordered.add(place)
             accepted.append(order)
-    defects.extend(
-        OrderDefect(legal[place][0][: 2 + len(place)], "missing") for place, free in waiting.items() if free
-    )
+        else:
+            defects.append(OrderDefect(order, _why_not(order, silent.get(place) == _unit(order))))
+    addressed = ordered | {_place(defect.order) for defect in defects}
+    defects.extend(OrderDefect(unit, "missing") for place, unit in silent.items() if place not in addressed)
     return ParsedSheet(tuple(accepted), tuple(defects))
 
 
 def parse(text: str, position: Position, power: str, repair: bool = False) -> ParsedSheet:
     """Read a sheet, one order a line; empty lines are skipped.
 
-    Strict: an order must be written exactly as in the legal list. With ``repair``, case, spacing, ``->``, full
-    stops, a coast or ``VIA`` left out are put right where only one legal order can be meant, and reported.
+    Strict: an order must be written exactly as in the legal list. With ``repair``, case, spacing, ``->``,
+    full stops, a coast or ``VIA`` left out are put right where only one legal order can be meant.
     """
     lines = [line for line in text.split("\n") if line.strip()]
     if not repair:
@@ -115,6 +115,14 @@ def parse(text: str, position: Position, power: str, repair: bool = False) -> Pa
 def format_sheet(orders: Sequence[str]) -> str:
     """One order a line, each line ended."""
     return "".join(f"{order}\n" for order in orders)
+
+
+def _unit(order: str) -> str:
+    return " ".join(order.split(" ", 2)[:2])
+
+
+def _place(order: str) -> str:
+    return order[2:].partition(" ")[0]
 
 
 def _free_slot(alternatives: tuple[str, ...]) -> OrderSlot:

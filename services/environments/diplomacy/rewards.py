@@ -13,8 +13,8 @@ PHASE_PARTS = ("center_change",)
 FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
 PARTS = (*PHASE_PARTS, *FINAL_PARTS)
 
-# DipNet's reward for reinforcement learning (Paquette et al. 2019, arXiv 1909.02128): the mean of centres gained
-# or lost, phase by phase, and a terminal 34 points: all to a solo, else shared by centres.
+# DipNet's reward for reinforcement learning (Paquette et al. 2019, arXiv 1909.02128): the mean of centres
+# gained or lost, phase by phase, and a terminal 34 points: all to a solo, else shared by centres.
 DIPNET_WEIGHTS = {"center_change": 0.5, "dipnet": 0.5}
 
 
@@ -45,8 +45,8 @@ def phase_parts(before: int, after: int) -> dict[str, float]:
 def final_parts(outcome: FinishedGame, power: str) -> dict[str, float]:
     """Parts paid once, when the game is over.
 
-    centers: count, 0 to 34. sum_of_squares, draw_size, proportional: shares, 0 to 1 (see ``scoring``). survival:
-    1 with a centre left. win: 1 for a solo. dipnet: 0 to 34, see ``DIPNET_WEIGHTS``.
+    centers: count, 0 to 34. sum_of_squares, draw_size, proportional: shares, 0 to 1 (see ``scoring``).
+    survival: 1 with a centre left. win: 1 for a solo. dipnet: 0 to 34, see ``DIPNET_WEIGHTS``.
     """
     centers = outcome.centers
     solo = outcome.winners[0] if outcome.kind == "solo" else None
@@ -70,7 +70,7 @@ def weigh(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
 
 
 def check_weights(weights: Mapping[str, float]) -> None:
-    """Raise ``ValueError`` for an unknown part (naming the nearest), a weight not finite, or no weight at all."""
+    """Raise ``ValueError`` for an unknown part (naming the nearest), a weight not finite, or no weight."""
     for name, weight in weights.items():
         if name not in PARTS:
             near = difflib.get_close_matches(name, PARTS, n=1, cutoff=0.0)[0]
