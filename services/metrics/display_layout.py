@@ -39,11 +39,12 @@ def render(state: DisplayState, now: float, width: int) -> RenderableType:
     """The whole display, for a terminal of ``width`` columns."""
     parts: list[RenderableType] = [_progress(state, now), _stage(state, now)]
     if state.snapshot is not None:
+        wide = width >= _WIDE
         parts += [
             Text(),
-            _figures(state.snapshot),
+            _figures(state.snapshot, wide),
             Text(),
-            _countries(state, state.snapshot, wide=width >= _WIDE),
+            _countries(state, state.snapshot, wide),
         ]
     return Panel(Group(*parts), title="[bold]Entente[/bold]", border_style="dim", padding=(0, 1))
 
@@ -130,25 +131,26 @@ def _stage(state: DisplayState, now: float) -> RenderableType:
     return row
 
 
-def _figures(snapshot: DisplaySnapshot) -> RenderableType:
+def _figures(snapshot: DisplaySnapshot, wide: bool) -> RenderableType:
     cells = (
         ("games", f"{snapshot.games:,}"),
         ("episodes", f"{snapshot.episodes:,}"),
         ("games/h", _number(snapshot.games_per_hour, 0)),
         ("decisions/s", _number(snapshot.decisions_per_second, 0)),
         ("tokens/s", _number(snapshot.completion_tokens_per_second, 0)),
-        ("learner tokens/s", _number(snapshot.learner_tokens_per_second, 0)),
+        ("learner tok/s", _number(snapshot.learner_tokens_per_second, 0)),
         ("staleness", _number(snapshot.staleness, 1)),
         ("loss", _number(snapshot.loss, 4)),
         ("KL", _number(snapshot.kl, 4)),
         ("entropy", _number(snapshot.entropy, 3)),
     )
     grid = Table.grid(expand=True, padding=(0, 2))
-    for _ in range(5):
-        grid.add_column(ratio=1)
+    columns = 5 if wide else 4
+    for _ in range(columns):
+        grid.add_column(no_wrap=True)
     texts = [Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells]
-    grid.add_row(*texts[:5])
-    grid.add_row(*texts[5:])
+    for start in range(0, len(texts), columns):
+        grid.add_row(*texts[start : start + columns])
     return grid
 
 

@@ -24,7 +24,7 @@ class _Histogram:
     total: float = 0.0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Latest(Collector):
     """What was recorded last, as Prometheus families; counters stay totals of the run, also over a resume."""
 
