@@ -6,11 +6,14 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from opponents.bots.bot import Bot
+from opponents.bots.dumbbot import DumbBot
 from opponents.bots.greedy import GreedyBot
 from opponents.bots.hold import HoldBot
 from opponents.bots.random_bot import RandomBot
 
-_BOTS = MappingProxyType[str, Callable[[], Bot]]({"greedy": GreedyBot, "hold": HoldBot, "random": RandomBot})
+_BOTS = MappingProxyType[str, Callable[[], Bot]](
+    {"dumbbot": DumbBot, "greedy": GreedyBot, "hold": HoldBot, "random": RandomBot}
+)
 BOT_NAMES = tuple(_BOTS)
 
 

@@ -1,0 +1,207 @@
+"""DumbBot, the community's classic yardstick, after the published description of David Norman's bot.
+
+``dumbbot_values`` says what places are worth; this file says what DumbBot orders. It never convoys and never
+looks at anybody's orders.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+
+from opponents.bots.bot import Bot
+from opponents.bots.dumbbot_values import board, values
+from opponents.bots.geography import geography, province
+from services.environments.diplomacy.position import POWERS, Position
+
+PLAY_ALTERNATIVE = 0.5  # chance to look at the next best place at all
+ALTERNATIVE_DIFFERENCE = 5.0  # how fast that chance falls with the relative difference in value
+
+_ROW = {power: row for row, power in enumerate(POWERS)}
+
+
+class DumbBot(Bot):
+    """Values every place, sends each unit to one of the best, and supports what others contest."""
+
+    def orders(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
+        """DumbBot's orders of one phase."""
+        if not position.orderable.get(power):
+            return ()
+        rng = random.Random(seed)
+        worth = values(position)
+        places = worth.places[_ROW[power]]
+        if position.kind == "M":
+            return _Movement(position, power, places, worth.competition[_ROW[power]], rng).orders()
+        if position.kind == "R":
+            return _retreats(position, power, places, rng)
+        return _adjustments(position, power, places, rng)
+
+
+def walk(values: Sequence[float], uniform: Callable[[], float]) -> int:
+    """Index of the entry to take: from the first one on, go on to the next while chance allows.
+
+    With r uniform in [0, 1), go on while r < 0.5 and r >= 5 |difference| / value (0 where the value is 0).
+    """
+    chosen = 0
+    while chosen + 1 < len(values):
+        value = values[chosen]
+        threshold = ALTERNATIVE_DIFFERENCE * abs(value - values[chosen + 1]) / value if value else 0.0
+        if not threshold <= uniform() < PLAY_ALTERNATIVE:
+            break
+        chosen += 1
+    return chosen
+
+
+@cache
+def _moves() -> dict[str, tuple[tuple[int, int, str], ...]]:
+    """For each unit-location, where it can end up, itself first: (index, province index, unit-location)."""
+    here = board()
+    return {
+        node: tuple(
+            (here.node_index[place], here.province_index[province(place[2:])], place)
+            for place in (node, *neighbors)
+        )
+        for node, neighbors in geography().neighbors.items()
+    }
+
+
+class _Movement:
+    """One power's movement phase: units in random order, each after the own units in its way."""
+
+    def __init__(
+        self,
+        position: Position,
+        power: str,
+        places: list[float],
+        competition: list[float],
+        rng: random.Random,
+    ) -> None:
+        self.legal = position.legal
+        self.units = position.units[power]
+        self.places = places
+        self.competition = competition
+        self.rng = rng
+        province_of = board().province_index
+        self.occupant = {province_of[unit[2:5]]: unit for unit in self.units}
+        self.moves_into: dict[int, str] = {}  # province -> the own order that moves there
+        self.moving: set[str] = set()  # own units ordered to move
+        self.ordered: dict[str, str] = {}  # unit -> order
+        self.waits_for: dict[str, str] = {}  # unordered unit -> the unordered unit that is in its way
+
+    def orders(self) -> tuple[str, ...]:
+        """One order a unit, in the order of ``position.units``."""
+        queue = list(self.units)
+        self.rng.shuffle(queue)
+        while queue:
+            unit = queue.pop()
+            self.waits_for.pop(unit, None)
+            blocker = self._settle(unit)
+            if blocker is not None:
+                self.waits_for[unit] = blocker
+                queue.remove(blocker)
+                queue += [unit, blocker]
+        for unit in self.units:
+            if self.ordered[unit].endswith(" H"):
+                self._make_useful(unit)
+        return tuple(self.ordered[unit] for unit in self.units)
+
+    def _settle(self, unit: str) -> str | None:
+        """Order ``unit``, or return the own unit that has to be ordered before it."""
+        ranked = sorted(
+            ((self.places[index], place, area) for index, area, place in _moves()[unit]), reverse=True
+        )
+        while ranked:
+            number = walk([value for value, _, _ in ranked], self.rng.random)
+            _, place, area = ranked[number]
+            if place == unit:
+                break
+            occupant = self.occupant.get(area)
+            if occupant is not None and occupant not in self.ordered:
+                if not self._waits(occupant, unit):
+                    return occupant
+                order = None
+            elif occupant is not None and occupant not in self.moving:
+                order = self._support(unit, occupant) if self.competition[area] > 1 else None
+            elif area in self.moves_into:
+                order = self._support(unit, self.moves_into[area]) if self.competition[area] > 0 else None
+            else:
+                order = f"{unit} - {place[2:]}"
+                self.moving.add(unit)
+                self.moves_into[area] = order
+            if order is not None:
+                self.ordered[unit] = order
+                return None
+            del ranked[number]
+        self.ordered[unit] = f"{unit} H"
+        return None
+
+    def _waits(self, unit: str, other: str) -> bool:
+        """Whether ``unit`` waits for ``other``, directly or through those in between."""
+        blocker = self.waits_for.get(unit)
+        while blocker is not None and blocker != other:
+            blocker = self.waits_for.get(blocker)
+        return blocker is not None
+
+    def _support(self, unit: str, what: str) -> str | None:
+        order = f"{unit} S {what}"
+        return order if order in self.legal[unit[2:]] else None
+
+    def _make_useful(self, unit: str) -> None:
+        """Let a holding unit support the best place in its reach where another needs it, if there is one."""
+        best: tuple[float, str] | None = None
+        what: str | None
+        for index, area, _ in _moves()[unit][1:]:
+            if area in self.moves_into:
+                what, contested = self.moves_into[area], self.competition[area] > 0
+            else:
+                what, contested = self.occupant.get(area), self.competition[area] > 1
+                if what in self.moving:
+                    what = None
+            if what is not None and contested and (best is None or self.places[index] > best[0]):
+                support = self._support(unit, what)
+                if support is not None:
+                    best = (self.places[index], support)
+        if best is not None:
+            self.ordered[unit] = best[1]
+
+
+def _retreats(position: Position, power: str, places: list[float], rng: random.Random) -> tuple[str, ...]:
+    """Each unit to the best location no earlier one took; without any, it disbands."""
+    taken: set[str] = set()
+    orders = []
+    for unit, free in position.dislodged[power].items():
+        nodes = [f"{unit[0]} {place}" for place in free if province(place) not in taken]
+        ranked = _ranked(nodes, places)
+        if ranked:
+            _, node = ranked[walk([value for value, _ in ranked], rng.random)]
+            taken.add(province(node[2:]))
+            orders.append(f"{unit} R {node[2:]}")
+        else:
+            orders.append(f"{unit} D")
+    return tuple(orders)
+
+
+def _adjustments(position: Position, power: str, places: list[float], rng: random.Random) -> tuple[str, ...]:
+    """Builds from the best location down, one a province; disbands from the worst up."""
+    owed = position.adjustments[power]
+    mark = "B" if owed > 0 else "D"
+    legal = {order for place in position.orderable[power] for order in position.legal[place]} - {"WAIVE"}
+    ranked = _ranked((order[:-2] for order in legal), places)
+    if owed < 0:
+        ranked.reverse()
+    orders = []
+    for _ in range(abs(owed)):
+        if not ranked:
+            orders.append("WAIVE")
+            continue
+        _, node = ranked[walk([value for value, _ in ranked], rng.random)]
+        ranked = [entry for entry in ranked if province(entry[1][2:]) != province(node[2:])]
+        orders.append(f"{node} {mark}")
+    return tuple(orders)
+
+
+def _ranked(nodes: Iterable[str], places: list[float]) -> list[tuple[float, str]]:
+    """(value, unit-location), best first; equal values in reverse order of names."""
+    index = board().node_index
+    return sorted(((places[index[node]], node) for node in nodes), reverse=True)
