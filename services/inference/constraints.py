@@ -55,7 +55,10 @@ class SheetConstraint:
     @property
     def highest_id(self) -> int:
         """The largest token id that can be written."""
-        return max(self.end_id, max((_trie(slot.alternatives, slot.claims).highest for slot in self.slots), default=0))
+        return max(
+            self.end_id,
+            max((_trie(slot.alternatives, slot.claims).highest for slot in self.slots), default=0),
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +91,9 @@ def _trie(alternatives: Alternatives, claims: Claims) -> _Trie:
         raise ConstraintError("an alternative is empty")
     for (shorter, _), (longer, _) in zip(entries, entries[1:], strict=False):
         if longer[: len(shorter)] == shorter:
-            raise ConstraintError(f"alternative {shorter} is a prefix of {longer}: end each with a terminator")
+            raise ConstraintError(
+                f"alternative {shorter} is a prefix of {longer}: end each with a terminator"
+            )
     return _Trie(
         root=_node(entries, 0),
         claims=frozenset(claim for claim in claims if claim is not None),

@@ -1,0 +1,132 @@
+"""One decision while it is being written: what to feed next, what may follow, and what was sampled so far."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.inference.constraints import SheetState
+from services.inference.engine import Generation, GenerationRequest
+from services.inference.sampling import stream
+
+
+class TextState(Protocol):
+    """What may follow, token by token; ``SheetState`` and ``FreeState``."""
+
+    @property
+    def finished(self) -> bool:
+        """True once nothing is left to write."""
+        ...
+
+    def forced(self) -> list[int]:
+        """The tokens that follow without choice, taken."""
+        ...
+
+    def admissible(self) -> NDArray[np.int32]:
+        """The ids to choose from, ascending."""
+        ...
+
+    def advance(self, token_id: int) -> None:
+        """Write one of them."""
+        ...
+
+
+class FreeState:
+    """The whole vocabulary until the end id or the last token that fits."""
+
+    __slots__ = ("_end_ids", "_left", "_vocabulary", "ended", "finished")
+
+    def __init__(self, vocabulary: NDArray[np.int32], end_ids: frozenset[int], limit: int) -> None:
+        self._vocabulary = vocabulary
+        self._end_ids = end_ids
+        self._left = limit
+        self.ended = False  # by an end id
+        self.finished = False
+
+    def forced(self) -> list[int]:
+        """Nothing is ever forced."""
+        return []
+
+    def admissible(self) -> NDArray[np.int32]:
+        """Every id."""
+        return self._vocabulary
+
+    def advance(self, token_id: int) -> None:
+        """Write any id."""
+        self._left -= 1
+        self.ended = token_id in self._end_ids
+        self.finished = self.ended or self._left == 0
+
+
+class Writing:
+    """A request on its way to a ``Generation``."""
+
+    __slots__ = (
+        "_admissible",
+        "_logprobs",
+        "_sampled_at",
+        "answer",
+        "completion",
+        "fed",
+        "pending",
+        "request",
+        "state",
+        "stream",
+    )
+
+    def __init__(
+        self, request: GenerationRequest, state: SheetState | FreeState, answer: asyncio.Future[Generation]
+    ) -> None:
+        self.request = request
+        self.state: TextState = state
+        self.answer = answer
+        self.stream = stream(request.seed)
+        self.fed = 0  # tokens whose keys and values are cached
+        self.completion = state.forced()
+        self.pending = [*request.prompt_ids, *self.completion]  # tokens to feed before the next choice
+        self._sampled_at: list[int] = []
+        self._logprobs: list[float] = []
+        self._admissible: list[NDArray[np.int32]] = []
+
+    @property
+    def sampled(self) -> int:
+        """Tokens sampled so far."""
+        return len(self._sampled_at)
+
+    def accept(self, token: int, logprob: float, admissible: NDArray[np.int32]) -> None:
+        """Write a sampled token and whatever is forced to follow it; all pending tokens count as fed."""
+        self.fed += len(self.pending)
+        self._sampled_at.append(len(self.completion))
+        self._logprobs.append(logprob)
+        self._admissible.append(admissible)
+        self.state.advance(token)
+        self.pending = [token, *self.state.forced()]
+        self.completion += self.pending
+
+    def generation(self, policy_version: int) -> Generation:
+        """What was written."""
+        length, sampled = len(self.completion), self.sampled
+        logprobs = np.zeros(length, np.float32)
+        logprobs[self._sampled_at] = self._logprobs
+        sampled_mask = np.zeros(length, np.bool_)
+        sampled_mask[self._sampled_at] = True
+        if isinstance(self.state, FreeState):
+            finished = self.state.ended
+            admissible_ids = offsets = np.empty(0, np.int32)
+        else:
+            finished = True
+            offsets = np.zeros(sampled + 1, np.int32)
+            np.cumsum([len(ids) for ids in self._admissible], out=offsets[1:])
+            admissible_ids = np.concatenate(self._admissible) if sampled else np.empty(0, np.int32)
+        return Generation(
+            completion_ids=np.array(self.completion, np.int32),
+            logprobs=logprobs,
+            sampled_mask=sampled_mask,
+            admissible_ids=admissible_ids,
+            admissible_offsets=offsets,
+            policy_version=policy_version,
+            finished=finished,
+        )

@@ -1,0 +1,125 @@
+"""One set of weights and the decisions being written under it: prefill, decoding steps, and the rows they occupy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from grpo_core.models import named_tensors
+from services.inference.decoding import Writing
+from services.inference.kv_cache import RAGGED_ATTENTION, KvCache, plan_step
+from services.inference.sampling import sample, uniforms
+
+
+class Skeleton:
+    """A transformers causal LM that runs under whichever lane's weights; it must not be used elsewhere meanwhile."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model.eval()
+        self.model.requires_grad_(False)
+        model.set_attn_implementation(RAGGED_ATTENTION)
+        self.tensors: Mapping[str, Tensor] = named_tensors(model)
+        self.vocab_size = int(model.get_output_embeddings().weight.shape[0])
+        self.layers = int(model.config.num_hidden_layers)
+        self.device = model.device
+        self.dtype = model.dtype
+        self._dressed_in: object = None
+
+    def dress(self, weights: Mapping[str, Tensor]) -> PreTrainedModel:
+        """The model with these weights (same names and shapes); pointers are set, nothing is copied."""
+        if self._dressed_in is not weights:
+            for name, tensor in self.tensors.items():
+                tensor.data = weights[name]
+            self._dressed_in = weights
+        return self.model
+
+
+class Lane:
+    """Rows 0 to n-1 of a cache of its own, each a decision; a finished row's place is taken by the last one."""
+
+    def __init__(self, skeleton: Skeleton, weights: Mapping[str, Tensor], version: int) -> None:
+        self.version = version
+        self._skeleton = skeleton
+        self._weights = weights
+        self._cache = KvCache(skeleton.layers)
+        self._rows: list[Writing] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def join(self, writings: Sequence[Writing], tokens_per_pass: int) -> list[Writing]:
+        """Feed prompts and sample each one's first choice; gives those that this already completed.
+
+        Prompts are fed shortest first, so that those of one pass are of about one length.
+        """
+        ordered = sorted(writings, key=lambda writing: len(writing.pending))
+        finished: list[Writing] = []
+        start = 0
+        while start < len(ordered):
+            end = start + 1
+            while end < len(ordered) and len(ordered[end].pending) * (end + 1 - start) <= tokens_per_pass:
+                end += 1
+            first_row = len(self._rows)
+            self._rows += ordered[start:end]
+            self._advance(first_row)
+            finished += self._release()
+            start = end
+        return finished
+
+    def step(self) -> list[Writing]:
+        """Feed every row's pending tokens and sample its next choice; gives the completed ones."""
+        self._advance(0)
+        return self._release()
+
+    def abandon(self) -> list[Writing]:
+        """Empty the lane; gives what was being written."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    def _advance(self, first_row: int) -> None:
+        rows = self._rows[first_row:]
+        counts = np.fromiter((len(row.pending) for row in rows), np.int64, len(rows))
+        starts = np.fromiter((row.fed for row in rows), np.int64, len(rows))
+        self._cache.reserve(len(self._rows), int((starts + counts).max()))
+        skeleton = self._skeleton
+        step, position_ids = plan_step(
+            self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype
+        )
+        input_ids = torch.tensor([[token for row in rows for token in row.pending]], device=skeleton.device)
+        last = torch.from_numpy(np.cumsum(counts) - 1).to(skeleton.device)
+        logits = skeleton.dress(self._weights)(
+            input_ids=input_ids,
+            position_ids=position_ids,
+            use_cache=False,
+            logits_to_keep=last,
+            ragged_step=step,
+        ).logits[0]
+        admissible = [row.state.admissible() for row in rows]
+        tokens, logprobs = sample(
+            logits.float().cpu().numpy(),
+            admissible,
+            np.fromiter((row.request.temperature for row in rows), np.float64, len(rows)),
+            uniforms(
+                np.fromiter((row.stream for row in rows), np.uint64, len(rows)),
+                np.fromiter((row.sampled for row in rows), np.uint64, len(rows)),
+            ),
+        )
+        for row, token, logprob, ids in zip(
+            rows, tokens.tolist(), logprobs.tolist(), admissible, strict=True
+        ):
+            row.accept(token, logprob, ids)
+
+    def _release(self) -> list[Writing]:
+        rows = self._rows
+        finished = [row for row in rows if row.state.finished]
+        for index in range(len(rows) - 1, -1, -1):
+            if rows[index].state.finished:
+                mover = rows.pop()
+                if index < len(rows):
+                    self._cache.move(len(rows), index, mover.fed)
+                    rows[index] = mover
+        return finished

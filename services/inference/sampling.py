@@ -1,0 +1,73 @@
+"""Sampling over ragged sets of admissible ids, all rows at once, each with its own counter-based randomness."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MASK = 2**64 - 1
+_GAMMA = 0x9E3779B97F4A7C15
+
+
+def stream(seed: int) -> int:
+    """The 64-bit start of a request's random stream; neighbouring seeds give unrelated streams."""
+    mixed = _mix(np.array([(seed * _GAMMA + _GAMMA) & _MASK], np.uint64))
+    return int(mixed[0])
+
+
+def uniforms(streams: NDArray[np.uint64], counters: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Numbers in [0, 1), one a row: the ``counters``-th of each stream (SplitMix64; Steele et al., OOPSLA 2014)."""
+    return (_mix(streams + (counters + np.uint64(1)) * np.uint64(_GAMMA)) >> np.uint64(11)) * 2.0**-53
+
+
+def sample(
+    logits: NDArray[np.float32],
+    admissible: Sequence[NDArray[np.int32]],
+    temperatures: NDArray[np.float64],
+    randoms: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """One token a row from softmax(logits / temperature) over the row's admissible ids alone.
+
+    Args:
+        logits: (B, V).
+        admissible: B arrays of ids, none empty.
+        temperatures: (B,); 0 takes the likeliest id (the lowest of equals), with log-probabilities at 1.
+        randoms: (B,) in [0, 1), consumed by inverting each row's distribution function.
+
+    Returns:
+        Tokens (B,) and their log-probabilities (B,) over the same ids.
+
+    Raises:
+        FloatingPointError: logits are not finite.
+    """
+    ids = np.concatenate(admissible)
+    sizes = np.fromiter(map(len, admissible), np.intp, len(admissible))
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    row_of = np.repeat(np.arange(len(sizes)), sizes)
+    greedy = temperatures == 0
+    scaled = logits[row_of, ids].astype(np.float64) / np.where(greedy, 1.0, temperatures)[row_of]
+    highest = np.maximum.reduceat(scaled, starts)
+    if not np.isfinite(highest).all():
+        raise FloatingPointError(
+            "the model's logits are not finite: its weights are damaged or have diverged"
+        )
+    weights = np.exp(scaled - highest[row_of])
+    totals = np.add.reduceat(weights, starts)
+    cumulative = np.cumsum(weights)
+    before = cumulative[starts] - weights[starts]
+    # The clip catches the last ulp, where rounding of the running sum could step into the neighbour's ids.
+    chosen = np.clip(np.searchsorted(cumulative, before + randoms * totals, side="right"), starts, ends - 1)
+    if greedy.any():
+        at_peak = np.where(scaled == highest[row_of], np.arange(len(ids)), len(ids))
+        chosen = np.where(greedy, np.minimum.reduceat(at_peak, starts), chosen)
+    logprobs = scaled[chosen] - highest - np.log(totals)
+    return ids[chosen], logprobs.astype(np.float32)
+
+
+def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))
