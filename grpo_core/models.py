@@ -1,4 +1,4 @@
-"""Causal language models: made from nothing, in Hugging Face folders, and as safetensors bytes on the wire."""
+"""Causal language models: made from nothing, as Hugging Face folders, and as safetensors on the wire."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ from grpo_core.settings import PolicySettings
 
 _CLASSES = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
 
-# Deviation of the output rows at the start. The hidden state is normed to length sqrt(hidden_size), so logits begin
-# with a deviation of 0.005 * sqrt(128) = 0.06: the first samples are about uniform over whatever is admissible.
+# Deviation of the output rows at the start. The hidden state is normed to length sqrt(hidden_size), so logits
+# begin with a deviation of 0.005 * sqrt(128) = 0.06: the first samples are about uniform over whatever is
+# admissible.
 _LM_HEAD_DEVIATION = 0.005
 
 
@@ -77,7 +78,7 @@ def make_small_model(
 
 
 def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write a Hugging Face folder: config, safetensors and tokenizer files. The folder is made if it is missing."""
+    """Write config, safetensors and tokenizer files into a folder, which is made if it is missing."""
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -86,7 +87,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
 def load_model(
     folder: Path, dtype: torch.dtype = torch.float32
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Read a Hugging Face folder. Only safetensors are read, nothing is downloaded and no code of the folder runs.
+    """Read a Hugging Face folder: safetensors only, nothing is downloaded, no code of the folder runs.
 
     Raises:
         CheckpointError: what is missing, damaged or of the wrong kind, in one line.
@@ -104,7 +105,8 @@ def load_model(
         model, report = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
         )
-    # What transformers raises for foreign content: wrong types, unknown classes, absent parts, unequal shapes.
+    # What transformers raises for foreign content: wrong types, unknown classes, absent parts, unequal
+    # shapes.
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise CheckpointError(f"{folder} cannot be loaded as a causal LM: {_one_line(error)}") from error
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -124,9 +126,8 @@ def load_model(
 
 def weights_payload(model: PreTrainedModel) -> bytes:
     """All weights as one safetensors file in memory; tied tensors once."""
-    return safetensors.torch.save(
-        {name: tensor.contiguous() for name, tensor in named_tensors(model).items()}
-    )
+    tensors = {name: tensor.contiguous() for name, tensor in named_tensors(model).items()}
+    return bytes(safetensors.torch.save(tensors))
 
 
 def load_payload(model: PreTrainedModel, payload: bytes | memoryview) -> None:
@@ -161,7 +162,8 @@ def read_payload(payload: bytes | memoryview, like: Mapping[str, Tensor]) -> dic
     for name, tensor in tensors.items():
         if tensor.shape != like[name].shape:
             raise CheckpointError(
-                f"weights of another shape: {name} is {tuple(tensor.shape)}, expected {tuple(like[name].shape)}"
+                f"weights of another shape: {name} is {tuple(tensor.shape)}, "
+                f"expected {tuple(like[name].shape)}"
             )
     return tensors
 

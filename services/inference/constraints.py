@@ -1,8 +1,8 @@
-"""Legal order sheets as token masks: plain data that travels, and the state machine that walks it while decoding.
+"""Legal order sheets as token masks: plain data that travels, and the state machine that walks it.
 
 A sheet is a row of slots. Each slot is written as one of its alternatives (token sequences that end in a
-terminator, so none is a prefix of another); at the end of the last slot the end id follows. Wherever only one token
-can follow, it is forced and needs no model call.
+terminator, so none is a prefix of another); at the end of the last slot the end id follows. Wherever only one
+token can follow, it is forced and needs no model call.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 Alternatives = tuple[tuple[int, ...], ...]
 Claims = tuple[int | None, ...]
 
-# Units keep their legal orders for many phases and games; a full league sees some ten thousand distinct slots.
+# Units keep their legal orders for many phases and games; a full league sees some ten thousand distinct
+# slots.
 _TRIES_KEPT = 16_384
 
 
@@ -27,9 +29,10 @@ class ConstraintError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SlotConstraint:
-    """One thing to write: ``alternatives[i]`` is a non-empty token sequence, ``claims[i]`` what choosing it uses up.
+    """One thing to write: ``alternatives[i]`` is a token sequence, ``claims[i]`` what choosing it uses up.
 
-    Once an alternative with a claim was written, every alternative of a later slot with the same claim is out.
+    Once an alternative with a claim was written, every alternative of a later slot with the same claim is
+    out.
     """
 
     alternatives: Alternatives
@@ -89,7 +92,7 @@ def _trie(alternatives: Alternatives, claims: Claims) -> _Trie:
     entries = sorted(zip(alternatives, claims, strict=True), key=lambda entry: entry[0])
     if not entries[0][0]:
         raise ConstraintError("an alternative is empty")
-    for (shorter, _), (longer, _) in zip(entries, entries[1:], strict=False):
+    for (shorter, _), (longer, _) in pairwise(entries):
         if longer[: len(shorter)] == shorter:
             raise ConstraintError(
                 f"alternative {shorter} is a prefix of {longer}: end each with a terminator"
@@ -120,7 +123,7 @@ def _node(entries: list[tuple[tuple[int, ...], int | None]], start: int) -> _Nod
 
 
 class SheetState:
-    """Walks one sheet: take ``forced()``, then while not ``finished`` choose from ``admissible()`` and ``advance()``."""
+    """Walks one sheet: take ``forced()``; until ``finished``, ``advance()`` with one of ``admissible()``."""
 
     __slots__ = ("_forced", "_next_slot", "_node", "_sheet", "_taken")
 
@@ -138,7 +141,7 @@ class SheetState:
         return self._node is None and not self._forced
 
     def forced(self) -> list[int]:
-        """The tokens that follow without choice, taken: a second call gives none until the next ``advance``."""
+        """The tokens that follow without choice, taken: a second call gives none until ``advance``."""
         run, self._forced = self._forced, []
         return run
 

@@ -75,7 +75,7 @@ class Engine(Protocol):
         ...
 
     def stats(self) -> Mapping[str, float]:
-        """Counters since start: decisions, completion_tokens, sampled_tokens, prompt_tokens, busy_seconds, queue."""
+        """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; and queue, as it is now."""
         ...
 
     async def close(self) -> None:

@@ -22,7 +22,7 @@ RAGGED_ATTENTION = "entente_ragged"
 
 
 class KvCache:
-    """Per layer, keys and values of shape (rows, positions, heads * head_dim); grows by doubling as it fills."""
+    """Per layer, keys and values of shape (rows, positions, heads * head_dim); grows as it fills."""
 
     def __init__(self, layers: int) -> None:
         self.rows = 0
@@ -39,7 +39,8 @@ class KvCache:
         for stores in (self.keys, self.values):
             for layer, old in enumerate(stores):
                 if old is not None:
-                    # Zeros and not garbage: masked positions are multiplied by zero, which must not meet a NaN.
+                    # Zeros and not garbage: masked positions are multiplied by zero, which must not meet a
+                    # NaN.
                     new = old.new_zeros(self.rows, self.positions, old.shape[2])
                     new[: old.shape[0], : old.shape[1]] = old
                     stores[layer] = new
@@ -63,7 +64,7 @@ class KvCache:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RaggedStep:
-    """Where the N packed tokens of one forward pass belong. Axes: B rows, Q longest share of one row, L positions."""
+    """Where the N packed tokens of a pass belong. Axes: B rows, Q longest share of a row, L positions."""
 
     cache: KvCache
     rows: tuple[int, int]  # the consecutive cache rows of this pass, end excluded
@@ -82,10 +83,10 @@ def plan_step(
     device: torch.device,
     dtype: torch.dtype,
 ) -> tuple[RaggedStep, Tensor]:
-    """The plan of a pass in which row ``first_row + b`` feeds ``counts[b]`` tokens from position ``starts[b]`` on.
+    """The plan of a pass in which row ``first_row + b`` feeds ``counts[b]`` tokens from ``starts[b]`` on.
 
-    Either all rows begin (``starts`` all 0) or it is a step over rows with a past. Gives the plan and position ids
-    (1, N).
+    Either all rows begin (``starts`` all 0) or it is a step over rows with a past. Gives the plan and
+    position ids (1, N).
     """
     rows = len(counts)
     widest = int(counts.max())
@@ -130,9 +131,9 @@ def ragged_attention(
     ragged_step: RaggedStep,
     sliding_window: int | None = None,
     softcap: float | None = None,
-    **_: Any,
+    **_unused: Any,
 ) -> tuple[Tensor, None]:
-    """transformers' attention function over a packed sequence: query (1, H, N, D), key and value (1, K, N, D).
+    """Attention as transformers calls it, on a packed sequence: query (1, H, N, D), key, value (1, K, N, D).
 
     Returns (1, N, H, D).
 

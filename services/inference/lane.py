@@ -1,4 +1,4 @@
-"""One set of weights and the decisions being written under it: prefill, decoding steps, and the rows they occupy."""
+"""One set of weights and the decisions being written under it: their prefill, their steps, their rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from services.inference.sampling import sample, uniforms
 
 
 class Skeleton:
-    """A transformers causal LM that runs under whichever lane's weights; it must not be used elsewhere meanwhile."""
+    """A transformers causal LM that runs under whichever lane's weights; nobody else may use it meanwhile."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model.eval()
@@ -39,7 +39,7 @@ class Skeleton:
 
 
 class Lane:
-    """Rows 0 to n-1 of a cache of its own, each a decision; a finished row's place is taken by the last one."""
+    """Rows 0 to n-1 of a cache of its own, one a decision; the last row takes a finished one's place."""
 
     def __init__(self, skeleton: Skeleton, weights: Mapping[str, Tensor], version: int) -> None:
         self.version = version

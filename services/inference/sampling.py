@@ -1,4 +1,4 @@
-"""Sampling over ragged sets of admissible ids, all rows at once, each with its own counter-based randomness."""
+"""Sampling over ragged sets of admissible ids, all rows at once, each with its own random stream."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ def stream(seed: int) -> int:
 
 
 def uniforms(streams: NDArray[np.uint64], counters: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Numbers in [0, 1), one a row: the ``counters``-th of each stream (SplitMix64; Steele et al., OOPSLA 2014)."""
-    return (_mix(streams + (counters + np.uint64(1)) * np.uint64(_GAMMA)) >> np.uint64(11)) * 2.0**-53
+    """Numbers in [0, 1): the ``counters[b]``-th of each stream (SplitMix64; Steele et al., OOPSLA 2014)."""
+    bits = _mix(streams + (counters + np.uint64(1)) * np.uint64(_GAMMA)) >> np.uint64(11)
+    return bits.astype(np.float64) * 2.0**-53
 
 
 def sample(

@@ -31,9 +31,10 @@ _ROUNDS_BETWEEN_PASSES = 5
 
 
 class TorchEngine:
-    """Implements ``services.inference.engine.Engine``; takes the model over, which begins as the learner's version 0.
+    """Implements ``engine.Engine``; takes the model over, which begins as the learner's version 0.
 
-    One asyncio task steps the model in the running loop while there is something to write, and none when idle.
+    One asyncio task steps the model in the running loop while there is something to write, and none when
+    idle.
     """
 
     def __init__(
@@ -88,7 +89,8 @@ class TorchEngine:
     async def update_weights(self, payload: bytes | memoryview, version: int, policy: str = LEARNER) -> None:
         """Give a policy new weights, adding it if the name is new.
 
-        Decisions in flight finish under the weights they began with; those that begin later carry ``version``.
+        Decisions in flight finish under the weights they began with; those that begin later carry
+        ``version``.
 
         Raises:
             EngineError: not safetensors, or names or shapes do not match; the old weights stay in use.
@@ -110,13 +112,13 @@ class TorchEngine:
             self._leaving.append(old)
 
     def remove_policy(self, policy: str) -> None:
-        """Forget a policy's weights once its decisions in flight are written; queued ones fail. Unknown names pass."""
+        """Forget a policy once its decisions in flight are written; queued ones fail. Unknown names pass."""
         lane = self._lanes.pop(policy, None)
         if lane:
             self._leaving.append(lane)
 
     def stats(self) -> Mapping[str, float]:
-        """Since start: decisions, completion_tokens, sampled_tokens, prompt_tokens, busy_seconds; queue is now."""
+        """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; and queue, as it is now."""
         return {**self._counts, "busy_seconds": self._busy_seconds, "queue": len(self._queue)}
 
     async def close(self) -> None:
@@ -163,8 +165,8 @@ class TorchEngine:
             )
         if longest > min(request.max_completion_length, room):
             raise EngineError(
-                f"a sheet of up to {longest} tokens does not fit: prompt {len(prompt)}, context {self._context}, "
-                f"max_completion_length {request.max_completion_length}"
+                f"a sheet of up to {longest} tokens does not fit: prompt {len(prompt)}, "
+                f"context {self._context}, max_completion_length {request.max_completion_length}"
             )
         return state
 

@@ -12,10 +12,11 @@ PAD, BOS, EOS, UNK = SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
 def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokenizerFast:
-    r"""A tokenizer whose ids are the special tokens ``<pad> <bos> <eos> <unk>`` (0 to 3), then ``words`` in order.
+    r"""A tokenizer whose ids are ``<pad> <bos> <eos> <unk>`` (0 to 3), then ``words`` in order.
 
-    Text is cut into the matches of ``pattern`` (what lies between them is dropped) and each match looked up whole.
-    Decoding joins words with single spaces, and no spaces around a ``\n`` word. No special token is added by encoding.
+    Text is cut into the matches of ``pattern`` (what lies between them is dropped) and each match looked up
+    whole. Decoding joins words with single spaces, and no spaces around a ``\n`` word. No special token is
+    added by encoding.
 
     Raises:
         ValueError: a word is listed twice, is a special token, or the pattern does not cut it out whole.
