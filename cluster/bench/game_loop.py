@@ -1,0 +1,71 @@
+"""Phases a second of whole games between random players, beside the plain loop over the engine."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from diplomacy import Game
+
+from cluster.bench.figure import Figure, interleaved_seconds
+from services.environments.diplomacy.game import DiplomacyGame
+
+UNTIL_YEAR = 1910
+GAMES = 4
+
+
+def run(rounds: int) -> list[Figure]:
+    """Random games to the end of 1910; ``rounds`` alternating timings of the same games a side."""
+    # Before the clock starts: maps and tables are loaded, and both sides must play the same games.
+    played = [play_ours(seed) for seed in range(GAMES)]
+    if played != [play_plain(seed) for seed in range(GAMES)]:
+        raise RuntimeError("the two loops played different games; their rates cannot be compared")
+    phases = sum(count for count, _ in played)
+    ours_s, plain_s = interleaved_seconds(_all_games(play_ours), _all_games(play_plain), rounds)
+    return [
+        Figure(
+            name="game loop",
+            unit="phases/s",
+            ours=phases / ours_s,
+            yardstick=phases / plain_s,
+            yardstick_name="plain loop over the engine",
+            note=f"the same {GAMES} games of random players to {UNTIL_YEAR}, median of {rounds}",
+        )
+    ]
+
+
+def play_ours(seed: int) -> tuple[int, str]:
+    """Phases played and the final hash of a game between random players through ``DiplomacyGame``."""
+    rng, game, phases = random.Random(seed), DiplomacyGame(UNTIL_YEAR), 0
+    while not game.is_done:
+        position = game.position
+        for power in position.to_move:
+            orders = [rng.choice(position.legal[place]) for place in sorted(position.orderable[power])]
+            game.set_orders(power, orders[: abs(position.adjustments[power]) or None])
+        game.process()
+        phases += 1
+    return phases, game.hash()
+
+
+def play_plain(seed: int) -> tuple[int, str]:
+    """The same game through the engine's public methods, orders sorted so that the seed decides."""
+    rng, game, phases = random.Random(seed), Game(), 0
+    while not game.is_game_done and int(game.get_current_phase()[1:5]) <= UNTIL_YEAR:
+        legal = game.get_all_possible_orders()
+        for power, places in game.get_orderable_locations().items():
+            if places:
+                orders = [rng.choice(sorted(legal[place])) for place in places]
+                if game.phase_type == "A":
+                    orders = orders[: abs(len(game.powers[power].centers) - len(game.powers[power].units))]
+                game.set_orders(power, orders)
+        game.process()
+        phases += 1
+    return phases, game.get_hash()
+
+
+def _all_games(play: Callable[[int], tuple[int, str]]) -> Callable[[], None]:
+    def play_all() -> None:
+        for seed in range(GAMES):
+            play(seed)
+
+    return play_all
