@@ -117,7 +117,7 @@ def _proximities(attack: FloatArray, defence: FloatArray, spring: bool) -> Float
     here = board()
     attack_weight, defence_weight = SPRING_BASE if spring else OTHER_BASE
     weights = SPRING_WEIGHTS if spring else OTHER_WEIGHTS
-    # Undivided, proximities are integers below 2**53: matrix products are exact in whatever order they add up,
+    # Undivided, proximities are integers below 2**53: matrix products are exact whatever the order of sums,
     # and the same position has the same values, ties included, on every machine.
     undivided = (attack_weight * attack + defence_weight * defence)[:, here.province_of_node]
     total = weights[0] * undivided
