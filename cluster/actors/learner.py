@@ -1,0 +1,219 @@
+"""The learner actor: takes country-grouped blocks from the buffer, updates the policy, publishes its weights."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from cluster.config import Config
+from cluster.run_folder import RunFolder, write_atomically
+from grpo_core.checkpoint import latest_checkpoint, load_checkpoint, prune_checkpoints, save_checkpoint
+from grpo_core.learner import Learner
+from grpo_core.models import load_model, make_small_model, save_model, weights_payload
+from grpo_core.types import Batch, Episode
+from services.environments.diplomacy.notation import WORD_PATTERN, words
+from services.environments.diplomacy.position import POWERS
+from services.inference.word_tokenizer import make_word_tokenizer
+from services.metrics.catalogue import key
+from services.metrics.rolling import CountrySummary, CountryWindows
+from services.replay.buffer import Receipt, ReplayBuffer
+from services.replay.redis_buffer import RedisBuffer
+from services.weights.payload import Payload, seal
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """What the driver shows and records of one update."""
+
+    version: int  # after the update
+    metrics: Mapping[str, float]  # catalogue keys
+    countries: Mapping[str, CountrySummary | None]
+    episodes: int
+    tokens: int  # prompt and completion tokens learned from
+    waited_s: float
+    busy_s: float
+    buffer: Mapping[str, float]  # the replay buffer's counters afterwards
+    checkpoint: str | None  # folder written with this update
+
+
+def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The policy a run starts from: the folder the config names, or the small policy with random weights.
+
+    Raises:
+        CheckpointError: the folder is not a usable model.
+    """
+    if config.policy.path is not None:
+        return load_model(Path(config.policy.path))
+    tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
+    model = make_small_model(
+        config.policy,
+        len(tokenizer),
+        eos_id=int(tokenizer.eos_token_id),
+        bos_id=int(tokenizer.bos_token_id),
+        pad_id=int(tokenizer.pad_token_id),
+        seed=config.run.seed,
+    )
+    return model, tokenizer
+
+
+class LearnerWorker:
+    """Owns the model, its optimizer and the consuming end of the buffer; a plain object that Ray turns into an actor."""
+
+    def __init__(self, config: Config, run_dir: str, buffer: ReplayBuffer, resume: bool) -> None:
+        torch.set_num_threads(config.learner.threads)
+        torch.manual_seed(config.run.seed)
+        self._config = config
+        self._folder = RunFolder(Path(run_dir))
+        self._buffer = buffer
+        self._windows = CountryWindows()
+        self._receipts: list[Receipt] = []  # used since the last durable checkpoint
+        newest = latest_checkpoint(self._folder.path) if resume else None
+        if newest is None:
+            self._model, self._tokenizer = make_policy(config)
+            self._learner = self._make_learner()
+            self.checkpoint()
+        else:
+            self._restore(newest)
+        buffer.redeliver()
+
+    def version(self) -> int:
+        """Updates made."""
+        return self._learner.version
+
+    def publish(self) -> Payload:
+        """The current weights, for engines."""
+        return seal(self._learner.version, weights_payload(self._model))
+
+    def update(self, blocks: Mapping[str, int], timeout_s: float) -> tuple[UpdateReport, Payload]:
+        """Take blocks, learn from them once and publish; checkpoints when due.
+
+        Raises:
+            ReplayError: the blocks are not there within ``timeout_s``.
+            DivergenceError: the loss or gradient is not finite; the last checkpoint is intact.
+        """
+        start = time.perf_counter()
+        delivery = self._buffer.take(blocks, timeout_s)
+        taken = time.perf_counter()
+        result = self._learner.step(Batch(delivery.episodes, self._learner.version))
+        self._receipts.extend(delivery.receipts)
+        for episode in delivery.episodes:
+            self._windows.add(episode)
+        version = self._learner.version
+        self._folder.audit.mkdir(exist_ok=True)
+        write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(result.audit))
+        due = version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates
+        checkpoint = self.checkpoint() if due else None
+        done = time.perf_counter()
+        report = UpdateReport(
+            version=version,
+            metrics={
+                **_catalogued(result.metrics, result.audit, delivery.episodes),
+                **self._windows.metrics(),
+            },
+            countries={power: self._windows.summary(power) for power in POWERS},
+            episodes=len(delivery.episodes),
+            tokens=sum(episode.tokens for episode in delivery.episodes),
+            waited_s=taken - start,
+            busy_s=done - taken,
+            buffer=self._buffer.stats(),
+            checkpoint=checkpoint,
+        )
+        return report, self.publish()
+
+    def checkpoint(self) -> str:
+        """Write a durable checkpoint, then acknowledge the episodes it used; returns its folder."""
+        folder = save_checkpoint(
+            self._folder.path,
+            self._learner,
+            lambda target: save_model(self._model, self._tokenizer, target),
+            extra={
+                # Should the process die before the acknowledgement below, these are acknowledged on resume.
+                "receipts": [[receipt.role, receipt.entry_id] for receipt in self._receipts],
+                "countries": self._windows.state(),
+                "config_digest": self._config.digest,
+            },
+        )
+        self._buffer.acknowledge(self._receipts)
+        self._receipts.clear()
+        prune_checkpoints(self._folder.path, self._config.learner.keep_checkpoints)
+        return str(folder)
+
+    def snapshot(self, path: str) -> int:
+        """Write the current weights as one safetensors file, for the population; returns their version."""
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary = target.with_name(f".{target.name}.new")
+        temporary.write_bytes(weights_payload(self._model))
+        temporary.replace(target)
+        return self._learner.version
+
+    def close(self) -> None:
+        """Let go of the buffer."""
+        self._buffer.close()
+
+    def _make_learner(self) -> Learner:
+        return Learner(self._model, self._config.learner, self._config.grouping, seed=self._config.run.seed)
+
+    def _restore(self, folder: Path) -> None:
+        checkpoint = load_checkpoint(folder)
+        self._model, self._tokenizer = load_model(folder)
+        self._learner = self._make_learner()
+        self._learner.load_state(checkpoint.state)
+        extra = checkpoint.extra
+        self._windows.load_state(extra["countries"])
+        self._buffer.acknowledge([Receipt(role, entry_id) for role, entry_id in extra["receipts"]])
+
+
+class LearnerActor(LearnerWorker):
+    """``LearnerWorker`` built from what travels to another process."""
+
+    def __init__(self, config_json: str, run_dir: str, redis_url: str, run_id: str, resume: bool) -> None:
+        config = Config.model_validate_json(config_json)
+        buffer = RedisBuffer(
+            redis_url,
+            run_id,
+            group_timeout_s=config.redis.group_timeout_s,
+            connect_timeout_s=config.redis.connect_timeout_s,
+        )
+        super().__init__(config, run_dir, buffer, resume)
+
+
+_CATALOGUED = {
+    "loss": "entente_loss",
+    "approx_kl": "entente_kl",
+    "entropy": "entente_entropy",
+    "grad_norm": "entente_grad_norm",
+    "learning_rate": "entente_learning_rate",
+    "zero_signal_fraction": "entente_zero_signal_fraction",
+    "staleness_mean": "entente_staleness_updates",
+    "staleness_max": "entente_staleness_updates_max",
+    "reward_mean": "entente_episode_reward",
+}
+
+
+def _catalogued(
+    metrics: Mapping[str, float], audit: Mapping[str, Any], episodes: Sequence[Episode]
+) -> dict[str, float]:
+    """The learner's flat numbers under the catalogue's names."""
+    values = {name: metrics[ours] for ours, name in _CATALOGUED.items() if ours in metrics}
+    values["entente_clip_fraction"] = metrics["clip_fraction_low"] + metrics["clip_fraction_high"]
+    for name, value in metrics.items():
+        if name.startswith("reward/"):
+            values[key("entente_reward_part", part=name.removeprefix("reward/"))] = value
+    sizes: dict[str, list[int]] = {}
+    for group in audit["groups"]:
+        sizes.setdefault(group["level"], []).append(group["judged"])
+    for level, judged in sizes.items():
+        values[key("entente_groups", level=level)] = float(len(judged))
+        values[key("entente_group_size", level=level)] = sum(judged) / len(judged)
+    for role in sorted({episode.role for episode in episodes}):
+        centers = [episode.outcome["centers"] for episode in episodes if episode.role == role]
+        values[key("entente_batch_centers", country=role)] = sum(centers) / len(centers)
+    return values

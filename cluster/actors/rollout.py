@@ -1,0 +1,170 @@
+"""The rollout actor: one engine, many games at once, episodes to the replay buffer as they finish."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.config import Config
+from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
+from grpo_core.types import Episode
+from opponents.bots.registry import make_bot
+from opponents.llm import LLMPolicy, OrderTokens
+from opponents.matchmaking import LineupBlock
+from opponents.policy import Policy
+from opponents.population import Member, Population
+from opponents.table import make_episode, play_game
+from services.environments.diplomacy.game import DiplomacyGame
+from services.inference.engine import LEARNER
+from services.inference.torch_engine import TorchEngine
+from services.replay.buffer import ReplayBuffer
+from services.replay.redis_buffer import RedisBuffer
+from services.weights.payload import Payload, verify
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReport:
+    """What the driver needs to know of a played block."""
+
+    block: LineupBlock
+    games: int
+    stored: int  # episodes that were new to the buffer
+    seconds: float
+
+
+class RolloutWorker:
+    """Plays blocks and evaluations; a plain asyncio object that Ray turns into an actor."""
+
+    def __init__(self, config: Config, policy_folder: str, population_file: str, buffer: ReplayBuffer | None) -> None:
+        import torch
+
+        from grpo_core.models import load_model
+
+        torch.set_num_threads(config.inference.threads)
+        model, tokenizer = load_model(Path(policy_folder))
+        self._config = config
+        self._engine = TorchEngine(
+            model,
+            max_concurrent_decisions=config.inference.max_concurrent_decisions,
+            threads=config.inference.threads,
+        )
+        self._tokens = OrderTokens(tokenizer)
+        self._population_file = Path(population_file)
+        self._buffer = buffer
+        self._policies: dict[str, Policy] = {LEARNER: self._language_policy(LEARNER, config.inference.temperature)}
+        self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
+
+    async def ready(self) -> Mapping[str, float]:
+        """Answer once the model is loaded."""
+        return self._engine.stats()
+
+    async def swap(self, payload: Payload) -> float:
+        """Take the learner's new weights; returns the seconds it took, decisions in flight included.
+
+        Raises:
+            WeightsError: the payload does not match its checksum; the old weights stay in use.
+        """
+        start = time.perf_counter()
+        verify(payload)
+        await self._engine.update_weights(payload.data, payload.version)
+        return time.perf_counter() - start
+
+    async def play_block(self, block: LineupBlock, members: Sequence[Member]) -> BlockReport:
+        """Play the games of a block that the buffer does not hold yet, and store each episode as its game ends."""
+        assert self._buffer is not None, "blocks need a replay buffer"
+        start = time.perf_counter()
+        by_id = {member.id: member for member in members}
+        seats: dict[str, Policy] = {block.learner_power: self._policies[LEARNER]}
+        for power, member_id in block.opponents:
+            seats[power] = await self._opponent(by_id[member_id])
+        ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
+        present = await asyncio.to_thread(self._buffer.stored_ids, ids)
+        missing = [member for member in range(block.num_generations) if ids[member] not in present]
+        stored = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
+        return BlockReport(block, len(missing), sum(stored), time.perf_counter() - start)
+
+    async def play_evaluation(self, games: Sequence[EvaluationGame]) -> list[EvaluationResult]:
+        """Play evaluation games, many at once; nothing of them is learned from."""
+        return list(await asyncio.gather(*(self._evaluate(game) for game in games)))
+
+    async def stats(self) -> Mapping[str, float]:
+        """The engine's counters since start."""
+        return self._engine.stats()
+
+    async def close(self) -> None:
+        """Free the engine and the buffer's connection."""
+        await self._engine.close()
+        if self._buffer is not None:
+            self._buffer.close()
+
+    async def _play_member(self, block: LineupBlock, member: int, seats: Mapping[str, Policy]) -> int:
+        game_config = self._config.game
+        async with self._table_seats:
+            seed = block.game_seed(member)
+            game = DiplomacyGame(game_config.until_year, game_id=f"{block.block_id}-{member}")
+            record = await play_game(
+                game, seats, seed, learners=(block.learner_power,), reward_weights=game_config.reward
+            )
+        episode = make_episode(block, member, block.learner_power, record, game_config.reward)
+        return await asyncio.to_thread(self._store, episode)
+
+    def _store(self, episode: Episode) -> int:
+        assert self._buffer is not None
+        return self._buffer.append([episode])
+
+    async def _evaluate(self, spec: EvaluationGame) -> EvaluationResult:
+        async with self._table_seats:
+            return await play_evaluation_game(spec, self._candidate(spec.candidate), self._bot(spec.against))
+
+    def _candidate(self, name: str) -> Policy:
+        if name != LEARNER:
+            return self._bot(name)
+        key = "learner/evaluation"
+        if key not in self._policies:
+            self._policies[key] = self._language_policy(LEARNER, self._config.evaluation.temperature)
+        return self._policies[key]
+
+    def _language_policy(self, name: str, temperature: float) -> LLMPolicy:
+        inference = self._config.inference
+        return LLMPolicy(
+            self._engine,
+            self._tokens,
+            policy=name,
+            decoding=inference.decoding,
+            temperature=temperature,
+            max_completion_length=inference.max_completion_length,
+        )
+
+    def _bot(self, name: str) -> Policy:
+        key = f"bot/{name}"
+        if key not in self._policies:
+            self._policies[key] = make_bot(name)
+        return self._policies[key]
+
+    async def _opponent(self, member: Member) -> Policy:
+        if member.kind == "bot":
+            return self._bot(member.name)
+        if member.id not in self._policies:
+            population = Population.load(self._population_file)
+            population.verify(member)
+            weights = population.weights_path(member).read_bytes()
+            await self._engine.update_weights(weights, member.version, policy=member.id)
+            self._policies[member.id] = self._language_policy(member.id, self._config.inference.temperature)
+        return self._policies[member.id]
+
+
+class RolloutActor(RolloutWorker):
+    """``RolloutWorker`` built from what travels to another process."""
+
+    def __init__(self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str) -> None:
+        config = Config.model_validate_json(config_json)
+        buffer = RedisBuffer(
+            redis_url,
+            run_id,
+            group_timeout_s=config.redis.group_timeout_s,
+            connect_timeout_s=config.redis.connect_timeout_s,
+        )
+        super().__init__(config, policy_folder, population_file, buffer)

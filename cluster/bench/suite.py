@@ -1,0 +1,66 @@
+"""All benchmarks, one table, one JSON file."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import time
+from dataclasses import asdict
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from cluster.bench.figure import Figure
+from cluster.errors import RunError
+from cluster.run_folder import commit
+
+SUITE = ("game_loop", "bots", "engine", "learner", "replay", "weights")
+
+
+def run_suite(only: str | None, rounds: int, out: Path) -> None:
+    """Run the benchmarks one after another, print each figure as it comes and write them all as JSON.
+
+    Raises:
+        RunError: no benchmark of that name, or the file cannot be written.
+    """
+    if only is not None and only not in SUITE:
+        raise RunError(f"no benchmark is called {only!r}; there are {', '.join(SUITE)}")
+    if not out.parent.is_dir():
+        raise RunError(f"cannot write {out}: there is no folder {out.parent}")
+    console = Console()
+    figures: list[tuple[str, Figure]] = []
+    for name in (only,) if only else SUITE:
+        console.print(f"[dim]measuring {name} ...[/dim]")
+        figures += [(name, figure) for figure in importlib.import_module(f"cluster.bench.{name}").run(rounds)]
+    table = Table("figure", "ours", "yardstick", "times better", "unit", "against")
+    for _, figure in figures:
+        table.add_row(
+            figure.name,
+            f"{figure.ours:,.4g}",
+            f"{figure.yardstick:,.4g}",
+            f"{figure.ratio:.2f}",
+            figure.unit,
+            figure.yardstick_name,
+        )
+    console.print(table)
+    document = {
+        "commit": commit(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "command": "entente bench" + (f" --only {only}" if only else "") + f" --rounds {rounds}",
+        "machine": {
+            "system": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "cpus": os.cpu_count(),
+            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+            "python": platform.python_version(),
+            **{name: metadata.version(name) for name in ("torch", "transformers", "ray", "diplomacy")},
+        },
+        "figures": [{"benchmark": name, **asdict(figure), "ratio": figure.ratio} for name, figure in figures],
+    }
+    out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    console.print(f"written to {out}")

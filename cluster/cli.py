@@ -1,0 +1,230 @@
+"""The ``entente`` command. Heavy packages are imported inside the commands, so that ``--help`` answers at once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import click
+import typer
+
+app = typer.Typer(
+    help="Train language-model policies to play full seven-power Diplomacy by country-grouped GRPO.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+buffer_app = typer.Typer(help="Look into the replay buffer.", no_args_is_help=True)
+app.add_typer(buffer_app, name="buffer")
+
+Overrides = Annotated[
+    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key of the config; repeatable.")
+]
+
+
+@app.command(epilog="Example: `entente train laptop --set learner.learning_rate=1e-4 --run-dir runs/first`")
+def train(
+    config: Annotated[
+        str | None,
+        typer.Argument(help="A TOML file, or a shipped config: laptop, smoke. Not needed with --resume."),
+    ] = None,
+    overrides: Overrides = None,
+    run_dir: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/<run.name>")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --run-dir.")] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="List every config key with its default, and stop.")] = False,
+) -> None:
+    """Train a policy on whole games, from a config."""
+    from cluster.config import Config, ConfigError, load_config
+    from cluster.run_folder import RunFolder
+
+    if keys:
+        from cluster.reference import config_reference
+
+        typer.echo(config_reference(Config))
+        return
+    if resume:
+        if run_dir is None:
+            if config is None:
+                raise ConfigError("--resume needs --run-dir, the folder of the run to go on with")
+            run_dir = Path("runs") / load_config(config).run.name
+        settings = RunFolder(run_dir).resumed_config(overrides or ())
+    elif config is None:
+        raise ConfigError("name a config to train from, e.g. entente train laptop")
+    else:
+        settings = load_config(config, overrides or ())
+        run_dir = run_dir or Path("runs") / settings.run.name
+    from cluster.train import train as run
+
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        run(settings, run_dir, resume=resume)
+    except KeyboardInterrupt:
+        _stop(f"stopped; go on with: entente train --resume --run-dir {run_dir}", 130)
+    typer.echo(f"done: {run_dir / 'summary.json'} and {run_dir / 'report.html'}")
+
+
+@app.command(epilog="Example: `entente play --seat FRANCE=dumbbot --seat TURKEY=runs/demo --out game.json --html game.html`")
+def play(
+    out: Annotated[Path, typer.Option(help="Where to save the game, in the engine's own format.")],
+    seat: Annotated[
+        list[str] | None,
+        typer.Option(metavar="POWER=PLAYER", help="A bot, checkpoint or run folder for one power; repeatable."),
+    ] = None,
+    default: Annotated[str, typer.Option(help="Who plays the other powers.")] = "random",
+    until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year played to its end.")] = 1910,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed plays the same game.")] = 7,
+    html: Annotated[Path | None, typer.Option(help="Also a page that shows it phase by phase.")] = None,
+) -> None:
+    """Play one game and save it."""
+    from cluster.play import play as play_one
+    from cluster.seating import parse_seats
+
+    seats = parse_seats(seat or [], default)
+    record = play_one(seats, until, seed, out)
+    outcome = record.outcome
+    typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")
+    for power, centers in sorted(outcome.centers.items(), key=lambda item: (-item[1], item[0])):
+        typer.echo(f"  {power:<8} {seats[power]:<12} {centers:>2} centres{'  wins' if power in outcome.winners else ''}")
+    if html is not None:
+        from services.reports.game_viewer import write_viewer
+
+        write_viewer(out, html)
+        typer.echo(f"phase by phase: {html}")
+
+
+@app.command(epilog="Example: `entente evaluate runs/demo --against random,dumbbot --games-per-country 10 --until 1905`")
+def evaluate(
+    candidate: Annotated[str, typer.Argument(help="A checkpoint or run folder, or a bot.")],
+    against: Annotated[str, typer.Option(help="Bots, comma-separated; each fills the six other seats in turn.")] = "random",
+    games_per_country: Annotated[int, typer.Option(min=1, help="Games as each of the seven powers.")] = 10,
+    until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year of a game.")] = 1910,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives every candidate the same games.")] = 0,
+    temperature: Annotated[float, typer.Option(min=0, help="Of sampling; 0 is greedy.")] = 1.0,
+    json_out: Annotated[Path | None, typer.Option("--json", help="Also write the rows as JSON.")] = None,
+) -> None:
+    """Measure a player against fixed anchors, all seven countries alike, with 95 % intervals."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from cluster.errors import RunError
+    from cluster.evaluate import evaluate as measure
+
+    if json_out is not None and not json_out.parent.is_dir():
+        raise RunError(f"cannot write {json_out}: there is no folder {json_out.parent}")
+    names = [name.strip() for name in against.split(",") if name.strip()]
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        bar = bars.add_task("games")
+        rows = measure(
+            candidate,
+            names,
+            games_per_country=games_per_country,
+            until_year=until,
+            seed=seed,
+            temperature=temperature,
+            progress=lambda name, done, total: bars.update(
+                bar, description=f"against six {name}", completed=done, total=total
+            ),
+        )
+    for row in rows:
+        typer.echo(_evaluation_text(row))
+    if json_out is not None:
+        json_out.write_text(json.dumps({"candidate": candidate, "evaluations": rows}, indent=2) + "\n", encoding="utf-8")
+        typer.echo(f"written to {json_out}")
+
+
+@app.command(epilog="Example: `entente doctor laptop`")
+def doctor(
+    config: Annotated[str | None, typer.Argument(help="Also check what this config asks for.")] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Check this machine, and what a config asks of it; says what to do about each fault."""
+    from cluster.config import load_config
+    from cluster.doctor import examine
+
+    findings = examine(load_config(config, overrides or ()) if config else None)
+    marks = {"ok": "ok  ", "warn": "warn", "fault": "FAIL"}
+    for finding in findings:
+        typer.echo(f"{marks[finding.level]}  {finding.subject}: {finding.text}")
+    if any(finding.level == "fault" for finding in findings):
+        raise typer.Exit(2)
+
+
+@app.command(epilog="Example: `entente bench --only engine --json bench.json`")
+def bench(
+    only: Annotated[str | None, typer.Option(help="One of: game_loop, bots, engine, learner, replay, weights.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 5,
+    json_out: Annotated[Path, typer.Option("--json", help="Where the figures go as JSON.")] = Path("bench.json"),
+) -> None:
+    """Measure every figure beside its yardstick, in the same run."""
+    from cluster.bench.suite import run_suite
+
+    run_suite(only, rounds, json_out)
+
+
+@app.command(epilog="Example: `entente report runs/demo`")
+def report(run_dir: Annotated[Path, typer.Argument(help="The run's folder.")]) -> None:
+    """Write a run's report.html anew."""
+    from services.reports.run_report import write_report
+
+    typer.echo(f"written to {write_report(run_dir)}")
+
+
+@buffer_app.command("inspect", epilog="Example: `entente buffer inspect runs/demo`")
+def buffer_inspect(run_dir: Annotated[Path, typer.Argument(help="The run's folder.")]) -> None:
+    """What waits in a run's replay buffer, is delivered, acknowledged or set aside."""
+    from cluster.inspect_buffer import inspect
+
+    for name, value in inspect(run_dir).items():
+        typer.echo(f"{name:<24} {value:,.0f}")
+
+
+def main(prefix: Sequence[str] = ()) -> NoReturn:
+    """Run the command line; errors a user can mend are one line and exit code 2."""
+    try:
+        code: Any = app(args=[*prefix, *sys.argv[1:]], standalone_mode=False, prog_name="entente")
+    except click.exceptions.Exit as wanted:
+        sys.exit(wanted.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        _stop("stopped", 130)
+    except click.ClickException as error:
+        _stop(f"error: {error.format_message()} (entente --help shows the commands)", 2)
+    except Exception as error:
+        from cluster.errors import user_errors
+
+        if isinstance(error, user_errors()):
+            _stop(f"error: {' '.join(str(error).split())}", 2)
+        raise
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _stop(text: str, code: int) -> NoReturn:
+    print(text, file=sys.stderr)
+    sys.exit(code)
+
+
+def _evaluation_text(row: dict[str, Any]) -> str:
+    def cell(values: dict[str, Any]) -> str:
+        interval = values["mean_centers_ci95"]
+        bounds = f"[{interval[0]:5.2f}, {interval[1]:5.2f}]" if interval else " " * 14
+        return (
+            f"{values['mean_centers']:5.2f} {bounds}  {values['sum_of_squares']:.3f}  {values['survival_rate']:5.0%}"
+            f"  {values['top_rate']:5.0%}  {values['win_rate']:5.0%}"
+        )
+
+    lines = [
+        f"{row['checkpoint']} against six {row['against']}, {row['games']} games to {row['until_year']}",
+        f"  {'':<9}{'centres':<22}squares  alive   leads  solos",
+        *(f"  {power:<8} {cell(values)}" for power, values in row["by_country"].items()),
+        f"  {'all':<8} {cell(row)}",
+    ]
+    return "\n".join(lines)

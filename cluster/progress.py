@@ -1,0 +1,255 @@
+"""What a run tells the world: metrics, the live display and ``summary.json``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from cluster.actors.learner import UpdateReport
+from cluster.actors.rollout import BlockReport
+from cluster.config import Config
+from cluster.run_folder import RunFolder, commit
+from services.metrics.catalogue import Value, key
+from services.metrics.display import Display, DisplaySnapshot
+from services.metrics.exporter import Exporter
+from services.metrics.jsonl import JsonlSink, read_metrics
+from services.metrics.sink import FanOut, MetricsSink
+
+_COUNTERS = (
+    "entente_games_total",
+    "entente_episodes_total",
+    "entente_learner_tokens_total",
+    "entente_learner_busy_seconds_total",
+    "entente_decisions_total",
+    "entente_completion_tokens_total",
+    "entente_rollout_busy_seconds_total",
+    "entente_run_seconds_total",
+    "entente_worker_restarts_total",
+)
+# Engine counter -> catalogue counter.
+_ENGINE = {
+    "decisions": "entente_decisions_total",
+    "completion_tokens": "entente_completion_tokens_total",
+    "busy_seconds": "entente_rollout_busy_seconds_total",
+}
+
+
+class Progress:
+    """Counts, shows and records; knows nothing of Ray."""
+
+    def __init__(self, config: Config, folder: RunFolder, display: Display, resume_after: int | None) -> None:
+        """Open the sinks.
+
+        Args:
+            config: the run's configuration.
+            folder: where ``metrics.jsonl`` and ``summary.json`` lie.
+            display: already entered.
+            resume_after: the version a resumed run goes on from; None for a new run.
+
+        Raises:
+            MetricsError: the metrics port is taken, or the folder holds another run's measurements.
+        """
+        self.display = display
+        self._config = config
+        self._folder = folder
+        summary: dict[str, Any] = {} if resume_after is None else folder.read_summary()
+        sinks: list[MetricsSink] = [JsonlSink(folder.metrics, resume_after)]
+        if config.metrics.port is not None:
+            exporter = Exporter(config.metrics.port)
+            display.log(f"metrics at {exporter.url}")
+            sinks.append(exporter)
+        self._sink = FanOut(*sinks)
+        self._counters = dict.fromkeys(_COUNTERS, 0.0)
+        if resume_after is not None:
+            self._recover_counters()
+        self._version = resume_after or 0
+        self._swap_seconds: list[float] = []
+        self._engine_seen: dict[str, float] = {}
+        self._begin: tuple[float, dict[str, float]] | None = None
+        self._clock = time.monotonic()
+        self._rows: list[dict[str, Any]] = list(summary.get("evaluations", []))
+        self._training: dict[str, float] = dict(summary.get("training", {}))
+        self._opened = time.monotonic()
+        self._wall_before = float(summary.get("wall_seconds", 0.0))
+
+    def __enter__(self) -> Self:
+        """Nothing to do; the sinks are open."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write the summary as far as it goes and close the sinks."""
+        self.training_ends()
+        self._sink.close()
+
+    def block(self, report: BlockReport) -> None:
+        """A block was played."""
+        self._counters["entente_games_total"] += report.games
+
+    def swaps(self, seconds: Sequence[float]) -> None:
+        """Weights arrived at engines."""
+        self._swap_seconds.extend(seconds)
+
+    def engine(self, stats: Mapping[str, float]) -> None:
+        """Take the engines' counters; they begin anew when an actor is replaced."""
+        for ours, name in _ENGINE.items():
+            now = stats.get(ours, 0.0)
+            before = self._engine_seen.get(ours, 0.0)
+            self._counters[name] += now - before if now >= before else now
+            self._engine_seen[ours] = now
+
+    def update(self, report: UpdateReport, workers: int, restarts: int) -> None:
+        """Record and show a finished update."""
+        counters = self._counters
+        self._version = report.version
+        counters["entente_episodes_total"] += report.episodes
+        counters["entente_learner_tokens_total"] += report.tokens
+        counters["entente_learner_busy_seconds_total"] += report.busy_s
+        counters["entente_worker_restarts_total"] = float(restarts)
+        now = time.monotonic()
+        counters["entente_run_seconds_total"] += now - self._clock
+        took, self._clock = now - self._clock, now
+        values: dict[str, Value] = {
+            **counters,
+            **report.metrics,
+            "entente_updates_total": float(report.version),
+            "entente_policy_version": float(report.version),
+            "entente_update_seconds": took,
+            "entente_workers": float(workers),
+            "entente_buffer_waiting": report.buffer["waiting"],
+            "entente_buffer_delivered": report.buffer["delivered"],
+            "entente_buffer_bytes": report.buffer["bytes"],
+            "entente_duplicate_episodes_total": report.buffer["duplicates"],
+            "entente_poison_episodes_total": report.buffer["poison"],
+        }
+        if self._swap_seconds:
+            values["entente_weight_swap_seconds"] = self._swap_seconds
+            self._swap_seconds = []
+        self._sink.record(report.version, values)
+        throughput = self._throughput()
+        metrics = report.metrics
+        self.display.update(
+            DisplaySnapshot(
+                update=report.version,
+                games=int(counters["entente_games_total"]),
+                episodes=int(counters["entente_episodes_total"]),
+                countries=report.countries,
+                games_per_hour=throughput["games_per_hour"],
+                decisions_per_second=throughput["decisions_per_second"],
+                completion_tokens_per_second=throughput["completion_tokens_per_second"],
+                learner_tokens_per_second=throughput["learner_tokens_per_second"],
+                staleness=metrics.get("entente_staleness_updates"),
+                loss=metrics.get("entente_loss"),
+                kl=metrics.get("entente_kl"),
+                entropy=metrics.get("entente_entropy"),
+                start_centers=self._start_centers(),
+            )
+        )
+        if report.checkpoint:
+            self._write_summary()
+
+    def training_begins(self) -> None:
+        """From here on time and work count into the run's throughput."""
+        self.display.stage("training")
+        self._clock = time.monotonic()
+        self._begin = (self._clock, dict(self._counters))
+
+    def training_ends(self) -> None:
+        """Stop counting; evaluations are no training."""
+        if self._begin is not None:
+            for name, value in self._since_begin().items():
+                self._training[name] = self._training.get(name, 0.0) + value
+            self._begin = None
+        self._write_summary()
+
+    def evaluation(self, label: str, row: dict[str, Any], seconds: float) -> None:
+        """Record one evaluation; ``label`` is ``untrained``, ``trained`` or a version."""
+        against = str(row["against"])
+        # A resumed run may measure the same checkpoint again; the newer row replaces the older.
+        self._rows = [
+            old for old in self._rows if (old["checkpoint"], old["against"]) != (row["checkpoint"], against)
+        ]
+        self._rows.append({"label": label, **row, "seconds": round(seconds, 1)})
+        low, high = row["mean_centers_ci95"] or (row["mean_centers"], row["mean_centers"])
+        values: dict[str, Value] = {
+            key("entente_evaluation_centers", against=against): row["mean_centers"],
+            key("entente_evaluation_centers_low", against=against): low,
+            key("entente_evaluation_centers_high", against=against): high,
+        }
+        for country, cell in row["by_country"].items():
+            values[key("entente_evaluation_mean_centers", against=against, country=country)] = cell["mean_centers"]
+            values[key("entente_evaluation_win_rate", against=against, country=country)] = cell["win_rate"]
+        self._sink.record(self._version, values)
+        self.display.log(
+            f"{label} policy against six {against}: {row['mean_centers']:.2f} centres "
+            f"[{low:.2f}, {high:.2f}], survived {row['survival_rate']:.0%}, solos {row['win_rate']:.0%} "
+            f"({row['games']} games to {row['until_year']})"
+        )
+        self._write_summary()
+
+    def _start_centers(self) -> dict[str, float]:
+        for row in self._rows:
+            if row["label"] == "untrained":
+                return {country: cell["mean_centers"] for country, cell in row["by_country"].items()}
+        return {}
+
+    def _since_begin(self) -> dict[str, float]:
+        if self._begin is None:
+            return {}
+        start, counters = self._begin
+        work = {name: self._counters[name] - counters[name] for name in _COUNTERS}
+        return {
+            "seconds": time.monotonic() - start,
+            "games": work["entente_games_total"],
+            "decisions": work["entente_decisions_total"],
+            "completion_tokens": work["entente_completion_tokens_total"],
+            "learner_tokens": work["entente_learner_tokens_total"],
+        }
+
+    def _throughput(self) -> dict[str, float | None]:
+        """Rates over the wall time of training alone, in this process and the ones it resumed."""
+        total = dict(self._training)
+        for name, value in self._since_begin().items():
+            total[name] = total.get(name, 0.0) + value
+        seconds = total.get("seconds", 0.0)
+
+        def rate(name: str, per: float = 1.0) -> float | None:
+            return total.get(name, 0.0) / seconds * per if seconds > 0 else None
+
+        return {
+            "games_per_hour": rate("games", 3600.0),
+            "decisions_per_second": rate("decisions"),
+            "completion_tokens_per_second": rate("completion_tokens"),
+            "learner_tokens_per_second": rate("learner_tokens"),
+        }
+
+    def _write_summary(self) -> None:
+        training = dict(self._training)
+        for name, value in self._since_begin().items():
+            training[name] = training.get(name, 0.0) + value
+        counters = self._counters
+        self._folder.write_summary(
+            {
+                "run": self._config.run.name,
+                "commit": commit(),
+                "config_digest": self._config.digest,
+                "updates": self._version,
+                "episodes": int(counters["entente_episodes_total"]),
+                "games": int(counters["entente_games_total"]),
+                "wall_seconds": round(self._wall_before + time.monotonic() - self._opened, 1),
+                "throughput": self._throughput(),
+                "training": training,
+                "evaluations": self._rows,
+            }
+        )
+
+    def _recover_counters(self) -> None:
+        lines = read_metrics(self._folder.metrics)
+        for line in lines:
+            for name in _COUNTERS:
+                value = line.metrics.get(name)
+                if isinstance(value, float | int):
+                    self._counters[name] = float(value)

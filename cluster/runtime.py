@@ -1,0 +1,156 @@
+"""The machine a run stands on: memory check, Ray, and the Redis-protocol server."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from cluster.config import Config
+from cluster.errors import RunError
+from cluster.run_folder import RunFolder
+from services.replay.embedded import EmbeddedServer
+
+GIB = 1 << 30
+# Resident memory measured on Linux x86-64 with the CPU build of torch.
+DRIVER_AND_RAY_BYTES = int(1.2 * GIB)
+WORKER_BYTES = int(0.6 * GIB)
+OBJECT_STORE_BYTES = 256 << 20
+
+
+def needed_bytes(config: Config, parameters: int) -> int:
+    """A lower estimate of the memory a run needs on one machine: processes, weights, optimizer and activations."""
+    weights = 4 * parameters
+    learner = WORKER_BYTES + 4 * weights + 64 * config.learner.tokens_per_microbatch * config.policy.hidden_size
+    cache_row = 2 * config.policy.layers * config.policy.hidden_size * 4 * config.policy.context_length
+    rollout = WORKER_BYTES + 2 * weights + cache_row * config.inference.max_concurrent_decisions
+    return DRIVER_AND_RAY_BYTES + OBJECT_STORE_BYTES + learner + config.rollout.actors * rollout
+
+
+def available_bytes() -> int:
+    """Memory this process may still take, container limits included."""
+    available = psutil.virtual_memory().available
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.exists() and used.exists():
+        text = limit.read_text().strip()
+        if text.isdigit():
+            available = min(available, int(text) - int(used.read_text()))
+    return available
+
+
+def small_policy_parameters(config: Config, vocabulary: int = 512) -> int:
+    """Parameters of the configured small policy (untied embeddings), for estimates before it is made."""
+    policy = config.policy
+    attention = 4 * policy.hidden_size * policy.hidden_size
+    feed_forward = 3 * policy.hidden_size * policy.intermediate_size
+    return policy.layers * (attention + feed_forward) + 2 * vocabulary * policy.hidden_size
+
+
+def check_memory(config: Config) -> None:
+    """Refuse a run that would be killed half-way.
+
+    Raises:
+        RunError: says how much is needed, how much is there and what to lower.
+    """
+    needed, available = needed_bytes(config, small_policy_parameters(config)), available_bytes()
+    if needed > available:
+        raise RunError(
+            f"not enough memory: this run needs about {needed / GIB:.1f} GiB and {available / GIB:.1f} GiB are free; "
+            f"lower rollout.actors ({config.rollout.actors}), inference.max_concurrent_decisions, "
+            "learner.tokens_per_microbatch or the policy's size"
+        )
+
+
+@contextmanager
+def ray_cluster(config: Config) -> Iterator[None]:
+    """A local Ray, or the cluster that ``run.ray_address`` names; a local one ends with the block.
+
+    Raises:
+        RunError: the cluster does not answer, or has fewer CPUs than the actors ask for.
+    """
+    # Ray reads these when it is imported.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    import ray
+
+    wanted = config.rollout.actors + 1
+    if config.run.ray_address is None:
+        ray.init(
+            address="local",
+            num_cpus=max(wanted, os.cpu_count() or 1),
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    else:
+        try:
+            ray.init(address=config.run.ray_address, log_to_driver=False)
+        except ConnectionError as error:
+            raise RunError(
+                f"no Ray cluster at {config.run.ray_address} ({error}); start one, or leave run.ray_address unset"
+            ) from error
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def actor_environment(threads: int) -> dict[str, dict[str, str]]:
+    """The runtime environment of one actor: threads bounded, nothing fetched from a hub."""
+    return {
+        "env_vars": {
+            "OMP_NUM_THREADS": str(threads),
+            "MKL_NUM_THREADS": str(threads),
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",
+        }
+    }
+
+
+def terminal() -> bool:
+    """Whether somebody watches the display live."""
+    return sys.stdout.isatty()
+
+
+@contextmanager
+def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
+    """The URL of the replay server: the one ``redis.url`` names, or one started in the run folder.
+
+    Raises:
+        ReplayError: no server can be started.
+    """
+    if config.redis.url is not None:
+        yield config.redis.url
+        return
+    folder.redis.mkdir(parents=True, exist_ok=True)
+    server = EmbeddedServer.start(folder.redis)
+    try:
+        yield server.url
+    finally:
+        server.close()
+
+
+def answer(ref: Any, timeout_s: float, who: str) -> Any:
+    """What an actor answered.
+
+    Raises:
+        RunError: it died, or gave no answer within ``timeout_s``. What it raised itself is raised as it was.
+    """
+    import ray
+    from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+
+    try:
+        return ray.get(ref, timeout=timeout_s)
+    except GetTimeoutError:
+        raise RunError(f"{who} did not answer within {timeout_s:.0f} s; look at its log in Ray's session folder") from None
+    except RayActorError as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
+        raise RunError(f"{who} died ({reason}); the last checkpoint is intact: go on with --resume") from None
+    except RayTaskError as error:
+        raise error.cause from None

@@ -1,0 +1,62 @@
+"""From what a user names - a bot, a checkpoint, a run - to a policy that can sit at a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cluster.errors import RunError
+from opponents.bots.registry import BOT_NAMES, make_bot
+from opponents.policy import Policy
+from services.environments.diplomacy.position import POWERS
+
+MAX_COMPLETION_LENGTH = 224
+
+
+def open_policy(name: str, *, temperature: float = 1.0, threads: int = 1, concurrent: int = 64) -> Policy:
+    """A bot by name, a checkpoint folder, or a run folder (its newest checkpoint).
+
+    Raises:
+        RunError: neither a bot nor a folder; lists the bots.
+        CheckpointError: the folder is not a usable checkpoint.
+    """
+    if name in BOT_NAMES:
+        return make_bot(name)
+    path = Path(name)
+    if not path.is_dir():
+        raise RunError(f"{name!r} is neither a bot ({', '.join(BOT_NAMES)}) nor the folder of a checkpoint or run")
+    # torch takes seconds to import; bots need none of it.
+    from grpo_core.checkpoint import MANIFEST, latest_checkpoint, load_checkpoint
+    from grpo_core.models import load_model
+    from opponents.llm import LLMPolicy, OrderTokens
+    from services.inference.torch_engine import TorchEngine
+
+    folder = latest_checkpoint(path) or path
+    if (folder / MANIFEST).exists():
+        load_checkpoint(folder)  # compares every file with its checksum
+    model, tokenizer = load_model(folder)
+    engine = TorchEngine(model, max_concurrent_decisions=concurrent, threads=threads)
+    return LLMPolicy(
+        engine, OrderTokens(tokenizer), temperature=temperature, max_completion_length=MAX_COMPLETION_LENGTH
+    )
+
+
+def parse_seats(seats: list[str], default: str) -> dict[str, str]:
+    """``FRANCE=dumbbot`` assignments to a name for each of the seven powers.
+
+    Raises:
+        RunError: not of that form, no such power, or a power seated twice.
+    """
+    names = dict.fromkeys(POWERS, default)
+    taken: set[str] = set()
+    for seat in seats:
+        power, separator, name = seat.partition("=")
+        power = power.strip().upper()
+        if not separator or not name.strip():
+            raise RunError(f"--seat {seat!r} is not POWER=PLAYER, e.g. --seat FRANCE=dumbbot")
+        if power not in names:
+            raise RunError(f"--seat {seat!r}: there is no power {power!r}; the seven are {', '.join(POWERS)}")
+        if power in taken:
+            raise RunError(f"--seat {seat!r}: {power} is seated twice")
+        taken.add(power)
+        names[power] = name.strip()
+    return names

@@ -1,0 +1,202 @@
+"""The whole flow on one page: rollouts play line-up blocks, the learner learns from them, weights go back.
+
+    entente train cluster/configs/laptop.toml
+    python -m cluster.train cluster/configs/laptop.toml     (the same, for job submission)
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from cluster.actors.learner import LearnerActor, UpdateReport
+from cluster.actors.pool import WorkerPool
+from cluster.actors.rollout import RolloutActor
+from cluster.admission import Admission
+from cluster.config import Config
+from cluster.errors import RunError
+from cluster.games import evaluation_games, summarize
+from cluster.ledger import BlockLedger
+from cluster.progress import Progress
+from cluster.run_folder import RunFolder
+from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
+from opponents.matchmaking import Matchmaker
+from opponents.population import Population
+from services.inference.engine import LEARNER
+from services.metrics.display import Display
+from services.replay.redis_buffer import RedisBuffer
+from services.reports.run_report import write_report
+
+POLL_S = 0.5  # the display and the time limits are looked at this often
+SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run
+
+
+def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
+    """Train a policy; returns when the last update and evaluation are done.
+
+    Raises:
+        RunError, ReplayError, CheckpointError, MetricsError: one line that says what to do; nothing durable is lost
+            and the run goes on with ``resume=True``.
+        KeyboardInterrupt: after the learner's state was saved.
+    """
+    folder = RunFolder(run_dir)
+    check_memory(config)
+    folder.open(config, resume=resume)
+    with ExitStack() as stack:
+        display = stack.enter_context(Display(config.learner.updates, enabled=config.metrics.display))
+        display.stage("starting the replay server and Ray")
+        redis_url = stack.enter_context(replay_server(config, folder))
+        stack.enter_context(ray_cluster(config))
+        display.stage("loading the policy")
+        config_json, run_id = config.model_dump_json(), folder.run_id
+        learner = (
+            ray.remote(LearnerActor)
+            .options(num_cpus=1, runtime_env=actor_environment(config.learner.threads))
+            .remote(config_json, str(folder.path), redis_url, run_id, resume)
+        )
+        version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
+        progress = stack.enter_context(Progress(config, folder, display, version if resume else None))
+        population = open_population(config, folder)
+        rollout_actor = ray.remote(RolloutActor).options(
+            num_cpus=1, max_concurrency=1000, runtime_env=actor_environment(config.inference.threads)
+        )
+        policy_folder = str(folder.checkpoints / str(version))
+        pool = WorkerPool(
+            lambda: rollout_actor.remote(config_json, policy_folder, str(folder.population), redis_url, run_id),
+            config.rollout,
+        )
+        stack.callback(pool.close)
+        pool.wait_ready()
+        pool.broadcast(learner.publish.remote())
+        ledger = BlockLedger(config, Matchmaker(population, config.rollout.num_generations, config.run.seed), version)
+        if resume:
+            recover(ledger, config, redis_url, run_id)
+            display.log(f"resumed at version {version}; {ledger.started_episodes} episodes were already played")
+        try:
+            if version == 0:
+                for against in config.evaluation.against:
+                    evaluate(pool, config, progress, against, "untrained", version)
+            version = learn(config, folder, learner, pool, ledger, population, progress, version)
+            for against in dict.fromkeys((*config.evaluation.against, *config.evaluation.final_against)):
+                evaluate(pool, config, progress, against, "trained", version)
+        except KeyboardInterrupt:
+            display.stage("stopping: saving a checkpoint")
+            answer(learner.checkpoint.remote(), SAVE_TIMEOUT_S, "the learner, saving,")
+            raise
+    write_report(folder.path)
+    return folder
+
+
+def learn(
+    config: Config,
+    folder: RunFolder,
+    learner: Any,
+    pool: WorkerPool,
+    ledger: BlockLedger,
+    population: Population,
+    progress: Progress,
+    version: int,
+) -> int:
+    """The loop of updates; returns the last version."""
+    admission = Admission(config.learner.episodes_per_update, config.rollout.max_staleness)
+    games = config.rollout.num_generations
+    update: list[ray.ObjectRef[Any]] = []  # report and weights of the update under way
+    last_update = time.monotonic()
+    progress.training_begins()
+    while version < config.learner.updates:
+        # 1. Start as many blocks as admission and the actors' seats allow.
+        while (
+            ledger.wanted() and admission.admits(version, ledger.started_episodes, games) and pool.has_room(games)
+        ):
+            pool.start(ledger.next_block(), population.active())
+        # 2. Learn as soon as this update's blocks lie in the buffer.
+        if not update and ledger.ready(version):
+            update = learner.update.options(num_returns=2).remote(
+                ledger.quota(version), config.redis.group_timeout_s + config.redis.connect_timeout_s
+            )
+        # 3. Wait for whatever comes first.
+        events = pool.poll(update[:1], POLL_S)
+        for block in events.blocks:
+            ledger.finished(block)
+            progress.block(block)
+        progress.swaps(events.swap_seconds)
+        # 4. A finished update: its weights to every engine, its numbers to the record.
+        if events.other:
+            report: UpdateReport = answer(update[0], POLL_S, "the learner")
+            pool.broadcast(update[1])
+            ledger.used(version)
+            version, update, last_update = report.version, [], time.monotonic()
+            progress.engine(pool.stats())
+            progress.update(report, pool.size, pool.restarts)
+            snapshot_if_due(config, folder, population, learner, version)
+            if config.evaluation.every and version % config.evaluation.every == 0 and version < config.learner.updates:
+                for against in config.evaluation.against:
+                    evaluate(pool, config, progress, against, f"v{version}", version)
+                progress.display.stage("training")
+                last_update = time.monotonic()
+        elif time.monotonic() - last_update > config.rollout.update_timeout_s:
+            raise RunError(
+                f"no update for {config.rollout.update_timeout_s:.0f} s (rollout.update_timeout_s): at version {version}, "
+                + ("the learner is busy" if update else f"waiting for blocks of {ledger.missing(version)}")
+                + f", {pool.games_in_flight} games in flight on {pool.size} actors"
+            )
+    progress.training_ends()
+    return version
+
+
+def evaluate(pool: WorkerPool, config: Config, progress: Progress, against: str, label: str, version: int) -> None:
+    """Measure the policy against six of one bot, all countries alike."""
+    settings = config.evaluation
+    games = evaluation_games(LEARNER, against, settings.games_per_country, settings.until_year, config.run.seed)
+    progress.display.stage(f"evaluating the {label} policy against six {against}", total=len(games))
+    start = time.monotonic()
+    results = pool.evaluate(games, progress.display.advance, config.rollout.block_timeout_s)
+    row = summarize(results, checkpoint=f"checkpoints/{version}", against=against, until_year=settings.until_year)
+    progress.evaluation(label, row, time.monotonic() - start)
+
+
+def open_population(config: Config, folder: RunFolder) -> Population:
+    """The run's population: what is on disk, else the bots of the config."""
+    if folder.population.exists():
+        return Population.load(folder.population)
+    population = Population(folder.population)
+    for name, weight in config.opponents.members.items():
+        population.add_bot(name, weight=weight)
+    population.save()
+    return population
+
+
+def snapshot_if_due(config: Config, folder: RunFolder, population: Population, learner: Any, version: int) -> None:
+    """Freeze the learner into the population when ``opponents.snapshot_every`` says so."""
+    every = config.opponents.snapshot_every
+    if not every or version % every or f"policy/v{version}" in population:
+        return
+    weights = folder.path / "population" / f"v{version}.safetensors"
+    answer(learner.snapshot.remote(str(weights)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
+    population.add_policy(weights, version=version)
+    population.retire_oldest_policies(config.opponents.max_snapshots)
+    population.save()
+
+
+def recover(ledger: BlockLedger, config: Config, redis_url: str, run_id: str) -> None:
+    """Find out what an earlier process played."""
+    buffer = RedisBuffer(
+        redis_url,
+        run_id,
+        group_timeout_s=config.redis.group_timeout_s,
+        connect_timeout_s=config.redis.connect_timeout_s,
+    )
+    try:
+        ledger.recover(buffer)
+    finally:
+        buffer.close()
+
+
+if __name__ == "__main__":
+    from cluster.cli import main
+
+    main(prefix=["train"])
