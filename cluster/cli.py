@@ -23,7 +23,8 @@ buffer_app = typer.Typer(help="Look into the replay buffer.", no_args_is_help=Tr
 app.add_typer(buffer_app, name="buffer")
 
 Overrides = Annotated[
-    list[str] | None, typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key of the config; repeatable.")
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key of the config; repeatable."),
 ]
 
 
@@ -68,7 +69,9 @@ def train(
     typer.echo(f"done: {run_dir / 'summary.json'} and {run_dir / 'report.html'}")
 
 
-@app.command(epilog="Example: `entente play --seat FRANCE=dumbbot --seat TURKEY=runs/demo --out game.json --html game.html`")
+@app.command(
+    epilog="Example: `entente play --seat FRANCE=dumbbot --seat TURKEY=runs/demo --out game.json --html game.html`"
+)
 def play(
     out: Annotated[Path, typer.Option(help="Where to save the game, in the engine's own format.")],
     seat: Annotated[
@@ -89,7 +92,9 @@ def play(
     outcome = record.outcome
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")
     for power, centers in sorted(outcome.centers.items(), key=lambda item: (-item[1], item[0])):
-        typer.echo(f"  {power:<8} {seats[power]:<12} {centers:>2} centres{'  wins' if power in outcome.winners else ''}")
+        typer.echo(
+            f"  {power:<8} {seats[power]:<12} {centers:>2} centres{'  wins' if power in outcome.winners else ''}"
+        )
     if html is not None:
         from services.reports.game_viewer import write_viewer
 
@@ -97,10 +102,14 @@ def play(
         typer.echo(f"phase by phase: {html}")
 
 
-@app.command(epilog="Example: `entente evaluate runs/demo --against random,dumbbot --games-per-country 10 --until 1905`")
+@app.command(
+    epilog="Example: `entente evaluate runs/demo --against random,dumbbot --games-per-country 10 --until 1905`"
+)
 def evaluate(
     candidate: Annotated[str, typer.Argument(help="A checkpoint or run folder, or a bot.")],
-    against: Annotated[str, typer.Option(help="Bots, comma-separated; each fills the six other seats in turn.")] = "random",
+    against: Annotated[
+        str, typer.Option(help="Bots, comma-separated; each fills the six other seats in turn.")
+    ] = "random",
     games_per_country: Annotated[int, typer.Option(min=1, help="Games as each of the seven powers.")] = 10,
     until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year of a game.")] = 1910,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives every candidate the same games.")] = 0,
@@ -134,7 +143,9 @@ def evaluate(
     for row in rows:
         typer.echo(_evaluation_text(row))
     if json_out is not None:
-        json_out.write_text(json.dumps({"candidate": candidate, "evaluations": rows}, indent=2) + "\n", encoding="utf-8")
+        json_out.write_text(
+            json.dumps({"candidate": candidate, "evaluations": rows}, indent=2) + "\n", encoding="utf-8"
+        )
         typer.echo(f"written to {json_out}")
 
 
@@ -203,7 +214,7 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _interrupt(number: int, frame: object) -> NoReturn:
+def _interrupt(_number: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 

@@ -31,19 +31,27 @@ class RunSettings(Settings):
 
     name: str = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="Folder of the run under runs/")
     seed: int = Field(0, ge=0, description="Seed of weights, line-ups, games and sampling")
-    ray_address: str | None = Field(None, description="Address of a running Ray cluster, or 'auto'; unset: a local one is started")
+    ray_address: str | None = Field(
+        None, description="Address of a running Ray cluster, or 'auto'; unset: a local one is started"
+    )
 
 
 class RolloutSettings(Settings):
     """Who plays the games, how many, and how far ahead of the learner."""
 
     actors: int = Field(1, ge=1, description="Rollout actors, one engine and one CPU core each")
-    num_generations: int = Field(8, ge=1, description="Games of one line-up block: same country, opponents and versions")
+    num_generations: int = Field(
+        8, ge=1, description="Games of one line-up block: same country, opponents and versions"
+    )
     games_per_actor: int = Field(64, ge=1, description="Games one actor plays at once")
-    max_staleness: int = Field(1, ge=0, description="Updates that an episode may lag behind the learner; 0: strictly on-policy")
+    max_staleness: int = Field(
+        1, ge=0, description="Updates that an episode may lag behind the learner; 0: strictly on-policy"
+    )
     start_timeout_s: float = Field(180.0, gt=0, description="Seconds for an actor to load its model and report ready")
     block_timeout_s: float = Field(900.0, gt=0, description="Seconds for one block before its actor is replaced")
-    update_timeout_s: float = Field(1800.0, gt=0, description="Seconds for one learner update, waiting for episodes included")
+    update_timeout_s: float = Field(
+        1800.0, gt=0, description="Seconds for one learner update, waiting for episodes included"
+    )
     max_replacements: int = Field(20, ge=0, description="Dead rollout actors replaced before the run gives up")
 
 

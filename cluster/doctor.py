@@ -87,18 +87,26 @@ def _memory(config: Config) -> Iterator[Finding]:
 def _disk() -> Iterator[Finding]:
     free = shutil.disk_usage(Path.cwd()).free
     text = f"{free / GIB:.1f} GiB free here"
-    yield Finding("ok", "disk", text) if free > 2 * GIB else Finding("warn", "disk", f"{text}; a run may need 1 GiB")
+    yield (Finding("ok", "disk", text) if free > 2 * GIB else Finding("warn", "disk", f"{text}; a run may need 1 GiB"))
 
 
 def _ray() -> Iterator[Finding]:
     mode = os.environ.get("RAY_AUTH_MODE")
     if mode == "token" and not os.environ.get("RAY_AUTH_TOKEN"):
-        yield Finding("fault", "ray", "RAY_AUTH_MODE is token but RAY_AUTH_TOKEN is not set; set both on head and driver")
+        yield Finding(
+            "fault",
+            "ray",
+            "RAY_AUTH_MODE is token but RAY_AUTH_TOKEN is not set; set both on head and driver",
+        )
     else:
         yield Finding("ok", "ray authentication", mode or "Ray's default")
     address = os.environ.get("RAY_ADDRESS")
     if address:
-        yield Finding("warn", "ray", f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address says else")
+        yield Finding(
+            "warn",
+            "ray",
+            f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address says else",
+        )
 
 
 def _replay(config: Config) -> Iterator[Finding]:
@@ -142,7 +150,11 @@ def _policy(config: Config) -> Iterator[Finding]:
     except user_errors() as error:
         yield Finding("fault", "policy", str(error))
         return
-    yield Finding("ok", "policy", f"{type(model).__name__}, {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters")
+    yield Finding(
+        "ok",
+        "policy",
+        f"{type(model).__name__}, {sum(p.numel() for p in model.parameters()) / 1e6:.1f} M parameters",
+    )
 
 
 def _metrics_port(config: Config) -> Iterator[Finding]:

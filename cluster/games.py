@@ -78,8 +78,14 @@ def summarize(
     played = {power: games for power, games in by_country.items() if games}
     row = _row(results)
     for name, estimate in (
-        ("mean_centers", stratified_mean({p: [float(r.centers) for r in games] for p, games in played.items()})),
-        ("sum_of_squares", stratified_mean({p: [r.sum_of_squares for r in games] for p, games in played.items()})),
+        (
+            "mean_centers",
+            stratified_mean({p: [float(r.centers) for r in games] for p, games in played.items()}),
+        ),
+        (
+            "sum_of_squares",
+            stratified_mean({p: [r.sum_of_squares for r in games] for p, games in played.items()}),
+        ),
     ):
         row[name], row[f"{name}_ci95"] = _plain(estimate)
     return {

@@ -169,9 +169,7 @@ class Progress:
         """Record one evaluation; ``label`` is ``untrained``, ``trained`` or a version."""
         against = str(row["against"])
         # A resumed run may measure the same checkpoint again; the newer row replaces the older.
-        self._rows = [
-            old for old in self._rows if (old["checkpoint"], old["against"]) != (row["checkpoint"], against)
-        ]
+        self._rows = [old for old in self._rows if (old["checkpoint"], old["against"]) != (row["checkpoint"], against)]
         self._rows.append({"label": label, **row, "seconds": round(seconds, 1)})
         low, high = row["mean_centers_ci95"] or (row["mean_centers"], row["mean_centers"])
         values: dict[str, Value] = {

@@ -73,7 +73,9 @@ class RunFolder:
             RunError: there is a run already (or none to resume), or the folder cannot be written.
         """
         if not resume and self.config.exists():
-            raise RunError(f"{self.path} already holds a run; add --resume to go on with it, or choose another --run-dir")
+            raise RunError(
+                f"{self.path} already holds a run; add --resume to go on with it, or choose another --run-dir"
+            )
         if resume and not self.config.exists():
             raise RunError(f"no run to resume in {self.path} (no config.toml); start it without --resume")
         try:
@@ -102,7 +104,9 @@ class RunFolder:
         except FileNotFoundError:
             return {}
         except json.JSONDecodeError as error:
-            raise RunError(f"{self.summary} is damaged ({error}); remove it to resume without its evaluations") from None
+            raise RunError(
+                f"{self.summary} is damaged ({error}); remove it to resume without its evaluations"
+            ) from None
         return summary
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:

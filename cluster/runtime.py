@@ -148,7 +148,9 @@ def answer(ref: Any, timeout_s: float, who: str) -> Any:
     try:
         return ray.get(ref, timeout=timeout_s)
     except GetTimeoutError:
-        raise RunError(f"{who} did not answer within {timeout_s:.0f} s; look at its log in Ray's session folder") from None
+        raise RunError(
+            f"{who} did not answer within {timeout_s:.0f} s; look at its log in Ray's session folder"
+        ) from None
     except RayActorError as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
         raise RunError(f"{who} died ({reason}); the last checkpoint is intact: go on with --resume") from None

@@ -1,7 +1,7 @@
 """The whole flow on one page: rollouts play line-up blocks, the learner learns from them, weights go back.
 
-    entente train cluster/configs/laptop.toml
-    python -m cluster.train cluster/configs/laptop.toml     (the same, for job submission)
+entente train cluster/configs/laptop.toml
+python -m cluster.train cluster/configs/laptop.toml     (the same, for job submission)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from services.reports.run_report import write_report
 
 from cluster.actors.learner import LearnerActor, UpdateReport
 from cluster.actors.pool import WorkerPool
@@ -29,7 +30,6 @@ from opponents.population import Population
 from services.inference.engine import LEARNER
 from services.metrics.display import Display
 from services.replay.redis_buffer import RedisBuffer
-from services.reports.run_report import write_report
 
 POLL_S = 0.5  # the display and the time limits are looked at this often
 SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run
@@ -109,9 +109,7 @@ def learn(
     progress.training_begins()
     while version < config.learner.updates:
         # 1. Start as many blocks as admission and the actors' seats allow.
-        while (
-            ledger.wanted() and admission.admits(version, ledger.started_episodes, games) and pool.has_room(games)
-        ):
+        while ledger.wanted() and admission.admits(version, ledger.started_episodes, games) and pool.has_room(games):
             pool.start(ledger.next_block(), population.active())
         # 2. Learn as soon as this update's blocks lie in the buffer.
         if not update and ledger.ready(version):

@@ -1,7 +1,7 @@
 """Group-relative advantages and the running per-role baseline.
 
-GRPO is DeepSeekMath (arXiv 2402.03300): ``A = (r - mean) / (std + eps)`` within a group. Here the mean is a group's
-or, where groups starve, a running one of the role; the divisor is named by ``scale_rewards``.
+GRPO is DeepSeekMath (arXiv 2402.03300): ``A = (r - mean) / (std + eps)`` within a group. Here the mean is a
+group's or, where groups starve, a running one of the role; ``scale_rewards`` names the divisor.
 """
 
 from __future__ import annotations
@@ -65,14 +65,15 @@ def group_advantages(
 ) -> tuple[FloatArray, tuple[GroupSignal, ...]]:
     """Advantages (samples,) in the samples' order, and one signal a group.
 
-    A group's baseline is the mean of all its members, or of all but the judged one under ``leave_one_out``. A group
-    whose float32 returns are all equal (max == min) gives exactly 0. At the running level the baseline is
-    ``running[role]`` as it stood before this batch; a role it does not know gives exactly 0, never the raw return.
+    A group's baseline is the mean of all its members, or of all but the judged one under ``leave_one_out``. A
+    group whose float32 returns are all equal (max == min) gives exactly 0. At the running level the baseline is
+    ``running[role]`` as it stood before this batch; a role it does not know gives exactly 0, never the raw
+    return.
 
-    ``scale``: ``"group"`` divides by the group's deviation + eps (at the running level by the running one, and the
-    result stays within 3 deviations); ``"batch"`` by the root mean square of all centred
-    returns of the batch + eps (not by the deviation of the raw returns: what sets the roles' means apart says
-    nothing about the size of a surprise); ``"none"`` does not divide.
+    ``scale``: ``"group"`` divides by the group's deviation + eps (at the running level by the running one, and
+    the result stays within 3 deviations); ``"batch"`` by the root mean square of all centred returns of the
+    batch + eps (not by the deviation of the raw returns: what sets the roles' means apart says nothing about
+    the size of a surprise); ``"none"`` does not divide.
     """
     centred = np.zeros(len(returns), np.float64)
     divisor = np.ones(len(returns), np.float64)

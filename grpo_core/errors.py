@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class CheckpointError(RuntimeError):
-    """A model folder or checkpoint is missing, half written, altered or of another shape; one line says which."""
+    """A model folder or checkpoint is missing, half written, altered or of another shape."""
 
 
 class GroupingError(ValueError):
-    """A key expression cannot be used: an unknown fact, one made from outcomes, or one that would mix roles."""
+    """A key expression cannot be used: an unknown fact, an outcome, or roles would mix."""
 
 
 class DivergenceError(RuntimeError):

@@ -1,7 +1,8 @@
 """Samples to groups by declared keys, with a fallback chain.
 
-A *sample* is what gets one advantage: an episode, or a turn under per-phase returns. Its facts were all known before
-it acted (the episode's keys, its role as ``country``, the turn's keys). A *key expression* joins facts by ``+``.
+A *sample* is what gets one advantage: an episode, or a turn under per-phase returns. Its facts were all known
+before it acted: the episode's keys, its role as ``country``, the turn's keys. A *key expression* joins facts by
+``+``.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ def parse_expression(expression: str, allow_outcome_keys: bool) -> tuple[str, ..
     """Facts of one key expression, in order: ``"country+phase"`` -> ``("country", "phase")``.
 
     Raises:
-        GroupingError: an empty or repeated fact, no ``country`` (a baseline never mixes roles), or a fact made from
-            outcomes without ``allow_outcome_keys``.
+        GroupingError: an empty or repeated fact, no ``country`` (a baseline never mixes roles), or a fact made
+            from outcomes without ``allow_outcome_keys``.
     """
     facts = tuple(part.strip() for part in expression.split("+"))
     if not all(facts) or len(set(facts)) != len(facts):
@@ -61,8 +62,8 @@ def parse_expression(expression: str, allow_outcome_keys: bool) -> tuple[str, ..
     leaking = [fact for fact in facts if fact in OUTCOME_KEYS]
     if leaking and not allow_outcome_keys:
         raise GroupingError(
-            f"key expression {expression!r} uses {leaking[0]!r}, which is known only after the actions it would judge; "
-            "set grouping.allow_outcome_keys = true to accept the bias"
+            f"key expression {expression!r} uses {leaking[0]!r}, which is known only after the actions it would "
+            "judge; set grouping.allow_outcome_keys = true to accept the bias"
         )
     return facts
 
@@ -71,12 +72,12 @@ def make_groups(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[
     """Every sample judged by exactly one group.
 
     Each expression, from fine to coarse, sorts ALL samples into groups. A group of at least ``min_group_size``
-    samples judges those of its members that no finer group judged (``Group.judged``); its baseline is made from all
-    of its members (``Group.members``), also those with a finer group of their own. So a sample whose fine group is
-    too small is compared with everybody that shares its coarser key. What no expression can place is judged by its
-    role's running baseline: groups of level ``"running"``, whose members are just the judged ones.
+    samples judges those of its members that no finer group judged (``Group.judged``); its baseline is made from
+    all of its members (``Group.members``), also those with a finer group of their own. So a sample whose fine
+    group is too small is compared with everybody that shares its coarser key. What no expression can place is
+    judged by its role's running baseline: groups of level ``"running"``, whose members are just the judged ones.
 
-    Groups come by level and then in order of their first member, so the order of samples decides nothing else.
+    Groups come by level and then in order of their first member; the order of samples decides nothing else.
 
     Raises:
         GroupingError: see ``parse_expression``; or a fact some sample does not have.
@@ -110,7 +111,7 @@ def _key(sample: Sample, facts: tuple[str, ...], expression: str) -> tuple[KeyVa
         unknown = str(error.args[0])
         close = difflib.get_close_matches(unknown, sample.facts, n=1, cutoff=0.0)
         raise GroupingError(
-            f"key expression {expression!r} names the fact {unknown!r}, which a sample of {sample.role} does not have; "
-            f"nearest: {close[0]!r} (it has {', '.join(sorted(sample.facts))}; turns' facts need "
+            f"key expression {expression!r} names the fact {unknown!r}, which a sample of {sample.role} does not "
+            f"have; nearest: {close[0]!r} (it has {', '.join(sorted(sample.facts))}; turns' facts need "
             'learner.returns = "per_phase")'
         ) from None

@@ -1,6 +1,6 @@
 """The policy loss: a clipped surrogate on recorded behaviour log-probabilities, and what to watch beside it.
 
-Axis: N trained tokens, in any order; every function is pointwise over N, so it does not matter how they are batched.
+Axis: N trained tokens, in any order; everything is pointwise over N, so it does not matter how they are batched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Normalizer = Literal["token", "turn", "episode"]
 def clipped_surrogate(
     logprobs_N: Tensor, behaviour_N: Tensor, advantages_N: Tensor, epsilon: float, epsilon_high: float
 ) -> Tensor:
-    """``-min(rho A, clip(rho, 1 - epsilon, 1 + epsilon_high) A)`` with ``rho = exp(lp - behaviour lp)``; shape (N,).
+    """``-min(rho A, clip(rho, 1 - epsilon, 1 + epsilon_high) A)``, ``rho = exp(lp - behaviour lp)``; shape (N,).
 
     PPO's surrogate (arXiv 1707.06347) with DAPO's separate upper range (arXiv 2503.14476).
     """

@@ -11,7 +11,7 @@ from grpo_core.types import Episode, FloatArray, Turn
 
 
 def returns_to_go(turns: Sequence[Turn], discount: float) -> FloatArray:
-    """Discounted return of every turn, ``G_t = r_t + discount ** elapsed_phases_t * G_{t+1}``; shape (turns,).
+    """``G_t = r_t + discount ** elapsed_phases_t * G_{t+1}`` of every turn; shape (turns,).
 
     ``r_t`` already holds everything the seat earned until its next decision, and the discount's clock is the
     game's phases, not the seat's decisions: a phase without a decision counts as much as one with.

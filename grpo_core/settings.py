@@ -48,8 +48,9 @@ class GroupingSettings(Settings):
     keys: tuple[str, ...] = Field(
         ("country+phase", "country+segment", "country"),
         min_length=1,
-        description="Key expressions from fine to coarse, facts joined by '+': country, lineup, phase, segment, "
-        "own_centers; a group under min_group_size falls back to the next, at last to a running mean per country",
+        description="Key expressions from fine to coarse, facts joined by '+': country, lineup, phase, "
+        "segment, own_centers; a group under min_group_size falls back to the next, at last to a running "
+        "mean per country",
     )
     min_group_size: int = Field(4, ge=2, description="Samples under which a group falls back")
     scale_rewards: Literal["group", "batch", "none"] = Field(

@@ -26,27 +26,24 @@ class PolicyVersion:
 class Turn:
     """One decision of a learner seat: what it read, what it wrote and under which distribution.
 
-    Axes: P prompt tokens, T completion tokens, S sampled tokens (``trained_mask.sum()``), A admissible ids in all.
+    Axes: P prompt tokens, T completion tokens, S sampled tokens (``trained_mask.sum()``), A admissible ids.
     """
 
     prompt_ids: IntArray  # (P,)
     completion_ids: IntArray  # (T,) everything written, forced tokens and the end id included
-    logprobs: FloatArray  # (T,) behaviour log-probability at the sampling temperature under the mask; 0 where forced
+    logprobs: FloatArray  # (T,) behaviour log-probability under mask and temperature; 0 where forced
     trained_mask: BoolArray  # (T,) True where the learner had a choice and sampled
-    # Admissible ids of sampled token s: admissible_ids[admissible_offsets[s]:admissible_offsets[s + 1]], ascending.
+    # Admissible ids of sampled token s, ascending: admissible_ids[admissible_offsets[s]:admissible_offsets[s + 1]].
     # Both are empty when decoding was free (the whole vocabulary was admissible).
     admissible_ids: IntArray  # (A,)
     admissible_offsets: IntArray  # (S + 1,) or (0,)
     policy_version: int  # the learner's version whose weights sampled this turn
     temperature: float  # at which it was sampled; > 0
     phase: str  # the engine's short phase name, e.g. "S1901M"
-    reward: float = (
-        0.0  # shaped reward between this decision and the seat's next one (or the end of its game)
-    )
+    reward: float = 0.0  # shaped reward from this decision to the seat's next one (or the end of its game)
     elapsed_phases: int = 1  # game phases until the seat's next decision (or the end); the discount's clock
-    keys: Mapping[str, KeyValue] = field(
-        default_factory=dict
-    )  # known before this turn: phase, segment, own_centers
+    # Known before this turn: phase, segment, own_centers.
+    keys: Mapping[str, KeyValue] = field(default_factory=dict)
     defects: tuple[str, ...] = ()  # what went wrong: truncated, unparsed or illegal orders
 
 
@@ -61,13 +58,11 @@ class Episode:
     block_size: int  # how many episodes that block yields when complete
     keys: Mapping[
         str, KeyValue
-    ]  # known before the game: country, lineup (digest of opponents, versions and seats)
+    ]  # known before the game: country, lineup (digest of seats, opponents, versions)
     turns: tuple[Turn, ...]
     reward: float  # the episode's scalar return under the configured mix of parts
     reward_parts: Mapping[str, float]  # every component, unweighted, for the log
-    outcome: Mapping[
-        str, float
-    ]  # facts after the game: centers, solo, survived, top, draw, final_year, phases
+    outcome: Mapping[str, float]  # after the game: centers, solo, survived, top, draw, final_year, phases
     seed: int
 
     @property
@@ -83,14 +78,11 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Samples judged against one another: ``level`` is the key expression that formed it, e.g. ``country+phase``."""
+    """Samples judged against one another; indices point at samples: episodes, or turns in episode order."""
 
     key: tuple[KeyValue, ...]
-    level: str
-    members: tuple[
-        int, ...
-    ]  # whose returns make the baseline; indices into the batch's samples (episodes, or turns
-    # in episode order)
+    level: str  # the key expression that formed it, e.g. "country+phase"
+    members: tuple[int, ...]  # whose returns make the baseline
     judged: tuple[int, ...]  # the members whose advantage this group decides; the others have a finer group
 
 

@@ -14,5 +14,7 @@ class OpponentsSettings(Settings):
         default_factory=lambda: {"random": 1.0},
         description="Members of the population and how often each is drawn: hold, random, greedy, dumbbot, snapshots",
     )
-    snapshot_every: int = Field(0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none")
+    snapshot_every: int = Field(
+        0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none"
+    )
     max_snapshots: int = Field(8, ge=1, description="Snapshots in play; the oldest is retired (its file stays)")

@@ -6,12 +6,11 @@ Runs without Ray, buffers or metrics; ``play_game(game, seats)`` is all there is
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from grpo_core.types import Episode, Turn
-from opponents.matchmaking import LineupBlock
+from opponents.matchmaking import LineupBlock, derive_seed
 from opponents.policy import Decision, Policy
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
 from services.environments.diplomacy.position import POWERS
@@ -57,12 +56,6 @@ class GameRecord:
     defective_orders: int  # orders of any seat that were not legal (the unit held)
 
 
-def decision_seed(game_seed: int, phase: int, power: str) -> int:
-    """A 63-bit seed for one decision; distinct for every phase and power."""
-    digest = hashlib.blake2b(f"{game_seed}/{phase}/{power}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
-
-
 async def play_game(
     game: DiplomacyGame,
     seats: Mapping[str, Policy],
@@ -93,7 +86,7 @@ async def play_game(
         position = game.position
         powers = position.to_move
         decisions = await asyncio.gather(
-            *(seats[power].act(position, power, decision_seed(seed, phases, power)) for power in powers)
+            *(seats[power].act(position, power, derive_seed(seed, "decision", phases, power)) for power in powers)
         )
         for power, decision in zip(powers, decisions, strict=True):
             defective += len(game.set_orders(power, decision.orders))
@@ -140,7 +133,7 @@ def make_episode(
         reward_parts=dict(seat.parts),
         outcome={
             "centers": float(centers[power]),
-            "win": float(outcome.kind == "solo" and power in outcome.winners),
+            "solo": float(outcome.kind == "solo" and power in outcome.winners),
             "draw": float(outcome.kind == "draw" and power in outcome.winners),
             "top": float(centers[power] == max(centers.values())),
             "survived": float(centers[power] > 0),

@@ -75,7 +75,7 @@ class Engine(Protocol):
         ...
 
     def stats(self) -> Mapping[str, float]:
-        """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; and queue, as it is now."""
+        """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; queue is as of now."""
         ...
 
     async def close(self) -> None:

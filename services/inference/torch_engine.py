@@ -118,7 +118,7 @@ class TorchEngine:
             self._leaving.append(lane)
 
     def stats(self) -> Mapping[str, float]:
-        """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; and queue, as it is now."""
+        """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; queue is as of now."""
         return {**self._counts, "busy_seconds": self._busy_seconds, "queue": len(self._queue)}
 
     async def close(self) -> None:
