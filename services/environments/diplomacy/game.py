@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from diplomacy import Game
-from diplomacy.utils.constants import DEFAULT_GAME_RULES, OrderSettings
+from diplomacy.utils.constants import DEFAULT_GAME_RULES
 from diplomacy.utils.exceptions import DiplomacyException
 from diplomacy.utils.export import to_saved_game_format
 from diplomacy.utils.game_phase_data import GamePhaseData
 
 from services.environments.diplomacy.legal import build_orders, movement_orders
+from services.environments.diplomacy.order_tables import write_orders
 from services.environments.diplomacy.orders import OrderDefect, check
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, Position
 
 # Rules of saved games that do not change how a game is played here.
 _PLAYABLE_RULES = frozenset({*DEFAULT_GAME_RULES, "ALWAYS_WAIT", "CD_DUMMIES", "NO_DEADLINE", "PUBLIC_PRESS"})
-
-# The engine leaves it out, so that a fleet is supported into either coast (DATC 6.B.4).
-_COAST_OF_SUPPORTED_MOVE = re.compile(r"(?<=^S F .{3,6} - ...)/..$")
 
 
 class SavedGameError(Exception):
@@ -76,7 +73,7 @@ class DiplomacyGame:
         Only legal orders in canonical notation are sent on; a unit left without one holds (or disbands).
         """
         checked = check(orders, self.position, power)
-        _write_orders(self._engine.powers[power], self.position.kind, checked.orders, self.position)
+        write_orders(self._engine.powers[power], checked.orders, self.position)
         return checked.defects
 
     def process(self) -> None:
@@ -92,9 +89,7 @@ class DiplomacyGame:
             raise RuntimeError("this game is over; no draw can be agreed")
         alive = [name for name in POWERS if not self._engine.powers[name].is_eliminated()]
         if len(set(winners)) < 2 or not set(winners) <= set(alive):
-            raise ValueError(
-                f"a draw needs two or more of {', '.join(alive)}; got {', '.join(winners) or 'nobody'}"
-            )
+            raise ValueError(f"a draw needs two or more of {', '.join(alive)}; got {', '.join(winners) or 'nobody'}")
         self._engine.draw(winners=sorted(set(winners)))
         self._position = None
 
@@ -105,9 +100,7 @@ class DiplomacyGame:
     def outcome(self) -> Outcome:
         """How the game ended. Raises ``RuntimeError`` while it is still going on."""
         if not self.is_done:
-            raise RuntimeError(
-                f"this game is not over: {self._phase()} of {self.until_year} is still to be played"
-            )
+            raise RuntimeError(f"this game is not over: {self._phase()} of {self.until_year} is still to be played")
         centers, phases = self.centers(), len(self._engine.state_history)
         if not self._engine.is_game_done:
             return Outcome(centers, "year_limit", (), self.until_year, phases)
@@ -125,9 +118,7 @@ class DiplomacyGame:
         return state
 
     @classmethod
-    def from_state(
-        cls, state: Mapping[str, Any], until_year: int, game_id: str | None = None
-    ) -> DiplomacyGame:
+    def from_state(cls, state: Mapping[str, Any], until_year: int, game_id: str | None = None) -> DiplomacyGame:
         """A game that goes on from ``state()`` of another, in about 1 ms; its history starts empty.
 
         Raises ``ValueError`` for the state of a finished game.
@@ -199,25 +190,6 @@ def _read_position(engine: Any, phase: str, is_done: bool) -> Position:
     return Position(phase, units, dislodged, centers, orderable, legal, adjustments)
 
 
-def _write_orders(power: Any, kind: str, orders: tuple[str, ...], position: Position) -> None:
-    """Put checked orders into the engine's tables, in the form its own ``set_orders`` leaves there.
-
-    This skips a second validation, 43 % of a game's time; the tests compare both ways game by game.
-    """
-    power.clear_orders()
-    if kind == "M":
-        for order in orders:
-            mark = order.index(" ", 2)
-            power.orders[order[:mark]] = _COAST_OF_SUPPORTED_MOVE.sub("", order[mark + 1 :])
-    else:
-        power.adjust = list(orders)
-        if orders and kind == "A":
-            # The engine counts waived builds one by one and fills up what a dummy power left open.
-            power.adjust += ["WAIVE"] * (position.adjustments[power.name] - len(orders))
-    sent = any(order != "WAIVE" for order in orders)
-    power.order_is_set = OrderSettings.ORDER_SET if sent else OrderSettings.ORDER_SET_EMPTY
-
-
 def _winners(engine: Any) -> tuple[str, ...]:
     """Who the engine says won; a loaded game has only its note, 'Victory by: FRA, GER'."""
     if engine.outcome:
@@ -237,9 +209,7 @@ def _read_saved_game(path: Path) -> Any:
     if not isinstance(saved, dict) or not isinstance(saved.get("phases"), list) or not saved["phases"]:
         raise SavedGameError(f"{path}: not a saved game: it has no list of phases")
     if saved.get("map", "standard") != "standard":
-        raise SavedGameError(
-            f"{path}: played on the map {saved['map']!r}; only the standard map is played here"
-        )
+        raise SavedGameError(f"{path}: played on the map {saved['map']!r}; only the standard map is played here")
     rules = saved.get("rules", [])
     if unknown := sorted(set(rules) - _PLAYABLE_RULES):
         raise SavedGameError(f"{path}: played under rules that are not played here: {', '.join(unknown)}")

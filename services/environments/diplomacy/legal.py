@@ -14,9 +14,7 @@ from typing import Any
 
 from diplomacy.engine.map import Map
 
-Routes = Mapping[
-    str, Mapping[str, Sequence[frozenset[str]]]
-]  # start -> end -> the sets of fleets that connect them
+Routes = Mapping[str, Mapping[str, Sequence[frozenset[str]]]]  # start -> end -> the sets of fleets that connect them
 
 
 @cache
@@ -37,9 +35,7 @@ def _own_orders(unit: str) -> tuple[str, ...]:
 def _supportable(unit: str) -> tuple[str, ...]:
     """Locations into which ``unit`` can give support, coasts named separately."""
     board = standard_map()
-    return tuple(
-        dest for dest in board.dest_with_coasts[unit[2:]] if board.abuts(unit[0], unit[2:], "S", dest)
-    )
+    return tuple(dest for dest in board.dest_with_coasts[unit[2:]] if board.abuts(unit[0], unit[2:], "S", dest))
 
 
 @cache

@@ -74,9 +74,7 @@ def check_weights(weights: Mapping[str, float]) -> None:
     for name, weight in weights.items():
         if name not in PARTS:
             near = difflib.get_close_matches(name, PARTS, n=1, cutoff=0.0)[0]
-            raise ValueError(
-                f"unknown reward part {name!r}; did you mean {near!r}? Parts are: {', '.join(PARTS)}"
-            )
+            raise ValueError(f"unknown reward part {name!r}; did you mean {near!r}? Parts are: {', '.join(PARTS)}")
         if not math.isfinite(weight):
             raise ValueError(f"the weight of reward part {name!r} must be a finite number, not {weight}")
     if not any(weights.values()):

@@ -1,0 +1,274 @@
+"""DiplomacyGame against the engine's public path, its rules of ending, and its files."""
+
+import json
+import random
+
+import pytest
+from diplomacy import Game
+from diplomacy.utils.export import from_saved_game_format
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
+from services.environments.diplomacy.legal import standard_map
+from services.environments.diplomacy.orders import sheet
+from services.environments.diplomacy.position import POWERS
+
+
+def random_orders(position, power, rng):
+    orders, used = [], set()
+    for slot in sheet(position, power):
+        free = [index for index, claim in enumerate(slot.claims) if claim is None or claim not in used]
+        index = rng.choice(free)
+        orders.append(slot.alternatives[index])
+        used.add(slot.claims[index])
+    return orders
+
+
+def play_on(game, rng, until_phase=None):
+    while not game.is_done and game.position.phase != until_phase:
+        for power in game.position.to_move:
+            assert game.set_orders(power, random_orders(game.position, power, rng)) == ()
+        game.process()
+    return game
+
+
+def facts(engine):
+    return {key: value for key, value in engine.get_state().items() if key != "timestamp"}
+
+
+def histories(engine):
+    orders = {str(phase): orders for phase, orders in engine.order_history.items()}
+    results = {str(phase): str(result) for phase, result in engine.result_history.items()}
+    return orders, results
+
+
+def test_orders_written_directly_leave_the_same_game_as_the_public_path():
+    kinds = set()
+    for seed in range(12):
+        rng, ours, plain = random.Random(seed), DiplomacyGame(1909), Game()
+        while not ours.is_done:
+            kinds.add(ours.position.kind)
+            for power in ours.position.to_move:
+                orders = random_orders(ours.position, power, rng)
+                # Now and then an incomplete sheet: units without orders, disbands left to civil disorder.
+                orders = orders[: rng.choice([0, 1, len(orders), len(orders), len(orders)])]
+                ours.set_orders(power, orders)
+                plain.set_orders(power, orders)
+                mine, theirs = ours._engine.powers[power], plain.powers[power]
+                assert (mine.orders, mine.adjust) == (theirs.orders, theirs.adjust)
+                assert mine.order_is_set == theirs.order_is_set
+            ours.process()
+            assert plain.error == []
+            plain.process()
+            assert ours.hash() == plain.get_hash()
+            assert facts(ours._engine) == facts(plain)
+        assert histories(ours._engine) == histories(plain)
+    assert kinds == {"M", "R", "A"}
+
+
+def test_a_fleet_is_supported_into_either_coast():
+    units = {"TURKEY": ["F CON", "F BLA"], "RUSSIA": ["A BUL"]}
+    for coast in ("", "/EC", "/SC"):
+        game = DiplomacyGame.from_state({"name": "F1903M", "units": units}, 1905)
+        assert game.set_orders("TURKEY", ["F CON - BUL/SC", f"F BLA S F CON - BUL{coast}"]) == ()
+        game.set_orders("RUSSIA", ["A BUL H"])
+        game.process()
+        assert "F BUL/SC" in game.position.units["TURKEY"]
+
+
+def engine_legal(game, position):
+    everything = game._engine.get_all_possible_orders()
+    places = [place for power in POWERS for place in position.orderable[power]]
+    return {place: tuple(sorted(everything[place])) for place in places}
+
+
+def test_legal_orders_of_whole_games_are_the_engines():
+    for seed in range(2):
+        game, rng = DiplomacyGame(1906), random.Random(seed)
+        while not game.is_done:
+            assert dict(game.position.legal) == engine_legal(game, game.position)
+            locations = game._engine.get_orderable_locations()
+            for power in POWERS:
+                assert sorted(place[:3] for place in game.position.orderable[power]) == locations[power]
+            for power in game.position.to_move:
+                game.set_orders(power, random_orders(game.position, power, rng))
+            game.process()
+
+
+def crowded_game(rng, fleets):
+    """A board with any units anywhere: more convoys and coasts than play from the start ever shows."""
+    board, units, taken = standard_map(), {power: [] for power in POWERS}, set()
+    places = sorted(place.upper() for place in board.locs if board.area_type(place) != "SHUT")
+    for place in rng.sample(places, len(places)):
+        kinds = [kind for kind in "AF" if board.is_valid_unit(f"{kind} {place}")]
+        if place[:3] in taken or len(taken) == 34 or not kinds:
+            continue
+        if "F" in kinds and (len(kinds) == 1 or rng.random() < fleets):
+            kinds = ["F"]
+        taken.add(place[:3])
+        units[rng.choice(POWERS)].append(f"{kinds[0]} {place}")
+    return DiplomacyGame.from_state({"name": "S1905M", "units": units}, 1910)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), fleets=st.sampled_from([0.2, 0.5, 0.8]))
+def test_legal_orders_of_any_board_are_the_engines_and_are_accepted(seed, fleets):
+    rng = random.Random(seed)
+    game = crowded_game(rng, fleets)
+    position = game.position
+    assert dict(position.legal) == engine_legal(game, position)
+    for power in position.to_move:
+        orders = random_orders(position, power, rng)
+        assert game.set_orders(power, orders) == ()
+        game._engine.clear_orders(power)
+        game._engine.set_orders(power, orders)
+    assert game._engine.error == []
+
+
+def test_later_orders_replace_earlier_ones():
+    game = DiplomacyGame(1901)
+    game.set_orders("FRANCE", ["A PAR - BUR", "A MAR - SPA", "F BRE - MAO"])
+    game.set_orders("FRANCE", ["A PAR - PIC"])
+    game.process()
+    assert game.position.units["FRANCE"] == ("A MAR", "A PIC", "F BRE")
+
+
+def test_an_order_that_is_not_legal_is_reported_and_the_unit_holds():
+    game = DiplomacyGame(1901)
+    defects = game.set_orders("FRANCE", ["A PAR - MOS", "A MAR S A PAR", "F BRE - MAO"])
+    assert [(defect.order, defect.reason) for defect in defects] == [
+        ("A PAR - MOS", "illegal"),
+        ("A MAR S A PAR", "illegal"),
+    ]
+    game.process()
+    assert game.position.units["FRANCE"] == ("A MAR", "A PAR", "F MAO")
+
+
+def test_a_game_ends_after_the_adjustments_of_its_last_year():
+    game = play_on(DiplomacyGame(1901), random.Random(3))
+    assert game.position.year == 1902
+    assert game.position.to_move == ()
+    outcome = game.outcome()
+    assert (outcome.kind, outcome.winners, outcome.final_year) == ("year_limit", (), 1901)
+    assert outcome.phases >= 3
+    assert outcome.centers == game.centers()
+    with pytest.raises(RuntimeError, match="over"):
+        game.process()
+
+
+def test_no_outcome_while_the_game_goes_on():
+    with pytest.raises(RuntimeError, match="S1901M of 1901"):
+        DiplomacyGame(1901).outcome()
+
+
+def nearly_won_game():
+    centers = [*standard_map().scs]
+    mine = [center for center in centers if center not in {"PAR", "MUN", "LON", "VEN"}][:17]
+    rest = [center for center in centers if center not in mine]
+    state = {
+        "name": "F1907M",
+        "units": {"FRANCE": ["A BUR", "F ENG"], "GERMANY": ["F NTH"]},
+        "centers": {"FRANCE": mine, "GERMANY": rest},
+    }
+    return DiplomacyGame.from_state(state, 1910)
+
+
+def test_eighteen_centres_win_alone():
+    game = nearly_won_game()
+    game.set_orders("FRANCE", ["A BUR - PAR", "F ENG - LON"])
+    game.process()
+    outcome = game.outcome()
+    assert (outcome.kind, outcome.winners, outcome.final_year) == ("solo", ("FRANCE",), 1907)
+    assert outcome.centers["FRANCE"] == 19
+    assert (game.position.phase, game.position.to_move) == ("W1907A", ())
+
+
+def test_an_agreed_draw_ends_the_game(tmp_path):
+    game = play_on(DiplomacyGame(1905), random.Random(1), until_phase="F1901M")
+    game.draw(["TURKEY", "FRANCE"])
+    outcome = game.outcome()
+    assert (outcome.kind, outcome.winners, outcome.final_year) == ("draw", ("FRANCE", "TURKEY"), 1901)
+    with pytest.raises(RuntimeError, match="over"):
+        game.draw(["TURKEY", "FRANCE"])
+    game.save(tmp_path / "game.json")
+    assert DiplomacyGame.load(tmp_path / "game.json", 1905).outcome() == outcome
+
+
+@pytest.mark.parametrize("winners", [[], ["FRANCE"], ["FRANCE", "ITALY"], ["FRANCE", "SPAIN"]])
+def test_a_draw_needs_two_powers_still_alive(winners):
+    game = nearly_won_game()  # Italy is eliminated
+    with pytest.raises(ValueError, match="a draw needs two or more of FRANCE, GERMANY"):
+        game.draw(winners)
+
+
+@pytest.mark.parametrize("phase", ["F1903M", "retreats", "W1902A"])
+def test_a_saved_game_goes_on_as_if_it_had_not_been_interrupted(tmp_path, phase):
+    game, rng = DiplomacyGame(1904, game_id="one"), random.Random(11)
+    while game.position.phase != phase and not (phase == "retreats" and game.position.kind == "R"):
+        for power in game.position.to_move:
+            game.set_orders(power, random_orders(game.position, power, rng))
+        game.process()
+    game.save(tmp_path / "game.json")
+    loaded = DiplomacyGame.load(tmp_path / "game.json", 1904)
+    assert loaded.game_id == "one"
+    assert loaded.position == game.position
+    fork = DiplomacyGame.from_state(game.state(), 1904)
+    for other in (loaded, fork):
+        assert other.hash() == game.hash()
+    ends = [play_on(each, random.Random(5)).hash() for each in (game, loaded, fork)]
+    assert ends[0] == ends[1] == ends[2]
+    assert loaded.outcome() == game.outcome()
+
+
+def test_the_engine_reads_what_we_save(tmp_path):
+    game = play_on(DiplomacyGame(1902), random.Random(2))
+    game.save(tmp_path / "game.json")
+    text = (tmp_path / "game.json").read_text()
+    engine = from_saved_game_format(json.loads(text))
+    assert engine.get_hash() == game.hash()
+    assert len(engine.state_history) == game.outcome().phases
+    assert text.endswith("}\n")
+    assert text.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["game.json"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("", "not one JSON document"),
+        ("[1, 2]", "no list of phases"),
+        ('{"phases": []}', "no list of phases"),
+        ('{"phases": [{"name": "S1901M"}]}', "not a saved game: "),
+        ('{"phases": ["S1901M"]}', "not a saved game: "),
+        ('{"phases": [7], "map": "ancmed"}', "on the map 'ancmed'"),
+        ('{"phases": [7], "rules": ["NO_CHECK"]}', "NO_CHECK"),
+    ],
+)
+def test_a_file_that_is_not_a_game_is_refused_in_one_line(tmp_path, content, reason):
+    path = tmp_path / "game.json"
+    path.write_text(content)
+    with pytest.raises(SavedGameError, match=reason) as caught:
+        DiplomacyGame.load(path, 1905)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(SavedGameError, match="cannot be read"):
+        DiplomacyGame.load(tmp_path / "none.json", 1905)
+
+
+def test_a_finished_state_cannot_be_taken_up():
+    game = DiplomacyGame(1905)
+    game.draw(["FRANCE", "ITALY"])
+    with pytest.raises(ValueError, match="finished"):
+        DiplomacyGame.from_state(game.state(), 1905)
+
+
+def test_a_game_is_the_same_under_every_hash_seed():
+    position = play_on(DiplomacyGame(1902), random.Random(4), until_phase="F1902M").position
+    for lines in position.legal.values():
+        assert list(lines) == sorted(set(lines))
+    for by_power in (position.units, position.centers):
+        assert all(list(things) == sorted(things) for things in by_power.values())

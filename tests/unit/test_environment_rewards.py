@@ -1,0 +1,115 @@
+"""Scores, reward parts, their weights, and segments, against figures worked out by hand."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.environments.diplomacy import rewards, scoring
+from services.environments.diplomacy.game import Outcome
+from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.segments import segment
+
+COUNTS = dict(zip(POWERS, (3, 4, 0, 5, 5, 10, 7), strict=True))
+SOLO = dict(zip(POWERS, (0, 4, 18, 5, 0, 0, 7), strict=True))
+
+
+def test_sum_of_squares():
+    assert scoring.sum_of_squares(COUNTS)["RUSSIA"] == 100 / (9 + 16 + 25 + 25 + 100 + 49)
+    assert scoring.sum_of_squares(SOLO, "FRANCE") == {power: float(power == "FRANCE") for power in POWERS}
+
+
+def test_draw_size():
+    shares = scoring.draw_size(COUNTS)
+    assert (shares["AUSTRIA"], shares["FRANCE"]) == (1 / 6, 0)
+    agreed = scoring.draw_size(COUNTS, drawn=("ITALY", "TURKEY"))
+    assert (agreed["ITALY"], agreed["RUSSIA"]) == (0.5, 0)
+    assert scoring.draw_size(SOLO, "FRANCE")["TURKEY"] == 0
+
+
+def test_proportional_and_top_share():
+    assert scoring.proportional(SOLO)["FRANCE"] == 18 / 34
+    assert scoring.top_share(COUNTS)["RUSSIA"] == 1
+    assert scoring.top_share(dict.fromkeys(POWERS, 3))["ITALY"] == 1 / 7
+    assert scoring.top_share(SOLO, "FRANCE")["FRANCE"] == 1
+
+
+@given(st.lists(st.integers(0, 34), min_size=7, max_size=7))
+def test_shares_sum_to_one_or_to_nothing(counts):
+    centers = dict(zip(POWERS, counts, strict=True))
+    for score in (scoring.draw_size, scoring.sum_of_squares, scoring.proportional, scoring.top_share):
+        shares = score(centers)
+        assert sum(shares.values()) == pytest.approx(1.0 if any(counts) else 0.0)
+        assert min(shares.values()) >= 0
+
+
+def test_final_parts_of_a_solo_a_draw_and_a_year_limit():
+    solo = Outcome(SOLO, "solo", ("FRANCE",), 1907, 30)
+    assert rewards.final_parts(solo, "FRANCE") == {
+        "centers": 18,
+        "sum_of_squares": 1,
+        "draw_size": 1,
+        "proportional": 18 / 34,
+        "survival": 1,
+        "win": 1,
+        "dipnet": 34,
+    }
+    assert rewards.final_parts(solo, "TURKEY") == {
+        "centers": 7,
+        "sum_of_squares": 0,
+        "draw_size": 0,
+        "proportional": 7 / 34,
+        "survival": 1,
+        "win": 0,
+        "dipnet": 0,
+    }
+    drawn = rewards.final_parts(Outcome(COUNTS, "draw", ("ITALY", "TURKEY"), 1907, 30), "ITALY")
+    assert (drawn["draw_size"], drawn["win"], drawn["dipnet"]) == (0.5, 0, 5)
+    limit = rewards.final_parts(Outcome(COUNTS, "year_limit", (), 1907, 30), "FRANCE")
+    assert set(limit.values()) == {0.0}
+    assert tuple(limit) == rewards.FINAL_PARTS
+
+
+def test_parts_are_weighed_by_name():
+    parts = rewards.phase_parts(before=4, after=6)
+    assert parts == {"center_change": 2.0}
+    assert rewards.weigh(parts, {"center_change": 0.5, "win": 10}) == 1.0
+    assert rewards.weigh({"win": 1.0, "survival": 1.0}, {"win": 3}) == 3
+
+
+def test_dipnets_reward_of_a_won_game():
+    solo = rewards.final_parts(Outcome(SOLO, "solo", ("FRANCE",), 1907, 30), "FRANCE")
+    total = rewards.weigh(rewards.phase_parts(3, 18) | solo, rewards.DIPNET_WEIGHTS)
+    assert total == (15 + 34) / 2
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"center_chnage": 1.0}, "did you mean 'center_change'"),
+        ({"wins": 1.0}, "did you mean 'win'"),
+        ({"win": float("nan")}, "finite"),
+        ({"win": 0.0}, "every reward would be 0"),
+        ({}, "every reward would be 0"),
+    ],
+)
+def test_wrong_weights_are_refused_by_name(weights, message):
+    with pytest.raises(ValueError, match=message):
+        rewards.check_weights(weights)
+
+
+def test_right_weights_pass():
+    rewards.check_weights(dict.fromkeys(rewards.PARTS, 1.0))
+
+
+@pytest.mark.parametrize(
+    ("phase", "expected"),
+    [
+        ("S1901M", "opening"),
+        ("W1903A", "opening"),
+        ("S1904M", "midgame"),
+        ("F1908R", "midgame"),
+        ("S1909M", "endgame"),
+    ],
+)
+def test_segments(phase, expected):
+    assert segment(phase) == expected
