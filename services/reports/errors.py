@@ -1,0 +1,7 @@
+"""What goes wrong while a page is made."""
+
+from __future__ import annotations
+
+
+class ReportError(Exception):
+    """A report or viewer cannot be made; the message is one line with the file and the reason."""

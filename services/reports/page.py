@@ -1,0 +1,62 @@
+"""Self-contained pages: templates, styles, scripts and data in one HTML file that asks no network for anything."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from services.reports.errors import ReportError
+
+# Nothing may be fetched: what is not in the file does not exist.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+def asset(name: str) -> str:
+    """A template, style or script that lies beside this module."""
+    return files("services.reports").joinpath(name).read_text(encoding="utf-8")
+
+
+def embed_json(data: Any) -> str:
+    """JSON that is safe inside a ``<script>`` element."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def page(title: str, body: str, *, styles: str, data: Mapping[str, Any], scripts: list[str]) -> str:
+    """A whole page; ``body`` is trusted HTML, ``data`` is found by scripts as the JSON text of ``#data``."""
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">',
+            '<meta name="color-scheme" content="light dark">',
+            '<link rel="icon" href="data:,">',
+            f"<title>{html.escape(title)}</title>",
+            f"<style>{styles}</style></head><body>",
+            body,
+            f'<script type="application/json" id="data">{embed_json(data)}</script>',
+            *(f"<script>{script}</script>" for script in scripts),
+            "</body></html>\n",
+        ]
+    )
+
+
+def write_page(out: Path, text: str) -> Path:
+    """Write the file, whole or not at all.
+
+    Raises:
+        ReportError: it cannot be written.
+    """
+    draft = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(out)
+    except OSError as error:
+        raise ReportError(f"{out} cannot be written: {error.strerror}") from error
+    return out
