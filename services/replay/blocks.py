@@ -30,9 +30,7 @@ class PendingBlocks:
 
     def __init__(self, group_timeout_s: float) -> None:
         self._group_timeout_s = group_timeout_s
-        self._blocks: dict[
-            str, dict[str, _Block]
-        ] = {}  # role -> block id -> block; in order of first arrival
+        self._blocks: dict[str, dict[str, _Block]] = {}  # role -> block id -> block; in order of first arrival
         self._block_of: dict[Receipt, str] = {}
 
     def __len__(self) -> int:
@@ -111,11 +109,7 @@ def missing_message(
     lines = []
     for role, count in missing.items():
         blocks, episodes = waiting.get(role, (0, 0))
-        held = (
-            f"{episodes} episode(s) of {blocks} unfinished or surplus block(s) wait"
-            if episodes
-            else "nothing waits"
-        )
+        held = f"{episodes} episode(s) of {blocks} unfinished or surplus block(s) wait" if episodes else "nothing waits"
         lines.append(f"{role} lacks {count} block(s) ({held})")
     return (
         f"waited {timeout_s:g} s for complete blocks: {'; '.join(lines)}. Incomplete ones are delivered "

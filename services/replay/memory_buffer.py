@@ -22,9 +22,7 @@ class MemoryBuffer:
         self._group_timeout_s = group_timeout_s
         self._clock = clock
         self._changed = threading.Condition()
-        self._stored: dict[
-            Receipt, tuple[bytes, float]
-        ] = {}  # waiting and delivered, oldest first; when it arrived
+        self._stored: dict[Receipt, tuple[bytes, float]] = {}  # waiting and delivered, oldest first; when it arrived
         self._pending = PendingBlocks(group_timeout_s)
         self._ever_stored: set[str] = set()
         self._entries = 0
@@ -58,9 +56,7 @@ class MemoryBuffer:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     waiting = self._pending.waiting(missing)
-                    raise BlocksMissingError(
-                        missing_message(missing, waiting, timeout_s, self._group_timeout_s)
-                    )
+                    raise BlocksMissingError(missing_message(missing, waiting, timeout_s, self._group_timeout_s))
                 self._changed.wait(min(left_s, 0.1))  # a block may come of age with no new episode
             return self._pending.take(blocks, self._clock())
 

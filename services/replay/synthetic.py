@@ -26,9 +26,7 @@ def synthetic_episode(
 
     The same arguments give the same episode.
     """
-    rng = np.random.default_rng(
-        zlib.crc32(f"{block_id}/{member}".encode())
-    )  # hash() differs between processes
+    rng = np.random.default_rng(zlib.crc32(f"{block_id}/{member}".encode()))  # hash() differs between processes
     played = tuple(
         _turn(
             rng,

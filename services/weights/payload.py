@@ -1,4 +1,4 @@
-"""A published policy on its way to the engines: safetensors bytes with their version and checksum. Never pickled."""
+"""A published policy on its way to the engines: safetensors bytes with their version and checksum."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def pack(version: int, tensors: Mapping[str, torch.Tensor | NDArray[Any]]) -> Pa
     plain: dict[str, torch.Tensor] = {}
     for name in sorted(tensors):  # the same weights give the same bytes, in whatever order they come
         value = tensors[name]
-        tensor = (
-            torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value.detach()
-        )
+        tensor = torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value.detach()
         tensor = tensor.to("cpu").contiguous()
         storage = tensor.untyped_storage().data_ptr()
         plain[name] = tensor.clone() if storage in seen else tensor  # safetensors refuses shared storage
@@ -73,8 +71,8 @@ def verify(payload: Payload) -> None:
     found = hashlib.sha256(payload.data).hexdigest()
     if found != payload.checksum:
         raise WeightsError(
-            f"weights of version {payload.version} are damaged: {len(payload.data)} bytes with SHA-256 {found[:12]}..., "
-            f"expected {payload.checksum[:12]}..."
+            f"weights of version {payload.version} are damaged: {len(payload.data)} bytes with SHA-256 "
+            f"{found[:12]}..., expected {payload.checksum[:12]}..."
         )
 
 
@@ -86,6 +84,7 @@ def unpack(payload: Payload) -> dict[str, torch.Tensor]:
     """
     verify(payload)
     try:
-        return safetensors.torch.load(payload.data)
+        tensors: dict[str, torch.Tensor] = safetensors.torch.load(payload.data)
     except (SafetensorError, ValueError, KeyError) as error:
         raise WeightsError(f"weights of version {payload.version} are no safetensors: {error}") from error
+    return tensors

@@ -1,0 +1,125 @@
+"""A time-limited connection to a Redis server, whose failures are told in one line that says what to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    MaxConnectionsError,
+    NoPermissionError,
+    OutOfMemoryError,
+    RedisError,
+    ResponseError,
+)
+from redis.retry import Retry
+
+from services.replay.buffer import ReplayError
+
+_FIRST_BACKOFF_S = 0.05
+_LONGEST_BACKOFF_S = 1.0
+_OLDEST_MAJOR = 7  # scripts with flags; Valkey reports 7.2
+
+T = TypeVar("T")
+
+
+def hide_password(url: str) -> str:
+    """``url`` as it may be shown: the password, wherever it stands, becomes ``***``."""
+    parts = urlsplit(url)
+    place = parts.netloc
+    if "@" in place:
+        account, _, host = place.rpartition("@")
+        place = (f"{account.split(':', 1)[0]}:***" if ":" in account else account) + f"@{host}"
+    query = urlencode([(k, "***" if k == "password" else v) for k, v in parse_qsl(parts.query)], safe="*/")
+    return urlunsplit((parts.scheme, place, parts.path, query, ""))
+
+
+class Connection:
+    """One server. ``call`` repeats what a lost connection cut off, for at most ``connect_timeout_s``."""
+
+    def __init__(self, url: str, connect_timeout_s: float) -> None:
+        self.shown_url = hide_password(url)
+        self._timeout_s = connect_timeout_s
+        try:
+            self.client = redis.Redis.from_url(
+                url,
+                socket_connect_timeout=connect_timeout_s,
+                socket_timeout=connect_timeout_s,
+                socket_keepalive=True,
+                retry=Retry(NoBackoff(), 0),  # we repeat ourselves: a lost reply needs care
+            )
+        except ValueError as error:
+            raise ReplayError(
+                f"{self.shown_url!r} is no Redis address ({error}); one looks like redis://:password@host:6379"
+            ) from error
+
+    def call(self, what: str, operation: Callable[[], T]) -> T:
+        """``operation()``, repeated with growing pauses while the connection fails; it must be safe to repeat.
+
+        Raises:
+            ReplayError: the server cannot be reached, refuses us, or is out of memory; says what was awaited.
+        """
+        give_up_s = time.monotonic() + self._timeout_s
+        pause_s = _FIRST_BACKOFF_S
+        while True:
+            try:
+                return operation()
+            except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
+                raise ReplayError(
+                    f"{self.shown_url} refuses us, while we {what} ({error}): check the password in [redis] url"
+                ) from error
+            except (redis.ConnectionError, redis.TimeoutError, MaxConnectionsError) as error:
+                if time.monotonic() + pause_s > give_up_s:
+                    raise ReplayError(
+                        f"no Redis server answers at {self.shown_url} within {self._timeout_s:g} s, while we "
+                        f"{what} ({error}): is it running and reachable? Unset [redis] url to have one started "
+                        "in the run folder"
+                    ) from error
+            except OutOfMemoryError as error:
+                raise ReplayError(
+                    f"the Redis server at {self.shown_url} is out of memory, while we {what} ({error}): raise "
+                    "its maxmemory, or checkpoint more often (acknowledged episodes are freed)"
+                ) from error
+            except ResponseError as error:
+                raise ReplayError(f"the Redis server at {self.shown_url} refuses, while we {what}: {error}") from error
+            except RedisError as error:
+                raise ReplayError(f"{self.shown_url} fails, while we {what}: {error}") from error
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_BACKOFF_S)
+
+    def check_server(self) -> None:
+        """Refuses servers that are too old, or would silently throw episodes away.
+
+        Raises:
+            ReplayError: says which, and which setting to change.
+        """
+        try:
+            facts = self.call("connect", self._info)
+        except ReplayError as error:
+            if isinstance(error.__cause__, NoPermissionError):
+                return  # a locked-down account may not ask; then nothing can be said
+            raise
+        version = str(facts.get("redis_version", "0"))
+        if int(version.split(".")[0]) < _OLDEST_MAJOR:
+            raise ReplayError(f"{self.shown_url} runs Redis {version}; Entente needs Redis 7 or Valkey")
+        policy = str(facts.get("maxmemory_policy", "noeviction"))
+        if int(facts.get("maxmemory", 0)) > 0 and policy.startswith("allkeys"):
+            raise ReplayError(
+                f"{self.shown_url} evicts keys when memory is short (maxmemory-policy {policy}), which would lose "
+                "episodes: set maxmemory-policy noeviction"
+            )
+
+    def _info(self) -> dict[str, str | int | float]:
+        server: dict[str, str | int | float] = self.client.info("server")
+        memory: dict[str, str | int | float] = self.client.info("memory")
+        return {**server, **memory}
+
+    def close(self) -> None:
+        """Drop the sockets."""
+        self.client.close()

@@ -1,0 +1,61 @@
+"""Keeps one server process no longer than the process that asked for it. Run as a script, with nothing but Python.
+
+    python -I -S supervisor.py LOG BINARY ...
+
+Reads the length of the server's configuration and the configuration from standard input, hands it to the server's
+standard input (so a password in it is on no command line and in no file), then waits for standard input to end, which
+it does however the parent dies, and stops the server: SIGTERM first, SIGKILL after ``GRACE_S``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+from contextlib import suppress
+
+GRACE_S = 10.0
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> int:
+    """Runs the server; returns its exit status."""
+    log_path, *command = sys.argv[1:]
+    length = int(sys.stdin.buffer.readline())
+    configuration = sys.stdin.buffer.read(length)
+    libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+    def die_with_supervisor() -> None:
+        # Between fork and exec of a single-threaded process; Linux tells the server when this process is killed.
+        if libc is not None:
+            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+    with open(log_path, "ab") as log:
+        server = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=log, stderr=log, preexec_fn=die_with_supervisor
+        )
+    assert server.stdin is not None
+    with suppress(BrokenPipeError):  # it refused its command line; its exit status and log say why
+        server.stdin.write(configuration)
+        server.stdin.close()
+    threading.Thread(target=_stop_when_orphaned, args=(server,), daemon=True).start()
+    return server.wait()
+
+
+def _stop_when_orphaned(server: subprocess.Popen[bytes]) -> None:
+    while os.read(0, 4096):
+        pass
+    server.terminate()
+    try:
+        server.wait(GRACE_S)
+    except subprocess.TimeoutExpired:
+        server.kill()
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the end of standard input is what counts
+    sys.exit(main() & 0xFF)
