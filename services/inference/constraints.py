@@ -94,9 +94,7 @@ def _trie(alternatives: Alternatives, claims: Claims) -> _Trie:
         raise ConstraintError("an alternative is empty")
     for (shorter, _), (longer, _) in pairwise(entries):
         if longer[: len(shorter)] == shorter:
-            raise ConstraintError(
-                f"alternative {shorter} is a prefix of {longer}: end each with a terminator"
-            )
+            raise ConstraintError(f"alternative {shorter} is a prefix of {longer}: end each with a terminator")
     return _Trie(
         root=_node(entries, 0),
         claims=frozenset(claim for claim in claims if claim is not None),

@@ -26,9 +26,7 @@ class GenerationRequest:
     constraint: SheetConstraint | None  # None: free text, the whole vocabulary is admissible
     seed: int  # the same request with the same weights and seed gives the same tokens
     temperature: float = 1.0  # 0 = greedy (log-probabilities are then those at temperature 1)
-    max_completion_length: int = (
-        256  # tokens; a constrained sheet that does not fit is refused before decoding
-    )
+    max_completion_length: int = 256  # tokens; a constrained sheet that does not fit is refused before decoding
     policy: str = LEARNER  # which of the engine's policies writes
 
 

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 
 from grpo_core.models import named_tensors
 from services.inference.decoding import Writing
+from services.inference.fast_linear import use_fast_linear
 from services.inference.kv_cache import RAGGED_ATTENTION, KvCache, plan_step
 from services.inference.sampling import sample, uniforms
 
@@ -22,6 +23,7 @@ class Skeleton:
         self.model = model.eval()
         self.model.requires_grad_(False)
         model.set_attn_implementation(RAGGED_ATTENTION)
+        use_fast_linear(model)
         self.tensors: Mapping[str, Tensor] = named_tensors(model)
         self.vocab_size = int(model.get_output_embeddings().weight.shape[0])
         self.layers = int(model.config.num_hidden_layers)
@@ -86,9 +88,7 @@ class Lane:
         starts = np.fromiter((row.fed for row in rows), np.int64, len(rows))
         self._cache.reserve(len(self._rows), int((starts + counts).max()))
         skeleton = self._skeleton
-        step, position_ids = plan_step(
-            self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype
-        )
+        step, position_ids = plan_step(self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype)
         input_ids = torch.tensor([[token for row in rows for token in row.pending]], device=skeleton.device)
         last = torch.from_numpy(np.cumsum(counts) - 1).to(skeleton.device)
         logits = skeleton.dress(self._weights)(
@@ -108,9 +108,7 @@ class Lane:
                 np.fromiter((row.sampled for row in rows), np.uint64, len(rows)),
             ),
         )
-        for row, token, logprob, ids in zip(
-            rows, tokens.tolist(), logprobs.tolist(), admissible, strict=True
-        ):
+        for row, token, logprob, ids in zip(rows, tokens.tolist(), logprobs.tolist(), admissible, strict=True):
             row.accept(token, logprob, ids)
 
     def _release(self) -> list[Writing]:

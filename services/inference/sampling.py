@@ -52,9 +52,7 @@ def sample(
     scaled = logits[row_of, ids].astype(np.float64) / np.where(greedy, 1.0, temperatures)[row_of]
     highest = np.maximum.reduceat(scaled, starts)
     if not np.isfinite(highest).all():
-        raise FloatingPointError(
-            "the model's logits are not finite: its weights are damaged or have diverged"
-        )
+        raise FloatingPointError("the model's logits are not finite: its weights are damaged or have diverged")
     weights = np.exp(scaled - highest[row_of])
     totals = np.add.reduceat(weights, starts)
     cumulative = np.cumsum(weights)

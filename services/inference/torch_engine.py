@@ -150,9 +150,7 @@ class TorchEngine:
         if request.constraint is None:
             limit = min(request.max_completion_length, room)
             if limit < 1:
-                raise EngineError(
-                    f"a prompt of {len(prompt)} tokens leaves no room in a context of {self._context}"
-                )
+                raise EngineError(f"a prompt of {len(prompt)} tokens leaves no room in a context of {self._context}")
             return FreeState(self._vocabulary, self._end_ids, limit)
         try:
             longest, highest = request.constraint.longest, request.constraint.highest_id
@@ -160,9 +158,7 @@ class TorchEngine:
         except ConstraintError as error:
             raise EngineError(f"the order sheet cannot be written: {error}") from error
         if highest >= self._skeleton.vocab_size:
-            raise EngineError(
-                f"the sheet's token {highest} is outside the model's {self._skeleton.vocab_size} tokens"
-            )
+            raise EngineError(f"the sheet's token {highest} is outside the model's {self._skeleton.vocab_size} tokens")
         if longest > min(request.max_completion_length, room):
             raise EngineError(
                 f"a sheet of up to {longest} tokens does not fit: prompt {len(prompt)}, "
