@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings, Settings
 from opponents.settings import OpponentsSettings
-from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rewards import check_weights
 from services.settings import GameSettings, InferenceSettings, MetricsSettings, RedisSettings
 
@@ -102,16 +101,6 @@ class Config(Settings):
     def digest(self) -> str:
         """Short SHA-256 of the resolved configuration."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
-
-    def quota(self, update: int, powers: Sequence[str]) -> dict[str, int]:
-        """Blocks of each role that update number ``update`` (from 0) takes, given the learner power of each of its blocks.
-
-        Raises:
-            ValueError: ``powers`` does not name one power a block.
-        """
-        if len(powers) != self.blocks_per_update:
-            raise ValueError(f"update {update} has {self.blocks_per_update} blocks, not {len(powers)}")
-        return {power: powers.count(power) for power in POWERS if power in powers}
 
 
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:

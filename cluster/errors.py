@@ -15,7 +15,7 @@ def user_errors() -> tuple[type[BaseException], ...]:
     from opponents.population import PopulationError
     from services.environments.diplomacy.game import SavedGameError
     from services.inference.engine import EngineError
-    from services.metrics.sink import MetricsError
+    from services.metrics.catalogue import MetricsError
     from services.replay.buffer import ReplayError
     from services.reports.errors import ReportError
     from services.weights.payload import WeightsError

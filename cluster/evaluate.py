@@ -19,7 +19,7 @@ def evaluate(
     until_year: int,
     seed: int = 0,
     temperature: float = 1.0,
-    progress: Callable[[str, int, int], None] = lambda against, done, total: None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> list[dict[str, object]]:
     """One row of ``summary.json``'s evaluations for each opponent.
 
@@ -47,7 +47,8 @@ def evaluate(
             async with seats:
                 result = await play_evaluation_game(game, player, opponents[game.against])
             done += 1
-            progress(game.against, done, len(games))
+            if progress is not None:
+                progress(game.against, done, len(games))
             return result
 
         return list(await asyncio.gather(*map(play_one, games)))

@@ -11,9 +11,10 @@ from services.replay.buffer import ReplayBuffer
 
 
 class BlockLedger:
-    """The schedule is fixed by the seed: update ``v`` takes as many blocks of each country as blocks
-    ``[v * blocks_per_update, (v + 1) * blocks_per_update)`` hold. Which blocks of a country those are, the buffer decides:
-    the oldest.
+    """The schedule of blocks, which the seed fixes.
+
+    Update ``v`` takes as many blocks of each country as blocks ``[v * blocks_per_update, (v + 1) * blocks_per_update)``
+    hold. Which blocks of a country those are, the buffer decides: the oldest.
     """
 
     def __init__(self, config: Config, matchmaker: Matchmaker, version: int) -> None:

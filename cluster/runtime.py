@@ -34,7 +34,7 @@ def needed_bytes(config: Config, parameters: int) -> int:
 
 def available_bytes() -> int:
     """Memory this process may still take, container limits included."""
-    available = psutil.virtual_memory().available
+    available = int(psutil.virtual_memory().available)
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     if limit.exists() and used.exists():
         text = limit.read_text().strip()

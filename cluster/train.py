@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
-from services.reports.run_report import write_report
+
 
 from cluster.actors.learner import LearnerActor, UpdateReport
 from cluster.actors.pool import WorkerPool
@@ -87,6 +87,8 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
             display.stage("stopping: saving a checkpoint")
             answer(learner.checkpoint.remote(), SAVE_TIMEOUT_S, "the learner, saving,")
             raise
+    from services.reports.run_report import write_report
+
     write_report(folder.path)
     return folder
 
@@ -131,7 +133,8 @@ def learn(
             progress.engine(pool.stats())
             progress.update(report, pool.size, pool.restarts)
             snapshot_if_due(config, folder, population, learner, version)
-            if config.evaluation.every and version % config.evaluation.every == 0 and version < config.learner.updates:
+            every = config.evaluation.every
+            if every and version % every == 0 and version < config.learner.updates:
                 for against in config.evaluation.against:
                     evaluate(pool, config, progress, against, f"v{version}", version)
                 progress.display.stage("training")

@@ -111,7 +111,8 @@ class LLMPolicy:
         )
         completion: list[int] = generation.completion_ids.tolist()
         if self._constrained:
-            orders, defects = self._tokens.orders(slots, completion), ()
+            orders = self._tokens.orders(slots, completion)
+            defects: tuple[str, ...] = ()
         else:
             parsed = parse(self._tokens.text(completion), position, power, repair=True)
             orders = parsed.orders

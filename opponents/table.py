@@ -14,7 +14,8 @@ from opponents.matchmaking import LineupBlock, derive_seed
 from opponents.policy import Decision, Policy
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
 from services.environments.diplomacy.position import POWERS
-from services.environments.diplomacy.rewards import final_parts, phase_parts, segment, weigh
+from services.environments.diplomacy.rewards import final_parts, phase_parts, weigh
+from services.environments.diplomacy.segments import segment
 
 
 @dataclass(slots=True)

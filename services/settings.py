@@ -16,7 +16,7 @@ class GameSettings(Settings):
     reward: dict[str, float] = Field(
         default_factory=lambda: {"center_change": 1.0},
         description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
-        "draw_size, proportional, survival, win",
+        "draw_size, proportional, survival, win, dipnet",
     )
 
 

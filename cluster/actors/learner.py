@@ -64,7 +64,7 @@ def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBas
 
 
 class LearnerWorker:
-    """Owns the model, its optimizer and the consuming end of the buffer; a plain object that Ray turns into an actor."""
+    """Owns the model, its optimizer and the consuming end of the buffer; Ray turns it into an actor."""
 
     def __init__(self, config: Config, run_dir: str, buffer: ReplayBuffer, resume: bool) -> None:
         torch.set_num_threads(config.learner.threads)
