@@ -39,9 +39,7 @@ class RunningBaseline:
         shift = newer.mean - self.mean
         return RunningBaseline(
             mean=self.mean + (1 - decay) * shift,
-            variance=decay * self.variance
-            + (1 - decay) * newer.variance
-            + decay * (1 - decay) * shift * shift,
+            variance=decay * self.variance + (1 - decay) * newer.variance + decay * (1 - decay) * shift * shift,
         )
 
 

@@ -137,9 +137,7 @@ def samples_by_level(groups: Sequence[Group], keys: Sequence[str]) -> dict[str, 
 
 def _zero_signal(judgement: Judgement) -> int:
     return sum(
-        len(group.judged)
-        for group, signal in zip(judgement.groups, judgement.signals, strict=True)
-        if signal.zero
+        len(group.judged) for group, signal in zip(judgement.groups, judgement.signals, strict=True) if signal.zero
     )
 
 

@@ -25,9 +25,7 @@ class TrainingTurn:
     behaviour_S: NDArray[np.float32]
     admissible_id_A: NDArray[np.int64]  # empty when decoding was free
     admissible_row_A: NDArray[np.int64]  # which trained token each admissible id belongs to, ascending
-    chosen_S: NDArray[
-        np.int64
-    ]  # index into admissible_id_A of the sampled token; the target itself when free
+    chosen_S: NDArray[np.int64]  # index into admissible_id_A of the sampled token; the target itself when free
     temperature: float
     staleness: int  # updates between the weights that sampled this turn and the learner
 
@@ -39,7 +37,9 @@ class TrainingTurn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
-    """Tensors of one forward pass. Axes: B rows, L padded length, N trained tokens, A admissible ids."""
+    """Tensors of one forward pass. Axes: B rows, L padded length, N trained tokens (row by row), A admissible
+    ids of all trained tokens, U distinct ones among them.
+    """
 
     input_ids: Tensor  # (B, L) int64, right-padded
     hidden_index_N: Tensor  # index into the (B * L) hidden states
@@ -47,7 +47,8 @@ class MicroBatch:
     advantage_N: Tensor  # float32
     weight_N: Tensor  # float32; of the token in the loss of the whole minibatch
     temperature_N: Tensor  # float32
-    admissible_id_A: Tensor  # empty when free
+    union_id_U: Tensor  # ascending; empty when free
+    admissible_column_A: Tensor  # index into U
     admissible_row_A: Tensor  # index into N, ascending
     chosen_N: Tensor  # index into A of the sampled token; its id when free
     free: bool
@@ -93,9 +94,7 @@ def _training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> 
     if len(turn.admissible_offsets):
         offsets = turn.admissible_offsets.astype(np.int64)
         if len(offsets) != len(trained) + 1 or offsets[0] != 0 or offsets[-1] != len(ids):
-            raise ValueError(
-                f"{len(offsets)} admissible offsets over {len(ids)} ids for {len(trained)} sampled tokens"
-            )
+            raise ValueError(f"{len(offsets)} admissible offsets over {len(ids)} ids for {len(trained)} sampled tokens")
         rows = np.repeat(np.arange(len(trained)), np.diff(offsets))
         chosen = np.flatnonzero(ids == targets[rows])
         if len(chosen) != len(trained) or not np.array_equal(rows[chosen], np.arange(len(trained))):
@@ -148,9 +147,7 @@ def micro_batches(
         chosen = [index for index, turn in enumerate(turns) if turn.free == free]
         for chunk in split_by_budget([len(turns[index].input_ids) for index in chosen], budget):
             picked = [chosen[index] for index in chunk]
-            out.append(
-                _collate([turns[i] for i in picked], advantages[picked], weights[picked], free, device, fresh)
-            )
+            out.append(_collate([turns[i] for i in picked], advantages[picked], weights[picked], free, device, fresh))
     return out
 
 
@@ -170,6 +167,7 @@ def _collate(
     first_N = np.cumsum(trained) - trained
     admissible = np.array([len(turn.admissible_id_A) for turn in turns])
     first_A = np.cumsum(admissible) - admissible
+    union, column = np.unique(np.concatenate([turn.admissible_id_A for turn in turns]), return_inverse=True)
 
     def on_device(array: NDArray[np.generic]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(array)).to(device)
@@ -179,14 +177,13 @@ def _collate(
 
     return MicroBatch(
         input_ids=on_device(input_ids),
-        hidden_index_N=on_device(
-            np.concatenate([t.position_S + row * longest for row, t in enumerate(turns)])
-        ),
+        hidden_index_N=on_device(np.concatenate([t.position_S + row * longest for row, t in enumerate(turns)])),
         behaviour_N=on_device(np.concatenate([turn.behaviour_S for turn in turns]).astype(np.float32)),
         advantage_N=per_token(advantages),
         weight_N=per_token(weights),
         temperature_N=per_token(np.array([turn.temperature for turn in turns])),
-        admissible_id_A=on_device(np.concatenate([turn.admissible_id_A for turn in turns])),
+        union_id_U=on_device(union),
+        admissible_column_A=on_device(column),
         admissible_row_A=on_device(
             np.concatenate([t.admissible_row_A + n for t, n in zip(turns, first_N, strict=True)])
         ),

@@ -99,15 +99,11 @@ def load_checkpoint(folder: Path) -> Checkpoint:
         if not path.is_file():
             raise CheckpointError(f"checkpoint {folder} lacks {name}, which its manifest lists")
         if _fingerprint(path) != expected:
-            raise CheckpointError(
-                f"checkpoint {folder}: {name} is not what was written (size or SHA-256 differs)"
-            )
+            raise CheckpointError(f"checkpoint {folder}: {name} is not what was written (size or SHA-256 differs)")
     try:
         record = json.loads((folder / TRAINER_STATE).read_text())
         tensors = load_file(folder / OPTIMIZER)
-        return Checkpoint(
-            folder, int(manifest["version"]), LearnerState(tensors, record["learner"]), record["extra"]
-        )
+        return Checkpoint(folder, int(manifest["version"]), LearnerState(tensors, record["learner"]), record["extra"])
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise CheckpointError(f"checkpoint {folder} cannot be read: {error!r}") from error
 

@@ -52,13 +52,9 @@ def parse_expression(expression: str, allow_outcome_keys: bool) -> tuple[str, ..
     """
     facts = tuple(part.strip() for part in expression.split("+"))
     if not all(facts) or len(set(facts)) != len(facts):
-        raise GroupingError(
-            f"key expression {expression!r} has an empty or repeated fact; write e.g. country+phase"
-        )
+        raise GroupingError(f"key expression {expression!r} has an empty or repeated fact; write e.g. country+phase")
     if ROLE_FACT not in facts:
-        raise GroupingError(
-            f"key expression {expression!r} would mix roles in one baseline; add {ROLE_FACT}+"
-        )
+        raise GroupingError(f"key expression {expression!r} would mix roles in one baseline; add {ROLE_FACT}+")
     leaking = [fact for fact in facts if fact in OUTCOME_KEYS]
     if leaking and not allow_outcome_keys:
         raise GroupingError(
@@ -82,10 +78,7 @@ def make_groups(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[
     Raises:
         GroupingError: see ``parse_expression``; or a fact some sample does not have.
     """
-    chain = [
-        (expression, parse_expression(expression, settings.allow_outcome_keys))
-        for expression in settings.keys
-    ]
+    chain = [(expression, parse_expression(expression, settings.allow_outcome_keys)) for expression in settings.keys]
     waiting = set(range(len(samples)))
     groups: list[Group] = []
     for expression, facts in chain:

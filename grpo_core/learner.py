@@ -60,9 +60,7 @@ class Learner:
     The model stays in evaluation mode (no dropout), as the engine that samples has none either.
     """
 
-    def __init__(
-        self, model: nn.Module, learner: LearnerSettings, grouping: GroupingSettings, seed: int
-    ) -> None:
+    def __init__(self, model: nn.Module, learner: LearnerSettings, grouping: GroupingSettings, seed: int) -> None:
         """Take a Hugging Face causal LM and make its optimizer; the key expressions are checked at once.
 
         Raises:
@@ -104,9 +102,7 @@ class Learner:
         if not batch.episodes:
             raise ValueError("the batch has no episodes")
         if batch.learner_version != self.version:
-            raise ValueError(
-                f"the batch is for version {batch.learner_version}, the learner is at {self.version}"
-            )
+            raise ValueError(f"the batch is for version {batch.learner_version}, the learner is at {self.version}")
         judgement = self._judge(batch)
         turns = training_turns(batch.episodes, self.version)
         learning_rate = self._set_learning_rate()
@@ -137,18 +133,14 @@ class Learner:
         }
         if totals.fresh_gap is not None:
             metrics["fresh_logprob_gap"] = totals.fresh_gap
-        return UpdateResult(
-            metrics, audit_record(self.version, self.grouping, judgement, totals.steps, metrics)
-        )
+        return UpdateResult(metrics, audit_record(self.version, self.grouping, judgement, totals.steps, metrics))
 
     def _judge(self, batch: Batch) -> Judgement:
         samples = samples_of(batch.episodes, self.settings.returns)
         returns = sample_returns(batch.episodes, self.settings.returns, self.settings.discount)
         if not np.isfinite(returns).all():
             episode = batch.episodes[samples[int(np.flatnonzero(~np.isfinite(returns))[0])].episode]
-            raise DivergenceError(
-                f"episode {episode.episode_id} has a return that is not finite; look at its rewards"
-            )
+            raise DivergenceError(f"episode {episode.episode_id} has a return that is not finite; look at its rewards")
         groups = make_groups(samples, self.grouping)
         advantages, signals = group_advantages(
             returns,
@@ -166,9 +158,7 @@ class Learner:
         """Random shares of the turns; of whole episodes where those are to weigh equally."""
         if not turns:
             return []
-        unit = np.array(
-            [turn.episode if self.settings.normalizer == "episode" else turn.turn for turn in turns]
-        )
+        unit = np.array([turn.episode if self.settings.normalizer == "episode" else turn.turn for turn in turns])
         names = self._generator.permutation(np.unique(unit))
         parts = np.array_split(names, min(self.settings.minibatches, len(names)))
         return [np.flatnonzero(np.isin(unit, part)) for part in parts]
@@ -180,8 +170,8 @@ class Learner:
             [len(turn.position_S) for turn in turns],
             [turn.episode for turn in turns],
         )
-        learns = np.flatnonzero((advantages != 0) | (self.settings.entropy_coef > 0))
-        if len(learns) == 0:
+        learns: list[int] = np.flatnonzero((advantages != 0) | (self.settings.entropy_coef > 0)).tolist()
+        if not learns:
             totals.steps.append(StepRecord(loss=0.0, grad_norm=0.0, skipped=True))
             return
         self._optimizer.zero_grad(set_to_none=True)
@@ -192,7 +182,7 @@ class Learner:
             weights[learns],
             self.settings.tokens_per_microbatch,
             self._device,
-            fresh=not any(not step.skipped for step in totals.steps),
+            fresh=all(step.skipped for step in totals.steps),
         ):
             loss += self._backward(micro, totals)
         norm = float(nn.utils.clip_grad_norm_(self._named.values(), self.settings.max_grad_norm))
@@ -233,9 +223,9 @@ class Learner:
     def _diverged(self, what: str, value: float, totals: _Pass) -> DivergenceError:
         self._optimizer.zero_grad(set_to_none=True)
         return DivergenceError(
-            f"{what} is {value} in update {self.version + 1}, optimizer step {len(totals.steps) + 1}; look at ratio_max "
-            "and grad_norm of the updates before, then lower learner.learning_rate or max_grad_norm, or resume from "
-            "an older checkpoint"
+            f"{what} is {value} in update {self.version + 1}, optimizer step {len(totals.steps) + 1}; look at "
+            "ratio_max and grad_norm of the updates before, then lower learner.learning_rate or max_grad_norm, or resume "
+            "from an older checkpoint"
         )
 
     def _set_learning_rate(self) -> float:
@@ -281,14 +271,13 @@ class Learner:
                 for kind in ("exp_avg", "exp_avg_sq"):
                     moment = state.tensors[f"{kind}/{name}"]
                     if moment.shape != parameter.shape:
-                        raise CheckpointError(f"optimizer state of {name} has shape {tuple(moment.shape)}, the model {tuple(parameter.shape)}")  # fmt: skip
+                        raise ValueError(f"{name}: {tuple(moment.shape)} against {tuple(parameter.shape)}")
                     restored[parameter][kind] = moment.to(parameter.device, copy=True)
             version = int(record["version"])
             self._generator.bit_generator.state = record["generator"]
         except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(
-                f"the learner state does not fit this model or is incomplete: {error!r}"
-            ) from error
+            raise CheckpointError(f"the learner state does not fit this model or is incomplete: {error!r}") from error
         self._optimizer.state.clear()
-        self._optimizer.state.update(restored)
+        for parameter, moments in restored.items():
+            self._optimizer.state[parameter] = moments
         self.version, self.baselines = version, baselines

@@ -1,8 +1,8 @@
 """Log-probabilities of sampled tokens, with logits only where a token was sampled.
 
-Works on any Hugging Face causal LM: its decoder gives hidden states, and the output embeddings are applied to the
-few positions that predict trained tokens. Axes: B rows, L padded length, H hidden size, N trained tokens,
-A admissible ids of all trained tokens, V vocabulary.
+Works on any Hugging Face causal LM: its decoder gives hidden states, and the output embeddings are applied to
+the few positions that predict trained tokens. Axes: H hidden size, N trained tokens, A admissible ids of all
+trained tokens, U distinct ones among them, V vocabulary.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from grpo_core.batching import MicroBatch
-
-# Up to this vocabulary the whole row of logits is cheaper than gathering output embeddings id by id.
-DENSE_VOCABULARY = 8192
+from grpo_core.decoder import hidden_at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,34 +40,20 @@ def check_head(model: nn.Module) -> None:
             )
 
 
-def decoder_hidden(model: nn.Module, input_ids: Tensor) -> Tensor:
-    """Hidden states (B, L, H) of right-padded rows.
-
-    No mask is passed: a causal model never looks right, so padding cannot reach a real token, and attention takes
-    its fastest path.
-    """
-    decoder: Any = model.get_decoder()  # type: ignore[operator]
-    hidden: Tensor = decoder(input_ids=input_ids, use_cache=False).last_hidden_state
-    return hidden
-
-
 def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = False) -> TokenLogprobs:
     """Log-probabilities and entropies of a micro-batch's trained tokens.
 
     Both renormalise over the admissible ids at the turn's temperature, as the engine did when it sampled.
     """
-    hidden = decoder_hidden(model, micro.input_ids)
-    hidden_NH = hidden.flatten(0, 1).index_select(0, micro.hidden_index_N)
+    hidden_NH = hidden_at(model, micro.input_ids, micro.hidden_index_N)
     head: Any = model.get_output_embeddings()  # type: ignore[operator]
     if micro.free:
         return _over_vocabulary(head(hidden_NH), micro, entropy_grad)
-    if head.weight.shape[0] <= DENSE_VOCABULARY:
-        scores_A = head(hidden_NH)[micro.admissible_row_A, micro.admissible_id_A]
-    else:
-        rows_AH = head.weight.index_select(0, micro.admissible_id_A)
-        scores_A = (hidden_NH.index_select(0, micro.admissible_row_A) * rows_AH).sum(-1)
-        if head.bias is not None:
-            scores_A = scores_A + head.bias[micro.admissible_id_A]
+    # Logits of every id that is admissible anywhere here, then each token's own: one small matrix product, however
+    # large the vocabulary is.
+    rows_UH = head.weight.index_select(0, micro.union_id_U)
+    bias_U = None if head.bias is None else head.bias.index_select(0, micro.union_id_U)
+    scores_A = F.linear(hidden_NH, rows_UH, bias_U)[micro.admissible_row_A, micro.admissible_column_A]
     return over_admissible(scores_A, micro, entropy_grad)
 
 
@@ -86,9 +71,7 @@ def over_admissible(scores_A: Tensor, micro: MicroBatch, entropy_grad: bool) -> 
     chosen_N = shifted_A[micro.chosen_N] - log_total_N
     with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
         # H = log Z - E[score]
-        expected_N = torch.zeros(size, device=scaled_A.device).index_add(
-            0, row_A, shifted_A.exp() * shifted_A
-        )
+        expected_N = torch.zeros(size, device=scaled_A.device).index_add(0, row_A, shifted_A.exp() * shifted_A)
         entropy_N = log_total_N - expected_N / total_N
     return TokenLogprobs(chosen_N, entropy_N if entropy_grad else entropy_N.detach())
 

@@ -24,9 +24,7 @@ def returns_to_go(turns: Sequence[Turn], discount: float) -> FloatArray:
     for index in range(len(turns) - 1, -1, -1):
         turn = turns[index]
         if turn.elapsed_phases < 0:
-            raise ValueError(
-                f"turn {index} ({turn.phase}) has elapsed_phases {turn.elapsed_phases}; it counts from 0"
-            )
+            raise ValueError(f"turn {index} ({turn.phase}) has elapsed_phases {turn.elapsed_phases}; it counts from 0")
         following = turn.reward + discount**turn.elapsed_phases * following
         out[index] = following
     return out.astype(np.float32)

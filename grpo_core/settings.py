@@ -22,16 +22,10 @@ class PolicySettings(Settings):
         None, description="Folder of a Hugging Face causal LM to start from; unset: make the small policy"
     )
     architecture: Literal["qwen3", "llama"] = Field("qwen3", description="Model class of the small policy")
-    hidden_size: int = Field(
-        128, ge=32, le=4096, description="Width of the small policy; a multiple of head_dim"
-    )
+    hidden_size: int = Field(128, ge=32, le=4096, description="Width of the small policy; a multiple of head_dim")
     layers: int = Field(4, ge=1, le=64, description="Transformer blocks of the small policy")
-    head_dim: int = Field(
-        32, description="Size of one attention head; 32, 64, 80, 96, 112 and 128 run in vLLM"
-    )
-    intermediate_size: int = Field(
-        384, ge=32, description="Width of the feed-forward blocks of the small policy"
-    )
+    head_dim: int = Field(32, description="Size of one attention head; 32, 64, 80, 96, 112 and 128 run in vLLM")
+    intermediate_size: int = Field(384, ge=32, description="Width of the feed-forward blocks of the small policy")
     context_length: int = Field(512, ge=128, description="Most tokens of prompt and completion together")
 
     @field_validator("head_dim")
@@ -53,18 +47,14 @@ class GroupingSettings(Settings):
         "mean per country",
     )
     min_group_size: int = Field(4, ge=2, description="Samples under which a group falls back")
-    scale_rewards: Literal["group", "batch", "none"] = Field(
-        "batch", description="Divide advantages by this deviation"
-    )
+    scale_rewards: Literal["group", "batch", "none"] = Field("batch", description="Divide advantages by this deviation")
     baseline: Literal["mean", "leave_one_out"] = Field(
         "mean", description="A group's mean, or that of the other members (removes the (G-1)/G shrinkage)"
     )
     running_baseline_decay: float = Field(
         0.95, gt=0, lt=1, description="Memory of the per-country baseline, per update"
     )
-    allow_outcome_keys: bool = Field(
-        False, description="Permit keys made from outcomes; biased, and reports say so"
-    )
+    allow_outcome_keys: bool = Field(False, description="Permit keys made from outcomes; biased, and reports say so")
 
 
 class LearnerSettings(Settings):
@@ -85,15 +75,13 @@ class LearnerSettings(Settings):
         "turn",
         description="What weighs equally in the loss: every trained token, every turn, or every episode",
     )
-    entropy_coef: float = Field(
-        0.0, ge=0, description="Bonus for entropy over admissible ids, per trained token, nats"
-    )
-    minibatches: int = Field(
-        2, ge=1, description="Optimizer steps an epoch (each over its share of the turns)"
-    )
+    entropy_coef: float = Field(0.0, ge=0, description="Bonus for entropy over admissible ids, per trained token, nats")
+    minibatches: int = Field(2, ge=1, description="Optimizer steps an epoch (each over its share of the turns)")
     epochs: int = Field(1, ge=1, description="Passes over each batch")
     tokens_per_microbatch: int = Field(
-        16384, ge=256, description="Padded tokens of one forward and backward pass"
+        2048,
+        ge=256,
+        description="Padded tokens of one forward and backward pass; 2048 suits a CPU's cache, a GPU likes more",
     )
     episodes_per_update: int = Field(
         56, ge=1, description="Episodes of one update; a multiple of rollout.num_generations"
@@ -102,7 +90,5 @@ class LearnerSettings(Settings):
     checkpoint_every: int = Field(
         10, ge=1, description="Updates between durable checkpoints (episodes are acknowledged then)"
     )
-    keep_checkpoints: int = Field(
-        3, ge=1, description="Newest checkpoints kept on disk, besides the first and last"
-    )
+    keep_checkpoints: int = Field(3, ge=1, description="Newest checkpoints kept on disk, besides the first and last")
     threads: int = Field(1, ge=1, description="CPU threads of the learner")

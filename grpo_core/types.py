@@ -56,9 +56,7 @@ class Episode:
     role: str  # the country, e.g. "FRANCE"; a baseline never mixes roles
     block_id: str  # the line-up block this game belongs to
     block_size: int  # how many episodes that block yields when complete
-    keys: Mapping[
-        str, KeyValue
-    ]  # known before the game: country, lineup (digest of seats, opponents, versions)
+    keys: Mapping[str, KeyValue]  # known before the game: country, lineup (digest of seats, opponents, versions)
     turns: tuple[Turn, ...]
     reward: float  # the episode's scalar return under the configured mix of parts
     reward_parts: Mapping[str, float]  # every component, unweighted, for the log

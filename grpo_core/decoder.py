@@ -1,0 +1,93 @@
+"""Hidden states at chosen positions of right-padded rows, computing as little of the last block as possible.
+
+No attention mask is ever passed to a full block: a causal model does not look right, so padding cannot reach a real
+token, and attention takes its fastest path. Axes: B rows, L padded length, H hidden size, N chosen positions,
+M most chosen positions in one row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+# Model types whose blocks are: x += attention(norm(x)); x += mlp(norm(x)), with rotary positions.
+_PLAIN_BLOCKS = frozenset({"llama", "mistral", "qwen2", "qwen3"})
+
+
+def hidden_at(model: nn.Module, input_ids: Tensor, index_N: Tensor) -> Tensor:
+    """The decoder's last hidden states (N, H) at flat positions, row by row, of (B, L) right-padded ids.
+
+    Where the blocks are plain (Llama, Mistral, Qwen2, Qwen3), the last one makes keys and values everywhere, but
+    queries, output and feed-forward only at the chosen positions, which are about a tenth of all. Other models run
+    whole. Both give the same numbers.
+    """
+    decoder: Any = model.get_decoder()  # type: ignore[operator]
+    if not has_plain_blocks(decoder):
+        hidden: Tensor = decoder(input_ids=input_ids, use_cache=False).last_hidden_state
+        return hidden.flatten(0, 1).index_select(0, index_N)
+    hidden = decoder.embed_tokens(input_ids)
+    position_ids = torch.arange(input_ids.shape[1], device=input_ids.device)[None]
+    rotary = decoder.rotary_emb(hidden, position_ids)
+    for block in decoder.layers[:-1]:
+        hidden = block(hidden, attention_mask=None, position_ids=position_ids, position_embeddings=rotary)
+    last_NH: Tensor = decoder.norm(_last_block_at(decoder.layers[-1], hidden, index_N, *rotary))
+    return last_NH
+
+
+def has_plain_blocks(decoder: Any) -> bool:
+    """Whether the last block may be computed at chosen positions only."""
+    config = decoder.config
+    full = all(kind == "full_attention" for kind in getattr(config, "layer_types", None) or ())
+    sliding = config.model_type == "mistral" and config.sliding_window is not None
+    return config.model_type in _PLAIN_BLOCKS and full and not sliding and config._attn_implementation == "sdpa"
+
+
+def _last_block_at(block: Any, hidden_BLH: Tensor, index_N: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    attention = block.self_attn
+    rows, length, _ = hidden_BLH.shape
+    heads = (-1, attention.head_dim)
+    row_N, position_N = index_N // length, index_N % length
+
+    normed_BLH = block.input_layernorm(hidden_BLH)
+    keys = _normed(attention, "k_norm", attention.k_proj(normed_BLH).view(rows, length, *heads))
+    keys = _rotated(keys, cos[:, :, None], sin[:, :, None])
+    values = attention.v_proj(normed_BLH).view(rows, length, *heads)
+    normed_NH = normed_BLH.flatten(0, 1).index_select(0, index_N)
+    queries = _normed(attention, "q_norm", attention.q_proj(normed_NH).view(len(index_N), *heads))
+    queries = _rotated(queries, cos[0, position_N, None], sin[0, position_N, None])
+
+    # Chosen positions of a row side by side, (B, M, heads, head_dim); slots beyond a row's last see its first token.
+    counts = torch.bincount(row_N, minlength=rows)
+    slot_N = torch.arange(len(index_N), device=index_N.device) - (counts.cumsum(0) - counts)[row_N]
+    width = int(counts.max())
+    queries = queries.new_zeros(rows, width, *queries.shape[1:]).index_put((row_N, slot_N), queries)
+    position_BM = position_N.new_zeros(rows, width).index_put((row_N, slot_N), position_N)
+    visible = torch.arange(length, device=index_N.device) <= position_BM[:, None, :, None]
+    mixed = F.scaled_dot_product_attention(
+        queries.transpose(1, 2),
+        keys.transpose(1, 2),
+        values.transpose(1, 2),
+        attn_mask=visible,
+        scale=attention.scaling,
+        enable_gqa=attention.num_key_value_groups > 1,
+    )
+    mixed_N = mixed.transpose(1, 2)[row_N, slot_N].flatten(1)
+
+    out_NH: Tensor = hidden_BLH.flatten(0, 1).index_select(0, index_N) + attention.o_proj(mixed_N)
+    deeper_NH: Tensor = block.mlp(block.post_attention_layernorm(out_NH))
+    return out_NH + deeper_NH
+
+
+def _normed(attention: Any, name: str, states: Tensor) -> Tensor:
+    """Qwen3 norms queries and keys head by head; the others do not."""
+    norm = getattr(attention, name, None)
+    return states if norm is None else norm(states)
+
+
+def _rotated(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary position embedding in the half-split layout of transformers (RoFormer, arXiv 2104.09864)."""
+    first, second = states.chunk(2, dim=-1)
+    return states * cos + torch.cat((-second, first), dim=-1) * sin
