@@ -1,8 +1,9 @@
 """Episode <-> bytes: a checked, versioned, compressed record that never runs code when it is read.
 
 Layout: ``b"ENT"``, a schema version byte, one zstd frame (level 1, content checksum) around a msgpack array.
-The arrays of all turns are stored column by column as raw little-endian bytes (ids and offsets int32,
-log-probabilities float32, masks one byte 0 or 1), with each turn's lengths beside its scalars.
+The arrays of all turns are stored column by column as raw little-endian bytes: ids and offsets unsigned, 1, 2 or 4
+bytes wide as the largest needs, log-probabilities float32, masks one byte 0 or 1. Each turn's lengths stand beside its
+scalars. They come back as the int32, float32 and bool of ``grpo_core.types``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 import zstandard
 
 from grpo_core.types import Episode, Turn
-from services.replay.columns import COLUMN_DTYPES, CodecError, Lengths, check, join, load, split
+from services.replay.columns import COLUMN_DTYPES, CodecError, Lengths, check, join, pack, split, unpack
 
 __all__ = ["MAX_EPISODE_BYTES", "SCHEMA_VERSION", "CodecError", "decode", "encode"]
 
@@ -52,12 +53,12 @@ class _Record(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
     outcome: dict[str, float]
     seed: int
     turns: tuple[_TurnRow, ...]
-    prompt_ids: bytes
-    completion_ids: bytes
-    logprobs: bytes
-    trained_mask: bytes
-    admissible_ids: bytes
-    admissible_offsets: bytes
+    prompt_ids: tuple[int, bytes]
+    completion_ids: tuple[int, bytes]
+    logprobs: tuple[int, bytes]
+    trained_mask: tuple[int, bytes]
+    admissible_ids: tuple[int, bytes]
+    admissible_offsets: tuple[int, bytes]
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -97,7 +98,7 @@ def encode(episode: Episode) -> bytes:
             outcome={name: float(value) for name, value in episode.outcome.items()},
             seed=episode.seed,
             turns=tuple(_row(turn) for turn in episode.turns),
-            **{name: column.tobytes() for name, column in columns.items()},
+            **pack(columns),
         )
         _check_scalars(record)
         raw = _ENCODER.encode(record)
@@ -135,7 +136,7 @@ def decode(data: bytes) -> Episode:
         admissible=[row.admissible_length for row in record.turns],
         offsets=[row.offsets_length for row in record.turns],
     )
-    columns = load({name: getattr(record, name) for name in COLUMN_DTYPES}, lengths)
+    columns = unpack({name: getattr(record, name) for name in COLUMN_DTYPES}, lengths)
     check(columns, lengths)
     return Episode(
         episode_id=record.episode_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,9 @@ class Lengths:
                 return self.completion
 
 
+_UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
+
+Packed = tuple[int, bytes]  # bytes an item, and the items
 Columns = dict[str, NDArray[Any]]  # by the names and dtypes of COLUMN_DTYPES, all turns one after another
 
 
@@ -87,18 +90,36 @@ def join(turns: Sequence[Turn]) -> tuple[Columns, Lengths]:
     return columns, lengths
 
 
-def load(raw: dict[str, bytes], lengths: Lengths) -> Columns:
-    """Read-only columns over little-endian bytes.
+def pack(columns: Columns) -> dict[str, Packed]:
+    """Columns that ``check`` accepts, as little-endian bytes; integers as wide as the largest needs."""
+    packed: dict[str, Packed] = {}
+    for name, dtype in COLUMN_DTYPES.items():
+        column = columns[name]
+        if dtype == INT:
+            largest = int(column.max()) if column.size else 0
+            width = next(width for width in _UNSIGNED if largest < 256**width)
+            column = column.astype(_UNSIGNED[width])
+        packed[name] = (column.itemsize, column.tobytes())
+    return packed
+
+
+def unpack(packed: Mapping[str, Packed], lengths: Lengths) -> Columns:
+    """Read-only columns.
 
     Raises:
-        CodecError: the lengths do not fill the bytes exactly.
+        CodecError: an integer width that does not exist, or lengths that do not fill the bytes exactly.
     """
     columns: Columns = {}
     for name, dtype in COLUMN_DTYPES.items():
+        width, data = packed[name]
+        stored = _UNSIGNED.get(width) if dtype == INT else dtype
         needed = lengths.of(name)
-        if any(length < 0 for length in needed) or sum(needed) * dtype.itemsize != len(raw[name]):
-            raise CodecError(f"{name} holds {len(raw[name])} bytes, but lengths {needed}")
-        columns[name] = np.frombuffer(raw[name], dtype=dtype)
+        if stored is None or stored.itemsize != width:
+            raise CodecError(f"{name} is said to be {width} bytes wide")
+        if any(length < 0 for length in needed) or sum(needed) * width != len(data):
+            raise CodecError(f"{name} holds {len(data)} bytes of {width} each, but lengths {needed}")
+        columns[name] = np.frombuffer(data, dtype=stored).astype(dtype, copy=False)
+        columns[name].flags.writeable = False
     return columns
 
 

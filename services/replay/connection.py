@@ -12,7 +12,6 @@ from redis.backoff import NoBackoff
 from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
-    MaxConnectionsError,
     NoPermissionError,
     OutOfMemoryError,
     RedisError,
@@ -25,6 +24,7 @@ from services.replay.buffer import ReplayError
 _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 1.0
 _OLDEST_MAJOR = 7  # scripts with flags; Valkey reports 7.2
+_REFUSALS = (AuthenticationError, AuthorizationError)  # connection errors to redis-py, but no repetition helps
 
 T = TypeVar("T")
 
@@ -70,28 +70,38 @@ class Connection:
         while True:
             try:
                 return operation()
-            except (AuthenticationError, AuthorizationError, NoPermissionError) as error:
-                raise ReplayError(
-                    f"{self.shown_url} refuses us, while we {what} ({error}): check the password in [redis] url"
-                ) from error
-            except (redis.ConnectionError, redis.TimeoutError, MaxConnectionsError) as error:
-                if time.monotonic() + pause_s > give_up_s:
-                    raise ReplayError(
-                        f"no Redis server answers at {self.shown_url} within {self._timeout_s:g} s, while we "
-                        f"{what} ({error}): is it running and reachable? Unset [redis] url to have one started "
-                        "in the run folder"
-                    ) from error
-            except OutOfMemoryError as error:
-                raise ReplayError(
-                    f"the Redis server at {self.shown_url} is out of memory, while we {what} ({error}): raise "
-                    "its maxmemory, or checkpoint more often (acknowledged episodes are freed)"
-                ) from error
-            except ResponseError as error:
-                raise ReplayError(f"the Redis server at {self.shown_url} refuses, while we {what}: {error}") from error
             except RedisError as error:
-                raise ReplayError(f"{self.shown_url} fails, while we {what}: {error}") from error
+                lost = isinstance(error, (redis.ConnectionError, redis.TimeoutError)) and not isinstance(
+                    error, _REFUSALS
+                )
+                if not lost or time.monotonic() + pause_s > give_up_s:
+                    raise ReplayError(f"{self._explain(error)} (while we {what}: {error})") from error
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_BACKOFF_S)
+
+    def _explain(self, error: RedisError) -> str:
+        """What went wrong, and what to do about it."""
+        server = f"the Redis server at {self.shown_url}"
+        match error:
+            case AuthenticationError() | AuthorizationError() | NoPermissionError():
+                return f"{server} refuses us: check user and password in [redis] url"
+            case redis.ConnectionError() | redis.TimeoutError():
+                return (
+                    f"no Redis server answers at {self.shown_url} within {self._timeout_s:g} s: is it running and "
+                    "reachable? Unset [redis] url to have one started in the run folder"
+                )
+            case OutOfMemoryError():
+                return (
+                    f"{server} is out of memory: raise its maxmemory, or checkpoint more often (acknowledged episodes "
+                    "are freed)"
+                )
+            case ResponseError() if str(error).startswith("NOGROUP"):
+                return (
+                    f"{server} no longer has this run's episodes: they were flushed, or it restarted without its "
+                    "append-only file"
+                )
+            case _:
+                return f"{server} fails"
 
     def check_server(self) -> None:
         """Refuses servers that are too old, or would silently throw episodes away.

@@ -22,6 +22,7 @@ from redis.retry import Retry
 
 from services.replay import supervisor
 from services.replay.buffer import ReplayError
+from services.replay.processes import same_process
 
 _POLL_S = 0.02
 _PORT_ATTEMPTS = 3
@@ -228,7 +229,7 @@ def _stop_orphan(state_path: Path) -> None:
     try:
         state: dict[str, Any] = json.loads(state_path.read_text())
         process = psutil.Process(int(state["pid"]))
-        if process.create_time() != state["started"]:
+        if not same_process(process, float(state["started"])):
             return  # that id is somebody else's by now
         process.terminate()
         process.wait(supervisor.GRACE_S)

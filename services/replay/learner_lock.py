@@ -16,6 +16,7 @@ import redis
 
 from services.replay.buffer import ReplayError
 from services.replay.connection import Connection
+from services.replay.processes import same_process
 from services.replay.scripts import ACQUIRE, RELEASE, RENEW
 
 LOCK_TTL_S = 30.0
@@ -130,6 +131,6 @@ def _is_alive(holder: str) -> bool:
     facts = _facts(holder)
     try:
         process = psutil.Process(int(facts["pid"]))
-        return bool(process.create_time() == facts["started"]) and process.status() != psutil.STATUS_ZOMBIE
+        return same_process(process, float(facts["started"])) and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False

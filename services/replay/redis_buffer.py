@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -157,10 +158,9 @@ class RedisBuffer:
     def close(self) -> None:
         """See ``ReplayBuffer.close``; a learner gives its run free."""
         with self._mutex:
-            try:
+            with suppress(ReplayError):  # a server that is gone frees the run when the lock expires
                 self._lock.release()
-            finally:
-                self._connection.close()
+            self._connection.close()
 
     def _count(self, delivered: set[Receipt] | None) -> dict[str, float]:
         client: Any = self._connection.client  # its stubs allow text in replies, which we did not ask for
