@@ -14,6 +14,7 @@ import tomli_w
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings, Settings
+from opponents.bots.registry import BOT_NAMES
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.rewards import check_weights
 from services.settings import GameSettings, InferenceSettings, MetricsSettings, RedisSettings
@@ -90,6 +91,14 @@ class Config(Settings):
         if self.inference.max_completion_length >= self.policy.context_length:
             raise ValueError("inference.max_completion_length must leave room for a prompt in policy.context_length")
         check_weights(self.game.reward)
+        for key, names in (
+            ("opponents.members", tuple(self.opponents.members)),
+            ("evaluation.against", self.evaluation.against),
+            ("evaluation.final_against", self.evaluation.final_against),
+        ):
+            for name in names:
+                if name not in BOT_NAMES:
+                    raise ValueError(f"{key}: no bot is called {name!r}; there are {', '.join(BOT_NAMES)}")
         return self
 
     @property

@@ -101,25 +101,28 @@ class LearnerWorker:
         start = time.perf_counter()
         delivery = self._buffer.take(blocks, timeout_s)
         taken = time.perf_counter()
-        result = self._learner.step(Batch(delivery.episodes, self._learner.version))
+        # In the order of their names: which game of a block ended first must not change the update.
+        episodes = tuple(sorted(delivery.episodes, key=lambda episode: episode.episode_id))
+        result = self._learner.step(Batch(episodes, self._learner.version))
         self._receipts.extend(delivery.receipts)
-        for episode in delivery.episodes:
+        for episode in episodes:
             self._windows.add(episode)
         version = self._learner.version
         self._folder.audit.mkdir(exist_ok=True)
-        write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(result.audit))
+        audit = {**result.audit, "episodes": [episode.episode_id for episode in episodes]}
+        write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit))
         due = version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates
         checkpoint = self.checkpoint() if due else None
         done = time.perf_counter()
         report = UpdateReport(
             version=version,
             metrics={
-                **_catalogued(result.metrics, result.audit, delivery.episodes),
+                **_catalogued(result.metrics, result.audit, episodes),
                 **self._windows.metrics(),
             },
             countries={power: self._windows.summary(power) for power in POWERS},
-            episodes=len(delivery.episodes),
-            tokens=sum(episode.tokens for episode in delivery.episodes),
+            episodes=len(episodes),
+            tokens=sum(episode.tokens for episode in episodes),
             waited_s=taken - start,
             busy_s=done - taken,
             buffer=self._buffer.stats(),

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import redis
 
@@ -96,7 +96,7 @@ def _bare(client: redis.Redis, values: Sequence[bytes]) -> None:
         client.xadd("bare", {"episode": value})
     received = 0
     while received < len(values):
-        reply: Any = client.execute_command(
+        reply = cast(Any, client).execute_command(
             "XREADGROUP", "GROUP", "learner", "learner", "COUNT", _READ, "STREAMS", "bare", ">"
         )
         entries = dict(reply)[b"bare"] if not isinstance(reply, dict) else reply[b"bare"]

@@ -1,0 +1,104 @@
+"""A training run as its user sees it: a process, a folder, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ENTENTE = [sys.executable, "-m", "cluster"]
+QUICK = (
+    "--set", "game.until_year=1901", "--set", "evaluation.until_year=1901", "--set", "metrics.display=false",
+)  # fmt: skip
+
+
+class TrainingProcess:
+    """``entente train`` in a process group of its own; leaving the block ends whatever of it still runs."""
+
+    def __init__(self, run_dir: Path, *arguments: str, config: str | None = "smoke") -> None:
+        self.run_dir = run_dir
+        command = [*ENTENTE, "train", *([config] if config else []), "--run-dir", str(run_dir), *arguments]
+        self.log = run_dir.with_name(f"{run_dir.name}.{time.monotonic_ns()}.log")
+        self._file = self.log.open("w")
+        self.process = subprocess.Popen(
+            command, stdout=self._file, stderr=subprocess.STDOUT, start_new_session=True, env=dict(os.environ)
+        )
+        self.family: dict[int, psutil.Process] = {}
+
+    def __enter__(self) -> TrainingProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.look()
+        self.process.kill()
+        self.process.wait(30)
+        self._file.close()
+        for process in self.family.values():
+            if process.is_running():
+                process.kill()
+
+    def look(self) -> None:
+        """Remember every process that descends from the run."""
+        try:
+            for child in psutil.Process(self.process.pid).children(recursive=True):
+                self.family[child.pid] = child
+        except psutil.NoSuchProcess:
+            pass
+
+    def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = 120) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            self.look()
+            assert self.process.poll() is None, f"ended while waiting for {what}:\n{self.output()}"
+            assert time.monotonic() < deadline, f"no {what} within {timeout_s} s:\n{self.output()}"
+            time.sleep(0.05)
+
+    def finish(self, timeout_s: float = 180) -> int:
+        deadline = time.monotonic() + timeout_s
+        while self.process.poll() is None:
+            self.look()
+            assert time.monotonic() < deadline, f"not done within {timeout_s} s:\n{self.output()}"
+            time.sleep(0.2)
+        return self.process.returncode
+
+    def kill(self) -> None:
+        """SIGKILL, as a machine that runs out of memory would."""
+        self.look()
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(30)
+
+    def output(self) -> str:
+        return self.log.read_text()
+
+    def survivors(self, timeout_s: float = 30) -> list[str]:
+        """Descendants that are still running after a while."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = [p for p in self.family.values() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+            if not left or time.monotonic() > deadline:
+                return [f"{p.pid} {' '.join(p.cmdline())[:120]}" for p in left]
+            time.sleep(0.2)
+
+
+def audits(run_dir: Path) -> dict[int, dict[str, Any]]:
+    """Audit records by version, whole ones only."""
+    return {int(file.stem): json.loads(file.read_text()) for file in sorted((run_dir / "audit").glob("*.json"))}
+
+
+def episodes_used(run_dir: Path) -> Counter[str]:
+    """How often each episode was used on the way to the final policy."""
+    return Counter(name for record in audits(run_dir).values() for name in record["episodes"])
+
+
+def last_update(run_dir: Path) -> int:
+    """The newest update on record."""
+    return max((int(file.stem) for file in (run_dir / "audit").glob("*.json")), default=0)

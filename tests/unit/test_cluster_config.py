@@ -1,0 +1,76 @@
+"""The configuration: strict, helpful, and the same after a round trip."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster.config import CONFIGS, Config, ConfigError, dump_config, load_config
+from cluster.reference import config_reference
+
+SHIPPED = sorted(file.stem for file in CONFIGS.glob("*.toml"))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_configs_load_and_survive_a_round_trip(name: str, tmp_path: Path) -> None:
+    config = load_config(name)
+    copy = tmp_path / "config.toml"
+    copy.write_text(dump_config(config))
+    assert load_config(copy) == config
+    assert load_config(copy).digest == config.digest
+
+
+@pytest.mark.parametrize(
+    ("override", "hint"),
+    [
+        ("learner.learningrate=1", "did you mean learner.learning_rate?"),
+        ("lerner.updates=1", "did you mean learner?"),
+        ("learner.learning_rate=-1", "greater than 0"),
+        ("learner.episodes_per_update=57", "multiple of rollout.num_generations"),
+        ("game.reward={centres=1.0}", "did you mean 'centers'?"),
+        ("policy.head_dim=33", "head_dim must be one of"),
+        ("opponents.members={dumbot=1.0}", "dumbbot"),
+        ("evaluation.against=['dumbot']", "dumbbot"),
+        ("nonsense", "section.key=value"),
+    ],
+)
+def test_a_wrong_key_or_value_is_one_line_that_says_what_to_do(override: str, hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_config("smoke", [override])
+    assert hint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_overrides_reach_nested_values_and_bare_words_are_strings() -> None:
+    config = load_config("smoke", ["learner.updates=3", "run.name=other", "game.reward.win=2.5"])
+    assert config.learner.updates == 3
+    assert config.run.name == "other"
+    assert config.game.reward["win"] == 2.5
+
+
+def test_a_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="shipped configs: .*laptop"):
+        load_config(tmp_path / "none.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[run\nname=")
+    with pytest.raises(ConfigError, match="cannot be read as TOML"):
+        load_config(broken)
+
+
+def test_every_key_has_a_description_in_the_reference() -> None:
+    text = config_reference(Config)
+    assert "# None" not in text
+    for section in Config.model_fields:
+        assert f"[{section}]" in text
+
+
+def test_help_and_config_need_neither_torch_nor_ray() -> None:
+    code = (
+        "import sys, cluster.cli, cluster.config; cluster.config.load_config('laptop');"
+        "print(sorted({'torch', 'ray', 'transformers', 'vllm'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,129 @@
+"""The table without a cluster: whole games, rewards credited to the turns that earned them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cluster.games import EvaluationResult, evaluation_games, play_evaluation_game, summarize
+from grpo_core.types import Turn
+from opponents.bots.registry import make_bot
+from opponents.matchmaking import Matchmaker
+from opponents.policy import Decision, Policy
+from opponents.population import Population
+from opponents.table import SeatRecord, make_episode, play_game
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.position import POWERS, Position
+
+
+def turn(phase: str, trained: bool = True) -> Turn:
+    ids = np.array([1], dtype=np.int32)
+    return Turn(
+        prompt_ids=ids,
+        completion_ids=ids,
+        logprobs=np.zeros(1, dtype=np.float32),
+        trained_mask=np.array([trained]),
+        admissible_ids=np.array([1, 2], dtype=np.int32),
+        admissible_offsets=np.array([0, 2], dtype=np.int32),
+        policy_version=0,
+        temperature=1.0,
+        phase=phase,
+    )
+
+
+class RememberingBot:
+    """Plays greedily and remembers a turn for every decision, as a language model would."""
+
+    def __init__(self) -> None:
+        self.bot = make_bot("greedy")
+
+    async def act(self, position: Position, power: str, seed: int) -> Decision:
+        orders = (await self.bot.act(position, power, seed)).orders
+        return Decision(orders, turn(position.phase, trained=position.kind != "A"))
+
+
+def seats(learner: str) -> dict[str, Policy]:
+    return {power: RememberingBot() if power == learner else make_bot("random") for power in POWERS}
+
+
+def test_turn_rewards_and_elapsed_phases_add_up_to_the_game() -> None:
+    game = DiplomacyGame(1903)
+    record = asyncio.run(
+        play_game(game, seats("FRANCE"), 11, learners=("FRANCE",), reward_weights={"center_change": 2.0, "centers": 0.5})
+    )
+    seat = record.learners["FRANCE"]
+    centers = record.outcome.centers["FRANCE"]
+    assert seat.parts["center_change"] == centers - 3
+    assert sum(t.reward for t in seat.turns) == pytest.approx(2.0 * (centers - 3) + 0.5 * centers)
+    # Adjustments left no choice here, so they are no turns; their phases count as elapsed all the same.
+    assert {t.phase[-1] for t in seat.turns} <= {"M", "R"}
+    assert sum(t.elapsed_phases for t in seat.turns) == record.outcome.phases
+    first = seat.turns[0]
+    assert first.keys == {"phase": "S1901M", "segment": "opening", "own_centers": 3}
+
+
+def test_a_game_is_reproduced_by_its_seed_and_changed_by_another() -> None:
+    def final(seed: int) -> dict[str, int]:
+        return dict(asyncio.run(play_game(DiplomacyGame(1902), seats("ITALY"), seed)).outcome.centers)
+
+    assert final(5) == final(5)
+    assert len({tuple(sorted(final(seed).items())) for seed in range(4)}) > 1
+
+
+def test_a_missing_seat_is_named() -> None:
+    players = seats("ITALY")
+    del players["RUSSIA"]
+    with pytest.raises(ValueError, match="RUSSIA"):
+        asyncio.run(play_game(DiplomacyGame(1901), players, 0))
+
+
+def test_episodes_carry_their_keys_and_outcome(tmp_path: Path) -> None:
+    population = Population(tmp_path / "population.json")
+    population.add_bot("random")
+    block = Matchmaker(population, 2, seed=3).block(0)
+    power = block.learner_power
+    weights = {"center_change": 1.0}
+    record = asyncio.run(
+        play_game(DiplomacyGame(1901), seats(power), block.game_seed(1), learners=(power,), reward_weights=weights)
+    )
+    episode = make_episode(block, 1, power, record, weights)
+    assert episode.episode_id == f"{block.block_id}/1"
+    assert episode.role == power
+    assert episode.keys == {"country": power, "lineup": block.lineup}
+    assert episode.outcome["centers"] == record.outcome.centers[power]
+    assert episode.reward == pytest.approx(sum(t.reward for t in episode.turns))
+
+
+def test_rewards_before_the_first_choice_count_for_the_episode_alone() -> None:
+    seat = SeatRecord()
+    seat.pay({"center_change": 1.0}, {"center_change": 1.0})
+    seat.remember(turn("F1901M"), 3)
+    seat.pay({"center_change": -2.0}, {"center_change": 1.0})
+    seat.close(5)
+    assert seat.parts == {"center_change": -1.0}
+    assert [(t.reward, t.elapsed_phases) for t in seat.turns] == [(-2.0, 2)]
+
+
+def test_evaluation_rows_weigh_countries_alike_and_have_intervals() -> None:
+    base = EvaluationResult("FRANCE", 5, False, False, True, 0.2, 0)
+    results = [replace(base, power=power, centers=c) for power in POWERS for c in (4, 6)]
+    row = summarize(results, checkpoint="checkpoints/0", against="random", until_year=1905)
+    assert row["mean_centers"] == pytest.approx(5.0)
+    assert row["games"] == 14
+    low, high = row["mean_centers_ci95"]  # type: ignore[misc]
+    assert low < 5.0 < high
+    assert set(row["by_country"]) == set(POWERS)  # type: ignore[call-overload]
+
+
+def test_every_candidate_meets_the_same_games() -> None:
+    ours = evaluation_games("learner", "random", 2, 1901, 7)
+    bots = evaluation_games("hold", "random", 2, 1901, 7)
+    assert [(g.power, g.seed) for g in ours] == [(g.power, g.seed) for g in bots]
+    assert len({g.seed for g in ours}) == 14
+    result = asyncio.run(play_evaluation_game(bots[0], make_bot("hold"), make_bot("random")))
+    assert result.power == bots[0].power
+    assert 0 <= result.centers <= 17
