@@ -93,9 +93,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_rollout_busy_seconds_total", "seconds", "Time spent on games, summed over workers"),
         _gauge("entente_workers", "workers", "Rollout workers alive"),
         _counter("entente_worker_restarts_total", "restarts", "Workers started again after a crash"),
-        _histogram(
-            "entente_weight_swap_seconds", "seconds", "Publishing a version to an engine using it", _SECONDS
-        ),
+        _histogram("entente_weight_swap_seconds", "seconds", "Publishing a version to an engine using it", _SECONDS),
         _gauge("entente_weight_bytes", "bytes", "Size of one published version"),
     ),
     "replay": (
@@ -107,9 +105,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_stale_episodes_total", "episodes", "Episodes too old to learn from, set aside"),
     ),
     "play": (
-        _counter(
-            "entente_defective_orders_total", "orders", "Orders that were unreadable, illegal or missing"
-        ),
+        _counter("entente_defective_orders_total", "orders", "Orders that were unreadable, illegal or missing"),
         _counter("entente_truncated_decisions_total", "decisions", "Decisions cut off at the length limit"),
     ),
     "evaluation": (
@@ -120,9 +116,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
             ("against", "country"),
         ),
         _gauge("entente_evaluation_win_rate", "1", "Share of solos by country", ("against", "country")),
-        _gauge(
-            "entente_evaluation_centers", "centers", "Mean centres, countries weighted equally", ("against",)
-        ),
+        _gauge("entente_evaluation_centers", "centers", "Mean centres, countries weighted equally", ("against",)),
         _gauge("entente_evaluation_centers_low", "centers", "Lower end of its 95% interval", ("against",)),
         _gauge("entente_evaluation_centers_high", "centers", "Upper end of its 95% interval", ("against",)),
     ),
@@ -191,8 +185,4 @@ def _known(name: str) -> Metric:
 
 
 def _example(metric: Metric) -> str:
-    return (
-        f"{metric.name}{{{','.join(f'{label}=...' for label in metric.labels)}}}"
-        if metric.labels
-        else metric.name
-    )
+    return f"{metric.name}{{{','.join(f'{label}=...' for label in metric.labels)}}}" if metric.labels else metric.name

@@ -43,9 +43,7 @@ class DisplaySnapshot:
     loss: float | None = None
     kl: float | None = None  # nats
     entropy: float | None = None  # nats
-    start_centers: Mapping[str, float] = field(
-        default_factory=dict
-    )  # where change counts from; else the first seen
+    start_centers: Mapping[str, float] = field(default_factory=dict)  # where change counts from; else the first seen
 
 
 @dataclass(slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from rich.console import Group, RenderableType
+from rich.console import Group, JustifyMethod, RenderableType
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -23,6 +24,29 @@ _BAR_CELLS = 18  # one cell a centre up to a solo
 _WIDE = 92  # columns under which the table leaves out its lesser columns
 _ACCENT, _QUIET = "#5b8def", "#8a8f98"
 _SPARK_MARKS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    header: str
+    from_width: int = 0  # columns of the terminal from which it is shown
+    width: int | None = None
+    justify: JustifyMethod = "right"
+
+
+_COLUMNS = (
+    _Column("country", "country", justify="left"),
+    _Column("centers", "centres"),
+    _Column("bar", "", from_width=76, width=_BAR_CELLS, justify="left"),
+    _Column("change", "change"),
+    _Column("course", "course", from_width=_WIDE, width=SPARKS, justify="left"),
+    _Column("reward", "reward"),
+    _Column("solos", "solos"),
+    _Column("leads", "leads", from_width=_WIDE),
+    _Column("survives", "survives"),
+    _Column("episodes", "episodes", from_width=_WIDE),
+)
 # The colours of the engine's map, light enough for a dark terminal.
 _COLORS = {
     "AUSTRIA": "#d98a7f",
@@ -44,7 +68,7 @@ def render(state: DisplayState, now: float, width: int) -> RenderableType:
             Text(),
             _figures(state.snapshot, wide),
             Text(),
-            _countries(state, state.snapshot, wide),
+            _countries(state, state.snapshot, width),
         ]
     return Panel(Group(*parts), title="[bold]Entente[/bold]", border_style="dim", padding=(0, 1))
 
@@ -154,49 +178,37 @@ def _figures(snapshot: DisplaySnapshot, wide: bool) -> RenderableType:
     return grid
 
 
-def _countries(state: DisplayState, snapshot: DisplaySnapshot, wide: bool) -> RenderableType:
+def _countries(state: DisplayState, snapshot: DisplaySnapshot, width: int) -> RenderableType:
+    columns = [column for column in _COLUMNS if width >= column.from_width]
     table = Table(expand=True, box=None, padding=(0, 1), header_style="dim")
-    table.add_column("country", no_wrap=True)
-    table.add_column("centres", justify="right", no_wrap=True)
-    table.add_column("", width=_BAR_CELLS, no_wrap=True)
-    table.add_column("change", justify="right", no_wrap=True)
-    if wide:
-        table.add_column("course", no_wrap=True, width=SPARKS)
-    table.add_column("reward", justify="right", no_wrap=True)
-    table.add_column("solos", justify="right", no_wrap=True)
-    if wide:
-        table.add_column("leads", justify="right", no_wrap=True)
-    table.add_column("survives", justify="right", no_wrap=True)
-    if wide:
-        table.add_column("episodes", justify="right", no_wrap=True, style="dim")
+    for column in columns:
+        table.add_column(column.header, justify=column.justify, width=column.width, no_wrap=True)
     seen = [value for values in state.history.values() for value in values]
     low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
     for country, summary in snapshot.countries.items():
         course = sparkline(state.history.get(country, ()), low, high)
-        first = state.first_centers.get(country)
-        table.add_row(*_country_row(country, summary, first, course, wide))
+        cells = _cells(country, summary, state.first_centers.get(country), course)
+        table.add_row(*(cells.get(column.name, DASH) for column in columns))
     return table
 
 
-def _country_row(
-    country: str, summary: CountrySummary | None, first: float | None, course: str, wide: bool
-) -> list[RenderableType]:
+def _cells(country: str, summary: CountrySummary | None, first: float | None, course: str) -> dict[str, RenderableType]:
+    """A country's cells by column name; what is missing has no data."""
     color = _COLORS.get(country, "default")
     name = Text(country.capitalize(), style=color)
     if summary is None:
-        return [name, DASH, Text("no data yet", style="dim")]
+        return {"country": name}
     change = None if first is None else summary.centers - first
     change_style = "dim" if not change else "green" if change > 0 else "red"
-    cells: list[RenderableType] = [
-        name,
-        f"{summary.centers:.2f}",
-        Text("█" * min(_BAR_CELLS, round(summary.centers)), style=color),
-        Text(DASH if change is None else f"{change:+.2f}", style=change_style),
-        Text(course, style=color),
-        f"{summary.reward:.2f}",
-        f"{summary.win_rate:.0%}",
-        f"{summary.top_rate:.0%}",
-        f"{summary.survival_rate:.0%}",
-        str(summary.episodes),
-    ]
-    return cells if wide else [cell for i, cell in enumerate(cells) if i not in (4, 7, 9)]
+    return {
+        "country": name,
+        "centers": f"{summary.centers:.2f}",
+        "bar": Text("█" * min(_BAR_CELLS, round(summary.centers)), style=color),
+        "change": Text(DASH if change is None else f"{change:+.2f}", style=change_style),
+        "course": Text(course, style=color),
+        "reward": f"{summary.reward:.2f}",
+        "solos": f"{summary.win_rate:.0%}",
+        "leads": f"{summary.top_rate:.0%}",
+        "survives": f"{summary.survival_rate:.0%}",
+        "episodes": Text(str(summary.episodes), style="dim"),
+    }

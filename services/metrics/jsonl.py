@@ -28,9 +28,7 @@ class MetricsLine:
 class JsonlSink:
     """Appends to a ``metrics.jsonl``; every line is on its way to the disk when ``record`` returns."""
 
-    def __init__(
-        self, path: Path, resume_after: int | None = None, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, path: Path, resume_after: int | None = None, clock: Callable[[], float] = time.time) -> None:
         """Open for appending.
 
         Args:
@@ -45,9 +43,7 @@ class JsonlSink:
         self._clock = clock
         if resume_after is None:
             if path.exists() and path.stat().st_size > 0:
-                raise MetricsError(
-                    f"{path} already holds measurements; resume that run or choose another folder"
-                )
+                raise MetricsError(f"{path} already holds measurements; resume that run or choose another folder")
         elif path.exists():
             _keep_until(path, resume_after)
         self._file = path.open("a", encoding="utf-8")

@@ -175,7 +175,7 @@ def _learning(run: RunData) -> list[Chart]:
         ("reward", "Mean return", "reward", "entente_episode_reward", False),
         ("loss", "Loss", "", "entente_loss", False),
         ("entropy", "Entropy", "nats / token", "entente_entropy", True),
-        ("kl", "KL to the behaviour policy (k3)", "nats / token", "entente_kl", True),
+        ("kl", "KL to behaviour (k3)", "nats / token", "entente_kl", True),
         ("grad-norm", "Gradient norm", "", "entente_grad_norm", True),
         ("clip", "Clipped tokens", "share", "entente_clip_fraction", True),
         ("zero-signal", "Samples without signal", "share", "entente_zero_signal_fraction", True),

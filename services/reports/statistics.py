@@ -102,7 +102,7 @@ def student_t_quantile(probability: float, freedom: float) -> float:
     low, high = 0.0, 1.0
     while _upper_tail(high, freedom) > 1 - probability:
         low, high = high, high * 2
-    for _ in range(80):
+    while high - low > 1e-12 * high:
         middle = (low + high) / 2
         if _upper_tail(middle, freedom) > 1 - probability:
             low = middle

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.metrics.catalogue import CATALOGUE, SECTIONS, Metric, MetricsError, check, key, parse_key
+
+label_text = st.text("ABCxyz019+-_./ ", min_size=1, max_size=12)
+
+
+@given(st.data())
+def test_keys_read_back_as_the_metric_and_labels_they_were_made_of(data: st.DataObject) -> None:
+    metric = data.draw(st.sampled_from(sorted(CATALOGUE.values(), key=lambda metric: metric.name)))
+    labels = {name: data.draw(label_text) for name in metric.labels}
+    assert parse_key(key(metric.name, **labels)) == (metric, tuple(labels[name] for name in metric.labels))
+
+
+@pytest.mark.parametrize("metric", CATALOGUE.values(), ids=lambda metric: metric.name)
+def test_rows_follow_prometheus_conventions(metric: Metric) -> None:
+    assert metric.name.startswith("entente_")
+    assert metric.name.endswith("_total") == (metric.kind == "counter")
+    assert metric.unit
+    assert metric.help[0].isupper()
+    assert not metric.help.endswith(".")
+    assert bool(metric.buckets) == (metric.kind == "histogram")
+    assert all(low < high for low, high in pairwise(metric.buckets))
+
+
+def test_no_name_is_listed_twice() -> None:
+    assert len(CATALOGUE) == sum(map(len, SECTIONS.values()))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"entente_los": 1.0}, "did you mean 'entente_loss'"),
+        ({"entente_country_centers": 3.0}, "takes labels ['country']"),
+        ({"entente_loss{country=FRANCE}": 1.0}, "takes labels []"),
+        ({"entente_country_centers{power=FRANCE}": 3.0}, "takes labels ['country']"),
+        ({"entente_evaluation_win_rate{country=ITALY,against=random}": 0.1}, "is no metric key"),
+        ({"entente_country_centers{country=}": 3.0}, "cannot be ''"),
+        ({"entente_country_centers{country=FRANCE": 3.0}, "is no metric key"),
+        ({"entente_loss": [1.0]}, "takes one number"),
+        ({"entente_weight_swap_seconds": 0.1}, "takes a list of observations"),
+        ({"entente_loss": math.nan}, "leave out what has no data"),
+        ({"entente_weight_swap_seconds": [0.1, math.inf]}, "leave out what has no data"),
+    ],
+)
+def test_what_the_catalogue_does_not_describe_is_refused(values: dict[str, float], message: str) -> None:
+    with pytest.raises(MetricsError) as raised:
+        check(values)
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_labels_that_a_key_cannot_hold_are_refused() -> None:
+    with pytest.raises(MetricsError, match="cannot be 'A,B'"):
+        key("entente_country_centers", country="A,B")

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from services.metrics.display import Display, DisplaySnapshot, DisplayState
+from services.metrics.display_layout import DASH, duration, render, sparkline
+from services.metrics.rolling import CountrySummary
+
+SHOW_CURSOR = "\x1b[?25h"
+HIDE_CURSOR = "\x1b[?25l"
+
+
+def summary(centers: float) -> CountrySummary:
+    return CountrySummary(8, 1.5, 0.5, centers, 0.0, 0.25, 0.875, 12.0)
+
+
+def snapshot(update: int, **centers: float | None) -> DisplaySnapshot:
+    countries = {name: None if value is None else summary(value) for name, value in centers.items()}
+    return DisplaySnapshot(update, games=update * 56, episodes=update * 56, countries=countries, loss=0.0123)
+
+
+def drawn(state: DisplayState, now: float, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width, force_terminal=False)
+    console.print(render(state, now, width))
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_without_a_terminal_an_update_is_one_line() -> None:
+    out = io.StringIO()
+    with Display(10, console=Console(file=out, width=80)) as display:
+        display.stage("training", total=56)
+        display.advance(56)
+        display.update(snapshot(1, FRANCE=4.25, ITALY=None))
+        display.log("checkpoint 1 [written]")
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 3
+    assert lines[0].endswith("training (0/56)")
+    assert "update 1/10 | games 56 | centres 4.25 | FRA 4.2 | reward 1.50 | loss 0.0123" in lines[1]
+    assert lines[2].endswith("checkpoint 1 [written]")
+    assert "\x1b" not in out.getvalue()
+
+
+def test_a_terminal_is_given_back_on_ctrl_c() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100, height=40)
+
+    def interrupted_run() -> None:
+        with Display(10, console=console) as display:
+            display.update(snapshot(1, FRANCE=4.0))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted_run()
+    assert HIDE_CURSOR in out.getvalue()
+    assert out.getvalue().rindex(SHOW_CURSOR) > out.getvalue().rindex(HIDE_CURSOR)
+
+
+def test_disabled_it_draws_no_live_display_on_a_terminal() -> None:
+    out = io.StringIO()
+    with Display(10, enabled=False, console=Console(file=out, force_terminal=True, width=100)) as display:
+        display.update(snapshot(1, FRANCE=4.0))
+    assert HIDE_CURSOR not in out.getvalue()
+    assert "update 1/10" in out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_every_country_is_in_the_table_at_any_width(width: int) -> None:
+    state = DisplayState(10, started=0.0)
+    state.take(snapshot(1, FRANCE=4.0, TURKEY=None), now=1.0)
+    state.take(snapshot(2, FRANCE=5.5, TURKEY=None), now=2.0)
+    text = drawn(state, 2.0, width)
+    assert "France" in text
+    assert "5.50" in text
+    assert "+1.50" in text
+    assert "Turkey" in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_change_counts_from_the_given_start() -> None:
+    state = DisplayState(10, started=0.0)
+    state.take(DisplaySnapshot(5, 1, 1, {"FRANCE": summary(5.0)}, start_centers={"FRANCE": 3.0}), now=1.0)
+    assert "+2.00" in drawn(state, 1.0, 120)
+
+
+def test_time_left_follows_the_pace_and_is_unknown_at_first() -> None:
+    state = DisplayState(10, started=0.0)
+    state.take(snapshot(4, FRANCE=4.0), now=100.0)
+    assert state.seconds_left(100.0) is None
+    state.take(snapshot(5, FRANCE=4.0), now=110.0)
+    assert state.seconds_left(110.0) == pytest.approx(50.0)
+    assert state.seconds_left(113.0) == pytest.approx(47.0)
+    assert state.seconds_left(1000.0) == 0.0
+
+
+def test_small_pieces() -> None:
+    assert sparkline([0, 1, 2, 9], 0, 2) == "▁▅██"
+    assert sparkline([3, 3], 3, 3) == "▁▁"
+    assert [duration(value) for value in (None, 0, 61, 3723)] == [DASH, "0:00", "1:01", "1:02:03"]

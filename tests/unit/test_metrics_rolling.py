@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import json
+from statistics import fmean, stdev
+
+import pytest
+
+from grpo_core.types import Episode
+from services.metrics.catalogue import check
+from services.metrics.rolling import CountryWindows
+
+
+def episode(role: str, reward: float, **outcome: float) -> Episode:
+    return Episode(
+        episode_id=f"{role}/{reward}",
+        task="diplomacy",
+        role=role,
+        block_id="b0",
+        block_size=1,
+        keys={},
+        turns=(),
+        reward=reward,
+        reward_parts={},
+        outcome=outcome,
+        seed=0,
+    )
+
+
+def test_a_country_without_episodes_has_no_data() -> None:
+    windows = CountryWindows()
+    windows.add(episode("FRANCE", 1.0, centers=5))
+    assert windows.summary("ITALY") is None
+    assert not any("ITALY" in name for name in windows.metrics())
+
+
+def test_one_episode_has_a_mean_and_no_deviation() -> None:
+    windows = CountryWindows()
+    windows.add(episode("FRANCE", 1.5, centers=5, solo=0, survived=1, top=1, phases=12))
+    summary = windows.summary("FRANCE")
+    assert summary is not None
+    assert (summary.episodes, summary.reward, summary.reward_std, summary.centers) == (1, 1.5, None, 5)
+    assert (summary.win_rate, summary.top_rate, summary.survival_rate, summary.phases) == (0, 1, 1, 12)
+    assert "entente_country_reward_std{country=FRANCE}" not in windows.metrics()
+
+
+def test_only_the_last_episodes_count() -> None:
+    windows = CountryWindows(size=100)
+    rewards = [float(number % 17) for number in range(250)]
+    for number, reward in enumerate(rewards):
+        windows.add(episode("FRANCE", reward, solo=float(number >= 200)))
+    summary = windows.summary("FRANCE")
+    assert summary is not None
+    assert summary.episodes == 100
+    assert summary.reward == pytest.approx(fmean(rewards[-100:]))
+    assert summary.reward_std == pytest.approx(stdev(rewards[-100:]))
+    assert summary.win_rate == 0.5
+
+
+def test_its_measurements_are_in_the_catalogue() -> None:
+    windows = CountryWindows()
+    for reward in (1.0, 2.0):
+        windows.add(episode("FRANCE", reward, centers=4, phases=10))
+    metrics = windows.metrics()
+    check(metrics)
+    assert metrics["entente_country_centers{country=FRANCE}"] == 4
+    assert len(metrics) == 7
+
+
+def test_a_checkpoint_restores_it() -> None:
+    windows = CountryWindows(size=3)
+    for reward in range(5):
+        windows.add(episode("FRANCE", float(reward), centers=reward))
+    restored = CountryWindows(size=3)
+    restored.load_state(json.loads(json.dumps(windows.state())))
+    assert restored.summary("FRANCE") == windows.summary("FRANCE")

@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from services.metrics.catalogue import MetricsError
+from services.metrics.exporter import Exporter
+from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
+from services.metrics.sink import FanOut, NullSink
+
+FRANCE = "entente_country_centers{country=FRANCE}"
+
+
+@pytest.fixture
+def exporter() -> Iterator[Exporter]:
+    made = Exporter(0)
+    yield made
+    made.close()
+
+
+def scrape(exporter: Exporter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    with urllib.request.urlopen(exporter.url, timeout=10) as answer:
+        text = answer.read().decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def write_updates(path: Path, updates: range, resume_after: int | None = None) -> None:
+    sink = JsonlSink(path, resume_after, clock=lambda: 1000.0)
+    for update in updates:
+        sink.record(update, {"entente_updates_total": update, FRANCE: 3.5, "entente_weight_swap_seconds": (0.1, 0.2)})
+    sink.close()
+
+
+def test_lines_read_back(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write_updates(path, range(1, 3))
+    expected = {"entente_updates_total": 2, FRANCE: 3.5, "entente_weight_swap_seconds": [0.1, 0.2]}
+    assert read_metrics(path)[1] == MetricsLine(2, 1000.0, expected)
+
+
+def test_a_line_can_be_read_as_soon_as_it_is_recorded(tmp_path: Path) -> None:
+    sink = JsonlSink(tmp_path / "metrics.jsonl")
+    sink.record(1, {"entente_loss": 0.5})
+    assert [line.update for line in read_metrics(tmp_path / "metrics.jsonl")] == [1]
+    sink.close()
+
+
+def test_resuming_cuts_what_will_be_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write_updates(path, range(1, 8))
+    write_updates(path, range(5, 7), resume_after=4)
+    assert [line.update for line in read_metrics(path)] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_torn_last_line_is_left_out_and_cut_on_resume(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write_updates(path, range(1, 3))
+    path.write_text(path.read_text() + '{"update":3,"time":10')
+    assert [line.update for line in read_metrics(path)] == [1, 2]
+    write_updates(path, range(3, 4), resume_after=2)
+    assert [json.loads(text)["update"] for text in path.read_text().splitlines()] == [1, 2, 3]
+
+
+def test_a_damaged_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write_updates(path, range(1, 2))
+    path.write_text("[]\n" + path.read_text())
+    with pytest.raises(MetricsError, match=r"line 1 is no measurement"):
+        read_metrics(path)
+
+
+def test_a_new_run_does_not_append_to_another(tmp_path: Path) -> None:
+    write_updates(tmp_path / "metrics.jsonl", range(1, 2))
+    with pytest.raises(MetricsError, match="already holds measurements"):
+        JsonlSink(tmp_path / "metrics.jsonl")
+
+
+def test_the_exporter_serves_the_latest_values(exporter: Exporter) -> None:
+    exporter.record(1, {"entente_games_total": 7, FRANCE: 3.0, "entente_loss": 0.5})
+    exporter.record(2, {"entente_games_total": 9, FRANCE: 4.0})
+    samples = scrape(exporter)
+    assert samples["entente_games_total", ()] == 9
+    assert samples["entente_country_centers", (("country", "FRANCE"),)] == 4
+    assert samples["entente_loss", ()] == 0.5
+    assert not any(name.startswith("entente_kl") for name, _ in samples)
+
+
+def test_the_exporter_gathers_observations(exporter: Exporter) -> None:
+    exporter.record(1, {"entente_weight_swap_seconds": [0.005, 0.02]})
+    exporter.record(2, {"entente_weight_swap_seconds": [99.0]})
+    samples = scrape(exporter)
+    name = "entente_weight_swap_seconds"
+    assert samples[f"{name}_bucket", (("le", "0.005"),)] == 1
+    assert samples[f"{name}_bucket", (("le", "0.025"),)] == 2
+    assert samples[f"{name}_bucket", (("le", "+Inf"),)] == samples[f"{name}_count", ()] == 3
+    assert samples[f"{name}_sum", ()] == pytest.approx(99.025)
+
+
+def test_a_taken_port_is_a_one_line_error_and_close_frees_it(exporter: Exporter) -> None:
+    with pytest.raises(MetricsError, match=f"metrics port {exporter.port} ") as raised:
+        Exporter(exporter.port)
+    assert "\n" not in str(raised.value)
+    exporter.close()
+    exporter.close()
+    again = Exporter(exporter.port)
+    again.close()
+
+
+def test_a_fan_out_reaches_all_sinks_or_none(tmp_path: Path, exporter: Exporter) -> None:
+    path = tmp_path / "metrics.jsonl"
+    sink = FanOut(NullSink(), JsonlSink(path), exporter)
+    sink.record(1, {"entente_loss": 0.25})
+    with pytest.raises(MetricsError, match="unknown metric"):
+        sink.record(2, {"entente_loss": 0.75, "entente_nonsense": 1.0})
+    assert [line.metrics for line in read_metrics(path)] == [{"entente_loss": 0.25}]
+    assert scrape(exporter)["entente_loss", ()] == 0.25
+    sink.close()
+
+
+def test_the_null_sink_still_refuses_what_is_unknown() -> None:
+    with pytest.raises(MetricsError, match="unknown metric"):
+        NullSink().record(1, {"entente_nonsense": 1.0})

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import math
+import random
+from statistics import fmean, variance
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.reports.statistics import mean_interval, stratified_mean, student_t_quantile, wilson_interval
+
+finite = st.floats(-1e3, 1e3)
+
+
+@pytest.mark.parametrize(
+    ("probability", "freedom", "expected"),
+    [
+        # From printed tables of Student's distribution.
+        (0.975, 1, 12.7062047362),
+        (0.975, 2, 4.3026527297),
+        (0.975, 5, 2.5705818356),
+        (0.975, 10, 2.2281388520),
+        (0.975, 30, 2.0422724563),
+        (0.975, 120, 1.9799304051),
+        (0.95, 4, 2.1318467863),
+        (0.995, 7, 3.4994832974),
+    ],
+)
+def test_t_quantiles_agree_with_tables(probability: float, freedom: float, expected: float) -> None:
+    assert student_t_quantile(probability, freedom) == pytest.approx(expected, abs=1e-9)
+
+
+def test_t_quantiles_have_closed_forms_at_one_and_two_degrees_of_freedom() -> None:
+    for probability in (0.6, 0.9, 0.99, 0.9999):
+        cauchy = math.tan(math.pi * (probability - 0.5))
+        assert student_t_quantile(probability, 1) == pytest.approx(cauchy, rel=1e-9)
+        two = (2 * probability - 1) / math.sqrt(2 * probability * (1 - probability))
+        assert student_t_quantile(probability, 2) == pytest.approx(two, rel=1e-9)
+
+
+@given(st.floats(0.001, 0.999), st.floats(0.5, 1e5))
+def test_t_quantiles_are_symmetric_and_shrink_with_freedom(probability: float, freedom: float) -> None:
+    quantile = student_t_quantile(probability, freedom)
+    assert quantile == pytest.approx(-student_t_quantile(1 - probability, freedom), rel=1e-6, abs=1e-9)
+    assert abs(quantile) >= abs(student_t_quantile(probability, freedom * 2)) - 1e-9
+
+
+@pytest.mark.parametrize(("probability", "freedom"), [(0.0, 5), (1.0, 5), (0.9, 0), (0.9, -1)])
+def test_t_quantiles_out_of_range_are_refused(probability: float, freedom: float) -> None:
+    with pytest.raises(ValueError, match="no t quantile"):
+        student_t_quantile(probability, freedom)
+
+
+def test_mean_without_and_with_one_value() -> None:
+    assert mean_interval([]) is None
+    one = mean_interval([4.0])
+    assert one is not None
+    assert (one.mean, one.interval, one.n) == (4.0, None, 1)
+
+
+def test_mean_interval_by_hand() -> None:
+    # Mean 3, variance 2.5, t(0.975, 4) = 2.776445.
+    estimate = mean_interval([1, 2, 3, 4, 5])
+    assert estimate is not None
+    half = 2.7764451052 * math.sqrt(2.5 / 5)
+    assert estimate.interval == pytest.approx((3 - half, 3 + half), abs=1e-8)
+
+
+def test_equal_values_give_an_interval_of_no_width() -> None:
+    estimate = mean_interval([2.0] * 6)
+    assert estimate is not None
+    assert estimate.interval == (2.0, 2.0)
+
+
+@given(st.lists(st.lists(finite, min_size=2, max_size=6), min_size=2, max_size=5))
+def test_strata_weigh_the_same_whatever_their_sizes(strata: list[list[float]]) -> None:
+    estimate = stratified_mean({str(i): values for i, values in enumerate(strata)})
+    assert estimate is not None
+    assert estimate.mean == pytest.approx(fmean(map(fmean, strata)), abs=1e-6)
+    assert estimate.n == sum(map(len, strata))
+    error = math.sqrt(sum(variance(values) / len(values) for values in strata)) / len(strata)
+    assert estimate.interval is not None
+    low, high = estimate.interval
+    assert high - low >= 2 * 1.95 * error - 1e-9
+
+
+def test_two_strata_give_welchs_degrees_of_freedom() -> None:
+    first, second = [1.0, 2.0, 3.0], [4.0, 5.0, 7.0, 9.0]
+    a, b = variance(first) / 3, variance(second) / 4
+    freedom = (a + b) ** 2 / (a**2 / 2 + b**2 / 3)
+    half = student_t_quantile(0.975, freedom) * math.sqrt(a + b) / 2
+    estimate = stratified_mean({"a": first, "b": second})
+    assert estimate is not None
+    assert estimate.interval == pytest.approx((4.125 - half, 4.125 + half))
+
+
+def test_strata_without_enough_values() -> None:
+    assert stratified_mean({}) is None
+    assert stratified_mean({"a": [1.0, 2.0], "b": []}) is None
+    estimate = stratified_mean({"a": [1.0, 3.0], "b": [4.0]})
+    assert estimate is not None
+    assert (estimate.mean, estimate.interval) == (3.0, None)
+
+
+def test_ninety_five_percent_of_intervals_hold_the_truth() -> None:
+    draw = random.Random(5)
+    scales = (0.5, 1.0, 3.0)
+    rounds, held = 400, 0
+    for _ in range(rounds):
+        estimate = stratified_mean({str(s): [draw.gauss(s, s) for _ in range(5)] for s in scales})
+        assert estimate is not None
+        assert estimate.interval is not None
+        held += estimate.interval[0] <= fmean(scales) <= estimate.interval[1]
+    assert 0.92 <= held / rounds <= 0.98
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "low", "high"),
+    # Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
+    [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
+)
+def test_wilson_intervals_agree_with_newcombe(successes: int, trials: int, low: float, high: float) -> None:
+    estimate = wilson_interval(successes, trials)
+    assert estimate is not None
+    assert estimate.interval == pytest.approx((low, high), abs=5e-5)
+
+
+def test_wilson_intervals_at_the_ends() -> None:
+    assert wilson_interval(0, 0) is None
+    full = wilson_interval(20, 20)
+    assert full is not None
+    assert full.high == 1.0
+    with pytest.raises(ValueError, match="3 successes of 2 trials"):
+        wilson_interval(3, 2)
