@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pickle import PickleBuffer  # a marker for buffers that travel beside a message; nothing is unpickled here
+from typing import Any, SupportsIndex
 
 import numpy as np
 import safetensors.torch
@@ -22,16 +23,28 @@ class WeightsError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One version of the policy's weights (full, or an adapter's)."""
+    """One version of the policy's weights (full, or an adapter's).
+
+    Processes that share an object store share ``data`` in it: it is offered as an out-of-band buffer, so that it
+    arrives as a read-only view of the store, copied once however many actors read it.
+    """
 
     version: int  # the learner's update count; 0 = initial weights
-    data: bytes  # safetensors
+    data: bytes | memoryview  # safetensors
     checksum: str  # SHA-256 of ``data``, lower-case hexadecimal
 
     @property
     def policy_version(self) -> PolicyVersion:
         """How the rest of the system names these weights."""
         return PolicyVersion(number=self.version, checksum=self.checksum)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., Payload], tuple[object, ...]]:
+        data = PickleBuffer(self.data) if protocol.__index__() >= 5 else bytes(self.data)
+        return _restore, (self.version, data, self.checksum)
+
+
+def _restore(version: int, data: bytes | PickleBuffer, checksum: str) -> Payload:
+    return Payload(version, data if isinstance(data, bytes) else memoryview(data).toreadonly(), checksum)
 
 
 def pack(version: int, tensors: Mapping[str, torch.Tensor | NDArray[Any]]) -> Payload:
@@ -84,7 +97,7 @@ def unpack(payload: Payload) -> dict[str, torch.Tensor]:
     """
     verify(payload)
     try:
-        tensors: dict[str, torch.Tensor] = safetensors.torch.load(payload.data)
+        tensors: dict[str, torch.Tensor] = safetensors.torch.load(bytes(payload.data))
     except (SafetensorError, ValueError, KeyError) as error:
         raise WeightsError(f"weights of version {payload.version} are no safetensors: {error}") from error
     return tensors
