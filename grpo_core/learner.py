@@ -224,8 +224,8 @@ class Learner:
         self._optimizer.zero_grad(set_to_none=True)
         return DivergenceError(
             f"{what} is {value} in update {self.version + 1}, optimizer step {len(totals.steps) + 1}; look at "
-            "ratio_max and grad_norm of the updates before, then lower learner.learning_rate or max_grad_norm, or resume "
-            "from an older checkpoint"
+            "ratio_max and grad_norm of the updates before, then lower learner.learning_rate or max_grad_norm, or "
+            "resume from an older checkpoint"
         )
 
     def _set_learning_rate(self) -> float:

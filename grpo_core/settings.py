@@ -81,7 +81,7 @@ class LearnerSettings(Settings):
     tokens_per_microbatch: int = Field(
         2048,
         ge=256,
-        description="Padded tokens of one forward and backward pass; 2048 suits a CPU's cache, a GPU likes more",
+        description="Padded tokens of one forward and backward pass; 2048 suits a CPU, a GPU likes more",
     )
     episodes_per_update: int = Field(
         56, ge=1, description="Episodes of one update; a multiple of rollout.num_generations"

@@ -102,7 +102,7 @@ class PaddedLearner:
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), self._settings.max_grad_norm)
         self._optimizer.step()
-        return float(loss)
+        return float(loss.detach())
 
 
 def plain_advantages(episodes: tuple[Episode, ...]) -> list[float]:
