@@ -197,7 +197,7 @@ def _cells(country: str, summary: CountrySummary | None, first: float | None, co
     color = _COLORS.get(country, "default")
     name = Text(country.capitalize(), style=color)
     if summary is None:
-        return {"country": name}
+        return {"country": name, "bar": "", "course": ""}
     change = None if first is None else summary.centers - first
     change_style = "dim" if not change else "green" if change > 0 else "red"
     return {

@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.reports.errors import ReportError
+from services.reports.page import embed_json
+from services.reports.run_charts import charts, smooth, smoothing_width
+from services.reports.run_data import checkpoint_update, interval, load_run
+from services.reports.run_report import write_report
+
+COUNTRIES = ("AUSTRIA", "FRANCE")
+
+
+def evaluation(checkpoint: str, against: str, mean: float) -> dict[str, Any]:
+    row = {"games": 20, "mean_centers": mean, "mean_centers_ci95": [mean - 0.5, mean + 0.5], "win_rate": 0.1}
+    row |= {"top_rate": 0.5, "survival_rate": 0.9, "sum_of_squares": 0.2}
+    by_country = {country: dict(row) for country in COUNTRIES}
+    return {"checkpoint": checkpoint, "against": against, "until_year": 1905, **row, "by_country": by_country}
+
+
+def metrics_line(update: int) -> dict[str, Any]:
+    metrics: dict[str, Any] = {
+        "entente_games_total": update * 50,
+        "entente_run_seconds_total": update * 10.0,
+        "entente_loss": 1 / update,
+        "entente_weight_swap_seconds": [0.1, 0.3],
+        "entente_groups{level=country+phase}": 4,
+        "entente_group_size{level=country+phase}": 6.0,
+    }
+    for number, country in enumerate(COUNTRIES):
+        metrics[f"entente_batch_centers{{country={country}}}"] = 4.0 + number
+    return {"update": update, "time": 1e9 + update, "metrics": metrics}
+
+
+def make_run(folder: Path, summary: dict[str, Any] | None = None, updates: int = 6) -> Path:
+    usual = {
+        "run": "demo",
+        "commit": "abc",
+        "config_digest": "def",
+        "updates": updates,
+        "episodes": 300,
+        "games": 300,
+        "wall_seconds": 75.0,
+        "throughput": {"games_per_hour": 18000.0, "decisions_per_second": None},
+        "evaluations": [
+            evaluation("checkpoints/6", "random", 6.0),
+            evaluation("checkpoints/0", "random", 4.0),
+            evaluation("checkpoints/6", "dumbbot", 3.0),
+        ],
+    }
+    (folder / "summary.json").write_text(json.dumps(usual | (summary or {})))
+    lines = [json.dumps(metrics_line(update)) for update in range(1, updates + 1)]
+    (folder / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    (folder / "config.toml").write_text("[run]\nseed = 7\n[learner]\nlearning_rate = 0.001\nupdates = 6\n")
+    return folder
+
+
+def test_courses_read_numbers_and_means_of_lists(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path))
+    assert run.course("entente_loss") == ([1, 2, 3, 4, 5, 6], [1 / n for n in range(1, 7)])
+    assert run.course("entente_weight_swap_seconds")[1] == pytest.approx([0.2] * 6)
+    assert run.course("entente_kl") == ([], [])
+    assert run.label_values("entente_groups") == ["country+phase"]
+
+
+def test_rates_are_by_the_runs_own_clock(tmp_path: Path) -> None:
+    assert load_run(make_run(tmp_path)).rate("entente_games_total", 3600.0) == ([2, 3, 4, 5, 6], [18000.0] * 5)
+
+
+def test_the_mean_over_countries_needs_all_of_them(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    lone = {"update": 7, "time": 0, "metrics": {"entente_batch_centers{country=FRANCE}": 9.0}}
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(lone) + "\n")
+    assert load_run(tmp_path).country_mean("entente_batch_centers") == ([1, 2, 3, 4, 5, 6], [4.5] * 6)
+
+
+def test_a_torn_last_line_is_left_out_and_a_damaged_one_is_an_error(tmp_path: Path) -> None:
+    path = make_run(tmp_path) / "metrics.jsonl"
+    path.write_text(path.read_text() + '{"update": 7, "ti')
+    assert len(load_run(tmp_path).lines) == 6
+    path.write_text("{}\n" + path.read_text())
+    with pytest.raises(ReportError, match=r"metrics\.jsonl line 1 is damaged"):
+        load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("summary.json", "{", r"summary\.json is damaged"),
+        ("summary.json", "[]", r"summary\.json is damaged"),
+        ("config.toml", "[run", r"config\.toml is damaged"),
+    ],
+)
+def test_damaged_files_are_named_in_one_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (make_run(tmp_path) / name).write_text(text)
+    with pytest.raises(ReportError, match=message) as raised:
+        load_run(tmp_path)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReportError, match="holds no finished run"):
+        write_report(tmp_path)
+
+
+def test_evaluations_are_in_order_of_checkpoints(tmp_path: Path) -> None:
+    assert [checkpoint_update(row) for row in load_run(make_run(tmp_path)).evaluations] == [0, 6, 6]
+    assert [checkpoint_update({"checkpoint": name}) for name in ("v20", "dumbbot", 12)] == [20, 0, 12]
+
+
+def test_an_interval_may_be_missing() -> None:
+    assert interval({"mean_centers_ci95": [1, 2]}, "mean_centers") == (1.0, 2.0)
+    assert interval({"mean_centers_ci95": None}, "mean_centers") is None
+    assert interval({}, "mean_centers") is None
+
+
+def test_charts_without_data_are_left_out(tmp_path: Path) -> None:
+    made = {chart["id"]: chart for chart in charts(load_run(make_run(tmp_path)))}
+    assert {"country-all", "country-AUSTRIA", "against-random", "speed-games", "learning-loss"} <= made.keys()
+    assert "learning-kl" not in made
+    assert made["groups-samples"]["traces"][0]["y"] == [24.0] * 6
+    before, after = made["against-random"]["traces"]
+    assert (before["y"], after["y"]) == ([4.0, 4.0], [6.0, 6.0])
+    assert after["error_y"]["array"] == after["error_y"]["arrayminus"] == [0.5, 0.5]
+    assert len(made["against-dumbbot"]["traces"]) == 1
+
+
+def test_smoothing_keeps_length_level_and_ends() -> None:
+    assert smooth([3.0] * 5, 3) == [3.0] * 5
+    assert smooth([0.0, 3.0, 6.0, 0.0], 3) == [1.5, 3.0, 3.0, 3.0]
+    assert [smoothing_width(count) for count in (1, 30, 100)] == [3, 3, 11]
+
+
+def test_the_page_tells_before_and_after(tmp_path: Path) -> None:
+    text = write_report(make_run(tmp_path)).read_text()
+    assert "<h1>demo</h1>" in text
+    assert "+2.00 ± 0.71" in text  # hypot(0.5, 0.5)
+    assert "[3.50, 4.50] → [5.50, 6.50]" in text
+    assert "Outcome keys were allowed" not in text
+
+
+def test_the_page_lists_what_differs_from_the_defaults(tmp_path: Path) -> None:
+    defaults = {"run": {"seed": 0}, "learner": {"learning_rate": 0.0003, "updates": 6}}
+    text = write_report(make_run(tmp_path), defaults).read_text()
+    assert "<td>learner.learning_rate</td><td>0.001</td><td>0.0003</td>" in text
+    assert "<td>run.seed</td><td>7</td><td>0</td>" in text
+    assert "<td>learner.updates</td>" not in text
+
+
+def test_outcome_keys_are_said_aloud(tmp_path: Path) -> None:
+    make_run(tmp_path)
+    (tmp_path / "config.toml").write_text("[grouping]\nallow_outcome_keys = true\n")
+    assert "Outcome keys were allowed" in write_report(tmp_path).read_text()
+
+
+def test_what_comes_from_files_cannot_become_markup(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script>"
+    rows = [evaluation(f"{evil}0", evil, 4.0), evaluation(f"{evil}6", evil, 5.0)]
+    text = write_report(make_run(tmp_path, {"run": evil, "commit": evil, "evaluations": rows})).read_text()
+    assert "alert(1)" in text
+    assert "<script>alert(1)" not in text
+
+
+def test_an_empty_run_still_has_a_page(tmp_path: Path) -> None:
+    (tmp_path / "summary.json").write_text("{}")
+    assert "Provenance" in write_report(tmp_path).read_text()
+
+
+def test_embedded_json_reads_back_and_refuses_nan() -> None:
+    data = {"text": "</script>\u2028<!--", "number": 1.5}
+    assert json.loads(embed_json(data)) == data
+    assert "<" not in embed_json(data)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embed_json(math.nan)
