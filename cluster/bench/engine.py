@@ -14,7 +14,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 from cluster.bench.figure import Figure
 from grpo_core.models import make_small_model
 from grpo_core.settings import PolicySettings
-from opponents.bots.random_bot import RandomBot
+from opponents.bots.registry import make_bot
 from opponents.llm import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, render, words
@@ -26,7 +26,7 @@ from services.inference.torch_engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
 
 BATCH = 64
-DECISIONS = 2 * BATCH
+DECISIONS = 3 * BATCH
 UNTIL_YEAR = 1905
 MAX_COMPLETION_LENGTH = 224
 
@@ -80,8 +80,8 @@ def _measure(rounds: int) -> list[Figure]:
 
 
 def real_requests(tokens: OrderTokens, count: int) -> list[GenerationRequest]:
-    """Decisions of one seat a game, countries in rotation, in games between random players."""
-    bot = RandomBot()
+    """Decisions of one seat a game, countries in rotation: a DumbBot among random players, much as a policy trains."""
+    strong, weak = make_bot("dumbbot"), make_bot("random")
     requests: list[GenerationRequest] = []
     seed = 0
     while len(requests) < count:
@@ -98,6 +98,7 @@ def real_requests(tokens: OrderTokens, count: int) -> list[GenerationRequest]:
                     )
                 )
             for power in position.to_move:
+                bot = strong if power == seat else weak
                 game.set_orders(power, bot.orders(position, power, seed))
             game.process()
         seed += 1

@@ -20,6 +20,8 @@ from transformers import AttentionInterface
 
 RAGGED_ATTENTION = "entente_ragged"
 
+IntegerArray = NDArray[np.int64]
+
 
 class KvCache:
     """Per layer, keys and values of shape (rows, positions, heads * head_dim); grows as it fills."""
@@ -63,61 +65,75 @@ class KvCache:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RaggedStep:
-    """Where the N packed tokens of a pass belong. Axes: B rows, Q longest share of a row, L positions."""
+class Segment:
+    """Consecutive rows of a pass, attended together. Axes: B rows, N tokens, Q longest share of a row, L positions."""
 
-    cache: KvCache
-    rows: tuple[int, int]  # the consecutive cache rows of this pass, end excluded
-    places: Tensor  # (N,) row * cache.positions + position
-    padded: Tensor | None  # (B * Q,) packed index of each padded query, some token again where there is none
+    rows: slice  # of the cache
+    tokens: slice  # of the packed sequence
+    padded: Tensor | None  # (B * Q,) packed index of each padded query, within the segment; a row's last one again
     packed: Tensor | None  # (N,) padded index of each packed query; both None where every row has one token
     length: int  # L: positions attended to
     mask: Tensor | None  # (B, 1, Q, L) additive; None: rows begin here and attend causally to this pass alone
 
 
-def plan_step(
+@dataclass(frozen=True, slots=True, eq=False)
+class RaggedPass:
+    """Where the packed tokens of one forward pass belong."""
+
+    cache: KvCache
+    places: Tensor  # (N,) row * cache.positions + position
+    segments: tuple[Segment, ...]
+
+
+def plan_pass(
     cache: KvCache,
     first_row: int,
-    starts: NDArray[np.int64],
-    counts: NDArray[np.int64],
+    starts: IntegerArray,
+    counts: IntegerArray,
     device: torch.device,
     dtype: torch.dtype,
-) -> tuple[RaggedStep, Tensor]:
-    """The plan of a pass in which row ``first_row + b`` feeds ``counts[b]`` tokens from ``starts[b]`` on.
+) -> tuple[RaggedPass, Tensor]:
+    """The pass in which cache row ``first_row + b`` feeds ``counts[b]`` tokens from position ``starts[b]`` on.
 
-    Either all rows begin (``starts`` all 0) or it is a step over rows with a past. Gives the plan and
-    position ids (1, N).
+    Rows that begin (start 0) come after those with a past. Gives the pass and its position ids (1, N).
     """
-    rows = len(counts)
-    widest = int(counts.max())
-    ends = np.cumsum(counts)
-    offsets = ends - counts
-    within = np.arange(ends[-1]) - np.repeat(offsets, counts)
-    row_of = np.repeat(np.arange(rows), counts)
-    positions = np.repeat(starts, counts) + within
-    length = int((starts + counts).max())
-    places = (first_row + row_of) * cache.positions + positions
-    padded = packed = None
+    rows = np.repeat(np.arange(len(counts)), counts)
+    positions = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts - starts, counts)
+    places = (first_row + rows) * cache.positions + positions
+    going_on = int(np.count_nonzero(starts))
+    split = int(counts[:going_on].sum())
+    segments = []
+    if going_on:
+        lengths = starts[:going_on], counts[:going_on]
+        segments.append(_segment(*lengths, first_row, slice(0, split), device, dtype))
+    if going_on < len(counts):
+        lengths = starts[going_on:], counts[going_on:]
+        segments.append(_segment(*lengths, first_row + going_on, slice(split, len(rows)), device, dtype))
+    ragged_pass = RaggedPass(cache, torch.from_numpy(places).to(device), tuple(segments))
+    return ragged_pass, torch.from_numpy(positions[None]).to(device)
+
+
+def _segment(
+    starts: IntegerArray,
+    counts: IntegerArray,
+    first_row: int,
+    tokens: slice,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> Segment:
+    widest, length = int(counts.max()), int((starts + counts).max())
+    offsets = np.cumsum(counts) - counts
+    columns = np.minimum(np.arange(widest), counts[:, None] - 1)  # (B, Q); a row's last token stands in for padding
+    padded = packed = mask = None
     if widest > 1:
-        columns = np.minimum(np.arange(widest)[None, :], counts[:, None] - 1)
+        rows = np.repeat(np.arange(len(counts)), counts)
         padded = torch.from_numpy((offsets[:, None] + columns).reshape(-1)).to(device)
-        packed = torch.from_numpy(row_of * widest + within).to(device)
-    mask = None
+        packed = torch.from_numpy(rows * widest + np.arange(len(rows)) - offsets[rows]).to(device)
     if starts.any():
-        last_seen = starts[:, None] + np.minimum(np.arange(widest)[None, :], counts[:, None] - 1)  # (B, Q)
-        hidden = np.arange(length)[None, None, None, :] > last_seen[:, None, :, None]
-        mask = torch.zeros(hidden.shape, dtype=dtype, device=device)
-        mask.masked_fill_(torch.from_numpy(hidden).to(device), -torch.inf)
-    step = RaggedStep(
-        cache=cache,
-        rows=(first_row, first_row + rows),
-        places=torch.from_numpy(places).to(device),
-        padded=padded,
-        packed=packed,
-        length=length,
-        mask=mask,
-    )
-    return step, torch.from_numpy(positions[None]).to(device)
+        unseen = np.arange(length) > (starts[:, None] + columns)[:, None, :, None]
+        mask = torch.zeros(unseen.shape, dtype=dtype, device=device)
+        mask.masked_fill_(torch.from_numpy(unseen).to(device), -torch.inf)
+    return Segment(slice(first_row, first_row + len(counts)), tokens, padded, packed, length, mask)
 
 
 def ragged_attention(
@@ -125,10 +141,10 @@ def ragged_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    attention_mask: Tensor | None,  # noqa: ARG001  (transformers' signature; the step carries its own)
+    attention_mask: Tensor | None,  # noqa: ARG001  (transformers' signature; the pass carries its own)
     scaling: float | None = None,
     *,
-    ragged_step: RaggedStep,
+    ragged_pass: RaggedPass,
     sliding_window: int | None = None,
     softcap: float | None = None,
     **_unused: Any,
@@ -142,30 +158,37 @@ def ragged_attention(
     """
     if sliding_window is not None or softcap is not None:
         raise NotImplementedError("the torch engine runs models with plain full attention only")
-    step = ragged_step
-    _, heads, tokens, head_dim = query.shape
+    _, heads, _, head_dim = query.shape
     key_heads = key.shape[1]
-    queries = query[0].transpose(0, 1).reshape(tokens, heads * head_dim)
-    keys = key[0].transpose(0, 1).reshape(tokens, key_heads * head_dim)
-    values = value[0].transpose(0, 1).reshape(tokens, key_heads * head_dim)
-    kept_keys, kept_values = step.cache.store(int(module.layer_idx), step.places, keys, values)  # type: ignore[arg-type]
-    if step.padded is not None:
-        queries = queries.index_select(0, step.padded)
-    first, end = step.rows
-    rows = end - first
-    attended = scaled_dot_product_attention(
-        queries.view(rows, -1, heads, head_dim).transpose(1, 2),
-        kept_keys[first:end, : step.length].view(rows, step.length, key_heads, head_dim).transpose(1, 2),
-        kept_values[first:end, : step.length].view(rows, step.length, key_heads, head_dim).transpose(1, 2),
-        attn_mask=step.mask,
-        is_causal=step.mask is None,
-        scale=scaling,
-        enable_gqa=key_heads != heads,
-    )
-    flat = attended.transpose(1, 2).reshape(-1, heads * head_dim)
-    if step.packed is not None:
-        flat = flat.index_select(0, step.packed)
-    return flat.view(1, tokens, heads, head_dim), None
+    queries, keys, values = (_token_major(states) for states in (query, key, value))
+    layer = int(module.layer_idx)  # type: ignore[arg-type]
+    kept_keys, kept_values = ragged_pass.cache.store(layer, ragged_pass.places, keys, values)
+    attended = []
+    for segment in ragged_pass.segments:
+        own = queries[segment.tokens]
+        if segment.padded is not None:
+            own = own.index_select(0, segment.padded)
+        segment_keys, segment_values = kept_keys[segment.rows], kept_values[segment.rows]
+        rows, length = segment_keys.shape[0], segment.length
+        result = scaled_dot_product_attention(
+            own.view(rows, -1, heads, head_dim).transpose(1, 2),
+            segment_keys[:, :length].view(rows, length, key_heads, head_dim).transpose(1, 2),
+            segment_values[:, :length].view(rows, length, key_heads, head_dim).transpose(1, 2),
+            attn_mask=segment.mask,
+            is_causal=segment.mask is None,
+            scale=scaling,
+            enable_gqa=key_heads != heads,
+        )
+        flat = result.transpose(1, 2).reshape(-1, heads * head_dim)
+        attended.append(flat if segment.packed is None else flat.index_select(0, segment.packed))
+    joined = attended[0] if len(attended) == 1 else torch.cat(attended)
+    return joined.view(1, -1, heads, head_dim), None
+
+
+def _token_major(states: Tensor) -> Tensor:
+    """(1, H, N, D) -> (N, H * D), without a copy where the memory lies so already."""
+    _, heads, tokens, head_dim = states.shape
+    return states[0].transpose(0, 1).reshape(tokens, heads * head_dim)
 
 
 AttentionInterface.register(RAGGED_ATTENTION, ragged_attention)

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from grpo_core.models import named_tensors
 from services.inference.decoding import Writing
 from services.inference.fast_linear import use_fast_linear
-from services.inference.kv_cache import RAGGED_ATTENTION, KvCache, plan_step
+from services.inference.kv_cache import RAGGED_ATTENTION, KvCache, plan_pass
 from services.inference.sampling import sample, uniforms
 
 
@@ -53,29 +53,29 @@ class Lane:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def join(self, writings: Sequence[Writing], tokens_per_pass: int) -> list[Writing]:
-        """Feed prompts and sample each one's first choice; gives those that this already completed.
+    def step(self, joining: Sequence[Writing], tokens_per_pass: int) -> list[Writing]:
+        """Feed what every row has pending, prompts of ``joining`` included, and sample each one's next choice.
 
-        Prompts are fed shortest first, so that those of one pass are of about one length.
+        Prompts join shortest first, so that those attended to together are of about one length; where they are many,
+        passes of ``tokens_per_pass`` go ahead and the last ones share the pass of the rows that go on.
+
+        Returns:
+            The completed ones, which have left.
         """
-        ordered = sorted(writings, key=lambda writing: len(writing.pending))
+        waiting = sorted(joining, key=lambda writing: len(writing.pending))
         finished: list[Writing] = []
-        start = 0
-        while start < len(ordered):
-            end = start + 1
-            while end < len(ordered) and len(ordered[end].pending) * (end + 1 - start) <= tokens_per_pass:
-                end += 1
+        while waiting:
+            chunk = 1
+            while chunk < len(waiting) and len(waiting[chunk].pending) * (chunk + 1) <= tokens_per_pass:
+                chunk += 1
             first_row = len(self._rows)
-            self._rows += ordered[start:end]
-            self._advance(first_row)
-            finished += self._release()
-            start = end
-        return finished
-
-    def step(self) -> list[Writing]:
-        """Feed every row's pending tokens and sample its next choice; gives the completed ones."""
+            self._rows += waiting[:chunk]
+            del waiting[:chunk]
+            if waiting:
+                self._advance(first_row)
+                finished += self._release()
         self._advance(0)
-        return self._release()
+        return finished + self._release()
 
     def abandon(self) -> list[Writing]:
         """Empty the lane; gives what was being written."""
@@ -88,7 +88,7 @@ class Lane:
         starts = np.fromiter((row.fed for row in rows), np.int64, len(rows))
         self._cache.reserve(len(self._rows), int((starts + counts).max()))
         skeleton = self._skeleton
-        step, position_ids = plan_step(self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype)
+        ragged_pass, position_ids = plan_pass(self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype)
         input_ids = torch.tensor([[token for row in rows for token in row.pending]], device=skeleton.device)
         last = torch.from_numpy(np.cumsum(counts) - 1).to(skeleton.device)
         logits = skeleton.dress(self._weights)(
@@ -96,7 +96,7 @@ class Lane:
             position_ids=position_ids,
             use_cache=False,
             logits_to_keep=last,
-            ragged_step=step,
+            ragged_pass=ragged_pass,
         ).logits[0]
         admissible = [row.state.admissible() for row in rows]
         tokens, logprobs = sample(

@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 
 _MASK = 2**64 - 1
 _GAMMA = 0x9E3779B97F4A7C15
+_FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 def stream(seed: int) -> int:
     """The 64-bit start of a request's random stream; neighbouring seeds give unrelated streams."""
-    mixed = _mix(np.array([(seed * _GAMMA + _GAMMA) & _MASK], np.uint64))
-    return int(mixed[0])
+    state = (seed + 1) * _GAMMA & _MASK
+    state = (state ^ (state >> 30)) * _FACTORS[0] & _MASK
+    state = (state ^ (state >> 27)) * _FACTORS[1] & _MASK
+    return state ^ (state >> 31)
 
 
 def uniforms(streams: NDArray[np.uint64], counters: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -67,6 +70,6 @@ def sample(
 
 
 def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(_FACTORS[0])
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(_FACTORS[1])
     return state ^ (state >> np.uint64(31))

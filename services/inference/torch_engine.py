@@ -200,14 +200,11 @@ class TorchEngine:
                 continue
             joining.setdefault(writing.request.policy, []).append(writing)
             free -= 1
-        for policy, writings in joining.items():
-            lane = self._lanes[policy]
-            for writing in lane.join(writings, self._tokens_per_pass):
-                self._finish(writing, lane.version)
         self._leaving = [lane for lane in self._leaving if lane]
-        for lane in (*self._lanes.values(), *self._leaving):
-            if lane:
-                for writing in lane.step():
+        lanes = [(lane, joining.get(policy, ())) for policy, lane in self._lanes.items()]
+        for lane, writings in (*lanes, *((lane, ()) for lane in self._leaving)):
+            if lane or writings:
+                for writing in lane.step(writings, self._tokens_per_pass):
                     self._finish(writing, lane.version)
 
     def _finish(self, writing: Writing, version: int) -> None:
