@@ -178,12 +178,22 @@ def bench(
     run_suite(only, rounds, json_out)
 
 
-@app.command(epilog="Example: `entente report runs/demo`")
-def report(run_dir: Annotated[Path, typer.Argument(help="The run's folder.")]) -> None:
-    """Write a run's report.html anew."""
+@app.command(
+    epilog="Example: `entente report runs/demo` or `entente report runs/demo/games/trained-random/FRANCE.json`"
+)
+def report(
+    what: Annotated[Path, typer.Argument(help="A run's folder, or a saved game.")],
+) -> None:
+    """Write a run's report.html anew, or the page of a saved game beside it."""
+    from services.reports.game_viewer import write_viewer
     from services.reports.run_report import write_report
 
-    typer.echo(f"written to {write_report(run_dir)}")
+    if what.suffix == ".json":
+        page = what.with_suffix(".html")
+        write_viewer(what, page)
+        typer.echo(f"written to {page}")
+    else:
+        typer.echo(f"written to {write_report(what)}")
 
 
 @buffer_app.command("inspect", epilog="Example: `entente buffer inspect runs/demo`")

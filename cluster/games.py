@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from opponents.matchmaking import derive_seed
 from opponents.policy import Policy
@@ -23,6 +24,7 @@ class EvaluationGame:
     against: str  # bot name
     until_year: int
     seed: int
+    save_to: str | None = None  # file for the finished game
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,25 @@ class EvaluationResult:
 
 
 def evaluation_games(
-    candidate: str, against: str, games_per_country: int, until_year: int, seed: int
+    candidate: str, against: str, games_per_country: int, until_year: int, seed: int, save_first_to: Path | None = None
 ) -> list[EvaluationGame]:
-    """Every country ``games_per_country`` times. The seeds do not depend on the candidate: all meet the same games."""
+    """Every country ``games_per_country`` times. The seeds do not depend on the candidate: all meet the same games.
+
+    With ``save_first_to`` the first game of each country is saved as ``<folder>/<POWER>.json``.
+    """
+
+    def file(power: str, number: int) -> str | None:
+        return str(save_first_to / f"{power}.json") if save_first_to is not None and number == 0 else None
+
     return [
-        EvaluationGame(power, candidate, against, until_year, derive_seed(seed, "evaluation", against, power, number))
+        EvaluationGame(
+            power,
+            candidate,
+            against,
+            until_year,
+            derive_seed(seed, "evaluation", against, power, number),
+            file(power, number),
+        )
         for number in range(games_per_country)
         for power in POWERS
     ]
@@ -55,6 +71,8 @@ async def play_evaluation_game(spec: EvaluationGame, candidate: Policy, opponent
     seats[spec.power] = candidate
     game = DiplomacyGame(spec.until_year, game_id=f"evaluation-{spec.seed}")
     outcome = (await play_game(game, seats, spec.seed)).outcome
+    if spec.save_to is not None:
+        game.save(spec.save_to)
     centers = outcome.centers[spec.power]
     return EvaluationResult(
         power=spec.power,

@@ -13,7 +13,6 @@ from typing import Any
 
 import ray
 
-
 from cluster.actors.learner import LearnerActor, UpdateReport
 from cluster.actors.pool import WorkerPool
 from cluster.actors.rollout import RolloutActor
@@ -30,6 +29,7 @@ from opponents.population import Population
 from services.inference.engine import LEARNER
 from services.metrics.display import Display
 from services.replay.redis_buffer import RedisBuffer
+from services.reports.run_report import write_report
 
 POLL_S = 0.5  # the display and the time limits are looked at this often
 SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run
@@ -79,16 +79,14 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         try:
             if version == 0:
                 for against in config.evaluation.against:
-                    evaluate(pool, config, progress, against, "untrained", version)
+                    evaluate(config, folder, pool, progress, against, "untrained", version)
             version = learn(config, folder, learner, pool, ledger, population, progress, version)
             for against in dict.fromkeys((*config.evaluation.against, *config.evaluation.final_against)):
-                evaluate(pool, config, progress, against, "trained", version)
+                evaluate(config, folder, pool, progress, against, "trained", version)
         except KeyboardInterrupt:
             display.stage("stopping: saving a checkpoint")
             answer(learner.checkpoint.remote(), SAVE_TIMEOUT_S, "the learner, saving,")
             raise
-    from services.reports.run_report import write_report
-
     write_report(folder.path)
     return folder
 
@@ -136,12 +134,12 @@ def learn(
             every = config.evaluation.every
             if every and version % every == 0 and version < config.learner.updates:
                 for against in config.evaluation.against:
-                    evaluate(pool, config, progress, against, f"v{version}", version)
+                    evaluate(config, folder, pool, progress, against, f"v{version}", version)
                 progress.display.stage("training")
                 last_update = time.monotonic()
         elif time.monotonic() - last_update > config.rollout.update_timeout_s:
             raise RunError(
-                f"no update for {config.rollout.update_timeout_s:.0f} s (rollout.update_timeout_s): at version {version}, "
+                f"no update for {config.rollout.update_timeout_s:.0f} s (rollout.update_timeout_s), version {version}: "
                 + ("the learner is busy" if update else f"waiting for blocks of {ledger.missing(version)}")
                 + f", {pool.games_in_flight} games in flight on {pool.size} actors"
             )
@@ -149,10 +147,20 @@ def learn(
     return version
 
 
-def evaluate(pool: WorkerPool, config: Config, progress: Progress, against: str, label: str, version: int) -> None:
-    """Measure the policy against six of one bot, all countries alike."""
+def evaluate(
+    config: Config,
+    folder: RunFolder,
+    pool: WorkerPool,
+    progress: Progress,
+    against: str,
+    label: str,
+    version: int,
+) -> None:
+    """Measure the policy against six of one bot, all countries alike; one game of each country is kept."""
     settings = config.evaluation
-    games = evaluation_games(LEARNER, against, settings.games_per_country, settings.until_year, config.run.seed)
+    saved = folder.games / f"{label}-{against}"
+    saved.mkdir(parents=True, exist_ok=True)
+    games = evaluation_games(LEARNER, against, settings.games_per_country, settings.until_year, config.run.seed, saved)
     progress.display.stage(f"evaluating the {label} policy against six {against}", total=len(games))
     start = time.monotonic()
     results = pool.evaluate(games, progress.display.advance, config.rollout.block_timeout_s)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
-from grpo_core.types import Episode, Turn
+from grpo_core.types import Episode, KeyValue, Turn
 from opponents.matchmaking import LineupBlock, derive_seed
 from opponents.policy import Decision, Policy
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
@@ -111,7 +111,7 @@ def _remember(record: SeatRecord, decision: Decision, phase: int, own_centers: i
     # A decision without a choice teaches nothing; its rewards belong to the choice before it.
     if turn is None or not turn.trained_mask.any():
         return
-    keys = {"phase": turn.phase, "segment": segment(turn.phase), "own_centers": own_centers}
+    keys: dict[str, KeyValue] = {"phase": turn.phase, "segment": segment(turn.phase), "own_centers": own_centers}
     record.remember(replace(turn, keys=keys), phase)
 
 
