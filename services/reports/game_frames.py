@@ -67,7 +67,7 @@ def read_saved_game(saved_game: Path | Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def make_film(document: Mapping[str, Any]) -> Film:
-    """Draw every phase with the engine, a few milliseconds each.
+    """Draw every phase with the engine, about 20 ms each.
 
     Raises:
         ReportError: the document is not in the engine's saved-game format.
@@ -145,7 +145,7 @@ def _bare_map(game: Any) -> str:
 
 
 def _light(map_xml: str) -> str:
-    """The renderer's map without outlines, symbols and labels: it draws the same on it, several times faster."""
+    """The renderer's map without outlines, symbols and labels: it draws the same on it and has less to parse."""
     drawing = _parse(map_xml)
     for layer in list(drawing.documentElement.childNodes):
         if layer.nodeType != layer.ELEMENT_NODE or layer.tagName == "text" or layer.getAttribute("id") in _DRAWN:
