@@ -45,6 +45,7 @@ class EmbeddedServer:
         self.pid = 0  # of the server; known once it answers
         self._process = process  # the supervisor
         self._claim = claim
+        self._log_start = 0  # where this server's part of the log begins
 
     @classmethod
     def start(cls, folder: Path, port: int | None = None, timeout_s: float = 20) -> EmbeddedServer:
@@ -97,6 +98,7 @@ class EmbeddedServer:
         ).encode()
         log = folder / "server.log"
         log.touch(mode=0o600)
+        log_start = log.stat().st_size
         command = [sys.executable, "-I", "-S", str(Path(supervisor.__file__).resolve()), str(log), str(binary), "-"]
         process = subprocess.Popen(
             command,
@@ -109,20 +111,21 @@ class EmbeddedServer:
         assert process.stdin is not None
         process.stdin.write(f"{len(configuration)}\n".encode() + configuration)
         process.stdin.flush()
-        return cls(folder, port, password, process, claim)
+        server = cls(folder, port, password, process, claim)
+        server._log_start = log_start
+        return server
 
     def _wait_until_ready(self, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
-        log_start = (self.folder / "server.log").stat().st_size
         client = redis.Redis.from_url(self.url, socket_timeout=1, retry=Retry(NoBackoff(), 0))
         trouble: Exception | None = None
         try:
             while time.monotonic() < deadline_s:
                 if self._process.poll() is not None:
-                    last = _last_line(self.folder / "server.log", log_start)
-                    if "listening" in last:
+                    told = self._log_lines()
+                    if any("already in use" in line for line in told):
                         raise _PortTakenError(f"port {self.port} of 127.0.0.1 is in use; choose another, or none")
-                    raise ReplayError(f"the replay server in {self.folder} did not start: {last}")
+                    raise ReplayError(f"the replay server in {self.folder} did not start: {told[-1]}")
                 try:
                     if client.ping():
                         self.pid = int(client.info("server")["process_id"])
@@ -133,16 +136,20 @@ class EmbeddedServer:
                 except (redis.ConnectionError, redis.TimeoutError) as error:
                     trouble = error
                 time.sleep(_POLL_S)
-            last = _last_line(self.folder / "server.log", log_start)
             raise ReplayError(
                 f"the replay server in {self.folder} did not answer within {timeout_s:g} s ({trouble}); its log "
-                f"ends: {last}"
+                f"ends: {self._log_lines()[-1]}"
             )
         except BaseException:
             self._end_process()
             raise
         finally:
             client.close()
+
+    def _log_lines(self) -> list[str]:
+        with (self.folder / "server.log").open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace").strip().splitlines() or ["(nothing)"]
 
     def _write_state(self) -> None:
         state = {"pid": self.pid, "started": psutil.Process(self.pid).create_time(), "port": self.port, "url": self.url}
@@ -181,6 +188,14 @@ class EmbeddedServer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def running_url(folder: Path) -> str | None:
+    """The url of the server that a live run keeps in ``folder``, for a look at it; None when none runs there."""
+    state_path = folder / "server.json"
+    if _recorded_process(state_path) is None:
+        return None
+    return str(json.loads(state_path.read_text())["url"])
 
 
 class _PortTakenError(ReplayError):
@@ -226,27 +241,28 @@ def _claim_folder(folder: Path) -> IO[str]:
 
 def _stop_orphan(state_path: Path) -> None:
     """Stops the server of a run that was killed with its supervisor; we hold the folder, so nobody uses it."""
+    process = _recorded_process(state_path)
+    if process is None:
+        return
+    with suppress(psutil.NoSuchProcess):
+        process.terminate()
+        try:
+            process.wait(supervisor.GRACE_S)
+        except psutil.TimeoutExpired:
+            process.kill()
+
+
+def _recorded_process(state_path: Path) -> psutil.Process | None:
+    """The server that ``server.json`` names, if it still runs and its id is not somebody else's by now."""
     try:
         state: dict[str, Any] = json.loads(state_path.read_text())
         process = psutil.Process(int(state["pid"]))
-        if not same_process(process, float(state["started"])):
-            return  # that id is somebody else's by now
-        process.terminate()
-        process.wait(supervisor.GRACE_S)
+        return process if same_process(process, float(state["started"])) else None
     except (FileNotFoundError, json.JSONDecodeError, KeyError, psutil.NoSuchProcess):
-        return
-    except psutil.TimeoutExpired:
-        process.kill()
+        return None
 
 
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _last_line(log: Path, start: int) -> str:
-    with log.open("rb") as file:
-        file.seek(start)
-        lines = file.read().decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "(nothing)"

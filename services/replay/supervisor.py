@@ -19,6 +19,7 @@ from contextlib import suppress
 
 GRACE_S = 10.0
 _PR_SET_PDEATHSIG = 1
+_IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # the end of standard input is what counts
 
 
 def main() -> int:
@@ -28,15 +29,15 @@ def main() -> int:
     configuration = sys.stdin.buffer.read(length)
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
 
-    def die_with_supervisor() -> None:
-        # Between fork and exec of a single-threaded process; Linux tells the server when this process is killed.
-        if libc is not None:
+    def prepare() -> None:
+        # Between fork and exec of a single-threaded process.
+        for number in _IGNORED:
+            signal.signal(number, signal.SIG_DFL)
+        if libc is not None:  # Linux tells the server when this process is killed
             libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
     with open(log_path, "ab") as log:
-        server = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=log, stderr=log, preexec_fn=die_with_supervisor
-        )
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, preexec_fn=prepare)
     assert server.stdin is not None
     with suppress(BrokenPipeError):  # it refused its command line; its exit status and log say why
         server.stdin.write(configuration)
@@ -56,6 +57,6 @@ def _stop_when_orphaned(server: subprocess.Popen[bytes]) -> None:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # the end of standard input is what counts
+    for number in _IGNORED:
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(main() & 0xFF)

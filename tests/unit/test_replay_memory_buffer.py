@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from grpo_core.types import Episode
+from services.replay.blocks import PendingBlocks
+from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayBuffer
+from services.replay.codec import CodecError
+from services.replay.memory_buffer import MemoryBuffer
+from services.replay.synthetic import synthetic_episode
+
+
+class Clock:
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def episode(block: str, member: int, role: str = "FRANCE", size: int = 2) -> Episode:
+    return synthetic_episode(block, member, role=role, block_size=size, turns=1, prompt_tokens=3, completion_tokens=3)
+
+
+def ids(delivery: Delivery) -> list[str]:
+    return [episode.episode_id for episode in delivery.episodes]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def buffer(clock: Clock) -> MemoryBuffer:
+    return MemoryBuffer(group_timeout_s=10, clock=clock)
+
+
+def test_it_keeps_the_protocol(buffer: MemoryBuffer) -> None:
+    kept: ReplayBuffer = buffer
+    assert kept.stats()["waiting"] == 0
+
+
+def test_blocks_come_whole_and_oldest_first_by_their_first_episode(buffer: MemoryBuffer) -> None:
+    buffer.append(
+        [episode("a", 0), episode("b", 0), episode("b", 1), episode("c", 0), episode("a", 1), episode("c", 1)]
+    )
+    assert ids(buffer.take({"FRANCE": 2}, 0)) == ["a/0", "a/1", "b/0", "b/1"]
+    assert ids(buffer.take({"FRANCE": 1}, 0)) == ["c/0", "c/1"]
+
+
+def test_exactly_as_many_blocks_of_each_role_come_as_were_asked_for(buffer: MemoryBuffer) -> None:
+    for role in ("FRANCE", "ITALY"):
+        buffer.append([episode(f"{role}{block}", member, role) for block in range(3) for member in range(2)])
+    delivery = buffer.take({"ITALY": 2, "FRANCE": 1}, 0)
+    assert [receipt.role for receipt in delivery.receipts] == ["ITALY"] * 4 + ["FRANCE"] * 2
+    assert [e.role for e in delivery.episodes] == [receipt.role for receipt in delivery.receipts]
+    assert buffer.stats()["waiting/FRANCE"] == 4
+    assert buffer.stats()["waiting/ITALY"] == 2
+
+
+def test_nothing_is_taken_when_something_is_missing_and_the_error_says_what(buffer: MemoryBuffer) -> None:
+    buffer.append([episode("a", 0), episode("a", 1), episode("i", 0, "ITALY")])
+    with pytest.raises(BlocksMissingError, match=r"ITALY lacks 1 block\(s\) \(1 episode") as told:
+        buffer.take({"FRANCE": 1, "ITALY": 1, "TURKEY": 2}, 0)
+    assert "TURKEY lacks 2 block(s) (nothing waits)" in str(told.value)
+    assert "FRANCE" not in str(told.value)
+    assert buffer.stats()["waiting"] == 3
+
+
+def test_an_incomplete_block_is_delivered_at_the_group_timeout_and_its_straggler_later(
+    buffer: MemoryBuffer, clock: Clock
+) -> None:
+    buffer.append([episode("a", 0)])
+    clock.now_s = 9.9
+    with pytest.raises(BlocksMissingError):
+        buffer.take({"FRANCE": 1}, 0)
+    clock.now_s = 10
+    assert ids(buffer.take({"FRANCE": 1}, 0)) == ["a/0"]
+    buffer.append([episode("a", 1)])
+    with pytest.raises(BlocksMissingError):
+        buffer.take({"FRANCE": 1}, 0)
+    clock.now_s = 20
+    assert ids(buffer.take({"FRANCE": 1}, 0)) == ["a/1"]
+
+
+def test_an_episode_is_stored_once_ever(buffer: MemoryBuffer) -> None:
+    assert buffer.append([episode("a", 0), episode("a", 0)]) == 1
+    assert buffer.append([episode("a", 0), episode("a", 1)]) == 1
+    delivery = buffer.take({"FRANCE": 1}, 0)
+    buffer.acknowledge(delivery.receipts)
+    assert buffer.append([episode("a", 0)]) == 0
+    assert buffer.stats()["duplicates"] == 3
+    assert buffer.stored_ids(["a/0", "a/1", "a/2"]) == {"a/0", "a/1"}
+
+
+def test_nothing_of_a_call_is_stored_when_an_episode_breaks_the_rules(buffer: MemoryBuffer) -> None:
+    bad = episode("a", 1)
+    bad = replace(bad, turns=(replace(bad.turns[0], logprobs=np.zeros(1, np.float32)),))
+    with pytest.raises(CodecError):
+        buffer.append([episode("a", 0), bad])
+    assert buffer.stored_ids(["a/0", "a/1"]) == frozenset()
+
+
+def test_what_was_not_acknowledged_is_delivered_again_oldest_first(buffer: MemoryBuffer) -> None:
+    buffer.append([episode(block, member) for block in "abc" for member in range(2)])
+    first = buffer.take({"FRANCE": 1}, 0)
+    buffer.take({"FRANCE": 1}, 0)
+    buffer.acknowledge(first.receipts)
+    buffer.acknowledge(first.receipts)  # already gone: ignored
+    buffer.redeliver()
+    assert ids(buffer.take({"FRANCE": 2}, 0)) == ["b/0", "b/1", "c/0", "c/1"]
+    stats = buffer.stats()
+    assert (stats["waiting"], stats["delivered"], stats["acknowledged"]) == (0, 4, 2)
+
+
+def test_receipts_acknowledged_after_a_restart_are_not_delivered(buffer: MemoryBuffer) -> None:
+    buffer.append([episode(block, member) for block in "ab" for member in range(2)])
+    receipts = buffer.take({"FRANCE": 1}, 0).receipts
+    buffer.redeliver()
+    buffer.acknowledge(receipts)
+    assert ids(buffer.take({"FRANCE": 1}, 0)) == ["b/0", "b/1"]
+    assert buffer.stats()["bytes"] > 0
+    buffer.acknowledge([Receipt("FRANCE", "3"), Receipt("FRANCE", "4"), Receipt("TURKEY", "99")])
+    assert buffer.stats()["bytes"] == 0
+
+
+def test_take_waits_for_another_thread() -> None:
+    buffer = MemoryBuffer(group_timeout_s=60)
+    buffer.append([episode("a", 0)])
+    later = threading.Timer(0.05, buffer.append, [[episode("a", 1)]])
+    later.start()
+    try:
+        assert ids(buffer.take({"FRANCE": 1}, 30)) == ["a/0", "a/1"]
+    finally:
+        later.join()
+
+
+def test_pending_blocks_refuse_to_deliver_what_is_not_ready() -> None:
+    pending = PendingBlocks(group_timeout_s=10)
+    pending.add(Receipt("FRANCE", "1"), episode("a", 0), arrived_s=0)
+    with pytest.raises(ValueError, match="not ready"):
+        pending.take({"FRANCE": 1}, now_s=5)
+    assert Receipt("FRANCE", "1") in pending
