@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.inference.constraints import ConstraintError, SheetConstraint, SheetState, SlotConstraint
+
+END, NEWLINE = 2, 9
+
+
+def every_sheet(constraint: SheetConstraint) -> set[tuple[int, ...]]:
+    """All sheets a constraint allows, by enumerating combinations of alternatives: the definition, word for word."""
+    sheets = set()
+    for choice in itertools.product(*(range(len(slot.alternatives)) for slot in constraint.slots)):
+        taken: set[int] = set()
+        text: tuple[int, ...] = ()
+        for slot, index in zip(constraint.slots, choice, strict=True):
+            claim = slot.claims[index]
+            if claim is not None:
+                if claim in taken:
+                    break
+                taken.add(claim)
+            text += slot.alternatives[index]
+        else:
+            sheets.add((*text, constraint.end_id))
+    return sheets
+
+
+def reachable(constraint: SheetConstraint) -> set[tuple[int, ...]]:
+    """All sheets the state machine can write, by trying every admissible id everywhere."""
+    sheets = set()
+    frontier: list[tuple[int, ...]] = [()]
+    while frontier:
+        choices = frontier.pop()
+        state = SheetState(constraint)
+        text = state.forced()
+        for token in choices:
+            state.advance(token)
+            text += [token, *state.forced()]
+        if state.finished:
+            sheets.add(tuple(text))
+            continue
+        admissible = state.admissible().tolist()
+        assert len(admissible) >= 2
+        assert admissible == sorted(set(admissible))
+        frontier += [(*choices, token) for token in admissible]
+    return sheets
+
+
+bodies = st.lists(st.integers(10, 13), min_size=1, max_size=3).map(tuple)
+
+
+@st.composite
+def slots(draw: st.DrawFn, with_claims: bool) -> SlotConstraint:
+    alternatives = draw(st.lists(bodies, min_size=1, max_size=5, unique=True))
+    claims = [draw(st.none() | st.integers(0, 2)) if with_claims else None for _ in alternatives]
+    # A way out that claims nothing, as WAIVE is.
+    return SlotConstraint((*((*body, NEWLINE) for body in alternatives), (14, NEWLINE)), (*claims, None))
+
+
+@given(st.lists(slots(with_claims=True), max_size=3))
+def test_writes_exactly_the_sheets_the_definition_allows(drawn: list[SlotConstraint]) -> None:
+    constraint = SheetConstraint(tuple(drawn), END)
+    expected = every_sheet(constraint)
+    assert reachable(constraint) == expected
+    assert max(map(len, expected)) <= constraint.longest
+    assert max(map(max, expected)) <= constraint.highest_id
+
+
+def test_longest_is_exact_without_claims() -> None:
+    slot = SlotConstraint(((5, 6, 7, NEWLINE), (5, NEWLINE)), (None, None))
+    assert SheetConstraint((slot, slot), END).longest == 9
+
+
+def test_slots_with_one_alternative_and_no_slots_are_forced_to_the_end() -> None:
+    only = SlotConstraint(((5, 6, NEWLINE),), (None,))
+    state = SheetState(SheetConstraint((only, only), END))
+    assert not state.finished
+    assert state.forced() == [5, 6, NEWLINE, 5, 6, NEWLINE, END]
+    assert state.finished
+    empty = SheetState(SheetConstraint((), END))
+    assert empty.forced() == [END]
+    assert empty.finished
+
+
+def test_a_claim_turns_a_later_choice_into_a_forced_run() -> None:
+    slot = SlotConstraint(((5, NEWLINE), (6, NEWLINE)), (0, 1))
+    state = SheetState(SheetConstraint((slot, slot), END))
+    assert state.forced() == []
+    assert state.admissible().tolist() == [5, 6]
+    state.advance(6)
+    assert state.forced() == [NEWLINE, 5, NEWLINE, END]
+    assert state.finished
+
+
+def test_prefix_free_alternatives_are_demanded() -> None:
+    with pytest.raises(ConstraintError, match="prefix"):
+        SheetState(SheetConstraint((SlotConstraint(((5, 6), (5, 6, 7)), (None, None)),), END))
+    with pytest.raises(ConstraintError, match="prefix"):
+        SheetState(SheetConstraint((SlotConstraint(((5, 6), (5, 6)), (None, None)),), END))
+    with pytest.raises(ConstraintError, match="empty"):
+        SheetState(SheetConstraint((SlotConstraint(((),), (None,)),), END))
+    with pytest.raises(ConstraintError, match="2 alternatives but 1 claims"):
+        SlotConstraint(((5,), (6,)), (None,))
+
+
+def test_what_is_not_admissible_is_refused() -> None:
+    slot = SlotConstraint(((5, NEWLINE), (6, NEWLINE)), (0, 0))
+    state = SheetState(SheetConstraint((slot,), END))
+    with pytest.raises(ConstraintError, match="token 7 is not admissible"):
+        state.advance(7)
+    state.advance(5)
+    with pytest.raises(ConstraintError, match="complete"):
+        state.admissible()
+    with pytest.raises(ConstraintError, match="token 5 is not admissible"):
+        state.advance(5)
+
+
+def test_claims_that_leave_nothing_are_an_error() -> None:
+    slot = SlotConstraint(((5, NEWLINE), (6, NEWLINE)), (0, 0))
+    state = SheetState(SheetConstraint((slot, slot), END))
+    with pytest.raises(ConstraintError, match="no alternative"):
+        state.advance(5)
+
+
+def test_constraints_are_plain_hashable_values() -> None:
+    rng = random.Random(0)
+    alternatives = tuple((token, NEWLINE) for token in rng.sample(range(10, 99), 20))
+    first = SheetConstraint((SlotConstraint(alternatives, (None,) * 20),), END)
+    second = SheetConstraint((SlotConstraint((*alternatives[:7], *alternatives[7:]), (None,) * 20),), END)
+    assert first == second
+    assert hash(first) == hash(second)

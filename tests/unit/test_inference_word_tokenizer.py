@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from transformers import AutoTokenizer
+
+from services.environments.diplomacy.notation import WORD_PATTERN, words
+from services.inference.word_tokenizer import make_word_tokenizer
+
+TEXT = "A PAR - BUR\nF STP/SC S A MOS - LVN\nWAIVE\n"
+
+
+def test_words_become_ids_in_order_after_the_special_tokens() -> None:
+    tokenizer = make_word_tokenizer(["A PAR", "-", "BUR", "\n"], WORD_PATTERN)
+    assert (tokenizer.pad_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.unk_token_id) == (
+        *range(4),
+    )
+    assert tokenizer.encode("A PAR - BUR\n") == [4, 5, 6, 7]
+    assert tokenizer.encode("A PAR - MUN\n") == [4, 5, 3, 7]
+
+
+def test_order_sheets_survive_encoding_and_decoding() -> None:
+    tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
+    ids = tokenizer.encode(TEXT)
+    assert tokenizer.unk_token_id not in ids
+    assert len(ids) == 4 + 6 + 2
+    assert tokenizer.decode(ids) == TEXT
+    assert tokenizer.decode([*ids, tokenizer.eos_token_id], skip_special_tokens=True) == TEXT
+
+
+def test_standard_files_load_with_the_standard_class(tmp_path: Path) -> None:
+    tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
+    tokenizer.save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    assert loaded.encode(TEXT) == tokenizer.encode(TEXT)
+    assert loaded.decode(loaded.encode(TEXT)) == TEXT
+    assert loaded.eos_token_id == tokenizer.eos_token_id
+    assert len(loaded) == len(words()) + 4
+
+
+@pytest.mark.parametrize("listed", [["BUR", "BUR"], ["<eos>"], ["A PAR BUR"], [""]])
+def test_words_the_pattern_cannot_give_are_refused(listed: list[str]) -> None:
+    with pytest.raises(ValueError, match="word"):
+        make_word_tokenizer(listed, WORD_PATTERN)
