@@ -59,8 +59,7 @@ def _moves() -> dict[str, tuple[tuple[int, int, str], ...]]:
     here = board()
     return {
         node: tuple(
-            (here.node_index[place], here.province_index[province(place[2:])], place)
-            for place in (node, *neighbors)
+            (here.node_index[place], here.province_index[province(place[2:])], place) for place in (node, *neighbors)
         )
         for node, neighbors in geography().neighbors.items()
     }
@@ -94,13 +93,12 @@ class _Movement:
         queue = list(self.units)
         self.rng.shuffle(queue)
         while queue:
-            unit = queue.pop()
+            unit = queue.pop(0)
             self.waits_for.pop(unit, None)
             blocker = self._settle(unit)
             if blocker is not None:
                 self.waits_for[unit] = blocker
-                queue.remove(blocker)
-                queue += [unit, blocker]
+                queue.insert(queue.index(blocker) + 1, unit)
         for unit in self.units:
             if self.ordered[unit].endswith(" H"):
                 self._make_useful(unit)
@@ -108,9 +106,7 @@ class _Movement:
 
     def _settle(self, unit: str) -> str | None:
         """Order ``unit``, or return the own unit that has to be ordered before it."""
-        ranked = sorted(
-            ((self.places[index], place, area) for index, area, place in _moves()[unit]), reverse=True
-        )
+        ranked = sorted(((self.places[index], place, area) for index, area, place in _moves()[unit]), reverse=True)
         while ranked:
             number = walk([value for value, _, _ in ranked], self.rng.random)
             _, place, area = ranked[number]

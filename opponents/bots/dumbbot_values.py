@@ -6,9 +6,9 @@ Per power, with n = its supply centres, size = n^2 + 4 n + 16:
 
 - attack of a centre owned by somebody else: the owner's size; 0 for an unowned one and everywhere else;
 - defence of an own centre: the largest size among the other powers with a unit that can move in;
-- proximity_0 = 700 attack + 300 defence in spring, 600 attack + 400 defence otherwise; proximity_k of a
-  unit-location = (the largest proximity_(k-1) of the unit types and coasts in its province + the sum of
-  proximity_(k-1) over the unit-locations that can move in) / 5, for k = 1 .. 9;
+- proximity_0 = 700 attack + 300 defence in spring and winter, 600 attack + 400 defence in fall; proximity_k of
+  a unit-location = (the largest proximity_(k-1) of the unit types and coasts in its province + the sum of
+  proximity_(k-1) over the unit-locations, of both types, from which a unit can move in) / 5, for k = 1 .. 9;
 - value = sum_k w_k proximity_k + 1000 strength - 1000 competition, where strength counts own units that can
   move into the province and competition the most such units of any one other power; at adjustments the last
   two give way to 1000 defence.
@@ -29,7 +29,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]
 
 DEPTH = 10  # proximities 0 .. 9
-SPRING_BASE, OTHER_BASE = (700.0, 300.0), (600.0, 400.0)  # weights of attack and defence in proximity_0
+FALL_BASE, OTHER_BASE = (600.0, 400.0), (700.0, 300.0)  # weights of attack and defence in proximity_0
 SPRING_WEIGHTS = (100.0, 1000.0, 30.0, 10.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0)
 OTHER_WEIGHTS = (1000.0, 100.0, 30.0, 10.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0)
 STRENGTH_WEIGHT = COMPETITION_WEIGHT = DEFENCE_WEIGHT = 1000.0
@@ -42,7 +42,7 @@ class Board:
     node_index: dict[str, int]
     province_index: dict[str, int]
     province_of_node: IntArray  # (N,)
-    adjacency: FloatArray  # (N, N) 1 where a unit can step from one to the other, else 0
+    inflow: FloatArray  # (N, N) 1 where a unit at the row's unit-location can move to the column's place, else 0
     siblings: IntArray  # (N, 3) the unit-locations of the same province, repeated to fill the row
     reach: FloatArray  # (N, V) 1 where a unit at the unit-location can move into the province
 
@@ -63,18 +63,18 @@ def board() -> Board:
     province_index = {name: number for number, name in enumerate(names)}
     node_index = {node: number for number, node in enumerate(world.nodes)}
     province_of_node = np.array([province_index[province(node[2:])] for node in world.nodes])
-    adjacency = np.zeros((len(world.nodes), len(world.nodes)))
-    for node, neighbors in world.neighbors.items():
-        adjacency[node_index[node], [node_index[other] for other in neighbors]] = 1.0
+    inflow = np.zeros((len(world.nodes), len(world.nodes)))
     reach = np.zeros((len(world.nodes), len(names)))
     for node, neighbors in world.neighbors.items():
         reach[node_index[node], [province_index[province(other[2:])] for other in neighbors]] = 1.0
+        entered = {other[2:] for other in neighbors}
+        inflow[node_index[node]] = [other[2:] in entered or province(other[2:]) in entered for other in world.nodes]
     siblings = [np.flatnonzero(province_of_node == place) for place in province_of_node]
     return Board(
         node_index=node_index,
         province_index=province_index,
         province_of_node=province_of_node,
-        adjacency=adjacency,
+        inflow=inflow,
         siblings=np.stack([np.resize(row, 3) for row in siblings]),
         reach=reach,
     )
@@ -101,8 +101,7 @@ def _values(position: Position) -> Values:
     owner_size = sizes @ owned  # (V,)
     attack = owner_size * (1.0 - owned)
     defence = owned * _most_of_another(sizes[:, None] * (entering > 0))
-    spring = position.season == "S"
-    total = _proximities(attack, defence, spring)
+    total = _proximities(attack, defence, position.season)
     competition = _most_of_another(entering)
     if position.kind == "A":
         extra = DEFENCE_WEIGHT * defence
@@ -112,11 +111,11 @@ def _values(position: Position) -> Values:
     return Values(total.tolist(), competition.tolist())
 
 
-def _proximities(attack: FloatArray, defence: FloatArray, spring: bool) -> FloatArray:
+def _proximities(attack: FloatArray, defence: FloatArray, season: str) -> FloatArray:
     """The weighted sum of proximities, (P, N), of attack and defence, (P, V)."""
     here = board()
-    attack_weight, defence_weight = SPRING_BASE if spring else OTHER_BASE
-    weights = SPRING_WEIGHTS if spring else OTHER_WEIGHTS
+    attack_weight, defence_weight = FALL_BASE if season == "F" else OTHER_BASE
+    weights = SPRING_WEIGHTS if season == "S" else OTHER_WEIGHTS
     # Undivided, proximities are integers below 2**53: matrix products are exact whatever the order of sums,
     # and the same position has the same values, ties included, on every machine.
     undivided = (attack_weight * attack + defence_weight * defence)[:, here.province_of_node]
@@ -125,7 +124,7 @@ def _proximities(attack: FloatArray, defence: FloatArray, spring: bool) -> Float
         best = undivided[:, here.siblings[:, 0]]
         for column in (1, 2):
             best = np.maximum(best, undivided[:, here.siblings[:, column]])
-        undivided = best + undivided @ here.adjacency
+        undivided = best + undivided @ here.inflow
         total += weights[step] / 5.0**step * undivided
     return total
 

@@ -15,9 +15,7 @@ class Geography:
     """Adjacency of the standard map; every collection is sorted."""
 
     nodes: tuple[str, ...]  # all unit-locations
-    neighbors: Mapping[
-        str, tuple[str, ...]
-    ]  # unit-location -> unit-locations one step away (a symmetric relation)
+    neighbors: Mapping[str, tuple[str, ...]]  # unit-location -> unit-locations one step away (a symmetric relation)
     centers: tuple[str, ...]  # the 34 provinces with a supply centre
 
 

@@ -52,9 +52,7 @@ class _View:
         self.steps = distances_to(wanted)
         foreign = [unit for other, units in position.units.items() if other != power for unit in units]
         self.guarded = frozenset(province(unit[2:]) for unit in foreign)
-        self.threatened = frozenset(
-            province(node[2:]) for unit in foreign for node in geography().neighbors[unit]
-        )
+        self.threatened = frozenset(province(node[2:]) for unit in foreign for node in geography().neighbors[unit])
 
     def nearness(self, node: str) -> float:
         """``1 / (1 + steps)`` to the nearest centre not owned; 0 if out of reach."""

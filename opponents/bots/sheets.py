@@ -15,9 +15,7 @@ def fill(slots: Iterable[OrderSlot], choose: Callable[[tuple[str, ...]], str]) -
         free = slot.alternatives
         if taken:
             free = tuple(
-                order
-                for order, claim in zip(free, slot.claims, strict=True)
-                if claim is None or claim not in taken
+                order for order, claim in zip(free, slot.claims, strict=True) if claim is None or claim not in taken
             )
         order = choose(free)
         claim = slot.claims[slot.alternatives.index(order)]
