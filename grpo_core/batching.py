@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from grpo_core.losses import Normalizer
 from grpo_core.types import Episode, IntArray, Turn
 
 
@@ -112,6 +113,21 @@ def _training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> 
         temperature=turn.temperature,
         staleness=learner_version - turn.policy_version,
     )
+
+
+def minibatch_shares(
+    turns: Sequence[TrainingTurn], normalizer: Normalizer, count: int, generator: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Random shares of the turns (indices, ascending), one an optimizer step; each turn is in exactly one.
+
+    Where episodes are to weigh equally they stay whole, so that each has its weight in one step. There are fewer
+    than ``count`` shares where there are fewer turns (or episodes).
+    """
+    if not turns:
+        return []
+    unit = np.array([turn.episode if normalizer == "episode" else turn.turn for turn in turns])
+    names = generator.permutation(np.unique(unit))
+    return [np.flatnonzero(np.isin(unit, part)) for part in np.array_split(names, min(count, len(names)))]
 
 
 def split_by_budget(lengths: Sequence[int], budget: int) -> list[list[int]]:

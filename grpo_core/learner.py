@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from grpo_core.advantages import RunningBaseline, group_advantages, updated_baselines
 from grpo_core.audit import Judgement, StepRecord, audit_record, update_metrics
-from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, training_turns
+from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, minibatch_shares, training_turns
 from grpo_core.errors import CheckpointError, DivergenceError
 from grpo_core.grouping import make_groups, parse_expression, samples_of
 from grpo_core.logprobs import check_head, token_logprobs
@@ -108,7 +108,7 @@ class Learner:
         learning_rate = self._set_learning_rate()
         totals = _Pass()
         for _ in range(self.settings.epochs):
-            for share in self._minibatches(turns):
+            for share in minibatch_shares(turns, self.settings.normalizer, self.settings.minibatches, self._generator):
                 self._optimize(
                     [turns[i] for i in share],
                     judgement.turn_advantages[[turns[i].turn for i in share]],
@@ -153,15 +153,6 @@ class Learner:
         if self.settings.returns == "episode":
             per_turn = np.repeat(advantages, [len(episode.turns) for episode in batch.episodes])
         return Judgement(samples, returns, groups, signals, advantages, per_turn)
-
-    def _minibatches(self, turns: Sequence[TrainingTurn]) -> list[NDArray[np.int64]]:
-        """Random shares of the turns; of whole episodes where those are to weigh equally."""
-        if not turns:
-            return []
-        unit = np.array([turn.episode if self.settings.normalizer == "episode" else turn.turn for turn in turns])
-        names = self._generator.permutation(np.unique(unit))
-        parts = np.array_split(names, min(self.settings.minibatches, len(names)))
-        return [np.flatnonzero(np.isin(unit, part)) for part in parts]
 
     def _optimize(self, turns: Sequence[TrainingTurn], advantages: FloatArray, totals: _Pass) -> None:
         """One optimizer step on one minibatch."""
