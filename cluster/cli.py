@@ -98,7 +98,7 @@ def play(
     if html is not None:
         from services.reports.game_viewer import write_viewer
 
-        write_viewer(out, html)
+        write_viewer(out, html, seats=seats)
         typer.echo(f"phase by phase: {html}")
 
 
@@ -193,7 +193,9 @@ def report(
         write_viewer(what, page)
         typer.echo(f"written to {page}")
     else:
-        typer.echo(f"written to {write_report(what)}")
+        from cluster.config import Config
+
+        typer.echo(f"written to {write_report(what, Config().model_dump(mode='json'))}")
 
 
 @buffer_app.command("inspect", epilog="Example: `entente buffer inspect runs/demo`")

@@ -10,7 +10,8 @@ from typing import Any, Self
 from cluster.actors.learner import UpdateReport
 from cluster.actors.rollout import BlockReport
 from cluster.config import Config
-from cluster.run_folder import RunFolder, commit
+from cluster.provenance import commit, provenance
+from cluster.run_folder import RunFolder
 from services.metrics.catalogue import Value, key
 from services.metrics.display import Display, DisplaySnapshot
 from services.metrics.exporter import Exporter
@@ -241,6 +242,7 @@ class Progress:
                 "throughput": self._throughput(),
                 "training": training,
                 "evaluations": self._rows,
+                "provenance": provenance(),
             }
         )
 

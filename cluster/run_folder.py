@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,20 +121,3 @@ def write_atomically(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
-
-
-def commit() -> str:
-    """The git commit of the code, with ``+`` where the work tree differs; ``unknown`` outside a checkout."""
-    here = Path(__file__).resolve().parent
-    try:
-        head = _git("rev-parse", "--short=12", "HEAD", cwd=here)
-        dirty = _git("status", "--porcelain", "--untracked-files=no", cwd=here)
-    except (OSError, subprocess.SubprocessError):
-        return "unknown"
-    return head + ("+" if dirty else "")
-
-
-def _git(*arguments: str, cwd: Path) -> str:
-    return subprocess.run(
-        ["git", *arguments], cwd=cwd, capture_output=True, text=True, timeout=10, check=True
-    ).stdout.strip()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -78,6 +78,8 @@ def ray_cluster(config: Config) -> Iterator[None]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
+    # Ray turns token authentication on by itself and says so at every start; that is what we want, quietly.
+    logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
     wanted = config.rollout.actors + 1
     if config.run.ray_address is None:
         ray.init(
@@ -111,11 +113,6 @@ def actor_environment(threads: int) -> dict[str, dict[str, str]]:
             "HF_HUB_OFFLINE": "1",
         }
     }
-
-
-def terminal() -> bool:
-    """Whether somebody watches the display live."""
-    return sys.stdout.isatty()
 
 
 @contextmanager

@@ -87,7 +87,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
             display.stage("stopping: saving a checkpoint")
             answer(learner.checkpoint.remote(), SAVE_TIMEOUT_S, "the learner, saving,")
             raise
-    write_report(folder.path)
+    write_report(folder.path, Config().model_dump(mode="json"))
     return folder
 
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import platform
 import time
 from dataclasses import asdict
-from importlib import metadata
 from pathlib import Path
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
 from cluster.bench.figure import Figure
 from cluster.errors import RunError
-from cluster.run_folder import commit
+from cluster.provenance import commit, provenance
 
 SUITE = ("game_loop", "bots", "engine", "learner", "replay", "weights")
 
@@ -52,14 +48,7 @@ def run_suite(only: str | None, rounds: int, out: Path) -> None:
         "commit": commit(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": "entente bench" + (f" --only {only}" if only else "") + f" --rounds {rounds}",
-        "machine": {
-            "system": platform.platform(),
-            "processor": platform.processor() or platform.machine(),
-            "cpus": os.cpu_count(),
-            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
-            "python": platform.python_version(),
-            **{name: metadata.version(name) for name in ("torch", "transformers", "ray", "diplomacy")},
-        },
+        "machine": provenance(),
         "figures": [{"benchmark": name, **asdict(figure), "ratio": figure.ratio} for name, figure in figures],
     }
     out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
