@@ -21,6 +21,7 @@ from services.replay.scripts import ACQUIRE, RELEASE, RENEW
 
 LOCK_TTL_S = 30.0
 _WATCH_S = 0.2
+_held_here: set[str] = set()  # owners that this process has not released
 
 
 class LearnerLock:
@@ -77,6 +78,7 @@ class LearnerLock:
                 raise self.refused(holder)
             last_left_ms = left_ms
             time.sleep(_WATCH_S)
+        _held_here.add(self.owner)
         if self._renewer is None:
             self._renewer = threading.Thread(target=self._keep, name="entente-learner-lock", daemon=True)
             self._renewer.start()
@@ -93,6 +95,7 @@ class LearnerLock:
     def release(self) -> None:
         """Let the next learner in at once."""
         self._released.set()
+        _held_here.discard(self.owner)
         if self._renewer is None:
             return
         self._renewer.join(timeout=LOCK_TTL_S)
@@ -129,6 +132,8 @@ def _is_here(holder: str) -> bool:
 
 def _is_alive(holder: str) -> bool:
     facts = _facts(holder)
+    if facts["pid"] == os.getpid():
+        return holder in _held_here
     try:
         process = psutil.Process(int(facts["pid"]))
         return same_process(process, float(facts["started"])) and process.status() != psutil.STATUS_ZOMBIE

@@ -132,6 +132,7 @@ class RedisBuffer:
             self._pending.clear()
             self._delivered.clear()
             self._unsure = True
+            self._as_learner("become the learner", self._open, [self._key("roles")], [self._group])
             self._connection.call("read what was not acknowledged", self._settle)
 
     def stored_ids(self, episode_ids: Sequence[str]) -> frozenset[str]:

@@ -58,7 +58,8 @@ local command = {'XREADGROUP', 'GROUP', ARGV[2], ARGV[3], 'COUNT', ARGV[4], 'STR
 for i = 2, #KEYS do command[#command + 1] = KEYS[i] end
 for i = 2, #KEYS do command[#command + 1] = '>' end
 local time = redis.call('TIME')
-return {'ok', time[1], time[2], redis.call(unpack(command)) or {}}
+local read = #KEYS > 1 and redis.call(unpack(command)) or {}
+return {'ok', time[1], time[2], read}
 """
 )
 
