@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from services.inference.constraints import SheetState
+from services.inference.constraints import ConstraintError, SheetState
 from services.inference.engine import Generation, GenerationRequest
 from services.inference.sampling import stream
 
@@ -70,6 +70,7 @@ class Writing:
         "_sampled_at",
         "answer",
         "completion",
+        "failure",
         "fed",
         "pending",
         "request",
@@ -84,6 +85,7 @@ class Writing:
         self.state: TextState = state
         self.answer = answer
         self.stream = stream(request.seed)
+        self.failure: ConstraintError | None = None  # the sheet cannot be completed
         self.fed = 0  # tokens whose keys and values are cached
         self.completion = state.forced()
         self.pending = [*request.prompt_ids, *self.completion]  # tokens to feed before the next choice
@@ -96,13 +98,22 @@ class Writing:
         """Tokens sampled so far."""
         return len(self._sampled_at)
 
+    @property
+    def over(self) -> bool:
+        """Nothing is left to write, nothing can be, or whoever asked has gone."""
+        return self.state.finished or self.failure is not None or self.answer.done()
+
     def accept(self, token: int, logprob: float, admissible: NDArray[np.int32]) -> None:
         """Write a sampled token and whatever is forced to follow it; all pending tokens count as fed."""
         self.fed += len(self.pending)
         self._sampled_at.append(len(self.completion))
         self._logprobs.append(logprob)
         self._admissible.append(admissible)
-        self.state.advance(token)
+        try:
+            self.state.advance(token)
+        except ConstraintError as error:
+            self.failure = error
+            return
         self.pending = [token, *self.state.forced()]
         self.completion += self.pending
 

@@ -60,7 +60,7 @@ class Lane:
         passes of ``tokens_per_pass`` go ahead and the last ones share the pass of the rows that go on.
 
         Returns:
-            The completed ones, which have left.
+            Those that are over, which have left.
         """
         waiting = sorted(joining, key=lambda writing: len(writing.pending))
         finished: list[Writing] = []
@@ -113,11 +113,11 @@ class Lane:
 
     def _release(self) -> list[Writing]:
         rows = self._rows
-        finished = [row for row in rows if row.state.finished]
+        over = [row for row in rows if row.over]
         for index in range(len(rows) - 1, -1, -1):
-            if rows[index].state.finished:
+            if rows[index].over:
                 mover = rows.pop()
                 if index < len(rows):
                     self._cache.move(len(rows), index, mover.fed)
                     rows[index] = mover
-        return finished
+        return over

@@ -102,8 +102,9 @@ class TorchEngine:
             tensors = read_payload(payload, skeleton.tensors)
         except CheckpointError as error:
             raise EngineError(f"weights of {policy!r} version {version} were refused: {error}") from error
+        # Copies: inside the payload tensors are not aligned to what vector units like, and would keep all of it alive.
         weights = {
-            name: tensor.to(device=skeleton.device, dtype=skeleton.tensors[name].dtype)
+            name: tensor.to(device=skeleton.device, dtype=skeleton.tensors[name].dtype, copy=True)
             for name, tensor in tensors.items()
         }
         old = self._lanes.get(policy)
@@ -209,6 +210,9 @@ class TorchEngine:
 
     def _finish(self, writing: Writing, version: int) -> None:
         if writing.answer.done():
+            return
+        if writing.failure is not None:
+            writing.answer.set_exception(EngineError(f"the order sheet cannot be completed: {writing.failure}"))
             return
         generation = writing.generation(version)
         self._counts["decisions"] += 1
