@@ -28,14 +28,13 @@ class DumbBot(Bot):
         """DumbBot's orders of one phase."""
         if not position.orderable.get(power):
             return ()
-        rng = random.Random(seed)
         worth = values(position)
         places = worth.places[_ROW[power]]
         if position.kind == "M":
-            return _Movement(position, power, places, worth.competition[_ROW[power]], rng).orders()
+            return _Movement(position, power, places, worth.competition[_ROW[power]], random.Random(seed)).orders()
         if position.kind == "R":
-            return _retreats(position, power, places, rng)
-        return _adjustments(position, power, places, rng)
+            return _retreats(position, power, places)
+        return _adjustments(position, power, places)
 
 
 def walk(values: Sequence[float], uniform: Callable[[], float]) -> int:
@@ -162,42 +161,34 @@ class _Movement:
             self.ordered[unit] = best[1]
 
 
-def _retreats(position: Position, power: str, places: list[float], rng: random.Random) -> tuple[str, ...]:
+def _retreats(position: Position, power: str, places: list[float]) -> tuple[str, ...]:
     """Each unit to the best location no earlier one took; without any, it disbands."""
     taken: set[str] = set()
     orders = []
     for unit, free in position.dislodged[power].items():
-        nodes = [f"{unit[0]} {place}" for place in free if province(place) not in taken]
-        ranked = _ranked(nodes, places)
+        ranked = _ranked((f"{unit[0]} {place}" for place in free if province(place) not in taken), places)
         if ranked:
-            _, node = ranked[walk([value for value, _ in ranked], rng.random)]
-            taken.add(province(node[2:]))
-            orders.append(f"{unit} R {node[2:]}")
+            taken.add(province(ranked[0][2:]))
+            orders.append(f"{unit} R {ranked[0][2:]}")
         else:
             orders.append(f"{unit} D")
     return tuple(orders)
 
 
-def _adjustments(position: Position, power: str, places: list[float], rng: random.Random) -> tuple[str, ...]:
+def _adjustments(position: Position, power: str, places: list[float]) -> tuple[str, ...]:
     """Builds from the best location down, one a province; disbands from the worst up."""
     owed = position.adjustments[power]
-    mark = "B" if owed > 0 else "D"
     legal = {order for place in position.orderable[power] for order in position.legal[place]} - {"WAIVE"}
     ranked = _ranked((order[:-2] for order in legal), places)
     if owed < 0:
-        ranked.reverse()
-    orders = []
-    for _ in range(abs(owed)):
-        if not ranked:
-            orders.append("WAIVE")
-            continue
-        _, node = ranked[walk([value for value, _ in ranked], rng.random)]
-        ranked = [entry for entry in ranked if province(entry[1][2:]) != province(node[2:])]
-        orders.append(f"{node} {mark}")
-    return tuple(orders)
+        return tuple(f"{unit} D" for unit in ranked[owed:])
+    builds: dict[str, str] = {}
+    for unit in ranked:
+        builds.setdefault(province(unit[2:]), f"{unit} B")
+    return tuple(builds.values())[:owed]
 
 
-def _ranked(nodes: Iterable[str], places: list[float]) -> list[tuple[float, str]]:
-    """(value, unit-location), best first; equal values in reverse order of names."""
+def _ranked(nodes: Iterable[str], places: list[float]) -> list[str]:
+    """Unit-locations, best first; among equals armies come before fleets, then names ascend."""
     index = board().node_index
-    return sorted(((places[index[node]], node) for node in nodes), reverse=True)
+    return sorted(nodes, key=lambda node: (-places[index[node]], node))
