@@ -196,7 +196,7 @@ def _learning(run: RunData) -> list[Chart]:
         _line(run.course(f"entente_reward_part{{part={part}}}"), part, _PALETTE[i % len(_PALETTE)])
         for i, part in enumerate(run.label_values("entente_reward_part"))
     ]
-    made.append(_chart("learning-parts", "learning", "Reward parts, unweighted", "mean", parts, legend=True))
+    made.append(_chart("learning-parts", "groups", "Reward parts, unweighted", "mean", parts, legend=True))
     return made
 
 

@@ -20,7 +20,7 @@ _SECTIONS = (
     ("comparison", "Before and after, by country", True),
     ("speed", "Throughput", False),
     ("learning", "The learner", False),
-    ("groups", "Groups", True),
+    ("groups", "Groups and rewards", True),
 )
 
 
