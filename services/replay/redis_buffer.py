@@ -92,7 +92,10 @@ class RedisBuffer:
         return new
 
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
-        """See ``ReplayBuffer.take``; blocks that are not wanted yet stay for later calls."""
+        """See ``ReplayBuffer.take``.
+
+        A first call may wait for up to ``LOCK_TTL_S`` more, while it finds out whether the last learner still lives.
+        """
         deadline_s = time.monotonic() + timeout_s
         pause_s = _SHORTEST_POLL_S
         while True:

@@ -169,6 +169,14 @@ def test_many_entries_are_read_acknowledged_and_redelivered(server: EmbeddedServ
     assert learner.stats()["waiting/FRANCE"] == 0
 
 
+def test_the_oldest_block_comes_first_however_late_it_is_completed(
+    server: EmbeddedServer, connect: Any, run: str
+) -> None:
+    learner = connect(server.url, run)
+    learner.append([episode("a", 0), *(e for number in range(50) for e in block(f"b{number}")), episode("a", 1)])
+    assert ids(learner.take({"FRANCE": 1}, 1)) == ["a/0", "a/1"]
+
+
 def test_poison_is_set_aside_counted_and_bounded(
     server: EmbeddedServer, connect: Any, run: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
