@@ -13,9 +13,11 @@ from typing import Any
 import tomli_w
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from grpo_core.errors import GroupingError
+from grpo_core.grouping import parse_expression
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings, Settings
 from opponents.bots.registry import BOT_NAMES
-from opponents.settings import OpponentsSettings
+from opponents.settings import EPISODE_FACTS, TURN_FACTS, OpponentsSettings
 from services.environments.diplomacy.rewards import check_weights
 from services.settings import GameSettings, InferenceSettings, MetricsSettings, RedisSettings
 
@@ -91,6 +93,18 @@ class Config(Settings):
         if self.inference.max_completion_length >= self.policy.context_length:
             raise ValueError("inference.max_completion_length must leave room for a prompt in policy.context_length")
         check_weights(self.game.reward)
+        facts = EPISODE_FACTS if self.learner.returns == "episode" else EPISODE_FACTS + TURN_FACTS
+        for expression in self.grouping.keys:
+            try:
+                asked = parse_expression(expression, self.grouping.allow_outcome_keys)
+            except GroupingError as error:
+                raise ValueError(f"grouping.keys: {error}") from None
+            for fact in asked:
+                if fact not in facts:
+                    raise ValueError(
+                        f"grouping.keys: there is no fact {fact!r} under learner.returns = {self.learner.returns!r}; "
+                        f"there are {', '.join(facts)}"
+                    )
         for key, names in (
             ("opponents.members", tuple(self.opponents.members)),
             ("evaluation.against", self.evaluation.against),

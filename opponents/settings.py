@@ -6,6 +6,10 @@ from pydantic import Field
 
 from grpo_core.settings import Settings
 
+# What is known before a game, and before a turn of it: the facts that group keys can be made of.
+EPISODE_FACTS = ("country", "lineup")
+TURN_FACTS = ("phase", "segment", "own_centers")
+
 
 class OpponentsSettings(Settings):
     """The population and how line-ups are drawn from it."""
