@@ -170,6 +170,37 @@ def test_seeds_decide_and_all_choices_come_up() -> None:
         assert abs(tokens.count(token) / 200 - probability) < 5 * (probability * (1 - probability) / 200) ** 0.5
 
 
+def test_draws_of_one_decision_are_independent() -> None:
+    coin = SlotConstraint(((20, NEWLINE), (21, NEWLINE)), (None, None))
+    sheet = SheetConstraint((coin, coin, coin), END)
+    wanted = [GenerationRequest((5, 6, 7), sheet, seed=seed, temperature=1000.0) for seed in range(400)]
+    tosses = np.array([generation.completion_ids[:6:2] for generation in write(TorchEngine(lively_model()), wanted)])
+    for first, second in ((0, 1), (1, 2), (0, 2)):
+        assert abs(np.mean(tosses[:, first] == tosses[:, second]) - 0.5) < 5 * 0.5 / 400**0.5
+
+
+def test_rows_that_join_or_outgrow_the_cache_leave_what_it_holds() -> None:
+    model = lively_model()
+    reference = copy.deepcopy(model)
+    engine = TorchEngine(model)
+    rng = random.Random(0)
+    wanted = [
+        GenerationRequest((rng.randint(4, 40),) * rng.randint(40, 62), order_sheet(rng, 12), seed=seed)
+        for seed in range(30)
+    ]
+
+    async def join_midway() -> list[Generation]:
+        early = [asyncio.create_task(engine.generate(request)) for request in wanted[:3]]
+        for _ in range(20):  # a few passes
+            await asyncio.sleep(0)
+        late = [asyncio.create_task(engine.generate(request)) for request in wanted[3:]]
+        assert not any(task.done() for task in early)
+        return await asyncio.wait_for(asyncio.gather(*early, *late), 60)
+
+    for request, generation in zip(wanted, asyncio.run(join_midway()), strict=True):
+        check_against_plain_forward(reference, request, generation)
+
+
 def test_claims_are_honoured() -> None:
     site = SlotConstraint(((20, NEWLINE), (21, NEWLINE), (22, NEWLINE), (30, NEWLINE)), (0, 1, 2, None))
     sheet = SheetConstraint((site, site, site), END)
