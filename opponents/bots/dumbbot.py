@@ -28,13 +28,22 @@ class DumbBot(Bot):
         """DumbBot's orders of one phase."""
         if not position.orderable.get(power):
             return ()
-        worth = values(position)
-        places = worth.places[_ROW[power]]
-        if position.kind == "M":
-            return _Movement(position, power, places, worth.competition[_ROW[power]], random.Random(seed)).orders()
-        if position.kind == "R":
-            return _retreats(position, power, places)
-        return _adjustments(position, power, places)
+        worth, row = values(position), _ROW[power]
+        return decide(position, power, worth.places[row], worth.competition[row], seed)
+
+
+def decide(
+    position: Position, power: str, places: Sequence[float], competition: Sequence[float], seed: int
+) -> tuple[str, ...]:
+    """The orders that follow from the values of unit-locations and the competition for provinces.
+
+    Both are in the order of ``dumbbot_values.board()``: (N,) and (V,).
+    """
+    if position.kind == "M":
+        return _Movement(position, power, places, competition, random.Random(seed)).orders()
+    if position.kind == "R":
+        return _retreats(position, power, places)
+    return _adjustments(position, power, places)
 
 
 def walk(values: Sequence[float], uniform: Callable[[], float]) -> int:
@@ -71,8 +80,8 @@ class _Movement:
         self,
         position: Position,
         power: str,
-        places: list[float],
-        competition: list[float],
+        places: Sequence[float],
+        competition: Sequence[float],
         rng: random.Random,
     ) -> None:
         self.legal = position.legal
@@ -161,7 +170,7 @@ class _Movement:
             self.ordered[unit] = best[1]
 
 
-def _retreats(position: Position, power: str, places: list[float]) -> tuple[str, ...]:
+def _retreats(position: Position, power: str, places: Sequence[float]) -> tuple[str, ...]:
     """Each unit to the best location no earlier one took; without any, it disbands."""
     taken: set[str] = set()
     orders = []
@@ -175,7 +184,7 @@ def _retreats(position: Position, power: str, places: list[float]) -> tuple[str,
     return tuple(orders)
 
 
-def _adjustments(position: Position, power: str, places: list[float]) -> tuple[str, ...]:
+def _adjustments(position: Position, power: str, places: Sequence[float]) -> tuple[str, ...]:
     """Builds from the best location down, one a province; disbands from the worst up."""
     owed = position.adjustments[power]
     legal = {order for place in position.orderable[power] for order in position.legal[place]} - {"WAIVE"}
@@ -188,7 +197,7 @@ def _adjustments(position: Position, power: str, places: list[float]) -> tuple[s
     return tuple(builds.values())[:owed]
 
 
-def _ranked(nodes: Iterable[str], places: list[float]) -> list[str]:
+def _ranked(nodes: Iterable[str], places: Sequence[float]) -> list[str]:
     """Unit-locations, best first; among equals armies come before fleets, then names ascend."""
     index = board().node_index
     return sorted(nodes, key=lambda node: (-places[index[node]], node))
