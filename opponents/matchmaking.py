@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from opponents.population import Member, Population
+from opponents.population import Member, Population, PopulationError
 from services.environments.diplomacy.position import POWERS
 
 
@@ -55,9 +55,7 @@ class Matchmaker:
             raise ValueError(f"blocks are numbered from 0, not {index}")
         members = tuple(member for member in self._population.active() if member.weight > 0)
         if not members:
-            raise ValueError(
-                f"{self._population.path} has no active member with a weight above 0 to play against"
-            )
+            raise PopulationError(f"{self._population.path} has no active member with a weight above 0 to play against")
         learner_power = learner_of_block(self._seed, index)
         drawn = {
             power: draw_member(members, derive_seed(self._seed, "opponent", index, power))

@@ -1,0 +1,131 @@
+"""Line-up blocks: exact rotation, draws by weight, and nothing but seed, index and members behind them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opponents.matchmaking import Matchmaker, derive_seed, draw_member, learner_of_block
+from opponents.population import Population, PopulationError
+from services.environments.diplomacy.position import POWERS
+
+
+@pytest.fixture
+def population(tmp_path):
+    made = Population(tmp_path / "population.json")
+    made.add_bot("random", weight=1.0)
+    made.add_bot("dumbbot", weight=3.0)
+    made.add_bot("hold", weight=0.0)
+    return made
+
+
+@given(st.integers(0, 2**63 - 1), st.integers(0, 10_000))
+def test_each_run_of_seven_blocks_holds_every_country_once(seed, run):
+    assert sorted(learner_of_block(seed, 7 * run + place) for place in range(7)) == sorted(POWERS)
+
+
+def test_runs_of_seven_differ_in_order():
+    orders = {tuple(learner_of_block(0, 7 * run + place) for place in range(7)) for run in range(20)}
+    assert len(orders) > 10
+
+
+def test_a_block_seats_six_others_and_names_its_games(population):
+    block = Matchmaker(population, num_generations=8, seed=5).block(123)
+    assert block.block_id == "b000123"
+    assert [power for power, _ in block.opponents] == [power for power in POWERS if power != block.learner_power]
+    seeds = [block.game_seed(member) for member in range(8)]
+    assert len(set(seeds)) == 8
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    for member in (-1, 8):
+        with pytest.raises(IndexError, match="b000123 has games 0 to 7"):
+            block.game_seed(member)
+
+
+def test_a_block_depends_on_seed_index_and_active_members_alone(population, tmp_path):
+    forward = Matchmaker(population, 4, seed=9)
+    blocks = [forward.block(index) for index in range(30)]
+    backward = Matchmaker(population, 4, seed=9)
+    assert [backward.block(index) for index in reversed(range(30))] == blocks[::-1]
+
+    reordered = Population(tmp_path / "elsewhere" / "population.json")
+    for name, weight in (("hold", 0.0), ("dumbbot", 3.0), ("greedy", 1.0), ("random", 1.0)):
+        reordered.add_bot(name, weight=weight)
+    reordered.retire("bot/greedy")
+    assert [Matchmaker(reordered, 4, seed=9).block(index) for index in range(30)] == blocks
+
+    other = Matchmaker(population, 4, seed=10)
+    assert all(other.block(index).seed != block.seed for index, block in enumerate(blocks))
+
+
+def test_opponents_are_drawn_by_weight(population):
+    matchmaker = Matchmaker(population, 1, seed=3)
+    drawn = Counter(member for index in range(700) for _, member in matchmaker.block(index).opponents)
+    share = drawn["bot/dumbbot"] / 4200
+    assert abs(share - 0.75) < 5 * (0.75 * 0.25 / 4200) ** 0.5
+    assert "bot/hold" not in drawn
+
+
+def test_the_ends_of_the_draw_stay_inside(population):
+    members = population.active()
+    assert draw_member(members, 0) == members[0]
+    assert draw_member(members, 2**63 - 1).weight > 0
+
+
+def test_the_lineup_names_seats_and_versions(tmp_path):
+    (tmp_path / "weights").write_bytes(b"one")
+    first = Population(tmp_path / "population.json")
+    first.add_policy(tmp_path / "weights", version=1)
+    (tmp_path / "weights").write_bytes(b"two")
+    second = Population(tmp_path / "population.json")
+    second.add_policy(tmp_path / "weights", version=1)
+    block = Matchmaker(first, 2, seed=1).block(0)
+    later = next(
+        other
+        for other in (Matchmaker(first, 2, seed=1).block(index) for index in range(7, 14))
+        if other.learner_power == block.learner_power
+    )
+    assert later.lineup == block.lineup  # the same country against the same six
+    assert later.seed != block.seed
+    assert Matchmaker(second, 2, seed=1).block(0).lineup != block.lineup
+    assert len({Matchmaker(first, 2, seed=1).block(index).lineup for index in range(7)}) == 7
+
+
+def test_nobody_to_play_against_is_an_error(tmp_path):
+    empty = Population(tmp_path / "population.json")
+    empty.add_bot("hold", weight=0.0)
+    with pytest.raises(PopulationError, match="no active member with a weight above 0"):
+        Matchmaker(empty, 1, seed=0).block(0)
+    with pytest.raises(ValueError, match="num_generations must be at least 1"):
+        Matchmaker(empty, 0, seed=0)
+    with pytest.raises(ValueError, match="numbered from 0"):
+        Matchmaker(empty, 1, seed=0).block(-1)
+
+
+@given(st.lists(st.one_of(st.integers(), st.text(max_size=5)), max_size=4))
+def test_derived_seeds_fit_and_repeat(parts):
+    assert 0 <= derive_seed(*parts) < 2**63
+    assert derive_seed(*parts) == derive_seed(*parts)
+
+
+def test_derived_seeds_are_distinct_and_the_same_in_every_process():
+    assert len({derive_seed(first, second) for first in range(60) for second in range(60)}) == 3600
+    assert derive_seed(1, "2") != derive_seed("1", 2)
+    source = "from opponents.matchmaking import derive_seed; print(derive_seed(7, 'game', 3))"
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", source],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert printed[0] == printed[1] == f"{derive_seed(7, 'game', 3)}\n"
