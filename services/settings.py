@@ -36,13 +36,19 @@ class InferenceSettings(Settings):
 class RedisSettings(Settings):
     """Where episodes wait for the learner."""
 
-    url: str | None = Field(None, description="redis://host:port/db of an external server; unset: one is started in the run folder")
+    url: str | None = Field(
+        None, description="redis://host:port/db of an external server; unset: one is started in the run folder"
+    )
     connect_timeout_s: float = Field(5.0, gt=0, description="Seconds to wait for the server to answer")
-    group_timeout_s: float = Field(120.0, gt=0, description="Seconds after which an incomplete line-up block is delivered as it is")
+    group_timeout_s: float = Field(
+        120.0, gt=0, description="Seconds after which an incomplete line-up block is delivered as it is"
+    )
 
 
 class MetricsSettings(Settings):
     """Where measurements go."""
 
-    port: int | None = Field(None, ge=0, le=65535, description="Prometheus exporter port on loopback; 0: any free one; unset: off")
+    port: int | None = Field(
+        None, ge=0, le=65535, description="Prometheus exporter port on loopback; 0: any free one; unset: off"
+    )
     display: bool = Field(True, description="Live terminal display (falls back to plain lines without a terminal)")

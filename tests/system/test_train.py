@@ -151,7 +151,11 @@ def test_bad_input_is_one_line_exit_2_and_nothing_left_running(tmp_path: Path) -
             ("report", str(foreign)): "foreign",
         }
         for number, (arguments, hint) in enumerate(cases.items()):
-            extra = ("--run-dir", str(run / str(number))) if arguments[0] == "train" and "--run-dir" not in arguments else ()
+            extra = (
+                ("--run-dir", str(run / str(number)))
+                if arguments[0] == "train" and "--run-dir" not in arguments
+                else ()
+            )
             code, text = run_entente(*arguments, *extra)
             lines = [line for line in text.splitlines() if line.startswith("error:")]
             assert code == 2, (arguments, text)

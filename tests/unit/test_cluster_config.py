@@ -56,7 +56,7 @@ def test_overrides_reach_nested_values_and_bare_words_are_strings() -> None:
 
 
 def test_a_missing_or_damaged_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="shipped configs: .*laptop"):
+    with pytest.raises(ConfigError, match=r"shipped configs: .*laptop"):
         load_config(tmp_path / "none.toml")
     broken = tmp_path / "broken.toml"
     broken.write_text("[run\nname=")

@@ -53,7 +53,9 @@ def seats(learner: str) -> dict[str, Policy]:
 def test_turn_rewards_and_elapsed_phases_add_up_to_the_game() -> None:
     game = DiplomacyGame(1903)
     record = asyncio.run(
-        play_game(game, seats("FRANCE"), 11, learners=("FRANCE",), reward_weights={"center_change": 2.0, "centers": 0.5})
+        play_game(
+            game, seats("FRANCE"), 11, learners=("FRANCE",), reward_weights={"center_change": 2.0, "centers": 0.5}
+        )
     )
     seat = record.learners["FRANCE"]
     centers = record.outcome.centers["FRANCE"]
