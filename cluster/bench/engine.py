@@ -26,7 +26,7 @@ from services.inference.torch_engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
 
 BATCH = 64
-DECISIONS = 3 * BATCH
+DECISIONS = 5 * BATCH
 UNTIL_YEAR = 1905
 MAX_COMPLETION_LENGTH = 224
 

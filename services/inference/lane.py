@@ -12,7 +12,10 @@ from transformers import PreTrainedModel
 from grpo_core.models import named_tensors
 from services.inference.decoding import Writing
 from services.inference.fast_linear import use_fast_linear
-from services.inference.kv_cache import RAGGED_ATTENTION, KvCache, plan_pass
+from services.inference.kv_cache import KvCache
+from services.inference.last_layer import narrow_last_layer
+from services.inference.ragged_attention import RAGGED_ATTENTION
+from services.inference.ragged_pass import plan_pass
 from services.inference.sampling import sample, uniforms
 
 
@@ -24,6 +27,7 @@ class Skeleton:
         self.model.requires_grad_(False)
         model.set_attn_implementation(RAGGED_ATTENTION)
         use_fast_linear(model)
+        self.predicting = narrow_last_layer(model)
         self.tensors: Mapping[str, Tensor] = named_tensors(model)
         self.vocab_size = int(model.get_output_embeddings().weight.shape[0])
         self.layers = int(model.config.num_hidden_layers)
@@ -88,14 +92,14 @@ class Lane:
         starts = np.fromiter((row.fed for row in rows), np.int64, len(rows))
         self._cache.reserve(len(self._rows), int((starts + counts).max()))
         skeleton = self._skeleton
-        ragged_pass, position_ids = plan_pass(self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype)
+        ragged_pass = plan_pass(self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype)
         input_ids = torch.tensor([[token for row in rows for token in row.pending]], device=skeleton.device)
-        last = torch.from_numpy(np.cumsum(counts) - 1).to(skeleton.device)
+        skeleton.predicting.positions = ragged_pass.predicting
         logits = skeleton.dress(self._weights)(
             input_ids=input_ids,
-            position_ids=position_ids,
+            position_ids=ragged_pass.position_ids,
             use_cache=False,
-            logits_to_keep=last,
+            logits_to_keep=ragged_pass.predicting,
             ragged_pass=ragged_pass,
         ).logits[0]
         admissible = [row.state.admissible() for row in rows]
