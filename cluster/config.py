@@ -50,6 +50,7 @@ class RolloutSettings(Settings):
         1, ge=0, description="Updates that an episode may lag behind the learner; 0: strictly on-policy"
     )
     start_timeout_s: float = Field(180.0, gt=0, description="Seconds for an actor to load its model and report ready")
+    swap_timeout_s: float = Field(60.0, gt=0, description="Seconds for published weights to reach an engine")
     block_timeout_s: float = Field(900.0, gt=0, description="Seconds for one block before its actor is replaced")
     update_timeout_s: float = Field(
         1800.0, gt=0, description="Seconds for one learner update, waiting for episodes included"

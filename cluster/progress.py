@@ -28,6 +28,9 @@ _COUNTERS = (
     "entente_rollout_busy_seconds_total",
     "entente_run_seconds_total",
     "entente_worker_restarts_total",
+    "entente_defective_orders_total",
+    "entente_truncated_decisions_total",
+    "entente_stale_episodes_total",
 )
 # Engine counter -> catalogue counter.
 _ENGINE = {
@@ -65,6 +68,7 @@ class Progress:
         self._counters = dict.fromkeys(_COUNTERS, 0.0)
         if resume_after is not None:
             self._recover_counters()
+        self._restarts_before = self._counters["entente_worker_restarts_total"]
         self._version = resume_after or 0
         self._swap_seconds: list[float] = []
         self._engine_seen: dict[str, float] = {}
@@ -109,7 +113,10 @@ class Progress:
         counters["entente_episodes_total"] += report.episodes
         counters["entente_learner_tokens_total"] += report.tokens
         counters["entente_learner_busy_seconds_total"] += report.busy_s
-        counters["entente_worker_restarts_total"] = float(restarts)
+        counters["entente_worker_restarts_total"] = self._restarts_before + restarts
+        counters["entente_stale_episodes_total"] += report.stale_episodes
+        counters["entente_defective_orders_total"] += report.defective_orders
+        counters["entente_truncated_decisions_total"] += report.truncated
         now = time.monotonic()
         counters["entente_run_seconds_total"] += now - self._clock
         took, self._clock = now - self._clock, now
@@ -120,6 +127,7 @@ class Progress:
             "entente_policy_version": float(report.version),
             "entente_update_seconds": took,
             "entente_workers": float(workers),
+            "entente_weight_bytes": float(report.weight_bytes),
             "entente_buffer_waiting": report.buffer["waiting"],
             "entente_buffer_delivered": report.buffer["delivered"],
             "entente_buffer_bytes": report.buffer["bytes"],
@@ -172,19 +180,20 @@ class Progress:
         # A resumed run may measure the same checkpoint again; the newer row replaces the older.
         self._rows = [old for old in self._rows if (old["checkpoint"], old["against"]) != (row["checkpoint"], against)]
         self._rows.append({"label": label, **row, "seconds": round(seconds, 1)})
-        low, high = row["mean_centers_ci95"] or (row["mean_centers"], row["mean_centers"])
-        values: dict[str, Value] = {
-            key("entente_evaluation_centers", against=against): row["mean_centers"],
-            key("entente_evaluation_centers_low", against=against): low,
-            key("entente_evaluation_centers_high", against=against): high,
-        }
+        values: dict[str, Value] = {key("entente_evaluation_centers", against=against): row["mean_centers"]}
+        interval = ""
+        if row["mean_centers_ci95"] is not None:
+            low, high = row["mean_centers_ci95"]
+            values[key("entente_evaluation_centers_low", against=against)] = low
+            values[key("entente_evaluation_centers_high", against=against)] = high
+            interval = f" [{low:.2f}, {high:.2f}]"
         for country, cell in row["by_country"].items():
             values[key("entente_evaluation_mean_centers", against=against, country=country)] = cell["mean_centers"]
             values[key("entente_evaluation_win_rate", against=against, country=country)] = cell["win_rate"]
         self._sink.record(self._version, values)
         self.display.log(
-            f"{label} policy against six {against}: {row['mean_centers']:.2f} centres "
-            f"[{low:.2f}, {high:.2f}], survived {row['survival_rate']:.0%}, solos {row['win_rate']:.0%} "
+            f"{label} policy against six {against}: {row['mean_centers']:.2f} centres"
+            f"{interval}, survived {row['survival_rate']:.0%}, solos {row['win_rate']:.0%} "
             f"({row['games']} games to {row['until_year']})"
         )
         self._write_summary()

@@ -71,7 +71,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         )
         stack.callback(pool.close)
         pool.wait_ready()
-        pool.broadcast(learner.publish.remote())
+        pool.broadcast(learner.publish.remote(), version)
         ledger = BlockLedger(config, Matchmaker(population, config.rollout.num_generations, config.run.seed), version)
         if resume:
             recover(ledger, config, redis_url, run_id)
@@ -125,7 +125,7 @@ def learn(
         # 4. A finished update: its weights to every engine, its numbers to the record.
         if events.other:
             report: UpdateReport = answer(update[0], POLL_S, "the learner")
-            pool.broadcast(update[1])
+            pool.broadcast(update[1], report.version)
             ledger.used(version)
             version, update, last_update = report.version, [], time.monotonic()
             progress.engine(pool.stats())

@@ -15,6 +15,8 @@ from services.environments.diplomacy.position import Position
 from services.inference.constraints import SheetConstraint, SlotConstraint
 from services.inference.engine import LEARNER, Engine, Generation, GenerationRequest
 
+TRUNCATED = "truncated"  # the defect of a completion that was cut off
+
 
 class OrderTokens:
     """Order sheets in the tokens of one tokenizer; what recurs is tokenised once."""
@@ -118,7 +120,7 @@ class LLMPolicy:
             orders = parsed.orders
             defects = tuple(f"{defect.reason}: {defect.order}" for defect in parsed.defects)
             if not generation.finished:
-                defects = (*defects, "truncated")
+                defects = (*defects, TRUNCATED)
         return Decision(orders, self._turn(prompt_ids, generation, position, defects))
 
     def _turn(

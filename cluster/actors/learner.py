@@ -18,6 +18,7 @@ from grpo_core.checkpoint import latest_checkpoint, load_checkpoint, prune_check
 from grpo_core.learner import Learner
 from grpo_core.models import load_model, make_small_model, save_model, weights_payload
 from grpo_core.types import Batch, Episode
+from opponents.llm import TRUNCATED
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.position import POWERS
 from services.inference.word_tokenizer import make_word_tokenizer
@@ -35,10 +36,14 @@ class UpdateReport:
     version: int  # after the update
     metrics: Mapping[str, float]  # catalogue keys
     countries: Mapping[str, CountrySummary | None]
-    episodes: int
+    episodes: int  # learned from
+    stale_episodes: int  # delivered but too old, set aside
     tokens: int  # prompt and completion tokens learned from
     waited_s: float
     busy_s: float
+    defective_orders: int  # of the learner's own turns
+    truncated: int  # decisions cut off at the length limit
+    weight_bytes: int  # of the published version
     buffer: Mapping[str, float]  # the replay buffer's counters afterwards
     checkpoint: str | None  # folder written with this update
 
@@ -102,17 +107,23 @@ class LearnerWorker:
         delivery = self._buffer.take(blocks, timeout_s)
         taken = time.perf_counter()
         # In the order of their names: which game of a block ended first must not change the update.
-        episodes = tuple(sorted(delivery.episodes, key=lambda episode: episode.episode_id))
+        delivered = sorted(delivery.episodes, key=lambda episode: episode.episode_id)
+        oldest = self._learner.version - self._config.rollout.max_staleness
+        # Admission keeps episodes young; what a straggler brings too late is set aside, unless nothing else is there.
+        episodes = tuple(episode for episode in delivered if episode.oldest_version >= oldest) or tuple(delivered)
         result = self._learner.step(Batch(episodes, self._learner.version))
         self._receipts.extend(delivery.receipts)
         for episode in episodes:
             self._windows.add(episode)
         version = self._learner.version
         self._folder.audit.mkdir(exist_ok=True)
-        audit = {**result.audit, "episodes": [episode.episode_id for episode in episodes]}
+        used = [episode.episode_id for episode in episodes]
+        stale = [episode.episode_id for episode in delivered if episode.episode_id not in set(used)]
+        audit = {**result.audit, "episodes": used, "set_aside": stale}
         write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit))
         due = version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates
         checkpoint = self.checkpoint() if due else None
+        payload = self.publish()
         done = time.perf_counter()
         report = UpdateReport(
             version=version,
@@ -122,13 +133,17 @@ class LearnerWorker:
             },
             countries={power: self._windows.summary(power) for power in POWERS},
             episodes=len(episodes),
+            stale_episodes=len(stale),
             tokens=sum(episode.tokens for episode in episodes),
             waited_s=taken - start,
             busy_s=done - taken,
+            defective_orders=sum(len(turn.defects) for episode in episodes for turn in episode.turns),
+            truncated=sum(TRUNCATED in turn.defects for episode in episodes for turn in episode.turns),
+            weight_bytes=len(payload.data),
             buffer=self._buffer.stats(),
             checkpoint=checkpoint,
         )
-        return report, self.publish()
+        return report, payload
 
     def checkpoint(self) -> str:
         """Write a durable checkpoint, then acknowledge the episodes it used; returns its folder."""

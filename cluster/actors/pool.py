@@ -55,6 +55,7 @@ class WorkerPool:
         self._swaps: dict[ray.ObjectRef[Any], _Worker] = {}
         self._lost: list[_Flight] = []
         self._weights: ray.ObjectRef[Any] | None = None
+        self._version = 0  # of these weights
         self.restarts = 0
 
     @property
@@ -89,9 +90,9 @@ class WorkerPool:
             except RayActorError as error:
                 raise RunError(f"a rollout actor died while it started: {_first_line(error)}") from None
 
-    def broadcast(self, weights: ray.ObjectRef[Any]) -> None:
-        """Send new learner weights to every engine; later games and replacements begin with them."""
-        self._weights = weights
+    def broadcast(self, weights: ray.ObjectRef[Any], version: int) -> None:
+        """Send new learner weights to every engine; later games and replacements begin with them or newer ones."""
+        self._weights, self._version = weights, version
         for worker in self._workers:
             self._swaps[worker.actor.swap.remote(weights)] = worker
 
@@ -143,7 +144,7 @@ class WorkerPool:
         """
         chunks = [list(games[at : at + EVALUATION_CHUNK]) for at in range(0, len(games), EVALUATION_CHUNK)]
         refs = {
-            self._workers[number % self.size].actor.play_evaluation.remote(chunk): number
+            self._workers[number % self.size].actor.play_evaluation.remote(chunk, self._version): number
             for number, chunk in enumerate(chunks)
         }
         results: dict[int, list[EvaluationResult]] = {}
@@ -190,7 +191,7 @@ class WorkerPool:
     def _launch(self, worker: _Worker, block: LineupBlock, members: Sequence[Member]) -> None:
         worker.load += block.num_generations
         deadline = time.monotonic() + self._settings.block_timeout_s
-        ref = worker.actor.play_block.remote(block, list(members))
+        ref = worker.actor.play_block.remote(block, list(members), self._version)
         self._flights[ref] = _Flight(block, members, worker, deadline)
 
     def _collect(self, ref: ray.ObjectRef[Any], events: PoolEvents) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.config import Config
+from cluster.errors import RunError
 from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
@@ -56,6 +57,8 @@ class RolloutWorker:
         self._buffer = buffer
         self._policies: dict[str, Policy] = {LEARNER: self._language_policy(LEARNER, config.inference.temperature)}
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
+        self._version = -1  # of the learner's weights that were swapped in
+        self._swapped = asyncio.Condition()
 
     async def ready(self) -> Mapping[str, float]:
         """Answer once the model is loaded."""
@@ -70,12 +73,25 @@ class RolloutWorker:
         start = time.perf_counter()
         verify(payload)
         await self._engine.update_weights(payload.data, payload.version)
+        async with self._swapped:
+            self._version = payload.version
+            self._swapped.notify_all()
         return time.perf_counter() - start
 
-    async def play_block(self, block: LineupBlock, members: Sequence[Member]) -> BlockReport:
-        """Play the games of a block that the buffer does not hold yet, and store each episode as its game ends."""
+    async def play_block(self, block: LineupBlock, members: Sequence[Member], version: int) -> BlockReport:
+        """Play the games of a block that the buffer does not hold yet, and store each episode as its game ends.
+
+        Args:
+            block: who plays whom, and the seeds.
+            members: the population members it names.
+            version: the learner's version that the first decision must have at least.
+
+        Raises:
+            RunError: these weights did not arrive in time.
+        """
         assert self._buffer is not None, "blocks need a replay buffer"
         start = time.perf_counter()
+        await self._wait_for_weights(version)
         by_id = {member.id: member for member in members}
         seats: dict[str, Policy] = {block.learner_power: self._policies[LEARNER]}
         for power, member_id in block.opponents:
@@ -86,8 +102,13 @@ class RolloutWorker:
         stored = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
         return BlockReport(block, len(missing), sum(stored), time.perf_counter() - start)
 
-    async def play_evaluation(self, games: Sequence[EvaluationGame]) -> list[EvaluationResult]:
-        """Play evaluation games, many at once; nothing of them is learned from."""
+    async def play_evaluation(self, games: Sequence[EvaluationGame], version: int) -> list[EvaluationResult]:
+        """Play evaluation games with the learner's weights of ``version``, many at once; nothing is learned from them.
+
+        Raises:
+            RunError: these weights did not arrive in time.
+        """
+        await self._wait_for_weights(version)
         return list(await asyncio.gather(*(self._evaluate(game) for game in games)))
 
     async def stats(self) -> Mapping[str, float]:
@@ -99,6 +120,17 @@ class RolloutWorker:
         await self._engine.close()
         if self._buffer is not None:
             self._buffer.close()
+
+    async def _wait_for_weights(self, version: int) -> None:
+        """A call may overtake the swap sent before it: Ray starts it while the weights are still being fetched."""
+        try:
+            async with asyncio.timeout(self._config.rollout.swap_timeout_s), self._swapped:
+                await self._swapped.wait_for(lambda: self._version >= version)
+        except TimeoutError:
+            raise RunError(
+                f"weights of version {version} did not reach a rollout actor within "
+                f"{self._config.rollout.swap_timeout_s:.0f} s (it has {self._version}); is the learner's node up?"
+            ) from None
 
     async def _play_member(self, block: LineupBlock, member: int, seats: Mapping[str, Policy]) -> int:
         game_config = self._config.game
