@@ -51,6 +51,8 @@ def ragged_attention(
     else:
         parts = [_attend(queries, *kept, segment, shape, scaling) for segment in ragged_pass.segments]
         attended = parts[0] if len(parts) == 1 else torch.cat(parts)
+        if ragged_pass.order is not None:
+            attended = attended.index_select(0, ragged_pass.order)
     return attended.view(1, -1, query.shape[1], query.shape[3]), None
 
 
@@ -59,7 +61,7 @@ def _attend(
 ) -> Tensor:
     """A segment's output (its tokens, H * D) from packed queries (N, H * D) and whole stores."""
     heads, key_heads, head_dim = shape
-    keys, values = keys[segment.rows, : segment.length], values[segment.rows, : segment.length]
+    keys, values = (store[:, : segment.length][segment.rows] for store in (keys, values))
     rows = len(keys)
     result = scaled_dot_product_attention(
         queries.index_select(0, segment.padded).view(rows, -1, heads, head_dim).transpose(1, 2),
