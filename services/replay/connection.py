@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -25,6 +26,7 @@ _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 1.0
 _OLDEST_MAJOR = 7  # scripts with flags; Valkey reports 7.2
 _REFUSALS = (AuthenticationError, AuthorizationError)  # connection errors to redis-py, but no repetition helps
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -124,11 +126,17 @@ class Connection:
                 f"{self.shown_url} evicts keys when memory is short (maxmemory-policy {policy}), which would lose "
                 "episodes: set maxmemory-policy noeviction"
             )
+        if not int(facts.get("aof_enabled", 1)):
+            _log.warning(
+                "%s keeps episodes in memory only, so that they die with it: set appendonly yes, appendfsync always",
+                self.shown_url,
+            )
 
     def _info(self) -> dict[str, str | int | float]:
         server: dict[str, str | int | float] = self.client.info("server")
         memory: dict[str, str | int | float] = self.client.info("memory")
-        return {**server, **memory}
+        persistence: dict[str, str | int | float] = self.client.info("persistence")
+        return {**server, **memory, **persistence}
 
     def close(self) -> None:
         """Drop the sockets."""

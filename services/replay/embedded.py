@@ -90,7 +90,7 @@ class EmbeddedServer:
                 "daemonize no",
                 "dir ./",
                 "appendonly yes",
-                "appendfsync everysec",
+                "appendfsync always",  # else a reply may be ahead of the file, and an acknowledgement undone
                 'save ""',
                 "maxmemory-policy noeviction",
                 "",

@@ -19,6 +19,8 @@ from services.replay.synthetic import synthetic_episode
 BLOCK_SIZE = 3
 ROLES = ("FRANCE", "ITALY")
 TAKES_PER_CHECKPOINT = 3
+MAY_FINISH = "may-finish"  # beside the checkpoint
+WAIT_LIMIT_S = 200
 
 
 def episode_ids(block: int) -> list[str]:
@@ -29,11 +31,18 @@ def role_of(block: int) -> str:
     return ROLES[block % len(ROLES)]
 
 
-def produce(buffer: RedisBuffer, blocks: int) -> None:
-    """Plays all blocks in an order of its own, skipping what is stored; another worker plays the same ones."""
-    order = list(range(blocks))
+def produce(buffer: RedisBuffer, blocks: int, may_finish: Path) -> None:
+    """Plays all blocks in an order of its own, skipping what is stored; another worker plays the same ones.
+
+    The last block is played when the test allows it, so that the work is never over before its dangers are.
+    """
+    order = list(range(blocks - 1))
     random.shuffle(order)
-    for block in order:
+    for block in [*order, blocks - 1]:
+        give_up_s = time.monotonic() + WAIT_LIMIT_S
+        while block == blocks - 1 and not may_finish.exists():
+            assert time.monotonic() < give_up_s, f"{may_finish} did not appear within {WAIT_LIMIT_S} s"
+            time.sleep(0.05)
         stored = buffer.stored_ids(episode_ids(block))
         for member, name in enumerate(episode_ids(block)):
             if name not in stored:
@@ -77,7 +86,7 @@ def main() -> None:
     buffer = RedisBuffer(url, run, group_timeout_s=3600, connect_timeout_s=2)
     print("begins", flush=True)
     if kind == "produce":
-        produce(buffer, int(blocks))
+        produce(buffer, int(blocks), Path(state).with_name(MAY_FINISH))
     else:
         consume(buffer, int(blocks), Path(state))
     buffer.close()

@@ -237,6 +237,18 @@ def test_a_server_that_would_evict_episodes_is_refused(own_server: EmbeddedServe
         connect(own_server.url, run)
 
 
+def test_a_server_without_a_durable_file_is_warned_of(
+    own_server: EmbeddedServer, connect: Any, run: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        connect(own_server.url, run)
+        assert not caplog.records
+        redis.Redis.from_url(own_server.url).config_set("appendonly", "no")
+        connect(own_server.url, run)
+    assert "set appendonly yes" in caplog.text
+    assert own_server.url.split(":")[2].split("@")[0] not in caplog.text  # the password
+
+
 def test_an_unreachable_server_is_told_without_its_password(run: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
