@@ -58,7 +58,8 @@ def run(rounds: int) -> list[Figure]:
     count = len(episodes)
     note = (
         f"{count} episodes of {payload_mb / count * 1000:.0f} KB arrays, {encoded_mb / count * 1000:.0f} KB encoded; "
-        f"append-only file synced at every write; encode + decode alone {_codec_ms(episodes):.2f} ms an episode; median of {rounds}"
+        f"append-only file synced at every write; "
+        f"encode + decode alone {_codec_ms(episodes):.2f} ms an episode; median of {rounds}"
     )
     return [
         Figure(
