@@ -1,0 +1,140 @@
+"""A language model at the table: only legal sheets under the mask, recorded defects without it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from grpo_core.models import make_small_model
+from grpo_core.settings import PolicySettings
+from opponents.bots.registry import make_bot
+from opponents.llm import TRUNCATED, LLMPolicy, OrderTokens
+from opponents.policy import Policy
+from opponents.table import play_game
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.notation import WORD_PATTERN, render, words
+from services.environments.diplomacy.orders import sheet
+from services.environments.diplomacy.position import POWERS, Position
+from services.inference.torch_engine import TorchEngine
+from services.inference.word_tokenizer import make_word_tokenizer
+
+TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)
+SETTINGS = PolicySettings(hidden_size=32, layers=1, intermediate_size=32)
+
+
+@pytest.fixture
+def engine() -> Iterator[TorchEngine]:
+    torch.set_num_threads(1)
+    model = make_small_model(
+        SETTINGS,
+        len(TOKENIZER),
+        eos_id=TOKENIZER.eos_token_id,
+        bos_id=TOKENIZER.bos_token_id,
+        pad_id=TOKENIZER.pad_token_id,
+        seed=0,
+    )
+    yield TorchEngine(model)
+
+
+def positions(until_year: int, seed: int) -> list[Position]:
+    """Every position of a game between random bots."""
+    game = DiplomacyGame(until_year)
+    bot = make_bot("random")
+    found = []
+    while not game.is_done:
+        found.append(game.position)
+        for power in game.position.to_move:
+            game.set_orders(power, bot.orders(game.position, power, seed))
+        game.process()
+    return found
+
+
+def test_whole_games_under_the_mask_have_no_defective_order(engine: TorchEngine) -> None:
+    policy = LLMPolicy(engine, OrderTokens(TOKENIZER))
+
+    async def play_several() -> list[int]:
+        seats: dict[str, Policy] = dict.fromkeys(POWERS, policy)
+        records = await asyncio.gather(
+            *(play_game(DiplomacyGame(1904), seats, seed, learners=POWERS) for seed in range(3))
+        )
+        for record in records:
+            kinds = {turn.phase[-1] for seat in record.learners.values() for turn in seat.turns}
+            assert "M" in kinds
+            assert all(turn.trained_mask.any() for seat in record.learners.values() for turn in seat.turns)
+        return [record.defective_orders for record in records]
+
+    assert asyncio.run(play_several()) == [0, 0, 0]
+
+
+def test_the_orders_are_the_ones_the_tokens_spell() -> None:
+    tokens = OrderTokens(TOKENIZER)
+    seen: set[str] = set()
+    for position in positions(1905, 3):
+        for power in position.to_move:
+            slots = sheet(position, power)
+            chosen, claimed = [], set()
+            for slot in slots:
+                for order, claim in zip(slot.alternatives, slot.claims, strict=True):
+                    if claim is None or claim not in claimed:
+                        chosen.append(order)
+                        claimed.add(claim)
+                        break
+            ids = [token for order in chosen for token in TOKENIZER.encode(order + "\n", add_special_tokens=False)]
+            assert tokens.orders(slots, [*ids, tokens.end_id]) == tuple(chosen)
+            assert tokens.text(ids).split() == " ".join(chosen).split()
+            seen.add(position.kind)
+    assert seen == {"M", "R", "A"}
+
+
+def test_claims_of_one_sheet_mean_the_same_place_in_every_slot() -> None:
+    tokens = OrderTokens(TOKENIZER)
+    winters = [p for seed in range(4) for p in positions(1906, seed) if p.kind == "A"]
+    checked = 0
+    for position in winters:
+        for power in position.to_move:
+            slots = sheet(position, power)
+            places = {}
+            for slot, constraint in zip(slots, tokens.constraint(slots).slots, strict=True):
+                for claim, number in zip(slot.claims, constraint.claims, strict=True):
+                    assert (claim is None) == (number is None)
+                    if claim is not None:
+                        assert places.setdefault(claim, number) == number
+                        checked += 1
+            assert len(set(places.values())) == len(places)
+    assert checked > 20
+
+
+def test_free_decoding_records_what_went_wrong(engine: TorchEngine) -> None:
+    policy = LLMPolicy(engine, OrderTokens(TOKENIZER), decoding="free", max_completion_length=12)
+    position = positions(1901, 0)[0]
+    decision = asyncio.run(policy.act(position, "RUSSIA", 5))
+    assert decision.turn is not None
+    assert decision.turn.defects, "a random model does not write four legal orders in twelve words"
+    assert decision.turn.admissible_offsets.size == 0
+    assert decision.turn.trained_mask.all()
+    assert TRUNCATED in decision.turn.defects or decision.turn.completion_ids[-1] == TOKENIZER.eos_token_id
+    assert set(decision.orders) <= {order for slot in sheet(position, "RUSSIA") for order in slot.alternatives}
+
+
+def test_the_prompt_is_known_to_the_tokenizer_and_the_seed_decides(engine: TorchEngine) -> None:
+    position = positions(1902, 1)[2]
+    policy = LLMPolicy(engine, OrderTokens(TOKENIZER))
+    ids = OrderTokens(TOKENIZER).prompt(render(position, position.to_move[0]))
+    assert TOKENIZER.unk_token_id not in ids
+
+    async def write(seed: int) -> list[int]:
+        turn = (await policy.act(position, position.to_move[0], seed)).turn
+        assert turn is not None
+        assert np.isfinite(turn.logprobs).all()
+        return list(turn.completion_ids)
+
+    async def write_all() -> list[list[int]]:
+        return [await write(seed) for seed in (1, 1, 2, 3)]
+
+    first, again, *others = asyncio.run(write_all())
+    assert first == again
+    assert any(other != first for other in others)
