@@ -50,9 +50,7 @@ def make_small_model(
     """
     heads, rest = divmod(settings.hidden_size, settings.head_dim)
     if rest:
-        raise ValueError(
-            f"policy.hidden_size {settings.hidden_size} is not a multiple of head_dim {settings.head_dim}"
-        )
+        raise ValueError(f"policy.hidden_size {settings.hidden_size} is not a multiple of head_dim {settings.head_dim}")
     config_class, model_class = _CLASSES[settings.architecture]
     config = config_class(
         vocab_size=vocab_size,
@@ -84,9 +82,7 @@ def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
     tokenizer.save_pretrained(folder)
 
 
-def load_model(
-    folder: Path, dtype: torch.dtype = torch.float32
-) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Read a Hugging Face folder: safetensors only, nothing is downloaded, no code of the folder runs.
 
     Raises:
@@ -94,12 +90,8 @@ def load_model(
     """
     _check_config(folder)
     _check_weights(folder)
-    if not any(
-        (folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")
-    ):
-        raise CheckpointError(
-            f"{folder} has no tokenizer (tokenizer.json): copy the one the model was trained with"
-        )
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")):
+        raise CheckpointError(f"{folder} has no tokenizer (tokenizer.json): copy the one the model was trained with")
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, report = AutoModelForCausalLM.from_pretrained(
@@ -162,8 +154,7 @@ def read_payload(payload: bytes | memoryview, like: Mapping[str, Tensor]) -> dic
     for name, tensor in tensors.items():
         if tensor.shape != like[name].shape:
             raise CheckpointError(
-                f"weights of another shape: {name} is {tuple(tensor.shape)}, "
-                f"expected {tuple(like[name].shape)}"
+                f"weights of another shape: {name} is {tuple(tensor.shape)}, expected {tuple(like[name].shape)}"
             )
     return tensors
 
@@ -190,9 +181,7 @@ def _check_config(folder: Path) -> None:
         raise CheckpointError(f"{folder / 'config.json'} is not JSON: {_one_line(error)}") from error
     classes = config.get("architectures") if isinstance(config, dict) else None
     if not isinstance(classes, list) or not classes or not str(classes[0]).endswith("ForCausalLM"):
-        raise CheckpointError(
-            f"{folder / 'config.json'} names {classes} as its classes: a ...ForCausalLM is needed"
-        )
+        raise CheckpointError(f"{folder / 'config.json'} names {classes} as its classes: a ...ForCausalLM is needed")
 
 
 def _check_weights(folder: Path) -> None:
@@ -207,26 +196,18 @@ def _check_weights(folder: Path) -> None:
     for name in sorted(names):
         path = folder / name
         if not path.is_file():
-            pickled = sorted(
-                file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in folder.glob(pattern)
-            )
-            hint = (
-                f"; {_some(pickled)} is pickled and never read: convert it to safetensors" if pickled else ""
-            )
+            pickled = sorted(file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in folder.glob(pattern))
+            hint = f"; {_some(pickled)} is pickled and never read: convert it to safetensors" if pickled else ""
             raise CheckpointError(f"{folder} has no {name}{hint}")
         try:
             with safe_open(path, framework="pt"):
                 pass
         except (SafetensorError, OSError) as error:
-            raise CheckpointError(
-                f"{path} is damaged or truncated: {_one_line(error)}; copy it again"
-            ) from error
+            raise CheckpointError(f"{path} is damaged or truncated: {_one_line(error)}; copy it again") from error
 
 
 def _some(names: list[str]) -> str:
-    return (
-        ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") if names else "none"
-    )
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") if names else "none"
 
 
 def _one_line(error: BaseException) -> str:
