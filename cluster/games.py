@@ -80,7 +80,9 @@ async def play_evaluation_game(spec: EvaluationGame, candidate: Policy, opponent
         win=outcome.kind == "solo" and spec.power in outcome.winners,
         top=centers == max(outcome.centers.values()),
         survived=centers > 0,
-        sum_of_squares=sum_of_squares(outcome.centers)[spec.power],
+        sum_of_squares=sum_of_squares(outcome.centers, outcome.winners[0] if outcome.kind == "solo" else None)[
+            spec.power
+        ],
         seed=spec.seed,
     )
 

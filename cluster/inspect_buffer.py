@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from cluster.config import Config
 from cluster.run_folder import RunFolder
 from cluster.runtime import replay_server
+from services.replay.embedded import running_url
 from services.replay.redis_buffer import RedisBuffer
 
 
@@ -19,14 +21,21 @@ def inspect(run_dir: Path) -> Mapping[str, float]:
     """
     folder = RunFolder(run_dir)
     config = folder.resumed_config(())
+    live = running_url(folder.redis) if config.redis.url is None else None
+    if live is not None:
+        return _stats(config, live, folder.run_id)
     with replay_server(config, folder) as url:
-        buffer = RedisBuffer(
-            url,
-            folder.run_id,
-            group_timeout_s=config.redis.group_timeout_s,
-            connect_timeout_s=config.redis.connect_timeout_s,
-        )
-        try:
-            return buffer.stats()
-        finally:
-            buffer.close()
+        return _stats(config, url, folder.run_id)
+
+
+def _stats(config: Config, url: str, run_id: str) -> Mapping[str, float]:
+    buffer = RedisBuffer(
+        url,
+        run_id,
+        group_timeout_s=config.redis.group_timeout_s,
+        connect_timeout_s=config.redis.connect_timeout_s,
+    )
+    try:
+        return buffer.stats()
+    finally:
+        buffer.close()

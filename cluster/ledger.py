@@ -22,6 +22,7 @@ class BlockLedger:
         self._seed = config.run.seed
         self._per_update = config.blocks_per_update
         self._generations = config.rollout.num_generations
+        self._max_staleness = config.rollout.max_staleness
         self._total = config.learner.updates * self._per_update
         self._next = 0
         self._complete: set[int] = set()  # stored whole before this process began
@@ -53,7 +54,9 @@ class BlockLedger:
     def next_block(self) -> LineupBlock:
         """The lowest block not yet started; ``wanted`` must hold."""
         assert self.wanted()
-        block = self._matchmaker.block(self._next)
+        # Snapshots that exist whenever admission lets this block start, however fast the learner is.
+        newest = self._next // self._per_update - self._max_staleness
+        block = self._matchmaker.block(self._next, newest_snapshot=max(0, newest))
         self._next += 1
         self._started += 1
         return block

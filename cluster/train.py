@@ -24,6 +24,7 @@ from cluster.ledger import BlockLedger
 from cluster.progress import Progress
 from cluster.run_folder import RunFolder
 from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
+from grpo_core.checkpoint import checkpoint_versions
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
 from services.inference.engine import LEARNER
@@ -60,11 +61,12 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         )
         version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
         progress = stack.enter_context(Progress(config, folder, display, version if resume else None))
-        population = open_population(config, folder)
+        population = open_population(config, folder, version)
         rollout_actor = ray.remote(RolloutActor).options(
             num_cpus=1, max_concurrency=1000, runtime_env=actor_environment(config.inference.threads)
         )
-        policy_folder = str(folder.checkpoints / str(version))
+        # The first checkpoint is never pruned, so a later replacement finds it too; weights are swapped in before play.
+        policy_folder = str(folder.checkpoints / str(checkpoint_versions(folder.path)[0]))
         pool = WorkerPool(
             lambda: rollout_actor.remote(config_json, policy_folder, str(folder.population), redis_url, run_id),
             config.rollout,
@@ -72,7 +74,13 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         stack.callback(pool.close)
         pool.wait_ready()
         pool.broadcast(learner.publish.remote(), version)
-        ledger = BlockLedger(config, Matchmaker(population, config.rollout.num_generations, config.run.seed), version)
+        matchmaker = Matchmaker(
+            population,
+            config.rollout.num_generations,
+            config.run.seed,
+            max_snapshots=config.opponents.max_snapshots,
+        )
+        ledger = BlockLedger(config, matchmaker, version)
         if resume:
             recover(ledger, config, redis_url, run_id)
             display.log(f"resumed at version {version}; {ledger.started_episodes} episodes were already played")
@@ -168,10 +176,13 @@ def evaluate(
     progress.evaluation(label, row, time.monotonic() - start)
 
 
-def open_population(config: Config, folder: RunFolder) -> Population:
-    """The run's population: what is on disk, else the bots of the config."""
+def open_population(config: Config, folder: RunFolder, version: int) -> Population:
+    """The run's population: on disk, less the snapshots of updates that a crash undid; else the config's bots."""
     if folder.population.exists():
-        return Population.load(folder.population)
+        population = Population.load(folder.population)
+        if population.forget_after(version):
+            population.save()
+        return population
     population = Population(folder.population)
     for name, weight in config.opponents.members.items():
         population.add_bot(name, weight=weight)
@@ -182,12 +193,11 @@ def open_population(config: Config, folder: RunFolder) -> Population:
 def snapshot_if_due(config: Config, folder: RunFolder, population: Population, learner: Any, version: int) -> None:
     """Freeze the learner into the population when ``opponents.snapshot_every`` says so."""
     every = config.opponents.snapshot_every
-    if not every or version % every or f"policy/v{version}" in population:
+    if not every or version % every:
         return
     weights = folder.path / "population" / f"v{version}.safetensors"
     answer(learner.snapshot.remote(str(weights)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
     population.add_policy(weights, version=version)
-    population.retire_oldest_policies(config.opponents.max_snapshots)
     population.save()
 
 

@@ -258,7 +258,10 @@ class Learner:
             restored: dict[nn.Parameter, dict[str, Tensor]] = {}
             for name, count in steps.items():
                 parameter = self._named[name]
-                restored[parameter] = {"step": torch.tensor(count, dtype=torch.float32)}
+                restored[parameter] = {
+                    # A fused optimizer wants its step count beside the parameter.
+                    "step": torch.tensor(count, dtype=torch.float32, device=parameter.device)
+                }
                 for kind in ("exp_avg", "exp_avg_sq"):
                     moment = state.tensors[f"{kind}/{name}"]
                     if moment.shape != parameter.shape:

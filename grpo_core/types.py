@@ -40,7 +40,8 @@ class Turn:
     policy_version: int  # the learner's version whose weights sampled this turn
     temperature: float  # at which it was sampled; > 0
     phase: str  # the engine's short phase name, e.g. "S1901M"
-    reward: float = 0.0  # shaped reward from this decision to the seat's next one (or the end of its game)
+    # Shaped reward from this decision to the seat's next one (or the end of its game), discounted to this phase.
+    reward: float = 0.0
     elapsed_phases: int = 1  # game phases until the seat's next decision (or the end); the discount's clock
     # Known before this turn: phase, segment, own_centers.
     keys: Mapping[str, KeyValue] = field(default_factory=dict)

@@ -35,17 +35,20 @@ class LineupBlock:
 class Matchmaker:
     """Draws the blocks of a run; a block depends on the seed, its index and the active members alone."""
 
-    def __init__(self, population: Population, num_generations: int, seed: int) -> None:
+    def __init__(self, population: Population, num_generations: int, seed: int, *, max_snapshots: int = 8) -> None:
         if num_generations < 1:
             raise ValueError(f"num_generations must be at least 1, not {num_generations}")
         self._population = population
         self._num_generations = num_generations
         self._seed = seed
+        self._max_snapshots = max_snapshots
 
-    def block(self, index: int) -> LineupBlock:
-        """The block at ``index`` >= 0, against the members that are active now.
+    def block(self, index: int, newest_snapshot: int | None = None) -> LineupBlock:
+        """The block at ``index`` >= 0.
 
-        Each run of seven blocks (0-6, 7-13, ...) gives every country once, in an order of its own.
+        Each run of seven blocks (0-6, 7-13, ...) gives every country once, in an order of its own. Opponents are drawn
+        from the active bots and, of the active snapshots up to version ``newest_snapshot`` (None: all), the newest
+        ``max_snapshots``: a bound that depends on the index alone makes the line-up independent of timing.
 
         Raises:
             ValueError: the index is negative.
@@ -53,7 +56,7 @@ class Matchmaker:
         """
         if index < 0:
             raise ValueError(f"blocks are numbered from 0, not {index}")
-        members = tuple(member for member in self._population.active() if member.weight > 0)
+        members = self._eligible(newest_snapshot)
         if not members:
             raise PopulationError(f"{self._population.path} has no active member with a weight above 0 to play against")
         learner_power = learner_of_block(self._seed, index)
@@ -71,6 +74,19 @@ class Matchmaker:
             seed=derive_seed(self._seed, "block", index),
             lineup=lineup_digest(learner_power, drawn.items()),
         )
+
+    def _eligible(self, newest_snapshot: int | None) -> tuple[Member, ...]:
+        drawable = [member for member in self._population.active() if member.weight > 0]
+        snapshots = sorted(
+            (
+                member
+                for member in drawable
+                if member.kind == "policy" and (newest_snapshot is None or member.version <= newest_snapshot)
+            ),
+            key=lambda member: member.version,
+        )
+        kept = {member.id for member in snapshots[max(0, len(snapshots) - self._max_snapshots) :]}
+        return tuple(member for member in drawable if member.kind == "bot" or member.id in kept)
 
 
 def derive_seed(*parts: int | str) -> int:

@@ -65,9 +65,7 @@ class Population:
         try:
             schema = msgspec.json.decode(text, type=_SchemaOnly).schema
             if schema != SCHEMA_VERSION:
-                raise PopulationError(
-                    f"{path} has population schema {schema}; this version reads {SCHEMA_VERSION}"
-                )
+                raise PopulationError(f"{path} has population schema {schema}; this version reads {SCHEMA_VERSION}")
             document = msgspec.json.decode(text, type=_Document)
         except msgspec.DecodeError as error:  # a ValidationError is one too
             raise PopulationError(f"{path} is not a population file: {error}") from error
@@ -179,13 +177,12 @@ class Population:
         self._members[member_id] = member
         return member
 
-    def retire_oldest_policies(self, keep: int) -> tuple[str, ...]:
-        """Retire all but the ``keep`` newest active policies (by version); returns the ids retired now."""
-        policies = sorted((m for m in self.active() if m.kind == "policy"), key=lambda m: m.version)
-        surplus = policies[: max(0, len(policies) - keep)]
-        for member in surplus:
-            self.retire(member.id)
-        return tuple(member.id for member in surplus)
+    def forget_after(self, update: int) -> tuple[str, ...]:
+        """Drop members made after ``update``: a run that resumes there will make them anew. Returns their ids."""
+        later = tuple(member.id for member in self._members.values() if member.created_at_update > update)
+        for member_id in later:
+            del self._members[member_id]
+        return later
 
     def set_weight(self, member_id: str, weight: float) -> Member:
         """Draw this member more or less often; PopulationError for an unknown id or an impossible weight."""
@@ -217,8 +214,7 @@ class Population:
         found = _file_checksum(member.id, path)
         if found != member.checksum:
             raise PopulationError(
-                f"{member.id}: {path} has SHA-256 {found[:12]}..., "
-                f"but {self.path} recorded {member.checksum[:12]}..."
+                f"{member.id}: {path} has SHA-256 {found[:12]}..., but {self.path} recorded {member.checksum[:12]}..."
             )
 
 

@@ -21,4 +21,4 @@ class OpponentsSettings(Settings):
     snapshot_every: int = Field(
         0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none"
     )
-    max_snapshots: int = Field(8, ge=1, description="Snapshots in play; the oldest is retired (its file stays)")
+    max_snapshots: int = Field(8, ge=1, description="Newest snapshots that may be drawn; older ones stay on file")

@@ -31,12 +31,17 @@ class SeatRecord:
         self.turns.append(turn)
         self._phases.append(phase)
 
-    def pay(self, parts: Mapping[str, float], weights: Mapping[str, float]) -> None:
-        """Credit reward parts to the latest turn (before any turn they count for the episode alone)."""
+    def pay(self, parts: Mapping[str, float], weights: Mapping[str, float], phase: int, discount: float) -> None:
+        """Credit reward parts, earned in game phase ``phase``, to the latest turn.
+
+        The turn's share is discounted by the phases since the turn, so that a return-to-go is the same whether or not
+        the seat had a choice in between. Before any turn, parts count for the episode alone.
+        """
         for name, value in parts.items():
             self.parts[name] = self.parts.get(name, 0.0) + value
         amount = weigh(parts, weights)
         if self.turns and amount:
+            amount *= discount ** (phase - self._phases[-1])
             self.turns[-1] = replace(self.turns[-1], reward=self.turns[-1].reward + amount)
 
     def close(self, phases: int) -> None:
@@ -64,6 +69,7 @@ async def play_game(
     *,
     learners: Collection[str] = (),
     reward_weights: Mapping[str, float] | None = None,
+    discount: float = 1.0,
 ) -> GameRecord:
     """Play ``game`` to its end; every phase, all powers with something to decide act at once.
 
@@ -73,6 +79,7 @@ async def play_game(
         seed: the game's seed; bots and sampling draw theirs from it.
         learners: powers whose turns are remembered.
         reward_weights: how reward parts mix into each turn's reward.
+        discount: of rewards a game phase, within a turn that lasts several; that of the returns-to-go.
 
     Raises:
         ValueError: a power has no policy.
@@ -95,13 +102,13 @@ async def play_game(
                 _remember(records[power], decision, phases, len(position.centers[power]))
         before = game.centers()
         game.process()
-        phases += 1
         after = game.centers()
         for power, record in records.items():
-            record.pay(phase_parts(before[power], after[power]), weights)
+            record.pay(phase_parts(before[power], after[power]), weights, phases, discount)
+        phases += 1
     outcome = game.outcome()
     for power, record in records.items():
-        record.pay(final_parts(outcome, power), weights)
+        record.pay(final_parts(outcome, power), weights, max(0, phases - 1), discount)
         record.close(phases)
     return GameRecord(outcome, records, defective)
 

@@ -37,7 +37,7 @@ class UpdateReport:
     metrics: Mapping[str, float]  # catalogue keys
     countries: Mapping[str, CountrySummary | None]
     episodes: int  # learned from
-    stale_episodes: int  # delivered but too old, set aside
+    stale_episodes: int  # delivered but too old; set aside unless nothing else was there
     tokens: int  # prompt and completion tokens learned from
     waited_s: float
     busy_s: float
@@ -119,6 +119,7 @@ class LearnerWorker:
         self._folder.audit.mkdir(exist_ok=True)
         used = [episode.episode_id for episode in episodes]
         stale = [episode.episode_id for episode in delivered if episode.episode_id not in set(used)]
+        too_old = sum(episode.oldest_version < oldest for episode in delivered)
         audit = {**result.audit, "episodes": used, "set_aside": stale}
         write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit))
         due = version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates
@@ -133,7 +134,7 @@ class LearnerWorker:
             },
             countries={power: self._windows.summary(power) for power in POWERS},
             episodes=len(episodes),
-            stale_episodes=len(stale),
+            stale_episodes=too_old,
             tokens=sum(episode.tokens for episode in episodes),
             waited_s=taken - start,
             busy_s=done - taken,

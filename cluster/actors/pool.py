@@ -112,7 +112,6 @@ class WorkerPool:
         Raises:
             RunError: more actors died than ``rollout.max_replacements``.
         """
-        self._replace_stuck()
         for flight in self._lost[:]:
             worker = self._least_loaded(flight.block.num_generations)
             if worker is not None:
@@ -132,6 +131,8 @@ class WorkerPool:
                 events.other.append(ref)
             else:
                 self._collect(ref, events)
+        # Only now: a block may have finished long before anybody looked.
+        self._replace_stuck()
         return events
 
     def evaluate(

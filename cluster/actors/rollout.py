@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,8 @@ class RolloutWorker:
         self._buffer = buffer
         self._policies: dict[str, Policy] = {LEARNER: self._language_policy(LEARNER, config.inference.temperature)}
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
+        self._playing: Counter[str] = Counter()  # running blocks by opponent
+        self._snapshots: dict[str, Policy] = {}  # frozen policies that the engine holds, the oldest first
         self._version = -1  # of the learner's weights that were swapped in
         self._swapped = asyncio.Condition()
 
@@ -72,6 +75,8 @@ class RolloutWorker:
         """
         start = time.perf_counter()
         verify(payload)
+        if payload.version < self._version:
+            return 0.0  # overtaken by a newer version on the way
         await self._engine.update_weights(payload.data, payload.version)
         async with self._swapped:
             self._version = payload.version
@@ -93,9 +98,19 @@ class RolloutWorker:
         start = time.perf_counter()
         await self._wait_for_weights(version)
         by_id = {member.id: member for member in members}
-        seats: dict[str, Policy] = {block.learner_power: self._policies[LEARNER]}
-        for power, member_id in block.opponents:
-            seats[power] = await self._opponent(by_id[member_id])
+        opponents = [by_id[member_id] for member_id in {member_id for _, member_id in block.opponents}]
+        self._playing.update(member.id for member in opponents)
+        try:
+            seats: dict[str, Policy] = {member.id: await self._opponent(member) for member in opponents}
+            return await self._play_games(block, seats, start)
+        finally:
+            self._playing.subtract(member.id for member in opponents)
+            self._unload_idle_policies()
+
+    async def _play_games(self, block: LineupBlock, opponents: Mapping[str, Policy], start: float) -> BlockReport:
+        assert self._buffer is not None
+        seats = {power: opponents[member_id] for power, member_id in block.opponents}
+        seats[block.learner_power] = self._policies[LEARNER]
         ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
         present = await asyncio.to_thread(self._buffer.stored_ids, ids)
         missing = [member for member in range(block.num_generations) if ids[member] not in present]
@@ -133,12 +148,17 @@ class RolloutWorker:
             ) from None
 
     async def _play_member(self, block: LineupBlock, member: int, seats: Mapping[str, Policy]) -> int:
-        game_config = self._config.game
+        game_config, learner = self._config.game, self._config.learner
         async with self._table_seats:
             seed = block.game_seed(member)
             game = DiplomacyGame(game_config.until_year, game_id=f"{block.block_id}-{member}")
             record = await play_game(
-                game, seats, seed, learners=(block.learner_power,), reward_weights=game_config.reward
+                game,
+                seats,
+                seed,
+                learners=(block.learner_power,),
+                reward_weights=game_config.reward,
+                discount=learner.discount if learner.returns == "per_phase" else 1.0,
             )
         episode = make_episode(block, member, block.learner_power, record, game_config.reward)
         return await asyncio.to_thread(self._store, episode)
@@ -179,13 +199,21 @@ class RolloutWorker:
     async def _opponent(self, member: Member) -> Policy:
         if member.kind == "bot":
             return self._bot(member.name)
-        if member.id not in self._policies:
+        if member.id not in self._snapshots:
             population = Population.load(self._population_file)
             population.verify(member)
             weights = population.weights_path(member).read_bytes()
             await self._engine.update_weights(weights, member.version, policy=member.id)
-            self._policies[member.id] = self._language_policy(member.id, self._config.inference.temperature)
-        return self._policies[member.id]
+            self._snapshots[member.id] = self._language_policy(member.id, self._config.inference.temperature)
+        return self._snapshots[member.id]
+
+    def _unload_idle_policies(self) -> None:
+        """Keep the engine to ``opponents.max_snapshots`` frozen policies; none leaves while a block plays it."""
+        idle = [member_id for member_id in self._snapshots if not self._playing[member_id]]
+        surplus = max(0, len(self._snapshots) - self._config.opponents.max_snapshots)
+        for member_id in idle[:surplus]:
+            del self._snapshots[member_id]
+            self._engine.remove_policy(member_id)
 
 
 class RolloutActor(RolloutWorker):

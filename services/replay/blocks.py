@@ -17,8 +17,12 @@ class _Block:
     size: int  # distinct episodes that complete it
     episodes: dict[str, tuple[Receipt, Episode]] = field(default_factory=dict)  # by entry id
 
+    @property
+    def complete(self) -> bool:
+        return len(self.episodes) >= self.size
+
     def ready(self, now_s: float, timeout_s: float) -> bool:
-        return len(self.episodes) >= self.size or now_s - self.arrived_s >= timeout_s
+        return self.complete or now_s - self.arrived_s >= timeout_s
 
 
 class PendingBlocks:
@@ -95,8 +99,14 @@ class PendingBlocks:
         }
 
     def _ready(self, role: str, now_s: float) -> list[str]:
+        """Blocks that may go out, the oldest first; whole ones before what the timeout released.
+
+        A fragment that went before a whole block would leave its late rest behind as one block more than the learner's
+        schedule knows of, and everything after it would be used too late.
+        """
         held = self._blocks.get(role, {})
-        return [block_id for block_id, block in held.items() if block.ready(now_s, self._group_timeout_s)]
+        ready = [block_id for block_id, block in held.items() if block.ready(now_s, self._group_timeout_s)]
+        return sorted(ready, key=lambda block_id: not held[block_id].complete)
 
 
 def missing_message(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ SETTINGS = PolicySettings(hidden_size=32, layers=1, intermediate_size=32)
 
 
 @pytest.fixture
-def engine() -> Iterator[TorchEngine]:
+def engine() -> TorchEngine:
     torch.set_num_threads(1)
     model = make_small_model(
         SETTINGS,
@@ -37,7 +36,7 @@ def engine() -> Iterator[TorchEngine]:
         pad_id=TOKENIZER.pad_token_id,
         seed=0,
     )
-    yield TorchEngine(model)
+    return TorchEngine(model)
 
 
 def positions(until_year: int, seed: int) -> list[Position]:

@@ -129,3 +129,22 @@ def test_derived_seeds_are_distinct_and_the_same_in_every_process():
         for seed in ("1", "2")
     ]
     assert printed[0] == printed[1] == f"{derive_seed(7, 'game', 3)}\n"
+
+
+def test_a_line_up_depends_on_the_snapshots_its_index_may_know_not_on_the_hour(tmp_path):
+    """Whoever joined meanwhile, block 70 of an early bound is the same; of what the bound allows, the newest play."""
+    early = Population(tmp_path / "population.json")
+    early.add_bot("random")
+    late = Population(tmp_path / "population.json")
+    late.add_bot("random")
+    for version in (2, 4, 6, 8):
+        weights = tmp_path / f"v{version}.safetensors"
+        weights.write_bytes(bytes([version]))
+        late.add_policy(weights, version=version)
+        if version <= 4:
+            early.add_policy(weights, version=version)
+    for index in range(60, 80):
+        ours = Matchmaker(early, 2, seed=1, max_snapshots=1).block(index, newest_snapshot=5)
+        theirs = Matchmaker(late, 2, seed=1, max_snapshots=1).block(index, newest_snapshot=5)
+        assert ours == theirs
+        assert {member for _, member in ours.opponents} <= {"bot/random", "policy/v4"}

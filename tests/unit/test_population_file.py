@@ -88,13 +88,15 @@ def test_impossible_members_are_refused(population, tmp_path):
     assert "bot/hold" not in population
 
 
-def test_old_snapshots_retire_first_and_bots_stay(population, tmp_path):
+def test_what_a_crash_undid_is_forgotten_and_the_rest_stays(population, tmp_path):
     population.add_policy(tmp_path / "snapshots" / "30.safetensors", version=30)
-    assert population.retire_oldest_policies(keep=2) == ("policy/v10",)
-    assert population.retire_oldest_policies(keep=2) == ()
-    assert [member.id for member in population.active()] == ["bot/dumbbot", "bot/random", "policy/v20", "policy/v30"]
     assert population.set_weight("policy/v30", 3.0).weight == 3.0
     assert population["policy/v30"].weight == 3.0
+    before = [member.id for member in population.active() if member.id != "policy/v30"]
+    assert population.forget_after(20) == ("policy/v30",)
+    assert population.forget_after(20) == ()
+    assert [member.id for member in population.active()] == before
+    population.add_policy(tmp_path / "snapshots" / "30.safetensors", version=30)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cluster.games import EvaluationResult, evaluation_games, play_evaluation_game, summarize
+from grpo_core.returns import returns_to_go
 from grpo_core.types import Turn
 from opponents.bots.registry import make_bot
 from opponents.matchmaking import Matchmaker
@@ -102,12 +103,27 @@ def test_episodes_carry_their_keys_and_outcome(tmp_path: Path) -> None:
 
 def test_rewards_before_the_first_choice_count_for_the_episode_alone() -> None:
     seat = SeatRecord()
-    seat.pay({"center_change": 1.0}, {"center_change": 1.0})
+    seat.pay({"center_change": 1.0}, {"center_change": 1.0}, 1, 0.5)
     seat.remember(turn("F1901M"), 3)
-    seat.pay({"center_change": -2.0}, {"center_change": 1.0})
+    seat.pay({"center_change": -2.0}, {"center_change": 1.0}, 3, 0.5)
     seat.close(5)
     assert seat.parts == {"center_change": -1.0}
     assert [(t.reward, t.elapsed_phases) for t in seat.turns] == [(-2.0, 2)]
+
+
+def test_a_reward_is_worth_the_same_whether_or_not_a_choice_came_between() -> None:
+    """A centre in phase 3: the return-to-go of the turn in phase 0 counts three phases of discount either way."""
+
+    def first_return(turn_phases: list[int]) -> float:
+        seat = SeatRecord()
+        for phase in range(5):
+            if phase in turn_phases:
+                seat.remember(turn("S1901M"), phase)
+            seat.pay({"center_change": float(phase == 3)}, {"center_change": 1.0}, phase, 0.5)
+        seat.close(5)
+        return float(returns_to_go(seat.turns, 0.5)[0])
+
+    assert first_return([0]) == first_return([0, 2]) == first_return([0, 1, 3]) == first_return([0, 4]) == 0.5**3
 
 
 def test_evaluation_rows_weigh_countries_alike_and_have_intervals() -> None:
