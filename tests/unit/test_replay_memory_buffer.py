@@ -87,6 +87,15 @@ def test_an_incomplete_block_is_delivered_at_the_group_timeout_and_its_straggler
     assert ids(buffer.take({"FRANCE": 1}, 0)) == ["a/1"]
 
 
+def test_a_whole_block_goes_before_an_older_fragment(buffer: MemoryBuffer, clock: Clock) -> None:
+    buffer.append([episode("slow", 0)])
+    buffer.append([episode("whole", 0), episode("whole", 1)])
+    clock.now_s = 11  # the fragment may go too, but its rest would come late as one block too many
+    assert ids(buffer.take({"FRANCE": 1}, timeout_s=0)) == ["whole/0", "whole/1"]
+    buffer.append([episode("slow", 1)])
+    assert ids(buffer.take({"FRANCE": 1}, timeout_s=0)) == ["slow/0", "slow/1"]
+
+
 def test_an_episode_is_stored_once_ever(buffer: MemoryBuffer) -> None:
     assert buffer.append([episode("a", 0), episode("a", 0)]) == 1
     assert buffer.append([episode("a", 0), episode("a", 1)]) == 1
