@@ -65,6 +65,7 @@ class TorchEngine:
         self._lanes: dict[str, Lane] = {LEARNER: Lane(self._skeleton, first, version=0)}
         self._leaving: list[Lane] = []  # replaced or removed, until their last decision is written
         self._queue: deque[Writing] = deque()
+        self._joining: dict[str, list[Writing]] = {}  # on their way from the queue into a lane, by policy
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._counts = dict.fromkeys(("decisions", "completion_tokens", "sampled_tokens", "prompt_tokens"), 0)
@@ -191,7 +192,7 @@ class TorchEngine:
     def _pass(self) -> None:
         """Let waiting decisions in, then one step of every lane."""
         free = self._max_rows - self._active()
-        joining: dict[str, list[Writing]] = {}
+        joining = self._joining
         while self._queue and free > 0:
             writing = self._queue.popleft()
             if writing.answer.done():  # whoever asked has gone
@@ -207,6 +208,7 @@ class TorchEngine:
             if lane or writings:
                 for writing in lane.step(writings, self._tokens_per_pass):
                     self._finish(writing, lane.version)
+        joining.clear()
 
     def _finish(self, writing: Writing, version: int) -> None:
         if writing.answer.done():
@@ -223,8 +225,9 @@ class TorchEngine:
 
     def _fail_all(self, error: EngineError, cause: BaseException | None = None) -> None:
         error.__cause__ = cause
-        waiting = list(self._queue)
+        waiting = [*self._queue, *(writing for writings in self._joining.values() for writing in writings)]
         self._queue.clear()
+        self._joining.clear()
         for lane in (*self._lanes.values(), *self._leaving):
             waiting += lane.abandon()
         self._leaving.clear()

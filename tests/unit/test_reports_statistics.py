@@ -43,7 +43,7 @@ def test_t_quantiles_have_closed_forms_at_one_and_two_degrees_of_freedom() -> No
 def test_t_quantiles_are_symmetric_and_shrink_with_freedom(probability: float, freedom: float) -> None:
     quantile = student_t_quantile(probability, freedom)
     assert quantile == pytest.approx(-student_t_quantile(1 - probability, freedom), rel=1e-6, abs=1e-9)
-    assert abs(quantile) >= abs(student_t_quantile(probability, freedom * 2)) - 1e-9
+    assert abs(quantile) >= abs(student_t_quantile(probability, freedom * 2)) - 1e-7
 
 
 @pytest.mark.parametrize(("probability", "freedom"), [(0.0, 5), (1.0, 5), (0.9, 0), (0.9, -1)])
