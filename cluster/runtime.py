@@ -103,16 +103,26 @@ def ray_cluster(config: Config) -> Iterator[None]:
         ray.shutdown()
 
 
-def actor_environment(threads: int) -> dict[str, dict[str, str]]:
-    """The runtime environment of one actor: threads bounded, nothing fetched from a hub."""
+def actor_variables(threads: int) -> dict[str, str]:
+    """Environment variables of one actor: threads bounded, nothing fetched from a hub, freed memory kept.
+
+    glibc hands the buffers of every forward pass back to the kernel and faults them in again; keeping them makes the
+    torch engine about a fifth faster on a CPU. Other C libraries ignore these variables.
+    """
     return {
-        "env_vars": {
-            "OMP_NUM_THREADS": str(threads),
-            "MKL_NUM_THREADS": str(threads),
-            "TOKENIZERS_PARALLELISM": "false",
-            "HF_HUB_OFFLINE": "1",
-        }
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "MALLOC_TOP_PAD_": str(64 << 20),
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 31),
     }
+
+
+def actor_environment(threads: int) -> dict[str, dict[str, str]]:
+    """The same as a Ray runtime environment."""
+    return {"env_vars": actor_variables(threads)}
 
 
 @contextmanager

@@ -58,7 +58,8 @@ def make_small_model(
         intermediate_size=settings.intermediate_size,
         num_hidden_layers=settings.layers,
         num_attention_heads=heads,
-        num_key_value_heads=heads,
+        # Two query heads share one key and value head: a smaller cache and faster decoding, as in models of today.
+        num_key_value_heads=max(1, heads // 2),
         head_dim=settings.head_dim,
         max_position_embeddings=settings.context_length,
         tie_word_embeddings=False,
