@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 # Without such a folder torch comes from PyTorch's own index; TORCH=auto picks the build for this machine's GPU.
 TORCH ?= cpu
-TORCH_INDEX := $(if $(UV_FIND_LINKS),,--torch-backend=$(TORCH))
+TORCH_INDEX := $(if $(UV_FIND_LINKS),,$(addprefix --torch-backend=,$(TORCH)))
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable . --group dev
 # uv brings its own certificates unless told where the machine's are.
 export SSL_CERT_FILE ?= $(shell $(PYTHON) -c "import ssl; print(ssl.get_default_verify_paths().cafile or '')" 2>/dev/null)
@@ -26,11 +26,11 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "$(PYTHON) is not Python 3.11: set PYTHON=/path/to/python3.11"; exit 2; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1"
-	$(INSTALL) $(TORCH_INDEX) || { echo "no CPU build of torch there; taking the registry's (several GB)"; $(INSTALL); }
+	$(INSTALL) $(TORCH_INDEX) || { echo "installing failed: see above; if it is torch, name a folder with its wheel in UV_FIND_LINKS, or take the registry's build (several GB) with TORCH="; exit 2; }
 	touch $@
 
-demo: setup ## train the small policy from random weights and open the result (about 20 minutes on 2 cores)
-	$(BIN)/entente train cluster/configs/laptop.toml --run-dir $(RUN)
+demo: setup ## train the small policy from random weights, or go on with a demo that was interrupted
+	$(BIN)/entente train cluster/configs/laptop.toml --run-dir $(RUN) $(if $(wildcard $(RUN)/checkpoints/*/manifest.json),--resume)
 
 test: setup browser ## every check and test
 	$(MAKE) check
