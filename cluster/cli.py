@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import click
 import typer
+from typer.exceptions import TyperException
 
 app = typer.Typer(
     help="Train language-model policies to play full seven-power Diplomacy by country-grouped GRPO.",
@@ -59,9 +59,11 @@ def train(
     else:
         settings = load_config(config, overrides or ())
         run_dir = run_dir or Path("runs") / settings.run.name
+    if settings.run.ray_address is None:
+        # A Ray of our own asks everybody for a token; said here because Ray reads it when it is imported.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     from cluster.train import train as run
 
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         run(settings, run_dir, resume=resume)
     except KeyboardInterrupt:
@@ -85,9 +87,13 @@ def play(
 ) -> None:
     """Play one game and save it."""
     from cluster.play import play as play_one
+    from cluster.run_folder import check_writable
     from cluster.seating import parse_seats
 
     seats = parse_seats(seat or [], default)
+    check_writable(out)
+    if html is not None:
+        check_writable(html)
     record = play_one(seats, until, seed, out)
     outcome = record.outcome
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")
@@ -122,10 +128,13 @@ def evaluate(
 
     from cluster.errors import RunError
     from cluster.evaluate import evaluate as measure
+    from cluster.run_folder import check_writable
 
-    if json_out is not None and not json_out.parent.is_dir():
-        raise RunError(f"cannot write {json_out}: there is no folder {json_out.parent}")
-    names = [name.strip() for name in against.split(",") if name.strip()]
+    if json_out is not None:
+        check_writable(json_out)
+    names = list(dict.fromkeys(name.strip() for name in against.split(",") if name.strip()))
+    if not names:
+        raise RunError("--against names nobody; give bots, e.g. --against random,dumbbot")
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
         bar = bars.add_task("games")
@@ -211,12 +220,15 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
     """Run the command line; errors a user can mend are one line and exit code 2."""
     try:
         code: Any = app(args=[*prefix, *sys.argv[1:]], standalone_mode=False, prog_name="entente")
-    except click.exceptions.Exit as wanted:
+    except typer.Exit as wanted:
         sys.exit(wanted.exit_code)
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         _stop("stopped", 130)
-    except click.ClickException as error:
-        _stop(f"error: {error.format_message()} (entente --help shows the commands)", 2)
+    except TyperException as error:
+        message = " ".join(str(error.format_message()).split()) if hasattr(error, "format_message") else str(error)
+        if type(error).__name__ == "NoArgsIsHelpError":  # the help is on the screen already
+            sys.exit(2)
+        _stop(f"error: {message} (entente --help shows the commands)", 2)
     except Exception as error:
         from cluster.errors import user_errors
 
@@ -224,10 +236,6 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
             _stop(f"error: {' '.join(str(error).split())}", 2)
         raise
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _interrupt(_number: int, _frame: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 def _stop(text: str, code: int) -> NoReturn:

@@ -174,11 +174,18 @@ def _apply(data: dict[str, Any], override: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text  # a bare word is a string
-    table = data.setdefault(section, {})
+    table = _table(data, section, override)
     parents = key.split(".")
     for parent in parents[:-1]:
-        table = table.setdefault(parent, {})
+        table = _table(table, parent, override)
     table[parents[-1]] = value
+
+
+def _table(data: dict[str, Any], name: str, override: str) -> dict[str, Any]:
+    table = data.setdefault(name, {})
+    if not isinstance(table, dict):
+        raise ConfigError(f"--set {override!r}: {name} holds {table!r} and has no keys of its own")
+    return table
 
 
 def _one_line(error: ValidationError) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 
 from cluster.actors.rollout import BlockReport
 from cluster.config import Config
+from cluster.errors import RunError
 from opponents.matchmaking import LineupBlock, Matchmaker, learner_of_block
 from services.replay.buffer import ReplayBuffer
 
@@ -38,12 +39,22 @@ class BlockLedger:
         return (self._started + len(self._complete)) * self._generations
 
     def recover(self, buffer: ReplayBuffer) -> None:
-        """After a restart: blocks whose episodes the buffer ever stored are not played again."""
+        """After a restart: blocks whose episodes the buffer ever stored are not played again.
+
+        Raises:
+            RunError: the buffer is another run's, or was emptied.
+        """
         for index in range(self._total):
             ids = [f"b{index:06d}/{member}" for member in range(self._generations)]
             if len(buffer.stored_ids(ids)) == self._generations:
                 self._complete.add(index)
                 self._finished[learner_of_block(self._seed, index)] += 1
+        forgotten = sum((self._used - self._finished).values())
+        if forgotten:
+            raise RunError(
+                f"the replay server knows nothing of {forgotten} blocks that this run has used; is it the run's own "
+                "(redis.url, or the run folder's redis/)?"
+            )
 
     def wanted(self) -> bool:
         """Whether the schedule has a block that nobody plays yet."""

@@ -25,8 +25,6 @@ def play(seats: Mapping[str, str], until_year: int, seed: int, out: Path) -> Gam
     Raises:
         RunError: an unknown player, or the file cannot be written.
     """
-    if not out.parent.is_dir():
-        raise RunError(f"cannot save to {out}: there is no folder {out.parent}")
     players: dict[str, Policy] = {name: open_policy(name) for name in sorted(set(seats.values()))}
     game = DiplomacyGame(until_year, game_id=out.stem)
     record = asyncio.run(play_game(game, {power: players[name] for power, name in seats.items()}, seed))

@@ -70,6 +70,7 @@ class Progress:
             self._recover_counters()
         self._restarts_before = self._counters["entente_worker_restarts_total"]
         self._version = resume_after or 0
+        self._recorded = self._last_recorded() if resume_after is not None else 0
         self._swap_seconds: list[float] = []
         self._engine_seen: dict[str, float] = {}
         self._begin: tuple[float, dict[str, float]] | None = None
@@ -90,6 +91,11 @@ class Progress:
         self.training_ends()
         self._sink.close()
 
+    def catch_up(self, report: UpdateReport | None, workers: int) -> None:
+        """After a restart: record the update behind the checkpoint, where the last process died before it could."""
+        if report is not None and report.version > self._recorded:
+            self.update(report, workers, 0)
+
     def block(self, report: BlockReport) -> None:
         """A block was played."""
         self._counters["entente_games_total"] += report.games
@@ -109,7 +115,7 @@ class Progress:
     def update(self, report: UpdateReport, workers: int, restarts: int) -> None:
         """Record and show a finished update."""
         counters = self._counters
-        self._version = report.version
+        self._version = self._recorded = report.version
         counters["entente_episodes_total"] += report.episodes
         counters["entente_learner_tokens_total"] += report.tokens
         counters["entente_learner_busy_seconds_total"] += report.busy_s
@@ -157,7 +163,7 @@ class Progress:
                 start_centers=self._start_centers(),
             )
         )
-        if report.checkpoint:
+        if report.version % self._config.learner.checkpoint_every == 0:
             self._write_summary()
 
     def training_begins(self) -> None:
@@ -255,8 +261,12 @@ class Progress:
             }
         )
 
+    def _last_recorded(self) -> int:
+        lines = read_metrics(self._folder.metrics) if self._folder.metrics.exists() else []
+        return max((line.update for line in lines if "entente_updates_total" in line.metrics), default=0)
+
     def _recover_counters(self) -> None:
-        lines = read_metrics(self._folder.metrics)
+        lines = read_metrics(self._folder.metrics) if self._folder.metrics.exists() else []
         for line in lines:
             for name in _COUNTERS:
                 value = line.metrics.get(name)

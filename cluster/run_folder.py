@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from cluster.config import Config, dump_config, load_config
 from cluster.errors import RunError
+
+# What a run's blocks, checkpoints and buffer are made from.
+FIXED = (
+    "run.name", "run.seed", "policy", "rollout.num_generations", "learner.episodes_per_update", "redis.url",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,33 +76,70 @@ class RunFolder:
     def open(self, config: Config, *, resume: bool) -> None:
         """Begin a new run, or go on with the one that is here.
 
+        The folder must be held (``held``) by this process.
+
         Raises:
             RunError: there is a run already (or none to resume), or the folder cannot be written.
         """
-        if not resume and self.config.exists():
+        started = any(self.checkpoints.glob("*/manifest.json"))
+        if not resume and started:
             raise RunError(
                 f"{self.path} already holds a run; add --resume to go on with it, or choose another --run-dir"
             )
         if resume and not self.config.exists():
             raise RunError(f"no run to resume in {self.path} (no config.toml); start it without --resume")
         try:
+            if not started:
+                self._clear_false_start()
             for folder in (self.path, self.checkpoints, self.audit, self.games):
                 folder.mkdir(parents=True, exist_ok=True)
             if not (self.path / "run_id").exists():
                 write_atomically(self.path / "run_id", f"{config.run.name}-{secrets.token_hex(4)}\n")
-            write_atomically(self.config, dump_config(config))
+            write_atomically(self.config, dump_config(config), mode=0o600)  # it may hold a server's password
         except OSError as error:
             raise RunError(f"cannot write the run folder {self.path}: {error.strerror}") from error
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out of the folder while the block runs; the lock goes with the process, however it ends.
+
+        Raises:
+            RunError: another process holds it, or the folder cannot be made.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / ".lock").open("w")
+        except OSError as error:
+            raise RunError(f"cannot write the run folder {self.path}: {error.strerror}") from error
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise RunError(f"another process is training in {self.path}; wait for it or stop it first") from None
+            yield
+
+    def _clear_false_start(self) -> None:
+        """What a start that failed before its first checkpoint left behind is no run."""
+        for path in (self.metrics, self.population, self.path / "run_id", self.summary):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.redis, ignore_errors=True)
+        shutil.rmtree(self.audit, ignore_errors=True)
 
     def resumed_config(self, overrides: Sequence[str]) -> Config:
         """The configuration of the run to resume, with ``section.key=value`` changes.
 
         Raises:
-            RunError: there is no run here.
+            RunError: there is no run here, or a change would contradict what the run has stored.
         """
         if not self.config.exists():
             raise RunError(f"no run to resume in {self.path} (no config.toml); start it without --resume")
-        return load_config(self.config, overrides)
+        stored, changed = load_config(self.config), load_config(self.config, overrides)
+        for name in FIXED:
+            section, _, key = name.partition(".")
+            ours, theirs = getattr(stored, section), getattr(changed, section)
+            if (getattr(ours, key) != getattr(theirs, key)) if key else (ours != theirs):
+                raise RunError(f"{name} cannot change when a run is resumed: what it has stored depends on it")
+        return changed
 
     def read_summary(self) -> dict[str, Any]:
         """The last summary written, or an empty one."""
@@ -113,10 +158,24 @@ class RunFolder:
         write_atomically(self.summary, json.dumps(summary, indent=2) + "\n")
 
 
-def write_atomically(path: Path, text: str) -> None:
+def check_writable(path: Path) -> None:
+    """Find out before long work whether a result can be written.
+
+    Raises:
+        RunError: the folder is missing, or the path is a folder or not writable.
+    """
+    if not path.parent.is_dir():
+        raise RunError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise RunError(f"cannot write {path}: it is a folder")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise RunError(f"cannot write {path}: permission denied")
+
+
+def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
     """A reader, or a crash, sees the old file or the new one, never half."""
     temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("w", encoding="utf-8") as file:
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import psutil
 
@@ -17,6 +20,8 @@ from cluster.run_folder import RunFolder
 from services.replay.embedded import EmbeddedServer
 
 GIB = 1 << 30
+CONNECT_TIMEOUT_S = 5.0
+PASSWORD_VARIABLE = "ENTENTE_REDIS_PASSWORD"  # noqa: S105  (the variable's name)
 # Resident memory measured on Linux x86-64 with the CPU build of torch.
 DRIVER_AND_RAY_BYTES = int(1.2 * GIB)
 WORKER_BYTES = int(0.6 * GIB)
@@ -91,16 +96,39 @@ def ray_cluster(config: Config) -> Iterator[None]:
             configure_logging=False,
         )
     else:
+        _check_reachable(config.run.ray_address)
         try:
             ray.init(address=config.run.ray_address, log_to_driver=False)
-        except ConnectionError as error:
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise RunError(
-                f"no Ray cluster at {config.run.ray_address} ({error}); start one, or leave run.ray_address unset"
+                f"no Ray cluster at {config.run.ray_address} ({reason}); start one, or leave run.ray_address unset"
             ) from error
+    # Ray has put its own handler over SIGTERM, which would end the process without saving.
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _interrupt(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _check_reachable(address: str) -> None:
+    """Ray itself waits for minutes where nobody listens."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if address == "auto":
+        return
+    try:
+        if not colon or not port.isdigit():
+            raise OSError("it is not host:port")
+        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
+    except OSError as error:
+        raise RunError(
+            f"no Ray cluster at {address} ({error}); start one, or leave run.ray_address unset for a local one"
+        ) from None
 
 
 def actor_variables(threads: int) -> dict[str, str]:
@@ -125,6 +153,15 @@ def actor_environment(threads: int) -> dict[str, dict[str, str]]:
     return {"env_vars": actor_variables(threads)}
 
 
+def with_password(url: str, password: str | None) -> str:
+    """The URL with a password where it has none; so that no password needs to stand in a file or command line."""
+    parts = urlsplit(url)
+    if not password or parts.password is not None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{quote(password, safe='')}@{host}"))
+
+
 @contextmanager
 def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
     """The URL of the replay server: the one ``redis.url`` names, or one started in the run folder.
@@ -133,7 +170,7 @@ def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
         ReplayError: no server can be started.
     """
     if config.redis.url is not None:
-        yield config.redis.url
+        yield with_password(config.redis.url, os.environ.get(PASSWORD_VARIABLE))
         return
     folder.redis.mkdir(parents=True, exist_ok=True)
     server = EmbeddedServer.start(folder.redis)
@@ -141,6 +178,15 @@ def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
         yield server.url
     finally:
         server.close()
+
+
+def death_of(error: Any) -> str:
+    """Why an actor is dead, in one line: what its constructor raised, or what Ray knows."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if getattr(error, "actor_init_failed", False):
+        # The last line of the remote traceback is "package.module.SomeError: its message".
+        return f"could not start: {lines[-1].partition(': ')[2] or lines[-1]}"
+    return f"died ({lines[0] if lines else 'no reason given'}); the last checkpoint is intact: go on with --resume"
 
 
 def answer(ref: Any, timeout_s: float, who: str) -> Any:
@@ -159,7 +205,6 @@ def answer(ref: Any, timeout_s: float, who: str) -> Any:
             f"{who} did not answer within {timeout_s:.0f} s; look at its log in Ray's session folder"
         ) from None
     except RayActorError as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else "no reason given"
-        raise RunError(f"{who} died ({reason}); the last checkpoint is intact: go on with --resume") from None
+        raise RunError(f"{who} {death_of(error)}") from None
     except RayTaskError as error:
         raise error.cause from None

@@ -6,6 +6,7 @@ python -m cluster.train cluster/configs/laptop.toml     (the same, for job submi
 
 from __future__ import annotations
 
+import signal
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -46,8 +47,9 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
     """
     folder = RunFolder(run_dir)
     check_memory(config)
-    folder.open(config, resume=resume)
     with ExitStack() as stack:
+        stack.enter_context(folder.held())
+        folder.open(config, resume=resume)
         display = stack.enter_context(Display(config.learner.updates, enabled=config.metrics.display))
         display.stage("starting the replay server and Ray")
         redis_url = stack.enter_context(replay_server(config, folder))
@@ -83,6 +85,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         ledger = BlockLedger(config, matchmaker, version)
         if resume:
             recover(ledger, config, redis_url, run_id)
+            progress.catch_up(answer(learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner"), pool.size)
             display.log(f"resumed at version {version}; {ledger.started_episodes} episodes were already played")
         try:
             if version == 0:
@@ -92,8 +95,12 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
             for against in dict.fromkeys((*config.evaluation.against, *config.evaluation.final_against)):
                 evaluate(config, folder, pool, progress, against, "trained", version)
         except KeyboardInterrupt:
-            display.stage("stopping: saving a checkpoint")
-            answer(learner.checkpoint.remote(), SAVE_TIMEOUT_S, "the learner, saving,")
+            # Asked once is enough; what follows is bounded and must not be cut short.
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)
+            limit = SAVE_TIMEOUT_S + config.redis.group_timeout_s + config.redis.connect_timeout_s
+            display.stage(f"stopping: saving a checkpoint (at most {limit:.0f} s)")
+            answer(learner.checkpoint.remote(), limit, "the learner, saving,")
             raise
     write_report(folder.path, Config().model_dump(mode="json"))
     return folder

@@ -12,7 +12,7 @@ OUTCOME_KEYS = frozenset({"return", "length", "outcome", "centers", "return_quar
 class Settings(BaseModel):
     """One section of the configuration: immutable, and unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
 
 
 class PolicySettings(Settings):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -44,8 +45,7 @@ class UpdateReport:
     defective_orders: int  # of the learner's own turns
     truncated: int  # decisions cut off at the length limit
     weight_bytes: int  # of the published version
-    buffer: Mapping[str, float]  # the replay buffer's counters afterwards
-    checkpoint: str | None  # folder written with this update
+    buffer: Mapping[str, float]  # the replay buffer's counters after it took the episodes
 
 
 def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -78,7 +78,9 @@ class LearnerWorker:
         self._folder = RunFolder(Path(run_dir))
         self._buffer = buffer
         self._windows = CountryWindows()
+        self._report: UpdateReport | None = None
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
+        buffer.redeliver()  # first of all: it refuses a second learner, before anything is written
         newest = latest_checkpoint(self._folder.path) if resume else None
         if newest is None:
             self._model, self._tokenizer = make_policy(config)
@@ -86,7 +88,7 @@ class LearnerWorker:
             self.checkpoint()
         else:
             self._restore(newest)
-        buffer.redeliver()
+            buffer.redeliver()  # what the checkpoint used is acknowledged now
 
     def version(self) -> int:
         """Updates made."""
@@ -119,14 +121,10 @@ class LearnerWorker:
         self._folder.audit.mkdir(exist_ok=True)
         used = [episode.episode_id for episode in episodes]
         stale = [episode.episode_id for episode in delivered if episode.episode_id not in set(used)]
-        too_old = sum(episode.oldest_version < oldest for episode in delivered)
         audit = {**result.audit, "episodes": used, "set_aside": stale}
         write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit))
-        due = version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates
-        checkpoint = self.checkpoint() if due else None
         payload = self.publish()
-        done = time.perf_counter()
-        report = UpdateReport(
+        self._report = UpdateReport(
             version=version,
             metrics={
                 **_catalogued(result.metrics, result.audit, episodes),
@@ -134,17 +132,22 @@ class LearnerWorker:
             },
             countries={power: self._windows.summary(power) for power in POWERS},
             episodes=len(episodes),
-            stale_episodes=too_old,
+            stale_episodes=sum(episode.oldest_version < oldest for episode in delivered),
             tokens=sum(episode.tokens for episode in episodes),
             waited_s=taken - start,
-            busy_s=done - taken,
+            busy_s=time.perf_counter() - taken,
             defective_orders=sum(len(turn.defects) for episode in episodes for turn in episode.turns),
             truncated=sum(TRUNCATED in turn.defects for episode in episodes for turn in episode.turns),
             weight_bytes=len(payload.data),
             buffer=self._buffer.stats(),
-            checkpoint=checkpoint,
         )
-        return report, payload
+        if version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates:
+            self.checkpoint()
+        return self._report, payload
+
+    def last_report(self) -> UpdateReport | None:
+        """The report of the update that made the current version, also after a restart; None before the first."""
+        return self._report
 
     def checkpoint(self) -> str:
         """Write a durable checkpoint, then acknowledge the episodes it used; returns its folder."""
@@ -156,6 +159,8 @@ class LearnerWorker:
                 # Should the process die before the acknowledgement below, these are acknowledged on resume.
                 "receipts": [[receipt.role, receipt.entry_id] for receipt in self._receipts],
                 "countries": self._windows.state(),
+                # Should the driver die before it has recorded this update, it finds the report here.
+                "report": None if self._report is None else msgspec.to_builtins(self._report),
                 "config_digest": self._config.digest,
             },
         )
@@ -187,6 +192,7 @@ class LearnerWorker:
         self._learner.load_state(checkpoint.state)
         extra = checkpoint.extra
         self._windows.load_state(extra["countries"])
+        self._report = None if extra["report"] is None else msgspec.convert(extra["report"], UpdateReport)
         self._buffer.acknowledge([Receipt(role, entry_id) for role, entry_id in extra["receipts"]])
 
 

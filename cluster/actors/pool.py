@@ -15,6 +15,7 @@ from cluster.actors.rollout import BlockReport
 from cluster.config import RolloutSettings
 from cluster.errors import RunError
 from cluster.games import EvaluationGame, EvaluationResult
+from cluster.runtime import death_of
 from opponents.matchmaking import LineupBlock
 from opponents.population import Member
 
@@ -88,7 +89,7 @@ class WorkerPool:
             except RayTaskError as error:
                 raise error.cause from None
             except RayActorError as error:
-                raise RunError(f"a rollout actor died while it started: {_first_line(error)}") from None
+                raise RunError(f"a rollout actor {death_of(error)}") from None
 
     def broadcast(self, weights: ray.ObjectRef[Any], version: int) -> None:
         """Send new learner weights to every engine; later games and replacements begin with them or newer ones."""
@@ -141,26 +142,32 @@ class WorkerPool:
         """Play evaluation games on all workers; ``progress`` hears how many more are done.
 
         Raises:
-            RunError: an actor died or nothing finished within ``timeout_s``.
+            RunError: nothing finished within ``timeout_s``, or more actors died than ``rollout.max_replacements``.
         """
         chunks = [list(games[at : at + EVALUATION_CHUNK]) for at in range(0, len(games), EVALUATION_CHUNK)]
-        refs = {
-            self._workers[number % self.size].actor.play_evaluation.remote(chunk, self._version): number
-            for number, chunk in enumerate(chunks)
-        }
+        flights: dict[ray.ObjectRef[Any], tuple[int, _Worker]] = {}
+
+        def send(number: int) -> None:
+            worker = self._workers[number % self.size]
+            flights[worker.actor.play_evaluation.remote(chunks[number], self._version)] = number, worker
+
+        for number in range(len(chunks)):
+            send(number)
         results: dict[int, list[EvaluationResult]] = {}
-        waiting = list(refs)
-        while waiting:
-            ready, waiting = ray.wait(waiting, num_returns=1, timeout=timeout_s)
+        while flights:
+            ready, _ = ray.wait(list(flights), num_returns=1, timeout=timeout_s)
             if not ready:
                 raise RunError(f"no evaluation game finished within {timeout_s:.0f} s (rollout.block_timeout_s)")
+            number, worker = flights.pop(ready[0])
             try:
-                results[refs[ready[0]]] = ray.get(ready[0])
+                results[number] = ray.get(ready[0])
             except RayTaskError as error:
                 raise error.cause from None
             except RayActorError as error:
-                raise RunError(f"a rollout actor died during an evaluation: {_first_line(error)}") from None
-            progress(len(results[refs[ready[0]]]))
+                self._replace(worker, death_of(error))
+                send(number)  # the same games: they are seeded
+                continue
+            progress(len(results[number]))
         return [result for number in sorted(results) for result in results[number]]
 
     def stats(self) -> dict[str, float]:
@@ -205,7 +212,7 @@ class WorkerPool:
         except RayActorError as error:
             if flight:
                 self._lost.append(flight)
-            self._replace(worker, _first_line(error))
+            self._replace(worker, death_of(error))
             return
         except RayTaskError as error:
             # The actor lives but refused: a bug or bad weights; playing on would repeat it.
@@ -241,8 +248,3 @@ class WorkerPool:
         self._workers[self._workers.index(worker)] = fresh
         if self._weights is not None:
             self._swaps[fresh.actor.swap.remote(self._weights)] = fresh
-
-
-def _first_line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -14,6 +14,7 @@ from rich.table import Table
 from cluster.bench.figure import Figure
 from cluster.errors import RunError
 from cluster.provenance import commit, provenance
+from cluster.run_folder import check_writable
 
 SUITE = ("game_loop", "bots", "engine", "learner", "replay", "weights")
 
@@ -26,8 +27,7 @@ def run_suite(only: str | None, rounds: int, out: Path) -> None:
     """
     if only is not None and only not in SUITE:
         raise RunError(f"no benchmark is called {only!r}; there are {', '.join(SUITE)}")
-    if not out.parent.is_dir():
-        raise RunError(f"cannot write {out}: there is no folder {out.parent}")
+    check_writable(out)
     console = Console()
     figures: list[tuple[str, Figure]] = []
     for name in (only,) if only else SUITE:

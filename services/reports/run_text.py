@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from services.reports.run_charts import anchors
 from services.reports.run_data import RunData, interval
 
+_WHO = re.compile(r"(\w+://)[^/@\s]+@")  # user and password of a URL
 _DASH = "–"
 
 
@@ -158,7 +160,9 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def _value(value: Any) -> str:
-    return ", ".join(map(_value, value)) if isinstance(value, list) else str(value)
+    if isinstance(value, list):
+        return ", ".join(map(_value, value))
+    return _WHO.sub(r"\1***@", str(value))  # a report is passed around; a server's password is not
 
 
 def _interval(row: Mapping[str, Any]) -> str:

@@ -92,7 +92,7 @@ def test_killed_at_random_moments_no_episode_is_lost_or_used_twice(tmp_path: Pat
 
 def test_ctrl_c_saves_and_a_dead_rollout_actor_is_replaced(tmp_path: Path) -> None:
     run = tmp_path / "run"
-    arguments = (*QUICK, "--set", "learner.updates=8", "--set", "learner.checkpoint_every=100")
+    arguments = (*QUICK, "--set", "learner.updates=12", "--set", "learner.checkpoint_every=100")
     with TrainingProcess(run, *arguments) as training:
         training.wait_until(lambda: last_update(run) >= 2, "two updates")
         actors = [p for p in training.family.values() if p.is_running() and "RolloutActor" in " ".join(p.cmdline())]
@@ -107,9 +107,16 @@ def test_ctrl_c_saves_and_a_dead_rollout_actor_is_replaced(tmp_path: Path) -> No
     saved = [int(folder.name) for folder in (run / "checkpoints").iterdir() if folder.name.isdigit()]
     assert max(saved) >= seen + 2, "Ctrl-C saves what was learned"
     with TrainingProcess(run, "--resume", config=None) as training:
+        training.wait_until(lambda: last_update(run) > max(saved), "an update after the resume")
+        training.process.send_signal(signal.SIGTERM)  # what job managers send
+        assert training.finish(90) == 130, training.output()
+        assert training.survivors() == []
+    with TrainingProcess(run, "--resume", config=None) as training:
         assert training.finish() == 0, training.output()
+    lines = [line.update for line in read_metrics(run / "metrics.jsonl") if "entente_loss" in line.metrics]
+    assert lines == list(range(1, 13))
     used = episodes_used(run)
-    assert len(used) == 8 * EPISODES
+    assert len(used) == 12 * EPISODES
     assert set(used.values()) == {1}
 
 
@@ -149,6 +156,16 @@ def test_bad_input_is_one_line_exit_2_and_nothing_left_running(tmp_path: Path) -
             ("evaluate", str(foreign)): "foreign",
             ("evaluate", "random", "--against", "nobody"): "dumbbot",
             ("report", str(foreign)): "foreign",
+            ("nope",): "nope",
+            ("train", "--bad"): "--bad",
+            ("play", "--until", "1900", "--out", str(tmp_path / "g.json")): "1900",
+            ("evaluate", "random", "--games-per-country", "0"): "games-per-country",
+            ("evaluate", "random", "--against", ""): "names nobody",
+            ("evaluate", "random", "--json", str(tmp_path)): "it is a folder",
+            ("bench", "--only", "nothing"): "game_loop",
+            ("report", str(not_a_game)): "game",
+            ("train", "smoke", "--set", "run.ray_address=foo"): "foo",
+            ("train", "smoke", "--set", f"run.ray_address=127.0.0.1:{free_port()}"): "no Ray cluster",
         }
         for number, (arguments, hint) in enumerate(cases.items()):
             extra = (

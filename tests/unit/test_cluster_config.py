@@ -38,6 +38,8 @@ def test_shipped_configs_load_and_survive_a_round_trip(name: str, tmp_path: Path
         ("grouping.keys=['phase']", "add country+"),
         ("grouping.keys=['country+return']", "allow_outcome_keys"),
         ("learner.returns=episode", "under learner.returns = 'episode'"),
+        ("learner.updates.x=3", "has no keys of its own"),
+        ("rollout.block_timeout_s=inf", "finite"),
         ("nonsense", "section.key=value"),
     ],
 )

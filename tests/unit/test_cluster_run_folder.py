@@ -1,0 +1,93 @@
+"""The run folder: one process at a time, no contradiction on resume, no password in the open."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from cluster.config import load_config
+from cluster.errors import RunError
+from cluster.run_folder import RunFolder, check_writable
+from cluster.runtime import with_password
+from services.reports.run_report import write_report
+
+CONFIG = load_config("smoke")
+
+
+def begun(path: Path) -> RunFolder:
+    """A run with a (pretended) whole checkpoint."""
+    folder = RunFolder(path)
+    with folder.held():
+        folder.open(CONFIG, resume=False)
+    (folder.checkpoints / "0").mkdir()
+    (folder.checkpoints / "0" / "manifest.json").write_text("{}")
+    return folder
+
+
+def test_a_run_is_not_begun_twice_nor_resumed_from_nothing(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    with pytest.raises(RunError, match="add --resume"):
+        folder.open(CONFIG, resume=False)
+    with pytest.raises(RunError, match="no run to resume"):
+        RunFolder(tmp_path / "other").resumed_config(())
+    assert folder.resumed_config(()) == CONFIG
+
+
+def test_a_start_that_failed_before_its_first_checkpoint_is_no_run(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.open(CONFIG, resume=False)
+    first = folder.run_id
+    folder.metrics.write_text("left over")
+    folder.open(load_config("smoke", ["run.seed=9"]), resume=False)
+    assert folder.run_id != first
+    assert not folder.metrics.exists()
+    assert folder.resumed_config(()).run.seed == 9
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    with folder.held(), pytest.raises(RunError, match="another process"), RunFolder(tmp_path / "run").held():
+        pass
+    with folder.held():
+        pass
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["run.seed=5", "rollout.num_generations=7", "learner.episodes_per_update=28", "policy.layers=3",
+     "redis.url=redis://elsewhere:1/0"],
+)  # fmt: skip
+def test_what_the_stored_run_depends_on_cannot_change(tmp_path: Path, override: str) -> None:
+    folder = begun(tmp_path / "run")
+    before = folder.config.read_text()
+    with pytest.raises(RunError, match="cannot change when a run is resumed"):
+        folder.resumed_config([override])
+    assert folder.config.read_text() == before
+    assert folder.resumed_config(["learner.updates=40"]).learner.updates == 40
+
+
+def test_a_password_is_neither_readable_by_others_nor_in_the_report(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.open(load_config("smoke", ["redis.url=redis://me:SECRET@db.example:6379/0"]), resume=False)
+    assert stat.S_IMODE(folder.config.stat().st_mode) == 0o600
+    folder.write_summary({"run": "x", "commit": "c", "updates": 0, "evaluations": []})
+    page = write_report(folder.path).read_text()
+    assert "db.example" in page
+    assert "SECRET" not in page
+
+
+def test_a_password_from_the_environment_goes_into_the_url() -> None:
+    assert with_password("redis://db:6379/0", "p@ss") == "redis://:p%40ss@db:6379/0"
+    assert with_password("redis://me@db:6379/0", "word") == "redis://me:word@db:6379/0"
+    assert with_password("redis://me:own@db:6379/0", "word") == "redis://me:own@db:6379/0"
+    assert with_password("redis://db:6379/0", None) == "redis://db:6379/0"
+
+
+def test_results_that_cannot_be_written_are_known_before_the_work(tmp_path: Path) -> None:
+    check_writable(tmp_path / "fine.json")
+    with pytest.raises(RunError, match="it is a folder"):
+        check_writable(tmp_path)
+    with pytest.raises(RunError, match="there is no folder"):
+        check_writable(tmp_path / "none" / "x.json")
