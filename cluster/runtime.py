@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -16,6 +16,7 @@ import psutil
 
 from cluster.config import Config
 from cluster.errors import RunError
+from cluster.guardian import guarded
 from cluster.run_folder import RunFolder
 from services.replay.embedded import EmbeddedServer
 
@@ -85,31 +86,37 @@ def ray_cluster(config: Config) -> Iterator[None]:
 
     # Ray turns token authentication on by itself and says so at every start; that is what we want, quietly.
     logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
-    wanted = config.rollout.actors + 1
-    if config.run.ray_address is None:
-        ray.init(
-            address="local",
-            num_cpus=max(wanted, os.cpu_count() or 1),
-            object_store_memory=OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-        )
-    else:
-        _check_reachable(config.run.ray_address)
+    with guarded() if config.run.ray_address is None else nullcontext():
+        if config.run.ray_address is None:
+            ray.init(
+                address="local",
+                num_cpus=max(config.rollout.actors + 1, os.cpu_count() or 1),
+                object_store_memory=OBJECT_STORE_BYTES,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+            )
+        else:
+            _attach(config.run.ray_address)
+        # Ray has put its own handler over SIGTERM, which would end the process without saving.
+        signal.signal(signal.SIGTERM, _interrupt)
         try:
-            ray.init(address=config.run.ray_address, log_to_driver=False)
-        except (ConnectionError, ValueError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise RunError(
-                f"no Ray cluster at {config.run.ray_address} ({reason}); start one, or leave run.ray_address unset"
-            ) from error
-    # Ray has put its own handler over SIGTERM, which would end the process without saving.
-    signal.signal(signal.SIGTERM, _interrupt)
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _attach(address: str) -> None:
+    import ray
+
+    _check_reachable(address)
     try:
-        yield
-    finally:
-        ray.shutdown()
+        ray.init(address=address, log_to_driver=False)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise RunError(
+            f"no Ray cluster at {address} ({reason}); start one, or leave run.ray_address unset for a local one"
+        ) from error
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:
