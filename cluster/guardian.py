@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 LOOK_EVERY_S = 1.0
-GRACE_S = 3.0  # for Ray to end by itself
+GRACE_S = 1.0  # for Ray to end by itself
 SWEEP_S = 10.0
 
 

@@ -19,6 +19,7 @@ from cluster.errors import RunError
 from cluster.guardian import guarded
 from cluster.run_folder import RunFolder
 from services.replay.embedded import EmbeddedServer
+from services.replay.redis_buffer import RedisBuffer
 
 GIB = 1 << 30
 CONNECT_TIMEOUT_S = 5.0
@@ -174,10 +175,21 @@ def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
     """The URL of the replay server: the one ``redis.url`` names, or one started in the run folder.
 
     Raises:
-        ReplayError: no server can be started.
+        ReplayError: no server can be started, or the external one does not answer.
     """
     if config.redis.url is not None:
-        yield with_password(config.redis.url, os.environ.get(PASSWORD_VARIABLE))
+        url = with_password(config.redis.url, os.environ.get(PASSWORD_VARIABLE))
+        probe = RedisBuffer(
+            url,
+            "probe",
+            group_timeout_s=config.redis.group_timeout_s,
+            connect_timeout_s=config.redis.connect_timeout_s,
+        )
+        try:
+            probe.stored_ids(["probe/0"])  # now, before anything is started
+        finally:
+            probe.close()
+        yield url
         return
     folder.redis.mkdir(parents=True, exist_ok=True)
     server = EmbeddedServer.start(folder.redis)
