@@ -18,6 +18,7 @@ import redis
 from services.replay import embedded
 from services.replay.buffer import ReplayError
 from services.replay.embedded import EmbeddedServer, running_url
+from tests.system.training_process import hear_interrupts
 
 pytestmark = pytest.mark.system
 
@@ -44,6 +45,7 @@ def parent(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=hear_interrupts,
     )
     yield process
     process.kill()

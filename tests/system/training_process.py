@@ -21,6 +21,11 @@ QUICK = (
 )  # fmt: skip
 
 
+def hear_interrupts() -> None:
+    """In a child: obey SIGINT also where the tests were started in the background, which ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class TrainingProcess:
     """``entente train`` in a process group of its own; leaving the block ends whatever of it still runs."""
 
@@ -30,7 +35,12 @@ class TrainingProcess:
         self.log = run_dir.with_name(f"{run_dir.name}.{time.monotonic_ns()}.log")
         self._file = self.log.open("w")
         self.process = subprocess.Popen(
-            command, stdout=self._file, stderr=subprocess.STDOUT, start_new_session=True, env=dict(os.environ)
+            command,
+            stdout=self._file,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=dict(os.environ),
+            preexec_fn=hear_interrupts,
         )
         self.family: dict[int, psutil.Process] = {}
 
