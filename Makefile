@@ -35,13 +35,13 @@ demo: setup ## train the small policy from random weights, or go on with a demo 
 test: setup browser ## every check and test
 	$(MAKE) check
 	$(BIN)/pytest tests/unit
-	$(BIN)/pytest tests/system
+	$(BIN)/pytest tests/system --durations=8
 
 unit: setup ## the fast tests alone
 	$(BIN)/pytest tests/unit
 
 system: setup browser ## the tests with real servers, Ray and processes
-	$(BIN)/pytest tests/system
+	$(BIN)/pytest tests/system --durations=8
 
 check: setup ## lint, types and the import contract
 	$(BIN)/ruff check .

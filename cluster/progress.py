@@ -43,7 +43,14 @@ _ENGINE = {
 class Progress:
     """Counts, shows and records; knows nothing of Ray."""
 
-    def __init__(self, config: Config, folder: RunFolder, display: Display, resume_after: int | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        folder: RunFolder,
+        display: Display,
+        resume_after: int | None,
+        exporter: Exporter | None = None,
+    ) -> None:
         """Open the sinks.
 
         Args:
@@ -51,17 +58,17 @@ class Progress:
             folder: where ``metrics.jsonl`` and ``summary.json`` lie.
             display: already entered.
             resume_after: the version a resumed run goes on from; None for a new run.
+            exporter: where Prometheus scrapes; closed with this object.
 
         Raises:
-            MetricsError: the metrics port is taken, or the folder holds another run's measurements.
+            MetricsError: the folder holds another run's measurements.
         """
         self.display = display
         self._config = config
         self._folder = folder
         summary: dict[str, Any] = {} if resume_after is None else folder.read_summary()
         sinks: list[MetricsSink] = [JsonlSink(folder.metrics, resume_after)]
-        if config.metrics.port is not None:
-            exporter = Exporter(config.metrics.port)
+        if exporter is not None:
             display.log(f"metrics at {exporter.url}")
             sinks.append(exporter)
         self._sink = FanOut(*sinks)

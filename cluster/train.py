@@ -30,6 +30,7 @@ from opponents.matchmaking import Matchmaker
 from opponents.population import Population
 from services.inference.engine import LEARNER
 from services.metrics.display import Display
+from services.metrics.exporter import Exporter
 from services.replay.redis_buffer import RedisBuffer
 from services.reports.run_report import write_report
 
@@ -51,6 +52,10 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         stack.enter_context(folder.held())
         folder.open(config, resume=resume)
         display = stack.enter_context(Display(config.learner.updates, enabled=config.metrics.display))
+        exporter = None
+        if config.metrics.port is not None:
+            exporter = Exporter(config.metrics.port)  # a taken port is known before anything is started
+            stack.callback(exporter.close)
         display.stage("starting the replay server and Ray")
         redis_url = stack.enter_context(replay_server(config, folder))
         stack.enter_context(ray_cluster(config))
@@ -62,7 +67,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
             .remote(config_json, str(folder.path), redis_url, run_id, resume)
         )
         version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
-        progress = stack.enter_context(Progress(config, folder, display, version if resume else None))
+        progress = stack.enter_context(Progress(config, folder, display, version if resume else None, exporter))
         population = open_population(config, folder, version)
         rollout_actor = ray.remote(RolloutActor).options(
             num_cpus=1, max_concurrency=1000, runtime_env=actor_environment(config.inference.threads)
