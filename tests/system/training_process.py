@@ -105,8 +105,8 @@ def audits(run_dir: Path) -> dict[int, dict[str, Any]]:
 
 
 def episodes_used(run_dir: Path) -> Counter[str]:
-    """How often each episode was used on the way to the final policy."""
-    return Counter(name for record in audits(run_dir).values() for name in record["episodes"])
+    """How often each episode was used on the way to the final policy; what came too late was set aside, once."""
+    return Counter(name for record in audits(run_dir).values() for name in (*record["episodes"], *record["set_aside"]))
 
 
 def last_update(run_dir: Path) -> int:
