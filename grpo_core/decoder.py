@@ -25,7 +25,7 @@ def hidden_at(model: nn.Module, input_ids: Tensor, index_N: Tensor) -> Tensor:
     whole. Both give the same numbers.
     """
     decoder: Any = model.get_decoder()  # type: ignore[operator]
-    if not has_plain_blocks(decoder):
+    if not has_plain_blocks(decoder.config) or decoder.config._attn_implementation != "sdpa":
         hidden: Tensor = decoder(input_ids=input_ids, use_cache=False).last_hidden_state
         return hidden.flatten(0, 1).index_select(0, index_N)
     hidden = decoder.embed_tokens(input_ids)
@@ -37,12 +37,12 @@ def hidden_at(model: nn.Module, input_ids: Tensor, index_N: Tensor) -> Tensor:
     return last_NH
 
 
-def has_plain_blocks(decoder: Any) -> bool:
-    """Whether the last block may be computed at chosen positions only."""
-    config = decoder.config
+def has_plain_blocks(config: Any) -> bool:
+    """Whether a decoder of this configuration has the blocks of ``_PLAIN_BLOCKS``, with full attention."""
     full = all(kind == "full_attention" for kind in getattr(config, "layer_types", None) or ())
     sliding = config.model_type == "mistral" and config.sliding_window is not None
-    return config.model_type in _PLAIN_BLOCKS and full and not sliding and config._attn_implementation == "sdpa"
+    silu = getattr(config, "hidden_act", None) == "silu"
+    return config.model_type in _PLAIN_BLOCKS and full and not sliding and silu
 
 
 def _last_block_at(block: Any, hidden_BLH: Tensor, index_N: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -52,12 +52,12 @@ def _last_block_at(block: Any, hidden_BLH: Tensor, index_N: Tensor, cos: Tensor,
     row_N, position_N = index_N // length, index_N % length
 
     normed_BLH = block.input_layernorm(hidden_BLH)
-    keys = _normed(attention, "k_norm", attention.k_proj(normed_BLH).view(rows, length, *heads))
-    keys = _rotated(keys, cos[:, :, None], sin[:, :, None])
+    keys = normed(attention, "k_norm", attention.k_proj(normed_BLH).view(rows, length, *heads))
+    keys = rotated(keys, cos[:, :, None], sin[:, :, None])
     values = attention.v_proj(normed_BLH).view(rows, length, *heads)
     normed_NH = normed_BLH.flatten(0, 1).index_select(0, index_N)
-    queries = _normed(attention, "q_norm", attention.q_proj(normed_NH).view(len(index_N), *heads))
-    queries = _rotated(queries, cos[0, position_N, None], sin[0, position_N, None])
+    queries = normed(attention, "q_norm", attention.q_proj(normed_NH).view(len(index_N), *heads))
+    queries = rotated(queries, cos[0, position_N, None], sin[0, position_N, None])
 
     # Chosen positions of a row side by side, (B, M, heads, head_dim); slots beyond a row's last see its first token.
     counts = torch.bincount(row_N, minlength=rows)
@@ -81,13 +81,16 @@ def _last_block_at(block: Any, hidden_BLH: Tensor, index_N: Tensor, cos: Tensor,
     return out_NH + deeper_NH
 
 
-def _normed(attention: Any, name: str, states: Tensor) -> Tensor:
-    """Qwen3 norms queries and keys head by head; the others do not."""
+def normed(attention: Any, name: str, states: Tensor) -> Tensor:
+    """States (..., heads, head size) through the block's norm of that name, if it has one.
+
+    Qwen3 norms queries and keys head by head; the others do not.
+    """
     norm = getattr(attention, name, None)
     return states if norm is None else norm(states)
 
 
-def _rotated(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+def rotated(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """Rotary position embedding in the half-split layout of transformers (RoFormer, arXiv 2104.09864)."""
     first, second = states.chunk(2, dim=-1)
     return states * cos + torch.cat((-second, first), dim=-1) * sin

@@ -17,6 +17,7 @@ from grpo_core.advantages import RunningBaseline, group_advantages, updated_base
 from grpo_core.audit import Judgement, StepRecord, audit_record, update_metrics
 from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, minibatch_shares, training_turns
 from grpo_core.errors import CheckpointError, DivergenceError
+from grpo_core.fast_layers import use_fast_layers
 from grpo_core.grouping import make_groups, parse_expression, samples_of
 from grpo_core.logprobs import check_head, token_logprobs
 from grpo_core.losses import DIAGNOSTICS, clipped_surrogate, token_diagnostics, turn_token_weights
@@ -63,6 +64,8 @@ class Learner:
     def __init__(self, model: nn.Module, learner: LearnerSettings, grouping: GroupingSettings, seed: int) -> None:
         """Take a Hugging Face causal LM and make its optimizer; the key expressions are checked at once.
 
+        An fp32 model on the CPU gets faster linear layers of the same parameters and values.
+
         Raises:
             GroupingError: a key expression cannot be used.
             ValueError: the model's logits are not plain output embeddings.
@@ -70,6 +73,7 @@ class Learner:
         check_head(model)
         for expression in grouping.keys:
             parse_expression(expression, grouping.allow_outcome_keys)
+        use_fast_layers(model)
         self.model = model.eval()
         self.settings = learner
         self.grouping = grouping

@@ -14,6 +14,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cluster.config import Config
+from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder, write_atomically
 from grpo_core.checkpoint import latest_checkpoint, load_checkpoint, prune_checkpoints, save_checkpoint
 from grpo_core.learner import Learner
@@ -26,7 +27,6 @@ from services.inference.word_tokenizer import make_word_tokenizer
 from services.metrics.catalogue import key
 from services.metrics.rolling import CountrySummary, CountryWindows
 from services.replay.buffer import Receipt, ReplayBuffer
-from services.replay.redis_buffer import RedisBuffer
 from services.weights.payload import Payload, seal
 
 
@@ -201,12 +201,7 @@ class LearnerActor(LearnerWorker):
 
     def __init__(self, config_json: str, run_dir: str, redis_url: str, run_id: str, resume: bool) -> None:
         config = Config.model_validate_json(config_json)
-        buffer = RedisBuffer(
-            redis_url,
-            run_id,
-            group_timeout_s=config.redis.group_timeout_s,
-            connect_timeout_s=config.redis.connect_timeout_s,
-        )
+        buffer = redis_buffer(config, redis_url, run_id)
         super().__init__(config, run_dir, buffer, resume)
 
 

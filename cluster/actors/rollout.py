@@ -12,6 +12,7 @@ from pathlib import Path
 from cluster.config import Config
 from cluster.errors import RunError
 from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
+from cluster.replay_buffer import redis_buffer
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
 from opponents.llm import LLMPolicy, OrderTokens
@@ -23,7 +24,6 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.inference.engine import LEARNER
 from services.inference.torch_engine import TorchEngine
 from services.replay.buffer import ReplayBuffer
-from services.replay.redis_buffer import RedisBuffer
 from services.weights.payload import Payload, verify
 
 
@@ -221,10 +221,5 @@ class RolloutActor(RolloutWorker):
 
     def __init__(self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str) -> None:
         config = Config.model_validate_json(config_json)
-        buffer = RedisBuffer(
-            redis_url,
-            run_id,
-            group_timeout_s=config.redis.group_timeout_s,
-            connect_timeout_s=config.redis.connect_timeout_s,
-        )
+        buffer = redis_buffer(config, redis_url, run_id)
         super().__init__(config, policy_folder, population_file, buffer)

@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from grpo_core.decoder import has_plain_blocks
+from grpo_core.fast_layers import use_fast_layers
 from grpo_core.models import named_tensors
 from services.inference.decoding import Writing
-from services.inference.fast_linear import use_fast_linear
 from services.inference.kv_cache import KvCache
-from services.inference.last_layer import narrow_last_layer
+from services.inference.plain_decoder import PlainDecoder, PlainWeights
 from services.inference.ragged_attention import RAGGED_ATTENTION
-from services.inference.ragged_pass import plan_pass
+from services.inference.ragged_pass import RaggedPass, plan_pass
 from services.inference.sampling import sample, uniforms
+
+Prepared = PlainWeights | Mapping[str, Tensor]
 
 
 class Skeleton:
     """A transformers causal LM that runs under whichever lane's weights; nobody else may use it meanwhile."""
 
     def __init__(self, model: PreTrainedModel) -> None:
-        self.model = model.eval()
-        self.model.requires_grad_(False)
-        model.set_attn_implementation(RAGGED_ATTENTION)
-        use_fast_linear(model)
-        self.predicting = narrow_last_layer(model)
+        self._model = model.eval()
+        self._model.requires_grad_(False)
+        self._plain = PlainDecoder(model) if has_plain_blocks(model.get_decoder().config) else None
+        if self._plain is None:
+            model.set_attn_implementation(RAGGED_ATTENTION)
+            use_fast_layers(model)
         self.tensors: Mapping[str, Tensor] = named_tensors(model)
         self.vocab_size = int(model.get_output_embeddings().weight.shape[0])
         self.layers = int(model.config.num_hidden_layers)
@@ -35,13 +40,27 @@ class Skeleton:
         self.dtype = model.dtype
         self._dressed_in: object = None
 
-    def dress(self, weights: Mapping[str, Tensor]) -> PreTrainedModel:
-        """The model with these weights (same names and shapes); pointers are set, nothing is copied."""
-        if self._dressed_in is not weights:
+    def prepare(self, weights: Mapping[str, Tensor]) -> Prepared:
+        """What ``logits`` needs of weights with the names and shapes of ``tensors``."""
+        return weights if self._plain is None else self._plain.prepare(weights)
+
+    def logits(self, prepared: Prepared, input_ids: Tensor, ragged_pass: RaggedPass) -> Tensor:
+        """(B, V) after each row's last token, under these weights; ``input_ids`` (N,) are the pass's tokens."""
+        if isinstance(prepared, PlainWeights):
+            assert self._plain is not None
+            return self._plain.logits(prepared, input_ids, ragged_pass)
+        if self._dressed_in is not prepared:
             for name, tensor in self.tensors.items():
-                tensor.data = weights[name]
-            self._dressed_in = weights
-        return self.model
+                tensor.data = prepared[name]  # pointers are set, nothing is copied
+            self._dressed_in = prepared
+        result: Tensor = self._model(
+            input_ids=input_ids[None],
+            position_ids=ragged_pass.position_ids,
+            use_cache=False,
+            logits_to_keep=ragged_pass.predicting,
+            ragged_pass=ragged_pass,
+        ).logits[0]
+        return result
 
 
 class Lane:
@@ -50,7 +69,7 @@ class Lane:
     def __init__(self, skeleton: Skeleton, weights: Mapping[str, Tensor], version: int) -> None:
         self.version = version
         self._skeleton = skeleton
-        self._weights = weights
+        self._weights = skeleton.prepare(weights)
         self._cache = KvCache(skeleton.layers)
         self._rows: list[Writing] = []
 
@@ -61,24 +80,30 @@ class Lane:
         """Feed what every row has pending, prompts of ``joining`` included, and sample each one's next choice.
 
         Prompts join shortest first, so that those attended to together are of about one length; where they are many,
-        passes of ``tokens_per_pass`` go ahead and the last ones share the pass of the rows that go on.
+        passes of ``tokens_per_pass`` go ahead and the last ones share the pass of the rows that go on. Equal prompts,
+        as at the beginning of the games of a block, are fed once and copied.
 
         Returns:
             Those that are over, which have left.
         """
-        waiting = sorted(joining, key=lambda writing: len(writing.pending))
+        ordered = sorted(joining, key=lambda writing: (len(writing.pending), writing.pending))
+        waiting = [list(equal) for _, equal in groupby(ordered, key=lambda writing: writing.pending)]
         finished: list[Writing] = []
+        sources: list[int] = []
         while waiting:
             chunk = 1
-            while chunk < len(waiting) and len(waiting[chunk].pending) * (chunk + 1) <= tokens_per_pass:
+            while chunk < len(waiting) and len(waiting[chunk][0].pending) * (chunk + 1) <= tokens_per_pass:
                 chunk += 1
             first_row = len(self._rows)
-            self._rows += waiting[:chunk]
+            self._rows += [equal[0] for equal in waiting[:chunk]]
+            self._rows += [writing for equal in waiting[:chunk] for writing in equal[1:]]
+            sources = [first_row + index for index, equal in enumerate(waiting[:chunk]) for _ in equal[1:]]
             del waiting[:chunk]
             if waiting:
-                self._advance(first_row)
+                self._advance(first_row, sources)
+                sources = []
                 finished += self._release()
-        self._advance(0)
+        self._advance(0, sources)
         return finished + self._release()
 
     def abandon(self) -> list[Writing]:
@@ -86,25 +111,24 @@ class Lane:
         rows, self._rows = self._rows, []
         return rows
 
-    def _advance(self, first_row: int) -> None:
+    def _advance(self, first_row: int, sources: Sequence[int]) -> None:
+        """One pass of the rows from ``first_row`` on; the last ``len(sources)`` copy what these rows are fed."""
         rows = self._rows[first_row:]
-        counts = np.fromiter((len(row.pending) for row in rows), np.int64, len(rows))
-        starts = np.fromiter((row.fed for row in rows), np.int64, len(rows))
+        fed = rows[: len(rows) - len(sources)]
+        counts = np.fromiter((len(row.pending) for row in fed), np.int64, len(fed))
+        starts = np.fromiter((row.fed for row in fed), np.int64, len(fed))
         self._cache.reserve(len(self._rows), int((starts + counts).max()))
         skeleton = self._skeleton
         ragged_pass = plan_pass(self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype)
-        input_ids = torch.tensor([[token for row in rows for token in row.pending]], device=skeleton.device)
-        skeleton.predicting.positions = ragged_pass.predicting
-        logits = skeleton.dress(self._weights)(
-            input_ids=input_ids,
-            position_ids=ragged_pass.position_ids,
-            use_cache=False,
-            logits_to_keep=ragged_pass.predicting,
-            ragged_pass=ragged_pass,
-        ).logits[0]
+        input_ids = torch.tensor([token for row in fed for token in row.pending], device=skeleton.device)
+        logits = skeleton.logits(self._weights, input_ids, ragged_pass).float().cpu().numpy()
+        if sources:
+            for target, source in enumerate(sources, first_row + len(fed)):
+                self._cache.move(source, target, len(self._rows[source].pending))
+            logits = logits[[*range(len(fed)), *(source - first_row for source in sources)]]
         admissible = [row.state.admissible() for row in rows]
         tokens, logprobs = sample(
-            logits.float().cpu().numpy(),
+            logits,
             admissible,
             np.fromiter((row.request.temperature for row in rows), np.float64, len(rows)),
             uniforms(

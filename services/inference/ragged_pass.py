@@ -23,7 +23,7 @@ class Segment:
     """Consecutive rows attended together. Axes: B rows, N their tokens, Q longest share of a row, L positions."""
 
     rows: slice | Tensor  # of the cache: consecutive ones, or (B,) any
-    padded: Tensor  # (B * Q,) packed index of each padded query; where a row has fewer, its last one again
+    padded: Tensor | None  # (B * Q,) packed index of each padded query (a row's last again where it has fewer)
     real: Tensor | None  # (N,) padded index of each of the tokens, in packed order; None: none is padding
     length: int  # L: positions attended to
     mask: Tensor | None  # (B, 1, Q, L) additive; None: rows begin here and attend causally to this pass alone
@@ -39,7 +39,7 @@ class RaggedPass:
     segments: tuple[Segment, ...]  # together they cover all tokens
     order: Tensor | None  # (N,) where each packed token is in the segments' joined output; None: in order
     predicting: Tensor  # (B,) packed index of each row's last token, the only one whose output is read
-    last: Segment  # those tokens alone
+    last: Segment  # those tokens alone, already picked out (``padded`` is None)
 
 
 def plan_pass(
@@ -73,7 +73,7 @@ def plan_pass(
         segments=tuple(segment for segment, _ in parts),
         order=torch.from_numpy(np.argsort(joined)).to(device) if (np.diff(joined) < 0).any() else None,
         predicting=predicting,
-        last=Segment(every_row, predicting, None, length, _mask(last_seen[:, None], length, device, dtype)),
+        last=Segment(every_row, None, None, length, _mask(last_seen[:, None], length, device, dtype)),
     )
 
 

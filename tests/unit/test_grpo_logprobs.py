@@ -54,7 +54,7 @@ def ours(model, episodes, budget, entropy_grad=True):
 @pytest.mark.parametrize(("free", "temperature"), [(False, 1.0), (False, 0.7), (True, 1.3)])
 def test_values_and_gradients_equal_a_dense_pass_whatever_the_budget(architecture, free, temperature):
     model = tiny_model(architecture)
-    assert has_plain_blocks(model.get_decoder())
+    assert has_plain_blocks(model.get_decoder().config)
     episodes = ragged_episodes(1, free=free, temperature=temperature)
     rows = [dense(model, turn) for turn in trained_turns(episodes)]
     expected = torch.cat([chosen for chosen, _ in rows]), torch.cat([entropy for _, entropy in rows])
@@ -84,7 +84,7 @@ def test_models_of_another_build_run_whole_and_give_their_own_hidden_states():
             vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=2, n_positions=64, bos_token_id=1, eos_token_id=1
         )
     ).eval()
-    assert not has_plain_blocks(model.get_decoder())
+    assert not has_plain_blocks(model.get_decoder().config)
     chosen, _ = ours(model, ragged_episodes(2), 100)
     expected = torch.cat([dense(model, turn)[0] for turn in trained_turns(ragged_episodes(2))])
     torch.testing.assert_close(chosen, expected, atol=1e-5, rtol=0)

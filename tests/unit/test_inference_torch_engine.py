@@ -3,18 +3,19 @@ from __future__ import annotations
 import asyncio
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from transformers import PreTrainedModel
+from transformers import GemmaConfig, GemmaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from grpo_core.models import make_small_model, weights_payload
 from grpo_core.settings import PolicySettings
 from services.inference.constraints import SheetConstraint, SheetState, SlotConstraint
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
+from services.inference.plain_decoder import PlainDecoder
 from services.inference.torch_engine import TorchEngine
 
 END, NEWLINE, VOCABULARY, CONTEXT = 2, 3, 48, 128
@@ -30,11 +31,29 @@ def lively_model(architecture: str = "qwen3", seed: int = 0, *, key_value_heads:
         config = copy.deepcopy(model.config)
         config.num_key_value_heads, config.tie_word_embeddings = key_value_heads, tied
         model = type(model)(config).eval()
+    return shaken(model, seed)
+
+
+def shaken(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
             weight.add_(torch.randn(weight.shape, generator=generator) * 0.15)
-    return model
+    return model.eval()
+
+
+def many_key_heads() -> PreTrainedModel:
+    """Attention biases, and more key heads than plain products are used for."""
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": CONTEXT}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
+    return shaken(Qwen2ForCausalLM(Qwen2Config(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
+
+
+def of_another_build() -> PreTrainedModel:
+    """Scaled embeddings, norms that add one, GELU: runs as transformers has it."""
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": CONTEXT}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
+    return shaken(GemmaForCausalLM(GemmaConfig(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
 
 
 def order_sheet(rng: random.Random, slots: int) -> SheetConstraint:
@@ -118,7 +137,15 @@ def check_follows_sheet(request: GenerationRequest, generation: Generation) -> N
 def test_logprobs_equal_a_plain_forward_pass(
     architecture: str, key_value_heads: int, tied: bool, temperature: float
 ) -> None:
-    model = lively_model(architecture, key_value_heads=key_value_heads, tied=tied)
+    check_logprobs(lively_model(architecture, key_value_heads=key_value_heads, tied=tied), temperature)
+
+
+@pytest.mark.parametrize("make", [many_key_heads, of_another_build])
+def test_logprobs_of_other_builds_equal_a_plain_forward_pass(make: Callable[[], PreTrainedModel]) -> None:
+    check_logprobs(make(), 0.6)
+
+
+def check_logprobs(model: PreTrainedModel, temperature: float) -> None:
     reference = copy.deepcopy(model)
     wanted = requests(20, temperature=temperature)
     wanted += [replace(request, constraint=None, max_completion_length=12) for request in requests(6, 1)]
@@ -156,6 +183,20 @@ def test_a_result_does_not_depend_on_its_company() -> None:
         for one, other in zip(together, others, strict=True):
             assert one.completion_ids.tolist() == other.completion_ids.tolist()
             np.testing.assert_allclose(one.logprobs, other.logprobs, atol=1e-5)
+
+
+@pytest.mark.parametrize("tokens_per_pass", [60, 1024])
+def test_equal_prompts_are_written_each_for_itself(tokens_per_pass: int) -> None:
+    wanted = requests(8)
+    shared = [replace(request, prompt_ids=wanted[index % 2].prompt_ids) for index, request in enumerate(requests(9, 2))]
+    again = [replace(request, seed=request.seed + 1) for request in (*wanted[:3], *shared)]
+    wanted = [*wanted, *shared, *again]
+    model = lively_model()
+    reference = copy.deepcopy(model)
+    engine = TorchEngine(model, max_concurrent_decisions=12, tokens_per_pass=tokens_per_pass)
+    for request, generation in zip(wanted, write(engine, wanted), strict=True):
+        check_against_plain_forward(reference, request, generation)
+        check_follows_sheet(request, generation)
 
 
 def test_seeds_decide_and_all_choices_come_up() -> None:
@@ -211,14 +252,12 @@ def test_claims_are_honoured() -> None:
         assert len(built) == len(set(built))
 
 
-def test_a_sheet_without_choices_needs_no_model() -> None:
-    model = lively_model()
-
+def test_a_sheet_without_choices_needs_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the model was called")
 
-    model.register_forward_pre_hook(refuse)
-    engine = TorchEngine(model)
+    monkeypatch.setattr(PlainDecoder, "logits", refuse)
+    engine = TorchEngine(lively_model())
     only = SlotConstraint(((7, 10, NEWLINE),), (None,))
     generation = write(engine, [GenerationRequest((5, 6), SheetConstraint((only, only), END), seed=0)])[0]
     assert generation.completion_ids.tolist() == [7, 10, NEWLINE, 7, 10, NEWLINE, END]

@@ -1,0 +1,102 @@
+"""Layers of transformers models through faster kernels that give the same numbers.
+
+torch's own path for fp32 linear layers is MKL, which keeps AMD processors to AVX2. Measured on one core of an AMD EPYC
+(Zen 5, torch 2.13): 98 GFLOP/s through MKL and 218 through oneDNN for 1024 x 128 x 384, forward; with the backward pass
+90 and 180. On Intel both use AVX-512.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+
+Projection = tuple[Tensor, Tensor | None]
+"""Weight (out, in) and bias (out,) of a linear layer."""
+
+_ONE_DNN = (
+    torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+    and torch.backends.cpu.get_cpu_capability() == "AVX512"
+    and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+)
+
+
+class OneDnnLinear(nn.Linear):
+    """``nn.Linear`` on the CPU in fp32, differentiable once; its weights stay plain tensors that may be swapped."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """``input @ weight.T + bias``, over the last axis."""
+        if torch.is_grad_enabled() and (input.requires_grad or self.weight.requires_grad):
+            result: Tensor = _Product.apply(input, self.weight)  # type: ignore[no-untyped-call]
+            return result if self.bias is None else result + self.bias
+        return _linear(input, self.weight, self.bias)
+
+
+class _Product(torch.autograd.Function):
+    """``input @ weight.T`` with its two gradients, all three products through oneDNN."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(input, weight)
+        return _linear(input, weight, None)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        input, weight = ctx.saved_tensors
+        rows = gradient.reshape(-1, gradient.shape[-1])
+        of_input = of_weight = None
+        if ctx.needs_input_grad[0]:
+            of_input = _linear(rows, weight.t(), None).view_as(input)
+        if ctx.needs_input_grad[1]:
+            of_weight = _linear(rows.t(), input.reshape(-1, input.shape[-1]).t(), None)
+        return of_input, of_weight
+
+
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None, epilogue: str = "none") -> Tensor:
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(input, weight, bias, epilogue, [], "")
+    return result
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """``input @ weight.T + bias`` over the last axis; no gradient."""
+    return _linear(input, weight, bias) if has_fast_layers(weight) else functional.linear(input, weight, bias)
+
+
+def gated(input: Tensor, gate: Projection, up: Projection) -> Tensor:
+    """``silu(gate(input)) * up(input)``, SwiGLU of Shazeer (arXiv 2002.05202); no gradient."""
+    if not has_fast_layers(gate[0]):
+        return functional.silu(functional.linear(input, *gate)) * functional.linear(input, *up)
+    opened = _linear(input, *gate, "swish")
+    result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(input, opened, *up, "mul")
+    return result
+
+
+def root_mean_square_norm(input: Tensor, weight: Tensor, epsilon: float) -> Tensor:
+    """``weight * input / sqrt(mean(input ** 2) + epsilon)`` over the last axis (Zhang & Sennrich, arXiv 1910.07467).
+
+    In single precision at least, and in fewer passes over memory than the formula; no gradient.
+    """
+    wide = input.float()
+    squares = torch.linalg.vector_norm(wide, dim=-1, keepdim=True).square_()
+    scaled: Tensor = wide * squares.div_(input.shape[-1]).add_(epsilon).rsqrt_()
+    return scaled.to(input.dtype) * weight
+
+
+def has_fast_layers(weight: Tensor) -> bool:
+    """Whether oneDNN is the faster one for products with this weight."""
+    return _ONE_DNN and weight.device.type == "cpu" and weight.dtype == torch.float32
+
+
+def use_fast_layers(model: nn.Module) -> int:
+    """Let an fp32 CPU model compute its linear layers through oneDNN; gives how many.
+
+    Parameters and their names stay the same. Nothing is changed where oneDNN is absent.
+    """
+    layers = [module for module in model.modules() if type(module) is nn.Linear and has_fast_layers(module.weight)]
+    for layer in layers:
+        layer.__class__ = OneDnnLinear
+    return len(layers)
