@@ -66,19 +66,20 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
             .options(num_cpus=1, runtime_env=actor_environment(config.learner.threads))
             .remote(config_json, str(folder.path), redis_url, run_id, resume)
         )
-        version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
-        progress = stack.enter_context(Progress(config, folder, display, version if resume else None, exporter))
-        population = open_population(config, folder, version)
         rollout_actor = ray.remote(RolloutActor).options(
             num_cpus=1, max_concurrency=1000, runtime_env=actor_environment(config.inference.threads)
         )
         # The first checkpoint is never pruned, so a later replacement finds it too; weights are swapped in before play.
-        policy_folder = str(folder.checkpoints / str(checkpoint_versions(folder.path)[0]))
+        # The rollout actors load their modules while the learner writes it.
+        policy_folder = str(folder.checkpoints / str(next(iter(checkpoint_versions(folder.path)), 0)))
         pool = WorkerPool(
             lambda: rollout_actor.remote(config_json, policy_folder, str(folder.population), redis_url, run_id),
             config.rollout,
         )
         stack.callback(pool.close)
+        version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
+        progress = stack.enter_context(Progress(config, folder, display, version if resume else None, exporter))
+        population = open_population(config, folder, version)
         pool.wait_ready()
         pool.broadcast(learner.publish.remote(), version)
         matchmaker = Matchmaker(

@@ -114,7 +114,7 @@ def checkpoint_versions(run_dir: Path) -> tuple[int, ...]:
     if not parent.is_dir():
         return ()
     named = [path for path in parent.iterdir() if path.name.isascii() and path.name.isdigit()]
-    return tuple(sorted(int(path.name) for path in named if _is_whole(path)))
+    return tuple(sorted(int(path.name) for path in named if is_whole_checkpoint(path)))
 
 
 def latest_checkpoint(run_dir: Path) -> Path | None:
@@ -168,7 +168,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _is_whole(folder: Path) -> bool:
+def is_whole_checkpoint(folder: Path) -> bool:
     """Cheap test: everything the manifest lists is there at its size (``load_checkpoint`` compares contents)."""
     try:
         files = _manifest(folder)["files"]

@@ -13,6 +13,7 @@ from cluster.config import Config
 from cluster.errors import RunError
 from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
 from cluster.replay_buffer import redis_buffer
+from grpo_core.checkpoint import is_whole_checkpoint
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
 from opponents.llm import LLMPolicy, OrderTokens
@@ -222,4 +223,14 @@ class RolloutActor(RolloutWorker):
     def __init__(self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str) -> None:
         config = Config.model_validate_json(config_json)
         buffer = redis_buffer(config, redis_url, run_id)
+        _wait_for_checkpoint(Path(policy_folder), config.rollout.start_timeout_s)
         super().__init__(config, policy_folder, population_file, buffer)
+
+
+def _wait_for_checkpoint(folder: Path, timeout_s: float) -> None:
+    """Actors start beside the learner, which writes the first checkpoint."""
+    deadline = time.monotonic() + timeout_s
+    while not is_whole_checkpoint(folder):
+        if time.monotonic() > deadline:
+            raise RunError(f"the learner wrote no checkpoint to {folder} within {timeout_s:.0f} s")
+        time.sleep(0.05)
