@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cluster.actors.rollout import BlockReport
+from cluster.actors.reports import BlockReport
 from cluster.config import Config
 from cluster.errors import RunError
 from opponents.matchmaking import LineupBlock, Matchmaker, learner_of_block

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from cluster.actors.learner import UpdateReport
-from cluster.actors.rollout import BlockReport
+from cluster.actors.reports import BlockReport, UpdateReport
 from cluster.config import Config
 from cluster.provenance import commit, provenance
 from cluster.run_folder import RunFolder

@@ -25,7 +25,8 @@ def open_policy(name: str, *, temperature: float = 1.0, threads: int = 1, concur
     if not path.is_dir():
         raise RunError(f"{name!r} is neither a bot ({', '.join(BOT_NAMES)}) nor the folder of a checkpoint or run")
     # torch takes seconds to import; bots need none of it.
-    from grpo_core.checkpoint import MANIFEST, latest_checkpoint, load_checkpoint
+    from grpo_core.checkpoint import load_checkpoint
+    from grpo_core.checkpoint_folders import MANIFEST, latest_checkpoint
     from grpo_core.models import load_model
     from opponents.llm import LLMPolicy, OrderTokens
     from services.inference.torch_engine import TorchEngine

@@ -14,9 +14,9 @@ from typing import Any
 
 import ray
 
-from cluster.actors.learner import LearnerActor, UpdateReport
 from cluster.actors.pool import WorkerPool
-from cluster.actors.rollout import RolloutActor
+from cluster.actors.remote import LearnerActor, RolloutActor
+from cluster.actors.reports import UpdateReport
 from cluster.admission import Admission
 from cluster.config import Config
 from cluster.errors import RunError
@@ -26,7 +26,7 @@ from cluster.progress import Progress
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
-from grpo_core.checkpoint import checkpoint_versions
+from grpo_core.checkpoint_folders import checkpoint_versions
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
 from services.inference.engine import LEARNER

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ import msgspec
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from cluster.actors.reports import UpdateReport
 from cluster.config import Config
-from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder, write_atomically
-from grpo_core.checkpoint import latest_checkpoint, load_checkpoint, prune_checkpoints, save_checkpoint
+from grpo_core.checkpoint import load_checkpoint, save_checkpoint
+from grpo_core.checkpoint_folders import latest_checkpoint, prune_checkpoints
 from grpo_core.learner import Learner
 from grpo_core.models import load_model, make_small_model, save_model, weights_payload
 from grpo_core.types import Batch, Episode
@@ -25,27 +25,9 @@ from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.position import POWERS
 from services.inference.word_tokenizer import make_word_tokenizer
 from services.metrics.catalogue import key
-from services.metrics.rolling import CountrySummary, CountryWindows
+from services.metrics.rolling import CountryWindows
 from services.replay.buffer import Receipt, ReplayBuffer
 from services.weights.payload import Payload, seal
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateReport:
-    """What the driver shows and records of one update."""
-
-    version: int  # after the update
-    metrics: Mapping[str, float]  # catalogue keys
-    countries: Mapping[str, CountrySummary | None]
-    episodes: int  # learned from
-    stale_episodes: int  # delivered but too old; set aside unless nothing else was there
-    tokens: int  # prompt and completion tokens learned from
-    waited_s: float
-    busy_s: float
-    defective_orders: int  # of the learner's own turns
-    truncated: int  # decisions cut off at the length limit
-    weight_bytes: int  # of the published version
-    buffer: Mapping[str, float]  # the replay buffer's counters after it took the episodes
 
 
 def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -69,7 +51,7 @@ def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBas
 
 
 class LearnerWorker:
-    """Owns the model, its optimizer and the consuming end of the buffer; Ray turns it into an actor."""
+    """Owns the model, its optimizer and the consuming end of the buffer; lives in a ``LearnerActor``."""
 
     def __init__(self, config: Config, run_dir: str, buffer: ReplayBuffer, resume: bool) -> None:
         torch.set_num_threads(config.learner.threads)
@@ -194,15 +176,6 @@ class LearnerWorker:
         self._windows.load_state(extra["countries"])
         self._report = None if extra["report"] is None else msgspec.convert(extra["report"], UpdateReport)
         self._buffer.acknowledge([Receipt(role, entry_id) for role, entry_id in extra["receipts"]])
-
-
-class LearnerActor(LearnerWorker):
-    """``LearnerWorker`` built from what travels to another process."""
-
-    def __init__(self, config_json: str, run_dir: str, redis_url: str, run_id: str, resume: bool) -> None:
-        config = Config.model_validate_json(config_json)
-        buffer = redis_buffer(config, redis_url, run_id)
-        super().__init__(config, run_dir, buffer, resume)
 
 
 _CATALOGUED = {

@@ -11,7 +11,7 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayActorError, RayTaskError
 
-from cluster.actors.rollout import BlockReport
+from cluster.actors.reports import BlockReport
 from cluster.config import RolloutSettings
 from cluster.errors import RunError
 from cluster.games import EvaluationGame, EvaluationResult

@@ -6,14 +6,13 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from cluster.actors.reports import BlockReport
 from cluster.config import Config
 from cluster.errors import RunError
 from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
-from cluster.replay_buffer import redis_buffer
-from grpo_core.checkpoint import is_whole_checkpoint
+from grpo_core.checkpoint_folders import is_whole_checkpoint
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
 from opponents.llm import LLMPolicy, OrderTokens
@@ -28,18 +27,8 @@ from services.replay.buffer import ReplayBuffer
 from services.weights.payload import Payload, verify
 
 
-@dataclass(frozen=True, slots=True)
-class BlockReport:
-    """What the driver needs to know of a played block."""
-
-    block: LineupBlock
-    games: int
-    stored: int  # episodes that were new to the buffer
-    seconds: float
-
-
 class RolloutWorker:
-    """Plays blocks and evaluations; a plain asyncio object that Ray turns into an actor."""
+    """Plays blocks and evaluations; a plain asyncio object that lives in a ``RolloutActor``."""
 
     def __init__(self, config: Config, policy_folder: str, population_file: str, buffer: ReplayBuffer | None) -> None:
         import torch
@@ -217,17 +206,7 @@ class RolloutWorker:
             self._engine.remove_policy(member_id)
 
 
-class RolloutActor(RolloutWorker):
-    """``RolloutWorker`` built from what travels to another process."""
-
-    def __init__(self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str) -> None:
-        config = Config.model_validate_json(config_json)
-        buffer = redis_buffer(config, redis_url, run_id)
-        _wait_for_checkpoint(Path(policy_folder), config.rollout.start_timeout_s)
-        super().__init__(config, policy_folder, population_file, buffer)
-
-
-def _wait_for_checkpoint(folder: Path, timeout_s: float) -> None:
+def wait_for_checkpoint(folder: Path, timeout_s: float) -> None:
     """Actors start beside the learner, which writes the first checkpoint."""
     deadline = time.monotonic() + timeout_s
     while not is_whole_checkpoint(folder):

@@ -9,14 +9,16 @@ import time
 
 import pytest
 
-from grpo_core.checkpoint import checkpoint_versions, load_checkpoint, prune_checkpoints
+from grpo_core.checkpoint import load_checkpoint
+from grpo_core.checkpoint_folders import checkpoint_versions, prune_checkpoints
 
 pytestmark = pytest.mark.system
 
 WRITER = """
 import sys
 from pathlib import Path
-from grpo_core.checkpoint import checkpoint_versions, prune_checkpoints, save_checkpoint
+from grpo_core.checkpoint import save_checkpoint
+from grpo_core.checkpoint_folders import checkpoint_versions, prune_checkpoints
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from safetensors.torch import save_file

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.actors.rollout import BlockReport
+from cluster.actors.reports import BlockReport
 from cluster.admission import Admission
 from cluster.config import Config, load_config
 from cluster.ledger import BlockLedger

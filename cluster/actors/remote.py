@@ -1,0 +1,75 @@
+"""The actor classes as Ray and the driver see them: light to import, they load their workers in their own process.
+
+torch and transformers take seven seconds to import, which a driver that never touches a tensor need not wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.actors.reports import BlockReport, UpdateReport
+from cluster.config import Config
+from cluster.games import EvaluationGame, EvaluationResult
+from cluster.replay_buffer import redis_buffer
+from opponents.matchmaking import LineupBlock
+from opponents.population import Member
+
+if TYPE_CHECKING:
+    from services.weights.payload import Payload
+
+
+class LearnerActor:
+    """A ``LearnerWorker``, which says what each method does."""
+
+    def __init__(self, config_json: str, run_dir: str, redis_url: str, run_id: str, resume: bool) -> None:
+        from cluster.actors.learner import LearnerWorker
+
+        config = Config.model_validate_json(config_json)
+        self._worker = LearnerWorker(config, run_dir, redis_buffer(config, redis_url, run_id), resume)
+
+    def version(self) -> int:  # noqa: D102
+        return self._worker.version()
+
+    def publish(self) -> Payload:  # noqa: D102
+        return self._worker.publish()
+
+    def update(self, blocks: Mapping[str, int], timeout_s: float) -> tuple[UpdateReport, Payload]:  # noqa: D102
+        return self._worker.update(blocks, timeout_s)
+
+    def last_report(self) -> UpdateReport | None:  # noqa: D102
+        return self._worker.last_report()
+
+    def checkpoint(self) -> str:  # noqa: D102
+        return self._worker.checkpoint()
+
+    def snapshot(self, path: str) -> int:  # noqa: D102
+        return self._worker.snapshot(path)
+
+
+class RolloutActor:
+    """A ``RolloutWorker``, which says what each method does."""
+
+    def __init__(self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str) -> None:
+        from cluster.actors.rollout import RolloutWorker, wait_for_checkpoint
+
+        config = Config.model_validate_json(config_json)
+        wait_for_checkpoint(Path(policy_folder), config.rollout.start_timeout_s)
+        buffer = redis_buffer(config, redis_url, run_id)
+        self._worker = RolloutWorker(config, policy_folder, population_file, buffer)
+
+    async def ready(self) -> Mapping[str, float]:  # noqa: D102
+        return await self._worker.ready()
+
+    async def swap(self, payload: Payload) -> float:  # noqa: D102
+        return await self._worker.swap(payload)
+
+    async def play_block(self, block: LineupBlock, members: Sequence[Member], version: int) -> BlockReport:  # noqa: D102
+        return await self._worker.play_block(block, members, version)
+
+    async def play_evaluation(self, games: Sequence[EvaluationGame], version: int) -> list[EvaluationResult]:  # noqa: D102
+        return await self._worker.play_evaluation(games, version)
+
+    async def stats(self) -> Mapping[str, float]:  # noqa: D102
+        return await self._worker.stats()

@@ -1,0 +1,37 @@
+"""What actors tell the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from opponents.matchmaking import LineupBlock
+from services.metrics.rolling import CountrySummary
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """What the driver shows and records of one update."""
+
+    version: int  # after the update
+    metrics: Mapping[str, float]  # catalogue keys
+    countries: Mapping[str, CountrySummary | None]
+    episodes: int  # learned from
+    stale_episodes: int  # delivered but too old; set aside unless nothing else was there
+    tokens: int  # prompt and completion tokens learned from
+    waited_s: float
+    busy_s: float
+    defective_orders: int  # of the learner's own turns
+    truncated: int  # decisions cut off at the length limit
+    weight_bytes: int  # of the published version
+    buffer: Mapping[str, float]  # the replay buffer's counters after it took the episodes
+
+
+@dataclass(frozen=True, slots=True)
+class BlockReport:
+    """What the driver needs to know of a played block."""
+
+    block: LineupBlock
+    games: int
+    stored: int  # episodes that were new to the buffer
+    seconds: float
