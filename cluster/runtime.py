@@ -85,8 +85,7 @@ def ray_cluster(config: Config) -> Iterator[None]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
-    # Ray turns token authentication on by itself and says so at every start; that is what we want, quietly.
-    logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
+    quiet_authentication()
     with guarded() if config.run.ray_address is None else nullcontext():
         if config.run.ray_address is None:
             ray.init(
@@ -105,6 +104,11 @@ def ray_cluster(config: Config) -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
+
+
+def quiet_authentication() -> None:
+    """Ray turns token authentication on by itself and says so at every start; that is what we want, quietly."""
+    logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
 
 
 def _attach(address: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from cluster.bench.figure import Figure, interleaved_seconds
+from cluster.runtime import quiet_authentication
 from services.weights.payload import Payload, pack, verify
 
 SIZES_MB = (4, 100)
@@ -22,6 +23,7 @@ def run(rounds: int) -> list[Figure]:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     import ray
 
+    quiet_authentication()
     ray.init(
         address="local",
         num_cpus=2,

@@ -20,6 +20,9 @@ from grpo_core.fast_layers import Projection, gated, linear, root_mean_square_no
 from services.inference.ragged_attention import HeadShape, attend
 from services.inference.ragged_pass import RaggedPass
 
+# Rotary scalings whose angles depend on the longest sequence so far, not on the position alone.
+_GROWING = frozenset({"dynamic", "longrope"})
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Block:
@@ -62,6 +65,8 @@ class PlainDecoder:
         self._epsilon = float(config.rms_norm_eps)
         self._layers = len(decoder.layers)
         self._rotary = decoder.rotary_emb
+        self._grows = self._rotary.rope_type in _GROWING
+        self._angles = torch.empty(2, 0, 1, self._shape.size)  # cosines and sines by position
 
     def prepare(self, weights: Mapping[str, Tensor]) -> PlainWeights:
         """Lay out weights of the model's names and shapes; most are shared, not copied."""
@@ -100,13 +105,24 @@ class PlainDecoder:
     def logits(self, weights: PlainWeights, input_ids: Tensor, ragged_pass: RaggedPass) -> Tensor:
         """(B, V) after each row's last token; ``input_ids`` (N,) are the pass's tokens."""
         hidden = weights.embeddings.index_select(0, input_ids)
-        cos, sin = (table[0, :, None] for table in self._rotary(hidden, ragged_pass.position_ids))  # (N, 1, D)
+        cos, sin = self._rotations(hidden, ragged_pass)
         for layer, block in enumerate(weights.blocks[:-1]):
             normed = root_mean_square_norm(hidden, block.before_attention, self._epsilon)
             attended = self._attention(layer, block, linear(normed, *block.mixed), cos, sin, ragged_pass)
             hidden = self._feed_forward(block, hidden, attended)
         hidden = self._last(weights.blocks[-1], hidden, cos, sin, ragged_pass)
         return linear(root_mean_square_norm(hidden, weights.last_norm, self._epsilon), *weights.head)
+
+    def _rotations(self, hidden: Tensor, ragged_pass: RaggedPass) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of the tokens' positions, (N, 1, D)."""
+        positions, length = ragged_pass.position_ids, ragged_pass.cache.positions
+        if self._grows:
+            cos, sin = self._rotary(hidden, positions)
+            return cos[0, :, None], sin[0, :, None]
+        if self._angles.shape[1] < length:
+            tables = self._rotary(hidden, torch.arange(length, device=hidden.device)[None])
+            self._angles = torch.stack(tables).transpose(1, 2)
+        return self._angles[0].index_select(0, positions[0]), self._angles[1].index_select(0, positions[0])
 
     def _attention(
         self, layer: int, block: _Block, mixed: Tensor, cos: Tensor, sin: Tensor, ragged_pass: RaggedPass

@@ -107,7 +107,7 @@ def _products(
     length, sharing = keys.shape[1], heads // key_heads
     if mask is None:
         mask = queries.new_full((width, length), -torch.inf).triu_(1)[None, None]
-    mask = mask.transpose(1, 2).expand(rows, width, sharing, length).reshape(rows, width * sharing, length)
+    mask = mask.transpose(1, 2).expand(-1, -1, sharing, -1).reshape(-1, width * sharing, length)
     parts = []
     for query, key, value in zip(*(states.chunk(key_heads, -1) for states in (queries, keys, values)), strict=True):
         by_head = query.reshape(rows, width * sharing, size)

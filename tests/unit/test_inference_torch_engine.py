@@ -9,7 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from transformers import GemmaConfig, GemmaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
+from transformers import (
+    GemmaConfig,
+    GemmaForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+)
 
 from grpo_core.models import make_small_model, weights_payload
 from grpo_core.settings import PolicySettings
@@ -47,6 +55,14 @@ def many_key_heads() -> PreTrainedModel:
     sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": CONTEXT}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
     return shaken(Qwen2ForCausalLM(Qwen2Config(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
+
+
+def growing_angles() -> PreTrainedModel:
+    """Rotary angles that depend on the longest sequence of a pass, here never beyond what it was made for."""
+    sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": CONTEXT}
+    rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "rope_parameters": rope}
+    return shaken(LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
 
 
 def of_another_build() -> PreTrainedModel:
@@ -140,7 +156,7 @@ def test_logprobs_equal_a_plain_forward_pass(
     check_logprobs(lively_model(architecture, key_value_heads=key_value_heads, tied=tied), temperature)
 
 
-@pytest.mark.parametrize("make", [many_key_heads, of_another_build])
+@pytest.mark.parametrize("make", [many_key_heads, growing_angles, of_another_build])
 def test_logprobs_of_other_builds_equal_a_plain_forward_pass(make: Callable[[], PreTrainedModel]) -> None:
     check_logprobs(make(), 0.6)
 
