@@ -10,25 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from grpo_core.advantages import GroupSignal
 from grpo_core.batching import TrainingTurn
-from grpo_core.grouping import RUNNING_LEVEL, Sample
+from grpo_core.grouping import RUNNING_LEVEL
+from grpo_core.judgement import Judgement
 from grpo_core.settings import GroupingSettings
-from grpo_core.types import Batch, FloatArray, Group
+from grpo_core.types import Batch, Group
 
 AUDIT_SCHEMA = 1
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Judgement:
-    """A batch's samples, their returns, groups and advantages."""
-
-    samples: tuple[Sample, ...]
-    returns: FloatArray  # (samples,)
-    groups: tuple[Group, ...]
-    signals: tuple[GroupSignal, ...]  # one a group
-    advantages: FloatArray  # (samples,)
-    turn_advantages: FloatArray  # (turns,) in episode order
 
 
 @dataclass(frozen=True, slots=True)

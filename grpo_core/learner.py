@@ -13,15 +13,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from grpo_core.advantages import RunningBaseline, group_advantages, updated_baselines
-from grpo_core.audit import Judgement, StepRecord, audit_record, update_metrics
+from grpo_core.advantages import RunningBaseline, updated_baselines
+from grpo_core.audit import StepRecord, audit_record, update_metrics
 from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, minibatch_shares, training_turns
 from grpo_core.errors import CheckpointError, DivergenceError
 from grpo_core.fast_layers import use_fast_layers
-from grpo_core.grouping import make_groups, parse_expression, samples_of
+from grpo_core.grouping import parse_expression
+from grpo_core.judgement import judge
 from grpo_core.logprobs import check_head, token_logprobs
 from grpo_core.losses import DIAGNOSTICS, clipped_surrogate, token_diagnostics, turn_token_weights
-from grpo_core.returns import sample_returns
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, FloatArray
 
@@ -107,7 +107,7 @@ class Learner:
             raise ValueError("the batch has no episodes")
         if batch.learner_version != self.version:
             raise ValueError(f"the batch is for version {batch.learner_version}, the learner is at {self.version}")
-        judgement = self._judge(batch)
+        judgement = judge(batch.episodes, self.settings, self.grouping, self.baselines)
         turns = training_turns(batch.episodes, self.version)
         learning_rate = self._set_learning_rate()
         totals = _Pass()
@@ -138,25 +138,6 @@ class Learner:
         if totals.fresh_gap is not None:
             metrics["fresh_logprob_gap"] = totals.fresh_gap
         return UpdateResult(metrics, audit_record(self.version, self.grouping, judgement, totals.steps, metrics))
-
-    def _judge(self, batch: Batch) -> Judgement:
-        samples = samples_of(batch.episodes, self.settings.returns)
-        returns = sample_returns(batch.episodes, self.settings.returns, self.settings.discount)
-        if not np.isfinite(returns).all():
-            episode = batch.episodes[samples[int(np.flatnonzero(~np.isfinite(returns))[0])].episode]
-            raise DivergenceError(f"episode {episode.episode_id} has a return that is not finite; look at its rewards")
-        groups = make_groups(samples, self.grouping)
-        advantages, signals = group_advantages(
-            returns,
-            groups,
-            self.baselines,
-            scale=self.grouping.scale_rewards,
-            leave_one_out=self.grouping.baseline == "leave_one_out",
-        )
-        per_turn = advantages
-        if self.settings.returns == "episode":
-            per_turn = np.repeat(advantages, [len(episode.turns) for episode in batch.episodes])
-        return Judgement(samples, returns, groups, signals, advantages, per_turn)
 
     def _optimize(self, turns: Sequence[TrainingTurn], advantages: FloatArray, totals: _Pass) -> None:
         """One optimizer step on one minibatch."""
