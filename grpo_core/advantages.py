@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grpo_core.grouping import RUNNING_LEVEL
+from grpo_core.shrinkage import ShrunkLevel
 from grpo_core.types import FloatArray, Group
 
 SCALE_EPS = 1e-4  # as in TRL; keeps a nearly constant group from amplifying its noise
@@ -50,6 +51,7 @@ class GroupSignal:
     mean: float  # of the returns it judged against (before leaving any one out)
     std: float  # Bessel-corrected within a group; the running deviation at the running level
     zero: bool  # no signal: constant returns, or a running baseline that has seen nothing yet
+    share: float = 1.0  # how much of the mean is the group's own; the rest came from its parents by shrinkage
 
 
 def group_advantages(
@@ -59,6 +61,7 @@ def group_advantages(
     *,
     scale: Literal["group", "batch", "none"] = "group",
     leave_one_out: bool = False,
+    shrunk: Mapping[str, ShrunkLevel] | None = None,
     eps: float = SCALE_EPS,
 ) -> tuple[FloatArray, tuple[GroupSignal, ...]]:
     """Advantages (samples,) in the samples' order, and one signal a group.
@@ -67,6 +70,9 @@ def group_advantages(
     group whose float32 returns are all equal (max == min) gives exactly 0. At the running level the baseline is
     ``running[role]`` as it stood before this batch; a role it does not know gives exactly 0, never the raw
     return.
+
+    With ``shrunk``, the statistics of ``shrunk_levels`` by level, a group's mean and variance lean on its parents';
+    then exactly 0 is what a group gives whose whole chain of parents has equal returns.
 
     ``scale``: ``"group"`` divides by the group's deviation + eps (at the running level by the running one, and
     the result stays within 3 deviations); ``"batch"`` by the root mean square of all centred returns of the
@@ -86,6 +92,13 @@ def group_advantages(
             centred[judged] = returns[judged].astype(np.float64) - baseline.mean
             signal = GroupSignal(baseline.mean, math.sqrt(baseline.variance), zero=not centred[judged].any())
             divisor[judged] = np.maximum(signal.std, np.abs(centred[judged]) / RUNNING_LIMIT)
+        elif shrunk is not None:
+            level = shrunk[group.level]
+            signal = _shrunk_signal(level, group.members[0])
+            if not signal.zero:
+                baselines = level.rest_N if leave_one_out else level.mean_N
+                centred[judged] = returns[judged].astype(np.float64) - baselines[judged]
+                divisor[judged] = signal.std
         else:
             members = returns[np.asarray(group.members, np.int64)]
             values = members.astype(np.float64)
@@ -103,6 +116,15 @@ def group_advantages(
     elif scale == "batch" and centred.any():
         centred /= math.sqrt(float(np.mean(centred**2))) + eps
     return centred.astype(np.float32), tuple(signals)
+
+
+def _shrunk_signal(level: ShrunkLevel, member: int) -> GroupSignal:
+    return GroupSignal(
+        mean=float(level.mean_N[member]),
+        std=math.sqrt(float(level.variance_N[member])),
+        zero=bool(level.constant_N[member]),
+        share=float(level.share_N[member]),
+    )
 
 
 def updated_baselines(

@@ -9,9 +9,10 @@ import numpy as np
 
 from grpo_core.advantages import GroupSignal, RunningBaseline, group_advantages
 from grpo_core.errors import DivergenceError
-from grpo_core.grouping import Sample, make_groups, samples_of
+from grpo_core.grouping import Sample, groups_of, levels_of, samples_of
 from grpo_core.returns import sample_returns
 from grpo_core.settings import GroupingSettings, LearnerSettings
+from grpo_core.shrinkage import shrunk_levels
 from grpo_core.types import Episode, FloatArray, Group
 
 
@@ -44,13 +45,16 @@ def judge(
     if not np.isfinite(returns).all():
         episode = episodes[samples[int(np.flatnonzero(~np.isfinite(returns))[0])].episode]
         raise DivergenceError(f"episode {episode.episode_id} has a return that is not finite; look at its rewards")
-    groups = make_groups(samples, grouping)
+    levels = levels_of(samples, grouping)
+    groups = groups_of(samples, levels, grouping.min_group_size)
+    roles = [sample.role for sample in samples]
     advantages, signals = group_advantages(
         returns,
         groups,
         running,
         scale=grouping.scale_rewards,
         leave_one_out=grouping.baseline == "leave_one_out",
+        shrunk=shrunk_levels(returns, levels, roles) if grouping.shrinkage else None,
     )
     per_turn = advantages
     if learner.returns == "episode":

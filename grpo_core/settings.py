@@ -51,6 +51,11 @@ class GroupingSettings(Settings):
     baseline: Literal["mean", "leave_one_out"] = Field(
         "mean", description="A group's mean, or that of the other members (removes the (G-1)/G shrinkage)"
     )
+    shrinkage: bool = Field(
+        False,
+        description="Let a group's mean lean on its parent's in the chain, the more the smaller the group (empirical "
+        "Bayes); each key must be finer than the next, and min_group_size = 2 goes well with it",
+    )
     running_baseline_decay: float = Field(
         0.95, gt=0, lt=1, description="Memory of the per-country baseline, per update"
     )

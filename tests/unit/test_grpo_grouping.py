@@ -102,4 +102,4 @@ def test_turns_facts_are_unknown_to_whole_episodes():
 def test_a_turn_cannot_pass_for_another_country():
     turn = ragged_turn(np.random.default_rng(0), keys={"country": "ITALY", "phase": "S1901M"})
     (only,) = samples_of([episode_of((turn,), role="FRANCE")], "per_phase")
-    assert only.facts == {"country": "FRANCE", "phase": "S1901M", "lineup": "l1"}
+    assert only.facts == {"task": "test", "country": "FRANCE", "phase": "S1901M", "lineup": "l1"}
