@@ -1,0 +1,273 @@
+"""Gradient surgery: what to do where groups pull the policy in different directions.
+
+Axes: G groups, P trained parameters. Both methods give weights over the groups' own gradients, found from their
+inner products alone, so nothing of the size (G, P) is made beside the gradients themselves. Both return a *mean*
+direction: where no group objects it is the mean of the groups' gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from grpo_core.errors import DivergenceError
+
+Float64Array = NDArray[np.float64]
+
+_CHUNK = 1 << 20  # parameters whose gradients are widened to float64 at a time
+_BISECTIONS = 45  # to about 1e-12 of the penalty
+_ROUNDING = 1e-13  # of sums whose terms are at most about 1
+_LEAST_PENALTY = 1e-5  # with the longest gradient at 1: the worst group loses at most this times the radius
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConflictStatistics:
+    """How far the groups of one step disagree."""
+
+    norm_G: Float64Array
+    cosine_GG: Float64Array  # symmetric, in [-1, 1]; 0 where a gradient is 0
+    conflicting_fraction: float  # of the pairs whose cosine is negative, in [0, 1]; 0 without pairs
+    mean_cosine: float  # over pairs of distinct groups with a gradient; 0 without any
+
+
+def gram_matrix(gradients_GP: Tensor) -> Float64Array:
+    """Inner products of the groups' gradients, shape (G, G), summed in float64.
+
+    Raises:
+        ValueError: not a matrix with at least one group.
+        DivergenceError: a group's gradient is not finite.
+    """
+    if gradients_GP.ndim != 2 or len(gradients_GP) == 0:
+        raise ValueError(f"gradients have the shape {tuple(gradients_GP.shape)}; (groups, parameters) is needed")
+    gram_GG = torch.zeros(len(gradients_GP), len(gradients_GP), dtype=torch.float64, device=gradients_GP.device)
+    for part in torch.split(gradients_GP.detach(), _CHUNK, dim=1):
+        wide = part.double()
+        gram_GG += wide @ wide.T
+    out: Float64Array = gram_GG.cpu().numpy()
+    broken = np.flatnonzero(~np.isfinite(np.diag(out)))
+    if len(broken):
+        raise DivergenceError(f"the gradient of group {broken[0]} is not finite; look at its loss and ratio_max")
+    return out
+
+
+def conflict_statistics(gram_GG: Float64Array) -> ConflictStatistics:
+    """Norms, pairwise cosines and the share of pairs in conflict, from ``gram_matrix``."""
+    norm_G = np.sqrt(np.diag(gram_GG))
+    scale_GG = np.outer(norm_G, norm_G)
+    cosine_GG = np.divide(gram_GG, scale_GG, out=np.zeros_like(gram_GG), where=scale_GG > 0).clip(-1, 1)
+    upper = np.triu_indices(len(gram_GG), 1)
+    pairs, known = cosine_GG[upper], scale_GG[upper] > 0
+    return ConflictStatistics(
+        norm_G=norm_G,
+        cosine_GG=cosine_GG,
+        conflicting_fraction=float((pairs < 0).mean()) if len(pairs) else 0.0,
+        mean_cosine=float(pairs[known].mean()) if known.any() else 0.0,
+    )
+
+
+def pcgrad_weights(gram_GG: Float64Array, generator: np.random.Generator) -> Float64Array:
+    """Weights (G,) of the groups' gradients in PCGrad's mean direction.
+
+    PCGrad (Yu et al., arXiv 2001.06782): each gradient passes all the others in a random order, and where it
+    conflicts with one, ``g_i . g_j < 0``, it loses its part along it: ``g_i -= (g_i . g_j) / |g_j|^2 g_j``; the
+    others stay as they were measured. The paper sums the results, this is their mean.
+    """
+    groups = len(gram_GG)
+    mixed_GG = np.eye(groups)  # row i: the projected g_i as a combination of the original gradients
+    for row, mix_G in enumerate(mixed_GG):
+        for other in generator.permutation(groups):
+            along = mix_G @ gram_GG[:, other]
+            if other != row and along < 0 < gram_GG[other, other]:
+                mix_G[other] -= along / gram_GG[other, other]
+    mean_G: Float64Array = mixed_GG.mean(axis=0)
+    return mean_G
+
+
+def cagrad_weights(gram_GG: Float64Array, c: float) -> Float64Array:
+    """Weights (G,) of the groups' gradients in CAGrad's direction.
+
+    CAGrad (Liu et al., arXiv 2110.14048): with the mean gradient ``g0``, the direction ``d`` that maximises
+    ``min_i g_i . d`` over ``|d - g0| <= c |g0|``. Its dual is ``d = g0 + c |g0| g_w / |g_w|``, ``g_w = sum_i w_i
+    g_i`` and ``w`` on the simplex minimising ``g_w . g0 + c |g0| |g_w|``.
+
+    Solved by a penalty: for ``rho > 0``, maximising ``min_i g_i . d - rho / 2 |d - g0|^2`` gives ``d = g0 + g_w / rho``
+    where ``g_w + rho g0`` is the shortest vector in the convex hull of ``g_i + rho g0``. The way from ``g0`` to ``d``
+    shortens as ``rho`` grows, so bisection finds the ``rho`` at which it is the radius. Where even a vanishing
+    ``rho`` stays within the radius (the best for the worst group is 0), the nearest such ``d`` is taken; there the
+    dual's formula would divide 0 by 0.
+
+    Args:
+        gram_GG: from ``gram_matrix``.
+        c: radius of the search around the mean, in lengths of the mean; in [0, 1). 0 gives the mean.
+
+    Raises:
+        ValueError: ``c`` is out of range.
+    """
+    if not 0 <= c < 1:
+        raise ValueError(f"c is {c}; CAGrad needs it in [0, 1)")
+    mean_G = np.full(len(gram_GG), 1 / len(gram_GG))
+    largest = float(np.diag(gram_GG).max())
+    if largest == 0:
+        return mean_G
+    gram_GG = gram_GG / largest
+    radius = c * _length(mean_G, gram_GG)
+    if radius <= np.finfo(np.float64).eps:
+        return mean_G
+    low, high = math.log(_LEAST_PENALTY), max(-math.log(radius), 0.0)
+    simplex_G = _worst_mixture(gram_GG, math.exp(low))
+    if _length(simplex_G, gram_GG) <= radius * math.exp(low):
+        return np.asarray(mean_G + simplex_G / math.exp(low))
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        simplex_G = _worst_mixture(gram_GG, math.exp(middle))
+        if _length(simplex_G, gram_GG) > radius * math.exp(middle):
+            low = middle
+        else:
+            high = middle
+    return np.asarray(mean_G + radius / _length(simplex_G, gram_GG) * simplex_G)
+
+
+def _worst_mixture(gram_GG: Float64Array, penalty: float) -> Float64Array:
+    """Simplex weights of the shortest vector in the convex hull of ``g_i + penalty g0``.
+
+    Up to its sum it is the ``u >= 0`` that minimises ``|sum u_i p_i|^2 + (sum u_i - 1)^2`` over the hull's points.
+    """
+    drift_G = penalty * gram_GG.mean(axis=0)
+    shifted_GG = gram_GG + drift_G[:, None] + drift_G[None, :] + penalty**2 * gram_GG.mean()
+    solution_G = _non_negative_least_squares(shifted_GG + 1, np.ones(len(gram_GG)))
+    return np.asarray(solution_G / solution_G.sum())
+
+
+def _non_negative_least_squares(normal_GG: Float64Array, target_G: Float64Array) -> Float64Array:
+    """The ``u >= 0`` that minimises ``u' N u / 2 - target . u``, by Lawson and Hanson's active sets (1974).
+
+    SciPy's solver raises on nearly parallel gradients; this one stops at the best point that rounding lets it find.
+    """
+    groups = len(target_G)
+    solution_G = np.zeros(groups)
+    free_G = np.zeros(groups, np.bool_)
+    for _ in range(10 * groups):
+        descent_G = np.where(free_G, -np.inf, target_G - normal_GG @ solution_G)
+        entering = int(descent_G.argmax())
+        if descent_G[entering] <= _ROUNDING:
+            break
+        free_G[entering] = True
+        while True:
+            trial_G = np.zeros(groups)
+            trial_G[free_G] = np.linalg.lstsq(normal_GG[np.ix_(free_G, free_G)], target_G[free_G], rcond=None)[0]
+            blocked_G = free_G & (trial_G <= 0)
+            if not blocked_G.any():
+                break
+            reach = (solution_G[blocked_G] / (solution_G[blocked_G] - trial_G[blocked_G] + _ROUNDING**2)).min()
+            solution_G += min(float(reach), 1.0) * (trial_G - solution_G)
+            free_G &= solution_G > _ROUNDING
+            solution_G[~free_G] = 0
+        solution_G = trial_G
+        if not free_G[entering]:  # no room to improve beyond rounding
+            break
+    return solution_G
+
+
+def _length(weights_G: Float64Array, gram_GG: Float64Array) -> float:
+    return math.sqrt(max(float(weights_G @ gram_GG @ weights_G), 0.0))
+
+
+def combined(weights_G: Float64Array, gradients_GP: Tensor) -> Tensor:
+    """The weighted sum of the groups' gradients, shape (P,), in their type."""
+    weights = torch.from_numpy(weights_G).to(gradients_GP.device, gradients_GP.dtype)
+    return weights @ gradients_GP
+
+
+def pcgrad(gradients_GP: Tensor, generator: np.random.Generator) -> Tensor:
+    """PCGrad's mean direction, shape (P,); see ``pcgrad_weights``.
+
+    Raises:
+        DivergenceError: a group's gradient is not finite.
+    """
+    return combined(pcgrad_weights(gram_matrix(gradients_GP), generator), gradients_GP)
+
+
+def cagrad(gradients_GP: Tensor, c: float) -> Tensor:
+    """CAGrad's direction, shape (P,); see ``cagrad_weights``.
+
+    Raises:
+        ValueError: ``c`` is not in [0, 1).
+        DivergenceError: a group's gradient is not finite.
+    """
+    return combined(cagrad_weights(gram_matrix(gradients_GP), c), gradients_GP)
+
+
+def flat_gradient(parameters: Mapping[str, Tensor], out: Tensor | None = None) -> Tensor:
+    """The parameters' gradients one after the other, shape (P,), 0 where a parameter has none.
+
+    Args:
+        parameters: name -> parameter; the mapping's order is the order of the result.
+        out: a row to write into, shape (P,), so that G gradients need one matrix and no copies; else a new
+            float32 tensor on the first parameter's device.
+
+    Raises:
+        ValueError: ``out`` has another shape.
+    """
+    size = sum(parameter.numel() for parameter in parameters.values())
+    if out is None:
+        out = torch.empty(size, device=next((parameter.device for parameter in parameters.values()), None))
+    if out.shape != (size,):
+        raise ValueError(f"the row has the shape {tuple(out.shape)}; the parameters need {(size,)}")
+    parts = torch.split(out, [parameter.numel() for parameter in parameters.values()])
+    for part, parameter in zip(parts, parameters.values(), strict=True):
+        if parameter.grad is None:
+            part.zero_()
+        else:
+            part.copy_(parameter.grad.detach().reshape(-1))
+    return out
+
+
+def unflatten(flat_P: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A flat vector as named tensors of the shapes and types of ``like``; views of it where the type is the same.
+
+    Raises:
+        ValueError: the vector is longer or shorter than ``like``.
+    """
+    sizes = [tensor.numel() for tensor in like.values()]
+    if flat_P.shape != (sum(sizes),):
+        raise ValueError(f"the vector has the shape {tuple(flat_P.shape)}; the parameters need {(sum(sizes),)}")
+    parts = torch.split(flat_P, sizes)
+    return {
+        name: part.view(tensor.shape).to(tensor.device, tensor.dtype)
+        for part, (name, tensor) in zip(parts, like.items(), strict=True)
+    }
+
+
+def assign_gradient(parameters: Mapping[str, Tensor], flat_P: Tensor) -> None:
+    """Replace the parameters' ``.grad`` by a flat vector's parts, in the mapping's order.
+
+    Raises:
+        ValueError: the vector is longer or shorter than the parameters.
+    """
+    for name, part in unflatten(flat_P, parameters).items():
+        parameters[name].grad = part
+
+
+def check_gradient_memory(parameters: int, groups: int, available_bytes: int) -> None:
+    """Refuse a gradient matrix that does not fit: groups x parameters x 4 bytes.
+
+    Args:
+        parameters: how many numbers are trained (an adapter's, where an adapter is).
+        groups: whose gradients are kept side by side.
+        available_bytes: free memory of the device that holds them.
+
+    Raises:
+        MemoryError: it does not fit; the message says by how much, in one line.
+    """
+    needed = parameters * groups * 4
+    if needed > available_bytes:
+        raise MemoryError(
+            f"gradients of {groups} groups x {parameters:,} parameters need {needed / 2**30:.2f} GiB, "
+            f"{available_bytes / 2**30:.2f} GiB are free: train an adapter, use coarser groups or no gradient surgery"
+        )
