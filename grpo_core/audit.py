@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from grpo_core.batching import TrainingTurn
 from grpo_core.grouping import RUNNING_LEVEL
 from grpo_core.judgement import Judgement
-from grpo_core.settings import GroupingSettings
+from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, Group
 
 AUDIT_SCHEMA = 1
@@ -30,13 +30,17 @@ class StepRecord:
 
 def update_metrics(
     batch: Batch,
+    learner: LearnerSettings,
     keys: Sequence[str],
     judgement: Judgement,
     turns: Sequence[TrainingTurn],
     steps: Sequence[StepRecord],
     sums: Mapping[str, float],
 ) -> dict[str, float]:
-    """Flat numbers of one update; ratios, KL and entropy are over the tokens that had a forward pass."""
+    """Flat numbers of one update; ratios, KL and entropy are over the tokens that had a forward pass.
+
+    Numbers of a part that the loss lacks (reference, dual clip, off-policy weights) are left out.
+    """
     taken = [step for step in steps if not step.skipped]
     tokens = max(sums["tokens"], 1.0)
     staleness = np.array([turn.staleness for turn in turns] or [0])
@@ -71,14 +75,34 @@ def update_metrics(
         "staleness_mean": float(staleness.mean()),
         "staleness_max": float(staleness.max()),
     }
+    metrics |= _optional_metrics(learner, sums, tokens)
     parts = sorted({name for episode in batch.episodes for name in episode.reward_parts})
     for name in parts:
         metrics[f"reward/{name}"] = _mean([episode.reward_parts.get(name, 0.0) for episode in batch.episodes])
     return metrics
 
 
+def _optional_metrics(learner: LearnerSettings, sums: Mapping[str, float], tokens: float) -> dict[str, float]:
+    metrics: dict[str, float] = {}
+    if learner.beta > 0:
+        metrics["reference_kl"] = sums["reference_kl"] / tokens
+    if learner.delta is not None:
+        metrics["clip_fraction_dual"] = sums["clipped_dual"] / tokens
+    if learner.decoupled or learner.off_policy_mask_threshold is not None:
+        square = sums["importance_square"]
+        metrics |= {
+            "importance_weight_mean": sums["importance"] / tokens,
+            "importance_weight_max": sums["importance_max"],
+            "importance_masked_fraction": sums["masked"] / tokens,
+            # Kish's effective sample size over the sample size: 1 if all weights are equal.
+            "importance_effective_fraction": sums["importance"] ** 2 / (square * tokens) if square else 0.0,
+        }
+    return metrics
+
+
 def audit_record(
     version: int,
+    learner: LearnerSettings,
     grouping: GroupingSettings,
     judgement: Judgement,
     steps: Sequence[StepRecord],
@@ -88,6 +112,9 @@ def audit_record(
     return {
         "schema": AUDIT_SCHEMA,
         "version": version,
+        "loss_type": learner.loss_type,
+        "importance_sampling_level": learner.importance_sampling_level,
+        "normalizer": learner.named_normalizer,
         "keys": list(grouping.keys),
         "min_group_size": grouping.min_group_size,
         "scale_rewards": grouping.scale_rewards,

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from grpo_core.losses import Normalizer
+from grpo_core.normalizers import Normalizer
 from grpo_core.types import Episode, IntArray, Turn
 
 
@@ -43,6 +43,7 @@ class MicroBatch:
     """
 
     input_ids: Tensor  # (B, L) int64, right-padded
+    row_N: Tensor  # index into B, ascending
     hidden_index_N: Tensor  # index into the (B * L) hidden states
     behaviour_N: Tensor  # float32
     advantage_N: Tensor  # float32
@@ -193,6 +194,7 @@ def _collate(
 
     return MicroBatch(
         input_ids=on_device(input_ids),
+        row_N=on_device(np.repeat(np.arange(len(turns)), trained)),
         hidden_index_N=on_device(np.concatenate([t.position_S + row * longest for row, t in enumerate(turns)])),
         behaviour_N=on_device(np.concatenate([turn.behaviour_S for turn in turns]).astype(np.float32)),
         advantage_N=per_token(advantages),

@@ -1,4 +1,4 @@
-"""One update: groups -> advantages -> weights -> micro-batches -> clipped loss -> optimizer steps -> audit record."""
+"""One update: groups -> advantages -> weights -> micro-batches -> policy loss -> optimizer steps -> audit record."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from torch import Tensor, nn
 from grpo_core.advantages import RunningBaseline, updated_baselines
 from grpo_core.audit import StepRecord, audit_record, update_metrics
 from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, minibatch_shares, training_turns
+from grpo_core.diagnostics import DIAGNOSTICS, token_diagnostics
 from grpo_core.errors import CheckpointError, DivergenceError
 from grpo_core.fast_layers import use_fast_layers
 from grpo_core.grouping import parse_expression
 from grpo_core.judgement import judge
 from grpo_core.logprobs import check_head, token_logprobs
-from grpo_core.losses import DIAGNOSTICS, clipped_surrogate, token_diagnostics, turn_token_weights
+from grpo_core.losses import LossTokens, token_losses
+from grpo_core.normalizers import turn_token_weights
+from grpo_core.optimizer_state import restored_moments, saved_moments
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, FloatArray
 
@@ -46,8 +49,10 @@ class LearnerState:
 
 @dataclass(slots=True)
 class _Pass:
-    """Sums over the micro-batches of an update."""
+    """What the steps of an update share, and sums over its micro-batches."""
 
+    batch_tokens_per_step: float  # trained tokens of the batch over its minibatches
+    proximal: Mapping[int, Tensor]  # turn -> its trained tokens' log-probabilities under the update's first weights
     steps: list[StepRecord] = field(default_factory=list)
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(DIAGNOSTICS)))
     fresh_gap: float | None = None  # largest |lp - behaviour lp| of turns these very weights had sampled
@@ -61,19 +66,39 @@ class Learner:
     The model stays in evaluation mode (no dropout), as the engine that samples has none either.
     """
 
-    def __init__(self, model: nn.Module, learner: LearnerSettings, grouping: GroupingSettings, seed: int) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        learner: LearnerSettings,
+        grouping: GroupingSettings,
+        seed: int,
+        *,
+        reference: nn.Module | None = None,
+    ) -> None:
         """Take a Hugging Face causal LM and make its optimizer; the key expressions are checked at once.
 
         An fp32 model on the CPU gets faster linear layers of the same parameters and values.
 
+        Args:
+            model: trained in place.
+            learner: how to learn.
+            grouping: who is judged against whom.
+            seed: of the shuffles into minibatches.
+            reference: what ``beta`` keeps the policy near, of the same vocabulary: a copy of the run's first weights,
+                also after a resume. It is frozen, never saved, and ignored while ``beta`` is 0.
+
         Raises:
             GroupingError: a key expression cannot be used.
-            ValueError: the model's logits are not plain output embeddings.
+            ValueError: the model's logits are not plain output embeddings; ``beta > 0`` without a reference of its
+                own weights; or ``loss_type = "rloo"`` without the leave-one-out baseline.
         """
         check_head(model)
         for expression in grouping.keys:
             parse_expression(expression, grouping.allow_outcome_keys)
+        if learner.loss_type == "rloo" and grouping.baseline != "leave_one_out":
+            raise ValueError("learner.loss_type rloo needs grouping.baseline = leave_one_out")
         use_fast_layers(model)
+        self._reference = _frozen(reference, model) if learner.beta > 0 else None
         self.model = model.eval()
         self.settings = learner
         self.grouping = grouping
@@ -93,8 +118,10 @@ class Learner:
     def step(self, batch: Batch) -> UpdateResult:
         """Learn from one batch once; ``version`` rises by one.
 
-        Turns whose advantage is exactly 0 get no forward pass when there is no entropy bonus: their gradient is 0.
-        They still count in the normaliser. A minibatch without any signal takes no optimizer step.
+        Turns whose advantage is exactly 0 get no forward pass when there is neither an entropy bonus nor a KL penalty:
+        their gradient is 0. They still count in the normaliser, so an update of which little is left has a smaller
+        gradient; DAPO's resampling of groups without signal would need more games and is not done here. A minibatch
+        without any signal takes no optimizer step.
 
         Raises:
             ValueError: the batch is empty, is meant for another version, or holds a turn that contradicts itself.
@@ -110,9 +137,11 @@ class Learner:
         judgement = judge(batch.episodes, self.settings, self.grouping, self.baselines)
         turns = training_turns(batch.episodes, self.version)
         learning_rate = self._set_learning_rate()
-        totals = _Pass()
+        tokens = sum(len(turn.position_S) for turn in turns)
+        totals = _Pass(tokens / self.settings.minibatches, self._proximal(turns, judgement.turn_advantages))
+        normalizer = self.settings.named_normalizer
         for _ in range(self.settings.epochs):
-            for share in minibatch_shares(turns, self.settings.normalizer, self.settings.minibatches, self._generator):
+            for share in minibatch_shares(turns, normalizer, self.settings.minibatches, self._generator):
                 self._optimize(
                     [turns[i] for i in share],
                     judgement.turn_advantages[[turns[i].turn for i in share]],
@@ -126,7 +155,7 @@ class Learner:
         )
         self.version += 1
         sums = dict(zip(DIAGNOSTICS, totals.sums.tolist(), strict=True))
-        metrics = update_metrics(batch, self.grouping.keys, judgement, turns, totals.steps, sums)
+        metrics = update_metrics(batch, self.settings, self.grouping.keys, judgement, turns, totals.steps, sums)
         seconds = time.perf_counter() - start
         metrics |= {
             "learning_rate": learning_rate,
@@ -137,16 +166,19 @@ class Learner:
         }
         if totals.fresh_gap is not None:
             metrics["fresh_logprob_gap"] = totals.fresh_gap
-        return UpdateResult(metrics, audit_record(self.version, self.grouping, judgement, totals.steps, metrics))
+        record = audit_record(self.version, self.settings, self.grouping, judgement, totals.steps, metrics)
+        return UpdateResult(metrics, record)
 
     def _optimize(self, turns: Sequence[TrainingTurn], advantages: FloatArray, totals: _Pass) -> None:
         """One optimizer step on one minibatch."""
         weights = turn_token_weights(
-            self.settings.normalizer,
+            self.settings.named_normalizer,
             [len(turn.position_S) for turn in turns],
             [turn.episode for turn in turns],
+            max_completion_length=self.settings.max_completion_length,
+            batch_tokens_per_step=totals.batch_tokens_per_step,
         )
-        learns: list[int] = np.flatnonzero((advantages != 0) | (self.settings.entropy_coef > 0)).tolist()
+        learns = self._learns(advantages)
         if not learns:
             totals.steps.append(StepRecord(loss=0.0, grad_norm=0.0, skipped=True))
             return
@@ -167,28 +199,59 @@ class Learner:
         self._optimizer.step()
         totals.steps.append(StepRecord(loss=loss, grad_norm=norm, skipped=False))
 
-    def _backward(self, micro: MicroBatch, totals: _Pass) -> float:
+    def _learns(self, advantages: FloatArray) -> list[int]:
+        """Which turns have a gradient."""
+        always = self.settings.entropy_coef > 0 or self.settings.beta > 0
+        indices: list[int] = np.flatnonzero((advantages != 0) | always).tolist()
+        return indices
+
+    @torch.no_grad()
+    def _proximal(self, turns: Sequence[TrainingTurn], turn_advantages: FloatArray) -> dict[int, Tensor]:
+        """Log-probabilities under the present weights; empty where the loss needs none.
+
+        A single optimizer step needs none either: its own log-probabilities are the proximal ones.
+        """
         settings = self.settings
-        logprobs = token_logprobs(self.model, micro, entropy_grad=settings.entropy_coef > 0)
-        loss_N = clipped_surrogate(
-            logprobs.chosen_N, micro.behaviour_N, micro.advantage_N, settings.epsilon, settings.epsilon_high
+        if not settings.decoupled or settings.minibatches * settings.epochs == 1:
+            return {}
+        learning = [turns[index] for index in self._learns(turn_advantages[[turn.turn for turn in turns]])]
+        advantages, weights = np.zeros(len(learning), np.float32), np.zeros(len(learning))  # read by no one
+        out: dict[int, Tensor] = {}
+        for micro in micro_batches(learning, advantages, weights, settings.tokens_per_microbatch, self._device):
+            sizes: list[int] = torch.bincount(micro.row_N).tolist()
+            chosen = torch.split(token_logprobs(self.model, micro).chosen_N, sizes)
+            out |= dict(zip(micro.turns, chosen, strict=True))
+        return out
+
+    def _loss_tokens(self, micro: MicroBatch, totals: _Pass) -> LossTokens:
+        logprobs = token_logprobs(self.model, micro, entropy_grad=self.settings.entropy_coef > 0)
+        proximal_N = reference_N = None
+        if self.settings.decoupled:
+            recorded = [totals.proximal[turn] for turn in micro.turns] if totals.proximal else None
+            proximal_N = logprobs.chosen_N.detach() if recorded is None else torch.cat(recorded)
+        if self._reference is not None:
+            with torch.no_grad():
+                reference_N = token_logprobs(self._reference, micro).chosen_N
+        return LossTokens(
+            logprobs_N=logprobs.chosen_N,
+            entropy_N=logprobs.entropy_N,
+            behaviour_N=micro.behaviour_N,
+            advantages_N=micro.advantage_N,
+            row_N=micro.row_N,
+            rows=len(micro.turns),
+            proximal_N=proximal_N,
+            reference_N=reference_N,
         )
-        if settings.entropy_coef > 0:
-            loss_N = loss_N - settings.entropy_coef * logprobs.entropy_N
-        loss = (micro.weight_N * loss_N).sum()
+
+    def _backward(self, micro: MicroBatch, totals: _Pass) -> float:
+        tokens = self._loss_tokens(micro, totals)
+        losses = token_losses(tokens, self.settings)
+        loss = (micro.weight_N * losses.loss_N).sum()
         value = float(loss.detach())
         if not math.isfinite(value):
             raise self._diverged("the loss", value, totals)
         loss.backward()  # type: ignore[no-untyped-call]
-        sums = token_diagnostics(
-            logprobs.chosen_N.detach(),
-            micro.behaviour_N,
-            micro.advantage_N,
-            logprobs.entropy_N.detach(),
-            settings.epsilon,
-            settings.epsilon_high,
-        )
-        seen = sums.cpu().numpy()
+        seen = token_diagnostics(tokens, losses, self.settings).cpu().numpy()
         if micro.fresh:
             totals.fresh_gap = max(totals.fresh_gap or 0.0, float(seen[DIAGNOSTICS.index("gap_max")]))
         totals.sums = np.where(_MAXIMA, np.maximum(totals.sums, seen), totals.sums + seen)
@@ -214,14 +277,7 @@ class Learner:
 
     def state(self) -> LearnerState:
         """A copy of everything an exact continuation needs besides the model's weights."""
-        tensors: dict[str, Tensor] = {}
-        steps: dict[str, float] = {}
-        for name, parameter in self._named.items():
-            moments = self._optimizer.state.get(parameter)
-            if moments:
-                tensors[f"exp_avg/{name}"] = moments["exp_avg"].detach().cpu().clone()
-                tensors[f"exp_avg_sq/{name}"] = moments["exp_avg_sq"].detach().cpu().clone()
-                steps[name] = float(moments["step"])
+        tensors, steps = saved_moments(self._optimizer, self._named)
         record = {
             "version": self.version,
             "optimizer_steps": steps,
@@ -238,20 +294,8 @@ class Learner:
         """
         record = state.record
         try:
-            steps: Mapping[str, float] = record["optimizer_steps"]
             baselines = {role: RunningBaseline(*pair) for role, pair in record["baselines"].items()}
-            restored: dict[nn.Parameter, dict[str, Tensor]] = {}
-            for name, count in steps.items():
-                parameter = self._named[name]
-                restored[parameter] = {
-                    # A fused optimizer wants its step count beside the parameter.
-                    "step": torch.tensor(count, dtype=torch.float32, device=parameter.device)
-                }
-                for kind in ("exp_avg", "exp_avg_sq"):
-                    moment = state.tensors[f"{kind}/{name}"]
-                    if moment.shape != parameter.shape:
-                        raise ValueError(f"{name}: {tuple(moment.shape)} against {tuple(parameter.shape)}")
-                    restored[parameter][kind] = moment.to(parameter.device, copy=True)
+            restored = restored_moments(state.tensors, record["optimizer_steps"], self._named)
             version = int(record["version"])
             self._generator.bit_generator.state = record["generator"]
         except (KeyError, TypeError, ValueError) as error:
@@ -260,3 +304,13 @@ class Learner:
         for parameter, moments in restored.items():
             self._optimizer.state[parameter] = moments
         self.version, self.baselines = version, baselines
+
+
+def _frozen(reference: nn.Module | None, model: nn.Module) -> nn.Module:
+    if reference is None:
+        raise ValueError("learner.beta > 0 needs a reference: a copy of the weights that the run started from")
+    if {id(value) for value in reference.parameters()} & {id(value) for value in model.parameters()}:
+        raise ValueError("the reference shares parameters with the policy and would move with it; copy the model")
+    check_head(reference)
+    use_fast_layers(reference)
+    return reference.eval().requires_grad_(False)

@@ -1,94 +1,138 @@
-"""The policy loss: a clipped surrogate on recorded behaviour log-probabilities, and what to watch beside it.
+"""Policy losses, token by token. What a token weighs in the sum is the normaliser's business (``normalizers``).
 
-Axis: N trained tokens, in any order; everything is pointwise over N, so it does not matter how they are batched.
+Axes as in ``ratios``: N trained tokens in any order, ``row_N`` the turn each belongs to. Everything is pointwise over
+N or over a turn's tokens, so it does not matter how whole turns are batched.
+
+``grpo``, ``bnpo``, ``dr_grpo`` and ``dapo`` share the clipped surrogate and differ in the normaliser alone. ``cispo``
+has its own loss. ``rloo`` takes a whole turn as one action: the clipped surrogate of the whole turn's ratio, whose
+first step is REINFORCE (arXiv 2402.14740); its leave-one-out baseline is the grouping's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-Normalizer = Literal["token", "turn", "episode"]
+from grpo_core.kl import kl_estimates
+from grpo_core.off_policy import importance_weights, off_policy_mask
+from grpo_core.ratios import RatioLevel, log_ratios
+from grpo_core.settings import LearnerSettings
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossTokens:
+    """What the loss reads of N trained tokens; all (N,)."""
+
+    logprobs_N: Tensor  # of the weights being trained, differentiable
+    entropy_N: Tensor  # nats; differentiable if there is an entropy bonus
+    behaviour_N: Tensor
+    advantages_N: Tensor
+    row_N: Tensor  # int64
+    rows: int
+    proximal_N: Tensor | None = None  # of the weights at the update's start; needed if decoupled
+    reference_N: Tensor | None = None  # of the reference; needed if beta > 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenLosses:
+    """The loss of each token and what it was made of; all (N,)."""
+
+    loss_N: Tensor  # differentiable
+    log_ratio_N: Tensor  # of the ratio that was clipped
+    importance_N: Tensor | None  # off-policy weights and masks; None without any
+    kl_N: Tensor | None  # what beta multiplies; None without a reference
 
 
 def clipped_surrogate(
-    logprobs_N: Tensor, behaviour_N: Tensor, advantages_N: Tensor, epsilon: float, epsilon_high: float
+    log_ratio_N: Tensor, advantages_N: Tensor, epsilon: float, epsilon_high: float, delta: float | None = None
 ) -> Tensor:
-    """``-min(rho A, clip(rho, 1 - epsilon, 1 + epsilon_high) A)``, ``rho = exp(lp - behaviour lp)``; shape (N,).
+    """``-min(rho A, clip(rho, 1 - epsilon, 1 + epsilon_high) A)``, ``rho = exp(log ratio)``; shape (N,).
 
-    PPO's surrogate (arXiv 1707.06347) with DAPO's separate upper range (arXiv 2503.14476).
+    PPO's surrogate (arXiv 1707.06347) with DAPO's separate upper range (arXiv 2503.14476). ``delta`` bounds the first
+    ``rho`` from above, so that a negative advantage costs at most ``delta |A|`` (dual clip, arXiv 1912.09729 and
+    2505.07291).
     """
-    ratio = torch.exp(logprobs_N - behaviour_N)
-    clipped = ratio.clamp(1 - epsilon, 1 + epsilon_high)
-    return -torch.minimum(ratio * advantages_N, clipped * advantages_N)
+    ratio_N = log_ratio_N.exp()
+    clipped_N = ratio_N.clamp(1 - epsilon, 1 + epsilon_high)
+    if delta is not None:
+        ratio_N = ratio_N.clamp(max=delta)
+    return -torch.minimum(ratio_N * advantages_N, clipped_N * advantages_N)
 
 
-def turn_token_weights(
-    normalizer: Normalizer, trained_tokens: Sequence[int], episodes: Sequence[int]
-) -> NDArray[np.float64]:
-    """Weight of one trained token of each turn, shape (turns,); over all trained tokens the weights sum to 1.
+def cispo(log_ratio_N: Tensor, logprobs_N: Tensor, advantages_N: Tensor, epsilon_high: float) -> Tensor:
+    """``-min(rho, epsilon_high) A lp`` with a constant first factor, shape (N,): every token keeps a gradient.
 
-    ``token``: every trained token weighs the same, so long games weigh more. ``turn``: every turn weighs the same
-    (the mean of its token mean). ``episode``: every episode weighs the same (the mean of its tokens' mean).
-
-    Args:
-        normalizer: what weighs equally.
-        trained_tokens: trained tokens of each turn; turns without any weigh nothing and count for nothing.
-        episodes: the episode each turn belongs to, any integers.
+    CISPO is MiniMax-M1's (arXiv 2506.13585). ``epsilon_high`` bounds the ratio itself, not its distance from 1.
     """
-    counts = np.asarray(trained_tokens, np.float64)
-    present = counts > 0
-    weights = np.zeros(len(counts), np.float64)
-    if not present.any():
-        return weights
-    if normalizer == "token":
-        weights[present] = 1.0 / counts.sum()
-    elif normalizer == "turn":
-        weights[present] = 1.0 / (counts[present] * present.sum())
+    return -log_ratio_N.exp().clamp(max=epsilon_high).detach() * advantages_N * logprobs_N
+
+
+def token_losses(tokens: LossTokens, settings: LearnerSettings) -> TokenLosses:
+    """The loss of each token under the settings: surrogate x corrections + beta KL - entropy_coef entropy.
+
+    Raises:
+        ValueError: ``decoupled`` without proximal log-probabilities, or ``beta > 0`` without the reference's.
+    """
+    old_N = tokens.behaviour_N
+    if settings.decoupled:
+        if tokens.proximal_N is None:
+            raise ValueError("decoupled needs proximal log-probabilities")
+        old_N = tokens.proximal_N
+    log_ratio_N = log_ratios(tokens.logprobs_N, old_N, tokens.row_N, tokens.rows, ratio_level(settings))
+    if settings.loss_type == "cispo":
+        loss_N = cispo(log_ratio_N, tokens.logprobs_N, tokens.advantages_N, settings.epsilon_high)
     else:
-        _, owner = np.unique(np.asarray(episodes)[present], return_inverse=True)
-        tokens_per_episode = np.bincount(owner, weights=counts[present])
-        weights[present] = 1.0 / (tokens_per_episode[owner] * len(tokens_per_episode))
-    return weights
+        loss_N = clipped_surrogate(
+            log_ratio_N, tokens.advantages_N, settings.epsilon, settings.epsilon_high, settings.delta
+        )
+    importance_N = _corrections(tokens, settings)
+    if importance_N is not None:
+        loss_N = loss_N * importance_N
+    kl_N = None
+    if settings.beta > 0:
+        if tokens.reference_N is None:
+            raise ValueError("beta > 0 needs the reference's log-probabilities")
+        kl_N = kl_estimates(tokens.logprobs_N, tokens.reference_N, settings.kl_estimator)
+        if settings.use_bias_correction_kl:
+            kl_N = kl_N * log_ratio_N.exp()
+        loss_N = loss_N + settings.beta * kl_N
+    if settings.entropy_coef > 0:
+        loss_N = loss_N - settings.entropy_coef * tokens.entropy_N
+    return TokenLosses(loss_N, log_ratio_N, importance_N, kl_N)
 
 
-#: Sums that ``token_diagnostics`` returns, in order; ``ratio_max`` and ``gap_max`` are maxima instead.
-DIAGNOSTICS = ("tokens", "ratio", "ratio_max", "clipped_low", "clipped_high", "kl", "entropy", "gap_max")
+def ratio_level(settings: LearnerSettings) -> RatioLevel:
+    """Over what the settings take the importance ratio."""
+    if settings.loss_type == "rloo":
+        return "turn_sum"
+    return "turn_mean" if settings.importance_sampling_level == "sequence" else "token"
 
 
-@torch.no_grad()
-def token_diagnostics(
-    logprobs_N: Tensor,
-    behaviour_N: Tensor,
-    advantages_N: Tensor,
-    entropy_N: Tensor,
-    epsilon: float,
-    epsilon_high: float,
-) -> Tensor:
-    """One vector of sums over tokens named by ``DIAGNOSTICS``, shape (8,), float64.
-
-    ``kl`` is k3 (Schulman's estimator) of the learner from the behaviour policy, ``exp(d) - d - 1`` with
-    ``d = lp - behaviour lp``: tokens come from the behaviour policy, so its mean estimates KL(behaviour || learner).
-    ``clipped_*`` count tokens whose gradient the clip removed; ``gap_max`` is the largest |d|.
-    """
-    gap = (logprobs_N - behaviour_N).double()
-    ratio = gap.exp()
-    low = (ratio < 1 - epsilon) & (advantages_N < 0)
-    high = (ratio > 1 + epsilon_high) & (advantages_N > 0)
-    return torch.stack(
-        [
-            torch.tensor(float(len(gap)), dtype=torch.float64, device=gap.device),
-            ratio.sum(),
-            ratio.max(),
-            low.sum().double(),
-            high.sum().double(),
-            (ratio - gap - 1).sum(),
-            entropy_N.double().sum(),
-            gap.abs().max(),
-        ]
-    )
+def _corrections(tokens: LossTokens, settings: LearnerSettings) -> Tensor | None:
+    factors: list[Tensor] = []
+    if tokens.proximal_N is not None and settings.decoupled:
+        factors.append(
+            importance_weights(
+                tokens.proximal_N,
+                tokens.behaviour_N,
+                tokens.row_N,
+                tokens.rows,
+                settings.importance_sampling_mode,
+                settings.importance_sampling_clip_min,
+                settings.importance_sampling_clip_max,
+            )
+        )
+    if settings.off_policy_mask_threshold is not None:
+        factors.append(
+            off_policy_mask(
+                tokens.logprobs_N,
+                tokens.behaviour_N,
+                tokens.advantages_N,
+                tokens.row_N,
+                tokens.rows,
+                settings.off_policy_mask_threshold,
+            )
+        )
+    return torch.stack(factors).prod(0) if factors else None

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-OUTCOME_KEYS = frozenset({"return", "length", "outcome", "centers", "return_quartile"})
+# Known only after a game. What is known before it has other names: own_centers, scenario_length, difficulty.
+OUTCOME_KEYS = frozenset(
+    {
+        *("return", "return_quartile", "reward", "length", "outcome", "centers"),
+        *("solo", "draw", "top", "survived", "final_year", "phases", "defective_orders"),
+    }
+)
 
 
 class Settings(BaseModel):
@@ -43,8 +49,9 @@ class GroupingSettings(Settings):
         ("country+phase", "country+segment", "country"),
         min_length=1,
         description="Key expressions from fine to coarse, facts joined by '+': country, lineup, phase, "
-        "segment, own_centers; a group under min_group_size falls back to the next, at last to a running "
-        "mean per country",
+        "segment, own_centers, task, fork; difficulty:4 puts a numeric fact into 4 quantile bins; auto, adaptive and "
+        "dirichlet are clusters; a group under min_group_size falls back to the next, at last to a running mean per "
+        "country",
     )
     min_group_size: int = Field(4, ge=2, description="Samples under which a group falls back")
     scale_rewards: Literal["group", "batch", "none"] = Field("batch", description="Divide advantages by this deviation")
@@ -60,6 +67,26 @@ class GroupingSettings(Settings):
         0.95, gt=0, lt=1, description="Memory of the per-country baseline, per update"
     )
     allow_outcome_keys: bool = Field(False, description="Permit keys made from outcomes; biased, and reports say so")
+    opponent_adjusted: bool = Field(
+        False,
+        description="Subtract the episode's fact expected_return, what the line-up's ratings predict, from its returns",
+    )
+    group_weights: Literal["none", "balanced", "performance", "adaptive"] = Field(
+        "none",
+        description="Factor on the advantages of each group of weight_key: equal totals, more for groups that earn "
+        "less, or more for groups whose returns are moving",
+    )
+    weight_key: str = Field("country", description="Key expression of the groups that group_weights weighs")
+    min_group_weight: float = Field(0.5, gt=0, le=1, description="Smallest group weight; the mean over samples is 1")
+    max_group_weight: float = Field(2.0, ge=1, description="Largest group weight")
+    n_groups: int = Field(4, ge=1, description="Clusters a country of auto and adaptive; the most of dirichlet")
+    cluster_features: tuple[str, ...] = Field(
+        (), description="Numeric facts that clusters are made from; none named: all that every sample has"
+    )
+    cluster_window: int = Field(
+        1000, ge=1, description="Latest samples of a country that adaptive clusters are made from"
+    )
+    cluster_seed: int = Field(0, ge=0, description="Seed of the clusters' starts")
 
 
 class LearnerSettings(Settings):
@@ -74,13 +101,72 @@ class LearnerSettings(Settings):
         "per_phase", description="One return an episode, or discounted returns-to-go of each phase's rewards"
     )
     discount: float = Field(0.85, gt=0, le=1, description="Discount a game phase, for per-phase returns")
+    loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "rloo"] = Field(
+        "grpo",
+        description="Policy loss: grpo, bnpo, dr_grpo and dapo clip the same way and differ in the normalizer they "
+        "imply; cispo bounds the ratio and keeps every gradient; rloo takes a turn as one action (needs "
+        "grouping.baseline = leave_one_out)",
+    )
+    importance_sampling_level: Literal["token", "sequence"] = Field(
+        "token",
+        description="One importance ratio a token, or one a sequence (GSPO), which here is one turn's trained tokens; "
+        "the latter wants epsilons near 4e-4 and a normalizer by turn",
+    )
     epsilon: float = Field(0.2, gt=0, lt=1, description="Lower clip range of the importance ratio")
-    epsilon_high: float = Field(0.28, gt=0, description="Upper clip range of the importance ratio")
-    normalizer: Literal["token", "turn", "episode"] = Field(
-        "turn",
-        description="What weighs equally in the loss: every trained token, every turn, or every episode",
+    epsilon_high: float = Field(
+        0.28, gt=0, description="Upper clip range of the importance ratio; for cispo the largest ratio, e.g. 5.0"
+    )
+    delta: float | None = Field(
+        None,
+        gt=1,
+        description="Largest ratio that a negative advantage counts with (dual clip), above 1 + epsilon_high; "
+        "unset: unbounded",
+    )
+    normalizer: Literal["auto", "token", "batch_token", "turn", "episode", "max_completion_length"] = Field(
+        "auto",
+        description="What weighs equally in the loss: every trained token of an optimizer step, or of the whole "
+        "update, every turn, every episode, or tokens over the constant turns x max_completion_length; auto follows "
+        "loss_type: grpo and rloo turn, bnpo token, dapo and cispo batch_token, dr_grpo max_completion_length",
+    )
+    max_completion_length: int | None = Field(
+        None, ge=1, description="Tokens; the constant of the normalizer of that name, e.g. the longest completion"
     )
     entropy_coef: float = Field(0.0, ge=0, description="Bonus for entropy over admissible ids, per trained token, nats")
+    beta: float = Field(
+        0.0,
+        ge=0,
+        description="Weight of the KL penalty to the run's first weights; above 0, turns without advantage are "
+        "trained too",
+    )
+    kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="Estimator of that KL from one sampled token")
+    use_bias_correction_kl: bool = Field(
+        True, description="Multiply the KL estimate by the importance ratio, so that its gradient is the reverse KL's"
+    )
+    decoupled: bool = Field(
+        False,
+        description="Decoupled PPO: clip against the weights at the update's start (one more forward pass if there "
+        "are several optimizer steps) and weigh tokens by theirs over the behaviour policy's probability; TRL's "
+        "vllm_importance_sampling_correction",
+    )
+    importance_sampling_mode: Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"] | None = (
+        Field(
+            None,
+            description="How the weights of decoupled are bounded, a token or a turn at a time: truncated, or 0 "
+            "outside the bounds; unset: unbounded token weights; TRL's vllm_importance_sampling_mode",
+        )
+    )
+    importance_sampling_clip_max: float | None = Field(
+        3.0, gt=0, description="Upper bound of importance_sampling_mode; TRL's vllm_importance_sampling_clip_max"
+    )
+    importance_sampling_clip_min: float | None = Field(
+        None, ge=0, description="Lower bound of importance_sampling_mode; TRL's vllm_importance_sampling_clip_min"
+    )
+    off_policy_mask_threshold: float | None = Field(
+        None,
+        gt=0,
+        description="Drop turns of negative advantage whose log-probability fell by more than this since they were "
+        "sampled, nats a token",
+    )
     minibatches: int = Field(2, ge=1, description="Optimizer steps an epoch (each over its share of the turns)")
     epochs: int = Field(1, ge=1, description="Passes over each batch")
     tokens_per_microbatch: int = Field(
@@ -97,3 +183,74 @@ class LearnerSettings(Settings):
     )
     keep_checkpoints: int = Field(3, ge=1, description="Newest checkpoints kept on disk, besides the first and last")
     threads: int = Field(1, ge=1, description="CPU threads of the learner")
+
+    @property
+    def named_normalizer(self) -> Literal["token", "batch_token", "turn", "episode", "max_completion_length"]:
+        """The normaliser in force: the one set or, under ``auto``, the loss type's own."""
+        if self.normalizer != "auto":
+            return self.normalizer
+        match self.loss_type:
+            case "bnpo":
+                return "token"
+            case "dapo" | "cispo":
+                return "batch_token"
+            case "dr_grpo":
+                return "max_completion_length"
+            case "grpo" | "rloo":
+                return "turn"
+
+    @model_validator(mode="after")
+    def _the_loss_fits_together(self) -> Self:
+        for wrong, message in self._contradictions():
+            if wrong:
+                raise ValueError(message)
+        return self
+
+    def _contradictions(self) -> list[tuple[bool, str]]:
+        whole_turns = self.loss_type == "rloo"
+        mode = self.importance_sampling_mode
+        low, high = self.importance_sampling_clip_min, self.importance_sampling_clip_max
+        return [
+            (
+                self.loss_type == "cispo" and self.epsilon_high < 1,
+                "loss_type cispo bounds the ratio itself by epsilon_high; set it to at least 1, e.g. 5.0",
+            ),
+            (
+                self.delta is not None and self.loss_type in ("cispo", "rloo"),
+                f"delta has no place in loss_type {self.loss_type}; unset it",
+            ),
+            (
+                self.delta is not None and self.delta <= 1 + self.epsilon_high,
+                "delta must be above 1 + epsilon_high, or it undoes the clip",
+            ),
+            (
+                self.named_normalizer == "max_completion_length" and self.max_completion_length is None,
+                "normalizer max_completion_length (of loss_type dr_grpo) needs max_completion_length in tokens",
+            ),
+            (
+                whole_turns and self.importance_sampling_level == "sequence",
+                "loss_type rloo takes the ratio of the whole turn already; leave importance_sampling_level at token",
+            ),
+            (
+                whole_turns and self.decoupled and mode not in ("sequence_truncate", "sequence_mask"),
+                "loss_type rloo weighs whole turns; decoupled needs importance_sampling_mode sequence_truncate or "
+                "sequence_mask",
+            ),
+            (mode is not None and not self.decoupled, "importance_sampling_mode needs decoupled = true"),
+            (
+                mode is not None and low is None and high is None,
+                "importance_sampling_mode needs importance_sampling_clip_max or importance_sampling_clip_min",
+            ),
+            (
+                mode is not None and low is not None and high is not None and low >= high,
+                "importance_sampling_clip_min must be below importance_sampling_clip_max",
+            ),
+            (
+                mode is None and low is not None,
+                "importance_sampling_clip_min needs importance_sampling_mode",
+            ),
+            (
+                self.beta > 0 and self.kl_estimator == "k1" and not self.use_bias_correction_kl,
+                "kl_estimator k1 has no gradient in expectation without use_bias_correction_kl",
+            ),
+        ]

@@ -1,0 +1,64 @@
+"""What one trained token weighs in the loss: the named normalisers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Normalizer = Literal["token", "batch_token", "turn", "episode", "max_completion_length"]
+
+
+def turn_token_weights(
+    normalizer: Normalizer,
+    trained_tokens: Sequence[int],
+    episodes: Sequence[int],
+    *,
+    max_completion_length: int | None = None,
+    batch_tokens_per_step: float | None = None,
+) -> NDArray[np.float64]:
+    """Weight of one trained token of each turn of an optimizer step, shape (turns,).
+
+    ``token``: one over the step's trained tokens, so long games weigh more (TRL's ``bnpo``). ``batch_token``: one over
+    ``batch_tokens_per_step``, so a token weighs the same in whichever step of the update it lands (TRL's ``dapo`` and
+    ``cispo``). ``turn``: every turn weighs the same, the mean of its token mean (TRL's ``grpo``). ``episode``: every
+    episode weighs the same (the mean of its tokens' mean). ``max_completion_length``: one over the turns times that
+    constant, so neither a turn's own length nor that of others counts (Dr. GRPO, arXiv 2503.20783).
+
+    Under ``token``, ``turn`` and ``episode`` the weights of all trained tokens sum to 1.
+
+    Args:
+        normalizer: what weighs equally.
+        trained_tokens: trained tokens of each turn; turns without any weigh nothing and count for nothing.
+        episodes: the episode each turn belongs to, any integers.
+        max_completion_length: tokens; for the normaliser of that name.
+        batch_tokens_per_step: trained tokens of the whole update divided by its optimizer steps an epoch; for
+            ``batch_token``.
+
+    Raises:
+        ValueError: the normaliser's own number is missing.
+    """
+    counts = np.asarray(trained_tokens, np.float64)
+    present = counts > 0
+    weights = np.zeros(len(counts), np.float64)
+    if not present.any():
+        return weights
+    if normalizer == "token":
+        weights[present] = 1.0 / counts.sum()
+    elif normalizer == "turn":
+        weights[present] = 1.0 / (counts[present] * present.sum())
+    elif normalizer == "episode":
+        _, owner = np.unique(np.asarray(episodes)[present], return_inverse=True)
+        tokens_per_episode = np.bincount(owner, weights=counts[present])
+        weights[present] = 1.0 / (tokens_per_episode[owner] * len(tokens_per_episode))
+    elif normalizer == "batch_token":
+        if batch_tokens_per_step is None:
+            raise ValueError("normalizer batch_token needs batch_tokens_per_step")
+        weights[present] = 1.0 / batch_tokens_per_step
+    else:
+        if max_completion_length is None:
+            raise ValueError("normalizer max_completion_length needs max_completion_length")
+        weights[present] = 1.0 / (present.sum() * max_completion_length)
+    return weights
