@@ -191,11 +191,12 @@ def test_equal_policies_have_ratio_1_and_the_plain_policy_gradient(name):
     losses = token_losses(tokens, options)
     assert not losses.log_ratio_N.any()
     assert losses.importance_N is None or (losses.importance_N == 1).all()
-    weights = torch.full_like(same, 0.1) if name != "rloo" else 0.1 / torch.bincount(tokens.row_N).double()[tokens.row_N]
-    (gradient,) = torch.autograd.grad((weights * losses.loss_N).sum(), logprobs)
-    expected = -0.1 * tokens.advantages_N
+    counts = torch.bincount(tokens.row_N).double()[tokens.row_N]
+    (gradient,) = torch.autograd.grad((losses.loss_N / counts).sum(), logprobs)
+    # Under rloo each token moves its whole turn's ratio, so the mean over the turn's tokens has no length in it.
+    expected = -tokens.advantages_N / (1 if name == "rloo" else counts)
     if name == "k1":
-        expected = expected + 0.1 * 0.1  # d(log ratio x ratio) = 1
+        expected = expected + options.beta / counts  # d(log ratio x ratio) = 1
     torch.testing.assert_close(gradient, expected, atol=1e-12, rtol=1e-12)
     sums = dict(zip(DIAGNOSTICS, token_diagnostics(tokens, losses, options).tolist(), strict=True))
     assert [sums[key] for key in ("clipped_low", "clipped_high", "kl", "gap_max", "reference_kl", "masked")] == [0] * 6
