@@ -27,6 +27,7 @@ from grpo_core.types import Episode, FloatArray, Group, IntArray, KeyValue
 
 ROLE_FACT = "country"
 FORK_FACT = "fork"
+SEGMENT_FACT = "segment"
 CLUSTER_FACTS = ("auto", "adaptive", "dirichlet")
 RUNNING_LEVEL = "running"  # the level of groups that are judged against the running baseline
 UNPLACED = -1  # the label of a sample that an expression does not place

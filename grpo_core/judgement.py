@@ -1,19 +1,69 @@
-"""A batch judged: samples -> returns -> groups -> advantages."""
+"""A batch judged: samples -> returns -> clusters -> groups -> advantages -> group weights."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from grpo_core.advantages import GroupSignal, RunningBaseline, group_advantages
+from grpo_core.clustering import OnlineClusters, with_clusters
 from grpo_core.errors import DivergenceError
-from grpo_core.grouping import Sample, groups_of, levels_of, samples_of
-from grpo_core.returns import sample_returns
+from grpo_core.grouping import (
+    Sample,
+    groups_of,
+    key_column,
+    levels_of,
+    parse_expression,
+    samples_of,
+    with_outcomes,
+)
+from grpo_core.returns import opponent_adjusted, sample_returns
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.shrinkage import shrunk_levels
 from grpo_core.types import Episode, FloatArray, Group
+from grpo_core.weighting import GroupProgress, group_weights, updated_progress
+
+_WITHOUT_A_PLACE = "none"  # the group, for weights, of samples that weight_key does not place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeMemory:
+    """What judging remembers between updates, besides the running baselines; part of a checkpoint."""
+
+    clusters: Mapping[str, OnlineClusters] = field(default_factory=dict)  # by role, for the fact "adaptive"
+    progress: Mapping[str, GroupProgress] = field(default_factory=dict)  # by group of weight_key
+
+    def export(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+        """A JSON-able record, and arrays by name; ``restore`` takes both back."""
+        record = {
+            "clusters": {role: list(each.features) for role, each in sorted(self.clusters.items())},
+            "progress": {name: [each.fast, each.slow, each.variance] for name, each in sorted(self.progress.items())},
+        }
+        arrays = {f"window/{role}": each.window_WF for role, each in self.clusters.items()}
+        return record, arrays | {f"centroids/{role}": each.centroids_KF for role, each in self.clusters.items()}
+
+    @classmethod
+    def restore(cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> JudgeMemory:
+        """What ``export`` gave; more arrays than it names do no harm.
+
+        Raises:
+            KeyError: an array is missing.
+        """
+        return cls(
+            {
+                role: OnlineClusters(tuple(features), arrays[f"window/{role}"], arrays[f"centroids/{role}"])
+                for role, features in record["clusters"].items()
+            },
+            {name: GroupProgress(*numbers) for name, numbers in record["progress"].items()},
+        )
+
+
+NO_MEMORY = JudgeMemory()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,11 +71,13 @@ class Judgement:
     """A batch's samples, their returns, groups and advantages."""
 
     samples: tuple[Sample, ...]
-    returns: FloatArray  # (samples,)
+    returns: FloatArray  # (samples,); what is judged: less the expected return where it is opponent-adjusted
     groups: tuple[Group, ...]
     signals: tuple[GroupSignal, ...]  # one a group
-    advantages: FloatArray  # (samples,)
+    advantages: FloatArray  # (samples,) group weights included
     turn_advantages: FloatArray  # (turns,) in episode order
+    group_weights: Mapping[str, float]  # by group of weight_key, e.g. "FRANCE"; empty without weights
+    memory: JudgeMemory  # for the next batch
 
 
 def judge(
@@ -33,11 +85,16 @@ def judge(
     learner: LearnerSettings,
     grouping: GroupingSettings,
     running: Mapping[str, RunningBaseline],
+    memory: JudgeMemory = NO_MEMORY,
 ) -> Judgement:
-    """Advantages of all samples of the episodes; ``running`` are the roles' baselines before this batch.
+    """Advantages of all samples of the episodes.
+
+    ``running`` are the roles' baselines before this batch, and ``memory`` the ``Judgement.memory`` of the batch
+    before; neither is changed.
 
     Raises:
-        GroupingError: a sample lacks a fact of a key expression.
+        GroupingError: a sample lacks a fact of a key expression, or the keys cannot be used (see ``levels_of``,
+            ``with_clusters``, ``shrunk_levels``).
         DivergenceError: a return is not finite.
     """
     samples = samples_of(episodes, learner.returns)
@@ -45,6 +102,11 @@ def judge(
     if not np.isfinite(returns).all():
         episode = episodes[samples[int(np.flatnonzero(~np.isfinite(returns))[0])].episode]
         raise DivergenceError(f"episode {episode.episode_id} has a return that is not finite; look at its rewards")
+    if grouping.allow_outcome_keys:
+        samples = with_outcomes(samples, episodes, returns)
+    if grouping.opponent_adjusted:
+        returns = opponent_adjusted(returns, samples)
+    samples, clusters = with_clusters(samples, grouping, memory.clusters)
     levels = levels_of(samples, grouping)
     groups = groups_of(samples, levels, grouping.min_group_size)
     roles = [sample.role for sample in samples]
@@ -56,7 +118,31 @@ def judge(
         leave_one_out=grouping.baseline == "leave_one_out",
         shrunk=shrunk_levels(returns, levels, roles) if grouping.shrinkage else None,
     )
+    weights: dict[str, float] = {}
+    progress = dict(memory.progress)
+    if grouping.group_weights != "none":
+        names = _weighed_groups(samples, grouping)
+        weights = group_weights(
+            grouping.group_weights,
+            Counter(names),
+            memory.progress,
+            grouping.min_group_weight,
+            grouping.max_group_weight,
+        )
+        advantages = advantages * np.array([weights[name] for name in names], np.float32)
+        progress = updated_progress(memory.progress, names, returns)
     per_turn = advantages
     if learner.returns == "episode":
         per_turn = np.repeat(advantages, [len(episode.turns) for episode in episodes])
-    return Judgement(samples, returns, groups, signals, advantages, per_turn)
+    return Judgement(samples, returns, groups, signals, advantages, per_turn, weights, JudgeMemory(clusters, progress))
+
+
+def _weighed_groups(samples: Sequence[Sample], grouping: GroupingSettings) -> list[str]:
+    """The group of ``weight_key`` that each sample belongs to, by name: ``"FRANCE"``, ``"FRANCE+opening"``."""
+    expression = grouping.weight_key
+    facts = parse_expression(expression, grouping.allow_outcome_keys)
+    columns = [key_column(samples, fact, expression) for fact in facts]
+    return [
+        "+".join(_WITHOUT_A_PLACE if value is None else str(value) for value in values)
+        for values in zip(*columns, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""What a sample earned: one return an episode, or discounted returns-to-go of every turn."""
+"""What a sample earned: one return an episode, or of every turn what followed it in the game or in its segment."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from grpo_core.errors import GroupingError
+from grpo_core.grouping import SEGMENT_FACT, Sample, fact_of
 from grpo_core.types import Episode, FloatArray, Turn
+
+EXPECTED_RETURN_FACT = "expected_return"
 
 
 def returns_to_go(turns: Sequence[Turn], discount: float) -> FloatArray:
@@ -30,11 +34,52 @@ def returns_to_go(turns: Sequence[Turn], discount: float) -> FloatArray:
     return out.astype(np.float32)
 
 
+def segment_returns(turns: Sequence[Turn]) -> FloatArray:
+    """Rewards from each turn to the last one of its segment (opening, midgame, endgame), undiscounted; shape (turns,).
+
+    What comes after the segment is left out: credit stays near the decision, at the price of not seeing beyond.
+
+    Raises:
+        GroupingError: a turn's keys lack ``segment``.
+    """
+    out = np.zeros(len(turns), np.float64)
+    following = 0.0
+    for index in range(len(turns) - 1, -1, -1):
+        segments = [turn.keys.get(SEGMENT_FACT) for turn in turns[index : index + 2]]
+        if None in segments:
+            raise GroupingError(f"segment returns need the fact {SEGMENT_FACT!r}, which turn {index} does not have")
+        following = turns[index].reward + (following if len(set(segments)) == 1 else 0.0)
+        out[index] = following
+    return out.astype(np.float32)
+
+
 def sample_returns(
-    episodes: Sequence[Episode], returns: Literal["episode", "per_phase"], discount: float
+    episodes: Sequence[Episode], returns: Literal["episode", "per_phase", "segment"], discount: float
 ) -> FloatArray:
-    """Returns of a batch's samples: (episodes,) or, for ``"per_phase"``, (turns,) in episode order."""
+    """Returns of a batch's samples: (episodes,) or, for the other two, (turns,) in episode order.
+
+    ``discount`` is that of per-phase returns.
+    """
     if returns == "episode":
         return np.array([episode.reward for episode in episodes], np.float32)
-    parts = [returns_to_go(episode.turns, discount) for episode in episodes]
+    parts = [
+        segment_returns(episode.turns) if returns == "segment" else returns_to_go(episode.turns, discount)
+        for episode in episodes
+    ]
     return np.concatenate(parts) if parts else np.zeros(0, np.float32)
+
+
+def opponent_adjusted(returns: FloatArray, samples: Sequence[Sample]) -> FloatArray:
+    """Returns (samples,) less what the line-up's ratings predicted before the game, the fact ``expected_return``.
+
+    Any function of what was known before acting is a baseline that leaves the gradient unbiased; this one takes the
+    strength of the opponents out of what members of a group differ in.
+
+    Raises:
+        GroupingError: a sample lacks the prediction, or it is text.
+    """
+    expected = [fact_of(sample, EXPECTED_RETURN_FACT, "grouping.opponent_adjusted") for sample in samples]
+    if any(isinstance(value, str) for value in expected):
+        raise GroupingError(f"the fact {EXPECTED_RETURN_FACT!r} of an episode is text; it is a return, a number")
+    adjusted: FloatArray = (returns.astype(np.float64) - np.asarray(expected, np.float64)).astype(np.float32)
+    return adjusted

@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
 
-from grpo_core.returns import returns_to_go, sample_returns
+from grpo_core.errors import GroupingError
+from grpo_core.grouping import Sample
+from grpo_core.returns import opponent_adjusted, returns_to_go, sample_returns, segment_returns
 from tests.unit.grpo_cases import episode_of, ragged_turn
 
 
@@ -39,3 +41,42 @@ def test_samples_are_turns_in_episode_order_or_episodes():
 def test_time_does_not_run_backwards():
     with pytest.raises(ValueError, match="elapsed_phases -1"):
         returns_to_go(turns_with([1], [-1]), 0.9)
+
+
+def segmented(rewards, segments):
+    rng = np.random.default_rng(0)
+    return tuple(
+        ragged_turn(rng, reward=reward, keys={"segment": name}) for reward, name in zip(rewards, segments, strict=True)
+    )
+
+
+def test_segment_returns_end_with_the_segment():
+    turns = segmented([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], ["o", "o", "m", "m", "m", "e"])
+    assert segment_returns(turns).tolist() == [3, 2, 28, 24, 16, 32]
+    one, other = episode_of(turns[:2]), episode_of(turns[1:3])
+    assert sample_returns([one, other], "segment", 0.5).tolist() == [3, 2, 2, 4]
+
+
+def test_segment_returns_of_one_segment_are_plain_returns_to_go():
+    turns = segmented([1.0, -2.0, 0.5], ["o"] * 3)
+    assert segment_returns(turns).tolist() == returns_to_go(turns, 1.0).tolist()
+    assert len(segment_returns(())) == 0
+
+
+def test_segment_returns_need_segments():
+    turns = (*segmented([1.0], ["o"]), ragged_turn(np.random.default_rng(0), keys={"phase": "S1901M"}))
+    with pytest.raises(GroupingError, match="turn 1"):
+        segment_returns(turns)
+
+
+def test_what_the_lineup_predicts_is_subtracted():
+    samples = [Sample("A", 0, {"country": "A", "expected_return": value}) for value in (2, 0.25)]
+    assert opponent_adjusted(np.array([1.0, 1.0], np.float32), samples).tolist() == [-1, 0.75]
+
+
+def test_a_missing_or_worded_prediction_is_refused():
+    returns = np.zeros(1, np.float32)
+    with pytest.raises(GroupingError, match=r"opponent_adjusted.*'expected_return'.*nearest: 'expected_retrun'"):
+        opponent_adjusted(returns, [Sample("A", 0, {"country": "A", "expected_retrun": 1})])
+    with pytest.raises(GroupingError, match="is text"):
+        opponent_adjusted(returns, [Sample("A", 0, {"country": "A", "expected_return": "high"})])

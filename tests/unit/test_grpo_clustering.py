@@ -1,0 +1,170 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grpo_core.clustering import adaptive_labels, dirichlet_labels, feature_names, kmeans_labels, with_clusters
+from grpo_core.errors import GroupingError
+from grpo_core.grouping import Sample, make_groups
+from grpo_core.settings import GroupingSettings
+
+
+def blobs(seed, centres, each=30, width=0.1):
+    rng = np.random.default_rng(seed)
+    kind = np.repeat(np.arange(len(centres)), each)
+    rng.shuffle(kind)
+    return np.asarray(centres, np.float64)[kind] + rng.normal(0, width, (len(kind), len(centres[0]))), kind
+
+
+CENTRES = [[0.0, 0.0], [0.0, 10.0], [5.0, 0.0]]
+
+
+def same_partition(left, right):
+    pairs = set(zip(np.asarray(left).tolist(), np.asarray(right).tolist(), strict=True))
+    return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+
+
+def samples_from(values, role="A", names=("rating", "seats")):
+    return [
+        Sample(role, index, {"country": role, "name": "x", **dict(zip(names, row, strict=True))})
+        for index, row in enumerate(np.asarray(values).tolist())
+    ]
+
+
+def config(kind, **options):
+    return GroupingSettings(**{"keys": (f"country+{kind}", "country"), "min_group_size": 2, "n_groups": 3, **options})
+
+
+@pytest.mark.parametrize("kind", ["auto", "adaptive", "dirichlet"])
+def test_clusters_that_lie_apart_are_found(kind):
+    values, truth = blobs(0, CENTRES)
+    found, _ = with_clusters(samples_from(values), config(kind), {})
+    assert same_partition([each.facts[kind] for each in found], truth)
+
+
+@pytest.mark.parametrize("kind", ["auto", "adaptive", "dirichlet"])
+def test_roles_have_clusters_of_their_own(kind):
+    first, _ = blobs(1, CENTRES)
+    second, _ = blobs(2, [[100.0, 7.0], [200.0, 7.0], [100.0, 9.0]])
+    alone, _ = with_clusters(samples_from(first), config(kind), {})
+    both, memory = with_clusters([*samples_from(first), *samples_from(second, "B")], config(kind), {})
+    assert [each.facts[kind] for each in both[: len(first)]] == [each.facts[kind] for each in alone]
+    assert set(memory) == ({"A", "B"} if kind == "adaptive" else set())
+    groups = make_groups(both, config(kind))
+    assert [group.key[0] for group in groups].count("A") == 3
+    assert all(len({both[index].role for index in group.members}) == 1 for group in groups)
+
+
+@pytest.mark.parametrize("labels", [kmeans_labels, dirichlet_labels])
+@settings(max_examples=10, deadline=None)
+@given(st.integers(0, 100), st.randoms())
+def test_neither_order_nor_units_nor_constant_features_matter(labels, seed, random):
+    values = np.random.default_rng(seed).integers(0, 4, (20, 2)).astype(np.float64)
+    plain = labels(values, 3, 0)
+    order = list(range(len(values)))
+    random.shuffle(order)
+    assert labels(values[order], 3, 0).tolist() == plain[order].tolist()
+    assert labels(values * [8.0, 0.25] + 3, 3, 0).tolist() == plain.tolist()
+    padded = np.hstack([np.full((20, 1), 0.1), values])
+    assert labels(padded, 3, 0).tolist() == plain.tolist()
+    assert set(plain) == set(range(plain.max() + 1))
+
+
+def test_the_number_of_dirichlet_groups_is_inferred():
+    for count in (1, 2, 4):
+        centres = [[20.0 * index, (-1) ** index * 10.0] for index in range(count)]
+        values, truth = blobs(3, centres, each=60, width=1.0)
+        found = dirichlet_labels(values, 8, 0)
+        if count > 1:
+            assert same_partition(found, truth)
+    # One cloud of whole numbers is not torn into singletons.
+    assert len(set(dirichlet_labels(np.repeat([[1.0], [1.0], [2.0]], 20, axis=0), 8, 0))) == 2
+
+
+@pytest.mark.parametrize("kind", ["auto", "adaptive", "dirichlet"])
+@pytest.mark.parametrize("values", [[[1.0, 2.0]], [[1.0, 2.0]] * 5, [[1.0, 2.0], [3.0, 2.0]]])
+def test_fewer_samples_than_clusters_are_no_trouble(kind, values):
+    found, memory = with_clusters(samples_from(values), config(kind, n_groups=6), {})
+    labels = [each.facts[kind] for each in found]
+    if kind != "dirichlet":  # which may well take two points for one wide cloud
+        assert same_partition(labels, [row[0] for row in values])
+    assert len(set(labels)) <= len({row[0] for row in values})
+    again, _ = with_clusters(samples_from(values), config(kind, n_groups=6), memory)
+    assert [each.facts[kind] for each in again] == labels
+
+
+def adaptive(values, past, **options):
+    return adaptive_labels(np.asarray(values, np.float64), ("rating", "seats"), past, config("adaptive", **options))
+
+
+def test_labels_follow_their_clusters_while_they_drift():
+    past, first = None, None
+    for step in range(40):
+        # All centres wander by more than their distance; each batch comes in another order.
+        values, truth = blobs(step, [[x + 0.4 * step, y - 0.4 * step] for x, y in CENTRES], each=15)
+        labels, past = adaptive(values, past, cluster_window=45)
+        assert same_partition(labels, truth)
+        named = dict(zip(truth.tolist(), labels.tolist(), strict=True))
+        first = first or named
+        assert named == first
+    assert past.centroids_KF[first[0]] == pytest.approx([15.6, -15.6], abs=0.5)
+
+
+def test_a_cluster_that_appears_later_gets_a_new_label():
+    values, truth = blobs(0, CENTRES[:2])
+    labels, past = adaptive(np.round(values), None)
+    assert set(labels) == {0, 1}
+    later, truth_later = blobs(1, CENTRES)
+    named = dict(zip(truth.tolist(), labels.tolist(), strict=True))
+    after, past = adaptive(np.round(later), past)
+    assert dict(zip(truth_later.tolist(), after.tolist(), strict=True)) == {**named, 2: 2}
+    # And a batch without it does not take its label away.
+    again, past = adaptive(np.round(values), past)
+    assert again.tolist() == labels.tolist()
+    assert len(past.centroids_KF) == 3
+
+
+def test_the_window_keeps_the_latest_samples():
+    values, _ = blobs(0, CENTRES)
+    _, past = adaptive(values, None, cluster_window=50)
+    assert past.window_WF.tolist() == values[-50:].tolist()
+    _, later = adaptive(values[:10], past, cluster_window=50)
+    assert later.window_WF.tolist() == [*values[-40:].tolist(), *values[:10].tolist()]
+    assert past.window_WF.tolist() == values[-50:].tolist()  # the older memory is untouched
+
+
+def test_other_features_start_afresh():
+    values, truth = blobs(0, CENTRES)
+    _, past = adaptive(values, None)
+    samples = samples_from(values, names=("rating", "skill"))
+    found, after = with_clusters(samples, config("adaptive"), {"A": past})
+    assert after["A"].features == ("rating", "skill")
+    assert len(after["A"].window_WF) == len(values)
+    assert same_partition([each.facts["adaptive"] for each in found], truth)
+
+
+def test_features_are_the_numbers_that_everybody_has_and_no_outcomes():
+    facts = {"country": "A", "name": "x", "rating": 3, "fork": 7, "centers": 9, "length": 2, "own_centers": 4}
+    samples = [Sample("A", 0, facts), Sample("A", 1, {**facts, "extra": 1.0})]
+    assert feature_names(samples, config("auto")) == ("own_centers", "rating")
+    assert feature_names(samples, config("auto", cluster_features=("rating",))) == ("rating",)
+
+
+@pytest.mark.parametrize(
+    ("feature", "message"),
+    [
+        ("centers", "known only after"),
+        ("name", "not a number"),
+        ("ratng", "nearest: 'rating'"),
+    ],
+)
+def test_features_that_cannot_be_used_are_named(feature, message):
+    with pytest.raises(GroupingError, match=message):
+        with_clusters(samples_from([[1, 2]]), config("auto", cluster_features=(feature,)), {})
+
+
+def test_clusters_of_nothing_are_refused_and_unasked_ones_not_made():
+    bare = [Sample("A", 0, {"country": "A", "lineup": "l1"})]
+    with pytest.raises(GroupingError, match="at least one number"):
+        with_clusters(bare, config("auto"), {})
+    assert with_clusters(bare, GroupingSettings(keys=("country",)), {}) == (tuple(bare), {})
