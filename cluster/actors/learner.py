@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Mapping, Sequence
@@ -14,9 +15,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cluster.actors.reports import UpdateReport
 from cluster.config import Config
+from cluster.errors import RunError
 from cluster.run_folder import RunFolder, write_atomically
 from grpo_core.checkpoint import load_checkpoint, save_checkpoint
-from grpo_core.checkpoint_folders import latest_checkpoint, prune_checkpoints
+from grpo_core.checkpoint_folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
 from grpo_core.learner import Learner
 from grpo_core.models import load_model, make_small_model, save_model, weights_payload
 from grpo_core.types import Batch, Episode
@@ -165,7 +167,22 @@ class LearnerWorker:
         self._buffer.close()
 
     def _make_learner(self) -> Learner:
-        return Learner(self._model, self._config.learner, self._config.grouping, seed=self._config.run.seed)
+        config = self._config
+        reference = self._first_policy() if config.learner.beta > 0 else None
+        return Learner(self._model, config.learner, config.grouping, seed=config.run.seed, reference=reference)
+
+    def _first_policy(self) -> PreTrainedModel:
+        """A model of the run's first weights, which ``learner.beta`` keeps the policy near."""
+        versions = checkpoint_versions(self._folder.path)
+        if not versions:
+            return copy.deepcopy(self._model)
+        if versions[0] != 0:
+            raise RunError(
+                f"learner.beta needs the run's first weights, and {self._folder.checkpoints / '0'} is gone; "
+                "put it back, or set learner.beta = 0"
+            )
+        model, _ = load_model(self._folder.checkpoints / "0")
+        return model
 
     def _restore(self, folder: Path) -> None:
         checkpoint = load_checkpoint(folder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import signal
 import socket
@@ -63,6 +64,11 @@ def test_killed_at_random_moments_no_episode_is_lost_or_used_twice(tmp_path: Pat
     run = tmp_path / "run"
     updates = 11
     arguments = (*QUICK, "--set", f"learner.updates={updates}", "--set", "learner.checkpoint_every=3")
+    arguments = (
+        *arguments,
+        "--set",
+        "learner.beta=0.02",
+    )  # its reference is the run's first weights, also after a kill
     rng = random.Random(20)
     before: dict[int, dict[str, object]] = {}
     for attempt in range(2):
@@ -82,6 +88,8 @@ def test_killed_at_random_moments_no_episode_is_lost_or_used_twice(tmp_path: Pat
     for version, record in audits(run).items():
         if version in before:
             assert record["episodes"] == before[version]["episodes"], f"update {version}"
+            kl, earlier = record["metrics"]["reference_kl"], before[version]["metrics"]["reference_kl"]
+            assert math.isclose(kl, earlier, rel_tol=1e-3, abs_tol=1e-9), f"update {version}"
     lines = [line.update for line in read_metrics(run / "metrics.jsonl") if "entente_loss" in line.metrics]
     assert lines == list(range(1, updates + 1))
     inspected = subprocess.run(

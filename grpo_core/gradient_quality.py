@@ -1,0 +1,244 @@
+"""How good a way to judge turns is, measured on its policy gradients: bias, noise, direction, effective samples.
+
+The same batches are judged in different ways; each way gives every batch a gradient ``sum_i A_i s_i / n``, where
+``s_i`` is the score of turn i (the gradient of its tokens' mean log-probability). A *reference* judges the same turns
+without bias and with little noise. Both share their noise, so their mean difference over batches is a sharp estimate
+of bias. Squared norms of means are U-statistics (Hoeffding, Ann. Math. Stat. 19, 1948): products of different batches
+only, so that noise does not pass for signal. Axes: M turns, K batches, D sketched and C drawn gradient dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from grpo_core.advantages import group_advantages
+from grpo_core.batching import TrainingTurn, micro_batches
+from grpo_core.grouping import Sample, make_groups
+from grpo_core.logprobs import token_logprobs
+from grpo_core.settings import GroupingSettings
+from grpo_core.types import FloatArray, Group
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TurnScores:
+    """Scores of M turns, small enough to keep: every one seen through the same two windows."""
+
+    sketch: FloatArray  # (M, D) random projection; keeps inner products on average
+    coordinates: FloatArray  # (M, C) of parameters drawn at random, for signs
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A point estimate with its 95% interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class GradientQuality:
+    """What one way of judging does to the gradient; lengths are relative to the true gradient's."""
+
+    bias: Interval  # length of the mean error
+    slope: Interval  # the mean gradient's component along the true one; 1: neither shrunk nor blown up
+    cosine: Interval  # between the mean gradient and the true one
+    noise: Interval  # variance of a batch's gradient (trace) over its squared component along the true one
+    sign_agreement: Interval  # share of parameters, weighted by size, whose sign a batch gets right
+    wrong_direction: Interval  # share of batches whose gradient points away from the true one
+    effective_samples: Interval  # how many times the samples a baseline of zero would need for the same noise
+
+
+def turn_scores(
+    model: nn.Module,
+    turns: Sequence[TrainingTurn],
+    *,
+    sketch_size: int = 2048,
+    coordinates: int = 2048,
+    seed: int = 0,
+    advance: Callable[[int], None] | None = None,
+) -> TurnScores:
+    """Gradients of every turn's mean log-probability (over its sampled tokens), one backward pass a turn.
+
+    The sketch adds up parameters with random signs (Charikar, Chen & Farach-Colton, ICALP 2002).
+
+    Args:
+        model: a causal LM whose parameters require gradients; nothing is changed.
+        turns: all in the learner's form.
+        sketch_size: D.
+        coordinates: C, at most the number of parameters.
+        seed: of signs and drawn coordinates.
+        advance: hears of turns done.
+    """
+    parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    size = sum(parameter.numel() for parameter in parameters)
+    generator = torch.Generator().manual_seed(seed)
+    padded = -(-size // sketch_size) * sketch_size
+    signs = torch.randint(0, 2, (padded,), generator=generator, dtype=torch.float32).mul_(2).sub_(1)
+    drawn = torch.randperm(size, generator=generator)[:coordinates]
+    sketch = np.empty((len(turns), sketch_size), np.float32)
+    seen = np.empty((len(turns), len(drawn)), np.float32)
+    flat = torch.zeros(padded)
+    for index, turn in enumerate(turns):
+        (micro,) = micro_batches([turn], np.ones(1, np.float32), np.ones(1), budget=1)
+        score = token_logprobs(model, micro).chosen_N.mean()
+        gradients = torch.autograd.grad(score, parameters)
+        torch.cat([gradient.reshape(-1) for gradient in gradients], out=flat[:size])
+        sketch[index] = (flat * signs).view(-1, sketch_size).sum(0).numpy()
+        seen[index] = flat[drawn].numpy()
+        if advance is not None:
+            advance(1)
+    return TurnScores(sketch, seen)
+
+
+def judged_by(
+    expression: str, samples: Sequence[Sample], returns: FloatArray, *, min_group_size: int = 2
+) -> FloatArray:
+    """Advantages (M,) of one batch, unscaled.
+
+    ``none`` takes the return itself, ``batch`` takes the batch's mean off it, a key expression its group's mean (of
+    the country where the group is under ``min_group_size``).
+
+    Raises:
+        GroupingError: as ``make_groups`` does.
+    """
+    if expression == "none":
+        return returns.astype(np.float32)
+    if expression == "batch":
+        centred: FloatArray = (returns - returns.astype(np.float64).mean()).astype(np.float32)
+        return centred
+    keys = tuple(dict.fromkeys((expression, "country")))
+    settings = GroupingSettings(keys=keys, min_group_size=min_group_size, allow_outcome_keys=True)
+    advantages, _ = group_advantages(returns, make_groups(samples, settings), {}, scale="none")
+    return advantages
+
+
+def reference_advantages(
+    keys: tuple[str, ...], samples: Sequence[Sample], returns: FloatArray, *, min_group_size: int = 8
+) -> FloatArray:
+    """Advantages (M,) over ALL data whose baseline leaves out the whole episode judged, not just the turn.
+
+    No baseline depends on actions of its own episode, so the gradient has no bias; with the finest keys that hold
+    ``min_group_size`` turns it has little noise.
+    """
+    settings = GroupingSettings(keys=keys, min_group_size=min_group_size)
+    episodes = np.array([sample.episode for sample in samples])
+    out = returns.astype(np.float64)
+    for group in make_groups(samples, settings):
+        judged = np.asarray(group.judged)
+        out[judged] -= _mean_of_others(group, judged, episodes, returns)
+    return out.astype(np.float32)
+
+
+def _mean_of_others(
+    group: Group, judged: NDArray[np.int64], episodes: NDArray[np.int64], returns: FloatArray
+) -> Floats:
+    members = np.asarray(group.members)
+    owners, owner = np.unique(episodes[members], return_inverse=True)
+    sums = np.bincount(owner, weights=returns[members].astype(np.float64))
+    counts = np.bincount(owner)
+    place = np.searchsorted(owners, episodes[judged])
+    others = counts.sum() - counts[place]
+    baseline: Floats = (sums.sum() - sums[place]) / np.maximum(others, 1)
+    return baseline
+
+
+def batch_gradients(scores: FloatArray, advantages: FloatArray, batches: Sequence[NDArray[np.int64]]) -> Floats:
+    """(K, D): the mean of advantage times score over each batch's turns (indices)."""
+    return np.stack(
+        [advantages[turns].astype(np.float64) @ scores[turns].astype(np.float64) / len(turns) for turns in batches]
+    )
+
+
+def gradient_quality(
+    sketch: Floats,
+    reference: Floats,
+    unjudged: Floats,
+    coordinates: Floats,
+    reference_coordinates: Floats,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> GradientQuality:
+    """Quality of one way of judging, with bootstrap intervals over batches (percentiles).
+
+    Args:
+        sketch: (K, D) gradients of K independent batches, K >= 4.
+        reference: (K, D) of the same batches under ``reference_advantages``.
+        unjudged: (K, D) of the same batches without a baseline, the yardstick of effective samples.
+        coordinates: (K, C) of the way judged; ``reference_coordinates`` (K, C) of the reference.
+        reference_coordinates: see above.
+        resamples: of the bootstrap.
+        seed: of the bootstrap.
+    """
+    count = len(sketch)
+    signs = _sign_agreement(coordinates, reference_coordinates)
+    away = _points_away(sketch, reference)
+    products = {
+        "error": (sketch - reference) @ (sketch - reference).T,
+        "own": sketch @ sketch.T,
+        "true": reference @ reference.T,
+        "cross": (sketch @ reference.T + reference @ sketch.T) / 2,
+        "unjudged": unjudged @ unjudged.T,
+        "unjudged cross": (unjudged @ reference.T + reference @ unjudged.T) / 2,
+    }
+
+    def measure(weights: Floats) -> list[float]:
+        error, own, true, cross, plain, plain_cross = (_between(product, weights) for product in products.values())
+        if not true > 0:  # drowned in noise: nothing can be said of this draw
+            return [float("nan")] * 7
+        # What counts is the component along the true gradient: a shrunk one is as good after a larger step.
+        noise = _variance(products["own"], own, weights) * true / cross**2
+        plain_noise = _variance(products["unjudged"], plain, weights) * true / plain_cross**2
+        return [
+            float(np.sqrt(max(error, 0.0) / true)),
+            cross / true,
+            cross / float(np.sqrt(own * true)) if own > 0 else float("nan"),
+            noise,
+            float(np.average(signs, weights=weights)),
+            float(np.average(away, weights=weights)),
+            plain_noise / noise,
+        ]
+
+    values = measure(np.ones(count))
+    generator = np.random.default_rng(seed)
+    drawn = np.array(
+        [measure(generator.multinomial(count, np.full(count, 1 / count)).astype(float)) for _ in range(resamples)]
+    )
+    low, high = np.nanpercentile(drawn, [2.5, 97.5], axis=0)
+    return GradientQuality(*(Interval(float(v), float(a), float(b)) for v, a, b in zip(values, low, high, strict=True)))
+
+
+def _between(product: Floats, weights: Floats) -> float:
+    """Weighted mean of the products of different batches: an unbiased squared length of the mean."""
+    total = weights @ product @ weights - (weights**2) @ np.diag(product)
+    pairs = weights.sum() ** 2 - (weights**2).sum()
+    return float(total / pairs) if pairs else float("nan")
+
+
+def _variance(product: Floats, squared_mean: float, weights: Floats) -> float:
+    """Trace of the covariance of a batch's gradient."""
+    return float(np.average(np.diag(product), weights=weights)) - squared_mean
+
+
+def _sign_agreement(coordinates: Floats, reference: Floats) -> Floats:
+    """(K,): each batch against the reference of the other batches."""
+    others = (reference.sum(0) - reference) / (len(reference) - 1)
+    right = np.sign(coordinates) == np.sign(others)
+    weights = np.abs(others)
+    agreement: Floats = (right * weights).sum(1) / weights.sum(1)
+    return agreement
+
+
+def _points_away(sketch: Floats, reference: Floats) -> Floats:
+    others = (reference.sum(0) - reference) / (len(reference) - 1)
+    away: Floats = ((sketch * others).sum(1) < 0).astype(float)
+    return away
