@@ -21,6 +21,8 @@ app = typer.Typer(
 )
 buffer_app = typer.Typer(help="Look into the replay buffer.", no_args_is_help=True)
 app.add_typer(buffer_app, name="buffer")
+groups_app = typer.Typer(help="Look into how a run grouped what it learned from.", no_args_is_help=True)
+app.add_typer(groups_app, name="groups")
 
 Overrides = Annotated[
     list[str] | None,
@@ -177,7 +179,9 @@ def doctor(
 
 @app.command(epilog="Example: `entente bench --only engine --json bench.json`")
 def bench(
-    only: Annotated[str | None, typer.Option(help="One of: game_loop, bots, engine, learner, replay, weights.")] = None,
+    only: Annotated[
+        str | None, typer.Option(help="One of: game_loop, bots, engine, learner, head, trl_step, replay, weights.")
+    ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 5,
     json_out: Annotated[Path, typer.Option("--json", help="Where the figures go as JSON.")] = Path("bench.json"),
 ) -> None:
@@ -214,6 +218,28 @@ def buffer_inspect(run_dir: Annotated[Path, typer.Argument(help="The run's folde
 
     for name, value in inspect(run_dir).items():
         typer.echo(f"{name:<24} {value:,.0f}")
+
+
+@groups_app.command("audit", epilog="Example: `entente groups audit runs/demo --json audit.json`")
+def groups_audit(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
+    json_out: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
+) -> None:
+    """How samples were judged in each update: by which key, with what signal, how stale, and whether keys leak."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from cluster.groups_audit import audit_groups, read_records, show
+    from cluster.run_folder import check_writable
+
+    if json_out is not None:
+        check_writable(json_out)
+    audit = audit_groups(str(run_dir), read_records(run_dir))
+    show(audit, Console())
+    if json_out is not None:
+        json_out.write_text(json.dumps(asdict(audit), indent=2) + "\n", encoding="utf-8")
+        typer.echo(f"written to {json_out}")
 
 
 def main(prefix: Sequence[str] = ()) -> NoReturn:

@@ -12,15 +12,18 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster.bench.figure import Figure
+from cluster.bench.requirements import MissingRequirementError
 from cluster.errors import RunError
 from cluster.provenance import commit, provenance
 from cluster.run_folder import check_writable
 
-SUITE = ("game_loop", "bots", "engine", "learner", "replay", "weights")
+SUITE = ("game_loop", "bots", "engine", "learner", "head", "trl_step", "replay", "weights")
 
 
 def run_suite(only: str | None, rounds: int, out: Path) -> None:
-    """Run the benchmarks one after another, print each figure as it comes and write them all as JSON.
+    """Run the benchmarks one after another, print their figures in one table and write them all as JSON.
+
+    One that needs what is not installed is left out, with a line that says what to install.
 
     Raises:
         RunError: no benchmark of that name, or the file cannot be written.
@@ -30,9 +33,14 @@ def run_suite(only: str | None, rounds: int, out: Path) -> None:
     check_writable(out)
     console = Console()
     figures: list[tuple[str, Figure]] = []
+    skipped: dict[str, str] = {}
     for name in (only,) if only else SUITE:
         console.print(f"[dim]measuring {name} ...[/dim]")
-        figures += [(name, figure) for figure in importlib.import_module(f"cluster.bench.{name}").run(rounds)]
+        try:
+            figures += [(name, figure) for figure in importlib.import_module(f"cluster.bench.{name}").run(rounds)]
+        except MissingRequirementError as error:
+            skipped[name] = str(error)
+            console.print(f"{name} skipped: {error}", markup=False)
     table = Table("figure", "ours", "yardstick", "times better", "unit", "against")
     for _, figure in figures:
         table.add_row(
@@ -50,6 +58,7 @@ def run_suite(only: str | None, rounds: int, out: Path) -> None:
         "command": "entente bench" + (f" --only {only}" if only else "") + f" --rounds {rounds}",
         "machine": provenance(),
         "figures": [{"benchmark": name, **asdict(figure), "ratio": figure.ratio} for name, figure in figures],
+        "skipped": skipped,
     }
     out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     console.print(f"written to {out}")
