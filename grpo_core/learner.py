@@ -51,7 +51,6 @@ class LearnerState:
 class _Pass:
     """What the steps of an update share, and sums over its micro-batches."""
 
-    batch_tokens_per_step: float  # trained tokens of the batch over its minibatches
     proximal: Mapping[int, Tensor]  # turn -> its trained tokens' log-probabilities under the update's first weights
     steps: list[StepRecord] = field(default_factory=list)
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(DIAGNOSTICS)))
@@ -138,13 +137,15 @@ class Learner:
         turns = training_turns(batch.episodes, self.version)
         learning_rate = self._set_learning_rate()
         tokens = sum(len(turn.position_S) for turn in turns)
-        totals = _Pass(tokens / self.settings.minibatches, self._proximal(turns, judgement.turn_advantages))
+        totals = _Pass(self._proximal(turns, judgement.turn_advantages))
         normalizer = self.settings.named_normalizer
         for _ in range(self.settings.epochs):
-            for share in minibatch_shares(turns, normalizer, self.settings.minibatches, self._generator):
+            shares = minibatch_shares(turns, normalizer, self.settings.minibatches, self._generator)
+            for share in shares:
                 self._optimize(
                     [turns[i] for i in share],
                     judgement.turn_advantages[[turns[i].turn for i in share]],
+                    tokens / len(shares),
                     totals,
                 )
         self.baselines = updated_baselines(
@@ -169,14 +170,16 @@ class Learner:
         record = audit_record(self.version, self.settings, self.grouping, judgement, totals.steps, metrics)
         return UpdateResult(metrics, record)
 
-    def _optimize(self, turns: Sequence[TrainingTurn], advantages: FloatArray, totals: _Pass) -> None:
+    def _optimize(
+        self, turns: Sequence[TrainingTurn], advantages: FloatArray, batch_tokens_per_step: float, totals: _Pass
+    ) -> None:
         """One optimizer step on one minibatch."""
         weights = turn_token_weights(
             self.settings.named_normalizer,
             [len(turn.position_S) for turn in turns],
             [turn.episode for turn in turns],
             max_completion_length=self.settings.max_completion_length,
-            batch_tokens_per_step=totals.batch_tokens_per_step,
+            batch_tokens_per_step=batch_tokens_per_step,
         )
         learns = self._learns(advantages)
         if not learns:

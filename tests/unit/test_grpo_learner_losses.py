@@ -83,7 +83,7 @@ def plain_loss(model, reference, episodes, options):
 @pytest.mark.parametrize("name", VARIANTS)
 def test_loss_and_gradient_equal_a_dense_loop(name):
     options = LearnerSettings(minibatches=1, tokens_per_microbatch=256, max_grad_norm=1e9, **VARIANTS[name])
-    episodes, model = ragged_episodes(5, count=12), tiny_model(seed=3)
+    episodes, model = ragged_episodes(5, count=6), tiny_model(seed=3)
     reference = moved(model, 1)
     loss = plain_loss(model, reference, episodes, options)
     gradients = dict(
@@ -102,11 +102,15 @@ def test_loss_and_gradient_equal_a_dense_loop(name):
 
 @pytest.mark.parametrize(("loss_type", "adds_up"), [("dapo", True), ("bnpo", False)])
 def test_a_token_weighs_the_same_in_every_step_only_under_dapo(loss_type, adds_up):
+    """Three steps, and as many as there are turns although more were asked for."""
     episodes, losses = ragged_episodes(4, count=10), {}
-    for minibatches in (1, 3):
+    for minibatches in (1, 3, 99):
         options = LearnerSettings(loss_type=loss_type, minibatches=minibatches, learning_rate=1e-30)
-        losses[minibatches] = Learner(tiny_model(), options, GROUPING, seed=0).step(Batch(episodes, 0)).metrics["loss"]
+        steps = Learner(tiny_model(), options, GROUPING, seed=0).step(Batch(episodes, 0)).audit["steps"]
+        assert 1 <= len(steps) <= min(minibatches, 40)
+        losses[minibatches] = np.mean([step["loss"] for step in steps])
     assert (losses[1] == pytest.approx(losses[3], rel=1e-4)) == adds_up
+    assert (losses[1] == pytest.approx(losses[99], rel=1e-4)) == adds_up
 
 
 def sampled_by(model, episodes, shift=0.0):
@@ -122,8 +126,8 @@ def sampled_by(model, episodes, shift=0.0):
 
 
 def test_decoupled_steps_clip_against_the_updates_start_and_weigh_by_the_samplers_share():
-    fresh = sampled_by(tiny_model(), ragged_episodes(6, count=12))
-    stale = sampled_by(tiny_model(), ragged_episodes(6, count=12), shift=float(np.log(2)))
+    fresh = sampled_by(tiny_model(), ragged_episodes(6, count=8))
+    stale = sampled_by(tiny_model(), ragged_episodes(6, count=8), shift=float(np.log(2)))
     options = {"minibatches": 2, "epochs": 2, "learning_rate": 1e-2, "lr_warmup_updates": 0, "max_grad_norm": 1e9}
     coupled = Learner(tiny_model(), LearnerSettings(**options), GROUPING, seed=0).step(Batch(fresh, 0))
     assert coupled.metrics["ratio_max"] > 1.3  # the steps move the policy far enough to be clipped

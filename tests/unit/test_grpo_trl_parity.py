@@ -86,9 +86,8 @@ def settings_for(loss_type, **options):
     return LearnerSettings(loss_type=loss_type, epsilon_high=epsilon_high, max_completion_length=length, **options)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("corrected", [True, False])
-@pytest.mark.parametrize("beta", [0.0, 0.07])
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("beta", "corrected"), [(0.0, True), (0.07, True), (0.07, False)])
 @pytest.mark.parametrize("level", ["token", "sequence"])
 @pytest.mark.parametrize(("loss_type", "delta"), [*itertools.product(CLIPPED, (None, 1.4)), ("cispo", None)])
 def test_every_shared_loss_and_its_gradient(loss_type, delta, level, beta, corrected, seed):
@@ -116,11 +115,10 @@ def test_every_shared_loss_and_its_gradient(loss_type, delta, level, beta, corre
         )
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("bounds", [(None, 1.3), (0.8, 1.3), (0.8, None)])
 @pytest.mark.parametrize("mode", ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"])
 @pytest.mark.parametrize(("loss_type", "level"), [("grpo", "token"), ("dapo", "sequence"), ("cispo", "token")])
-def test_decoupled_weights(loss_type, level, mode, bounds, seed):
+def test_decoupled_weights(loss_type, level, mode, bounds):
     low, high = bounds
     settings = settings_for(
         loss_type,
@@ -131,7 +129,7 @@ def test_decoupled_weights(loss_type, level, mode, bounds, seed):
         importance_sampling_clip_min=low,
         importance_sampling_clip_max=high,
     )
-    case = Case(seed, spread=0.2)
+    case = Case(len(mode), spread=0.2)
     ratio = trl_importance_ratio(case.old, case.sampling, case.mask, mode, low, high)
     theirs = case.theirs(
         loss_type=loss_type,

@@ -24,9 +24,25 @@ def _function(file: str, name: str) -> ast.FunctionDef:
     return found
 
 
-def _run(statements: list[ast.stmt], names: dict) -> dict:
+def _compiled(statement: ast.stmt):
+    return compile(ast.Module([statement], []), "trl", "exec")
+
+
+@functools.cache
+def _scoring_block(first_words: str):
+    """The ``if`` whose test or body's statements start so, in the method that scores completions."""
+    (block,) = (
+        node
+        for node in ast.walk(_function("grpo_trainer.py", "_generate_and_score_completions"))
+        if isinstance(node, ast.If)
+        and any(ast.unparse(part).startswith(first_words) for part in (node.test, *node.body))
+    )
+    return _compiled(block)
+
+
+def _run(code, names: dict) -> dict:
     names.update(torch=torch, math=math, nanmin=torch.min, nanmax=torch.max)
-    exec(compile(ast.Module(statements, []), "trl", "exec"), names)
+    exec(code, names)
     return names
 
 
@@ -34,7 +50,7 @@ def _run(statements: list[ast.stmt], names: dict) -> dict:
 def _method(file: str, name: str):
     function = _function(file, name)
     function.decorator_list = []
-    return _run([function], {})[name]
+    return _run(_compiled(function), {})[name]
 
 
 def trl_loss(logps, entropies, mask, inputs, *, trainer: str = "grpo_trainer.py", **options):
@@ -81,12 +97,6 @@ def trl_loss(logps, entropies, mask, inputs, *, trainer: str = "grpo_trainer.py"
 
 def trl_importance_ratio(old, sampling, mask, mode, clip_min, clip_max):
     """The weights that TRL gives tokens whose sampler and trainer disagree, (B, T) or (B, 1)."""
-    (block,) = (
-        node
-        for node in ast.walk(_function("grpo_trainer.py", "_generate_and_score_completions"))
-        if isinstance(node, ast.If)
-        and any(ast.unparse(inner).startswith("per_token_logps_diff =") for inner in node.body)
-    )
     standin = SimpleNamespace(
         vllm_importance_sampling_mode=mode,
         vllm_importance_sampling_clip_min=clip_min,
@@ -101,16 +111,11 @@ def trl_importance_ratio(old, sampling, mask, mode, clip_min, clip_max):
         "completion_mask": mask,
         "tool_mask": None,
     }
-    return _run([block], names)["vllm_importance_sampling_ratio"]
+    return _run(_scoring_block("per_token_logps_diff ="), names)["vllm_importance_sampling_ratio"]
 
 
 def trl_advantages(rewards, num_generations, scale_rewards):
     """Advantages of rewards (B,), ``num_generations`` consecutive ones a group."""
-    (block,) = (
-        node
-        for node in ast.walk(_function("grpo_trainer.py", "_generate_and_score_completions"))
-        if isinstance(node, ast.If) and "multi_objective_aggregation == 'sum_then" in ast.unparse(node.test)
-    )
     standin = SimpleNamespace(
         multi_objective_aggregation="sum_then_normalize", scale_rewards=scale_rewards, reward_weights=torch.ones(1)
     )
@@ -122,4 +127,4 @@ def trl_advantages(rewards, num_generations, scale_rewards):
         "device": rewards.device,
         "nanstd": _method("utils.py", "nanstd"),
     }
-    return _run([block], names)["advantages"]
+    return _run(_scoring_block("self.multi_objective_aggregation == 'sum"), names)["advantages"]
