@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import CLUSTER_FACTS, FORK_FACT, Sample, fact_of, parse_expression
+from grpo_core.grouping import CLUSTER_FACTS, FORK_FACT, Sample, declared_expressions, fact_of, parse_expression
 from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
 
 # scikit-learn takes a second to import; only runs that make clusters pay it, hence the imports within functions.
@@ -50,8 +50,11 @@ def with_clusters(
     Raises:
         GroupingError: no feature was declared, or a declared one is missing, text or made from outcomes.
     """
-    keys = settings.keys if settings.group_weights == "none" else (*settings.keys, settings.weight_key)
-    asked = {fact for key in keys for fact in parse_expression(key, settings.allow_outcome_keys)}
+    asked = {
+        fact
+        for expression in declared_expressions(settings)
+        for fact in parse_expression(expression, settings.allow_outcome_keys)
+    }
     kinds = [kind for kind in CLUSTER_FACTS if kind in asked]
     after = dict(past)
     if not kinds or not samples:

@@ -130,6 +130,28 @@ def fact_and_bins(fact: str) -> tuple[str, int | None]:
     return name, int(bins)
 
 
+def declared_expressions(settings: GroupingSettings) -> tuple[str, ...]:
+    """The key expressions in use: ``keys``, and ``weight_key`` where groups are weighed."""
+    return settings.keys if settings.group_weights == "none" else (*settings.keys, settings.weight_key)
+
+
+def required_facts(settings: GroupingSettings) -> dict[str, tuple[str, ...]]:
+    """Facts that every sample must have, by the expression in use that asks for them.
+
+    Names only: bins are taken off, and what is made here (clusters) or may be absent (``fork``) is left out. So a
+    configuration can be checked against what the producer of episodes declares before anything is played.
+
+    Raises:
+        GroupingError: see ``parse_expression``.
+    """
+    out = {}
+    for expression in declared_expressions(settings):
+        facts = parse_expression(expression, settings.allow_outcome_keys)
+        names = [fact_and_bins(fact)[0] for fact in facts]
+        out[expression] = tuple(name for name in names if name not in CLUSTER_FACTS and name != FORK_FACT)
+    return out
+
+
 def levels_of(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[Level, ...]:
     """Every declared expression applied to all samples, from fine to coarse.
 
@@ -206,7 +228,7 @@ def fact_of(sample: Sample, name: str, asker: str) -> FactValue:
     raise GroupingError(
         f"{asker} names the fact {name!r}, which a sample of {sample.role} does not have; nearest: "
         f"{nearest[0]!r} (it has {', '.join(sorted(sample.facts))}; turns' facts need "
-        'learner.returns = "per_phase")'
+        'learner.returns = "per_phase" or "segment")'
     )
 
 

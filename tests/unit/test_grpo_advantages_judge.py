@@ -206,3 +206,9 @@ def test_allowed_outcomes_group_and_forbidden_ones_do_not():
     biased = judged(rows, keys=("country+return:2",), allow_outcome_keys=True)
     assert [group.members for group in biased.groups] == [(0, 2), (1, 3)]
     assert biased.advantages.tolist() == [-0.5, -0.5, 0.5, 0.5]
+
+
+def test_clusters_can_be_weighed_without_being_baselines():
+    judgement = judged(clustered_rows(0), group_weights="balanced", weight_key="country+auto", n_groups=2)
+    assert {group.level for group in judgement.groups} == {"country"}
+    assert set(judgement.group_weights) == {"A+0", "A+1", "B+0", "B+1"}

@@ -13,6 +13,7 @@ from grpo_core.grouping import (
     key_column,
     make_groups,
     parse_expression,
+    required_facts,
     samples_of,
     with_outcomes,
 )
@@ -174,3 +175,15 @@ def test_countries_are_only_names_for_bins_too(facts):
         return [(group.key[1:], group.level, group.members, group.judged) for group in make_groups(samples, settings)]
 
     assert groups({"A": "A", "B": "B"}) == groups({"A": "B", "B": "A"})
+
+
+def test_what_a_configuration_needs_is_known_before_anything_is_played():
+    keys = ("country+fork+difficulty:4", "country+auto")
+    assert required_facts(GroupingSettings(keys=keys, weight_key="country+season")) == {
+        "country+fork+difficulty:4": ("country", "difficulty"),
+        "country+auto": ("country",),
+    }
+    weighed = GroupingSettings(keys=("country",), group_weights="balanced", weight_key="country+season")
+    assert required_facts(weighed) == {"country": ("country",), "country+season": ("country", "season")}
+    with pytest.raises(GroupingError, match="mix roles"):
+        required_facts(weighed.model_copy(update={"weight_key": "season"}))
