@@ -60,11 +60,20 @@ WAYS: Mapping[Returns, tuple[str, ...]] = {
         "country+segment",
         "country+phase",
         "country+phase+own_centers",
+        "shrunk country+phase+own_centers<country+phase",
         "country+fork",
         "country+fork+phase",
         "country+return_quartile",
     ),
-    "episode": ("none", "batch", "country", "country+lineup", "country+fork", "country+return_quartile"),
+    "episode": (
+        "none",
+        "batch",
+        "country",
+        "country+lineup",
+        "country+fork",
+        "shrunk country+fork<country+lineup",
+        "country+return_quartile",
+    ),
 }
 _REFERENCE: Mapping[Returns, tuple[str, ...]] = {
     "per_phase": ("country+lineup+phase+own_centers", "country+lineup+phase", "country+phase", "country"),

@@ -23,6 +23,8 @@ _NAMES = {
     "batch": "batch mean",
     "country+lineup": "country + line-up",
     "country+phase+own_centers": "country + phase + own centres",
+    "shrunk country+phase+own_centers<country+phase": "country + phase + own centres, shrunk",
+    "shrunk country+fork<country+lineup": "country + fork, shrunk",
     "country+return_quartile": "country + return quartile (an outcome)",
 }
 

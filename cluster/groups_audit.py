@@ -46,7 +46,7 @@ class LevelAudit:
     groups: int
     mean_size: float  # members a group
     zero_signal_fraction: float  # of the judged samples; 0 where none were judged
-    coverage: float | None  # members of recorded groups / all samples: what the next two figures speak of
+    coverage: float | None  # members of groups with statistics of their own / all samples; the next two speak of them
     eta_squared: float | None  # [0, 1]; None for the running baseline, or where returns do not vary
     leave_one_out_r2: float | None  # at most eta_squared; below 0 where the groups' means mislead
 
@@ -139,11 +139,12 @@ def explained_variance(groups_by_update: Sequence[Sequence[Record]]) -> tuple[fl
     between = sum n (m - M)^2, within = sum (n - 1) s^2, eta^2 = between / (between + within) (Fisher's correlation
     ratio). It grows with the number of groups whatever they mean; R^2 judges every member by the mean of the
     others, whose squared errors add up to sum n^2 s^2 / (n - 1). Sums run over updates, so that what the policy
-    gains from one to the next counts for neither. None where nothing varies.
+    gains from one to the next counts for neither. None where nothing varies. Groups whose mean was shrunk toward
+    their parent's (``share`` below 1) are left out: it is not their members' mean.
     """
     between = within = left_out = 0.0
     for groups in groups_by_update:
-        known = [group for group in groups if group["mean"] is not None and group["std"] is not None]
+        known = [group for group in groups if _has_own_statistics(group)]
         members = sum(group["size"] for group in known)
         center = sum(group["size"] * group["mean"] for group in known) / members if members else 0.0
         for group in known:
@@ -155,11 +156,15 @@ def explained_variance(groups_by_update: Sequence[Sequence[Record]]) -> tuple[fl
     return None if total == 0 else (between / total, 1 - left_out / total)
 
 
+def _has_own_statistics(group: Record) -> bool:
+    return group["mean"] is not None and group["std"] is not None and group.get("share", 1.0) == 1.0
+
+
 def _level(level: str, records: Sequence[Record], samples: int) -> LevelAudit:
     by_update = [[group for group in record["groups"] if group["level"] == level] for record in records]
     groups = [group for update in by_update for group in update]
     judged = sum(group["judged"] for group in groups)
-    members = sum(group["size"] for group in groups)
+    own = sum(group["size"] for group in groups if _has_own_statistics(group))
     # The running baseline was made from earlier batches: its mean says nothing of this one's variance.
     explained = None if level == RUNNING_LEVEL else explained_variance(by_update)
     return LevelAudit(
@@ -167,9 +172,9 @@ def _level(level: str, records: Sequence[Record], samples: int) -> LevelAudit:
         judged=judged,
         judged_fraction=_fraction(judged, samples),
         groups=len(groups),
-        mean_size=_fraction(members, len(groups)),
+        mean_size=_fraction(sum(group["size"] for group in groups), len(groups)),
         zero_signal_fraction=_fraction(sum(group["judged"] for group in groups if group["zero"]), judged),
-        coverage=None if level == RUNNING_LEVEL else _fraction(members, samples),
+        coverage=None if level == RUNNING_LEVEL else _fraction(own, samples),
         eta_squared=explained and explained[0],
         leave_one_out_r2=explained and explained[1],
     )

@@ -133,6 +133,7 @@ def audit_record(
             for group, signal in zip(judgement.groups, judgement.signals, strict=True)
         ],
         "samples_by_level": samples_by_level(judgement.groups, grouping.keys),
+        "group_weights": {name: _finite(weight) for name, weight in sorted(judgement.group_weights.items())},
         "advantages": _moments(judgement.advantages),
         "steps": [
             {"loss": _finite(step.loss), "grad_norm": _finite(step.grad_norm), "skipped": step.skipped}

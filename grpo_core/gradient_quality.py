@@ -19,9 +19,10 @@ from torch import nn
 
 from grpo_core.advantages import group_advantages
 from grpo_core.batching import TrainingTurn, micro_batches
-from grpo_core.grouping import Sample, make_groups
+from grpo_core.grouping import Sample, groups_of, levels_of
 from grpo_core.logprobs import token_logprobs
 from grpo_core.settings import GroupingSettings
+from grpo_core.shrinkage import shrunk_levels
 from grpo_core.types import FloatArray, Group
 
 Floats = NDArray[np.float64]
@@ -99,26 +100,28 @@ def turn_scores(
     return TurnScores(sketch, seen)
 
 
-def judged_by(
-    expression: str, samples: Sequence[Sample], returns: FloatArray, *, min_group_size: int = 2
-) -> FloatArray:
+def judged_by(way: str, samples: Sequence[Sample], returns: FloatArray, *, min_group_size: int = 2) -> FloatArray:
     """Advantages (M,) of one batch, unscaled.
 
-    ``none`` takes the return itself, ``batch`` takes the batch's mean off it, a key expression its group's mean (of
-    the country where the group is under ``min_group_size``).
+    ``none`` takes the return itself, ``batch`` takes the batch's mean off it. A chain of key expressions joined by
+    ``<``, as in ``country+phase<country``, takes off the mean of the finest group of at least ``min_group_size``;
+    ``shrunk`` and a space before it lets small groups lean on their parents instead.
 
     Raises:
-        GroupingError: as ``make_groups`` does.
+        GroupingError: as ``levels_of`` and ``shrunk_levels`` do.
     """
-    if expression == "none":
+    if way == "none":
         return returns.astype(np.float32)
-    if expression == "batch":
+    if way == "batch":
         centred: FloatArray = (returns - returns.astype(np.float64).mean()).astype(np.float32)
         return centred
-    keys = tuple(dict.fromkeys((expression, "country")))
+    chain = way.removeprefix("shrunk ")
+    keys = tuple(dict.fromkeys((*chain.split("<"), "country")))
     settings = GroupingSettings(keys=keys, min_group_size=min_group_size, allow_outcome_keys=True)
-    advantages, _ = group_advantages(returns, make_groups(samples, settings), {}, scale="none")
-    return advantages
+    levels = levels_of(samples, settings)
+    shrunk = shrunk_levels(returns, levels, [sample.role for sample in samples]) if chain != way else None
+    groups = groups_of(samples, levels, min_group_size)
+    return group_advantages(returns, groups, {}, scale="none", shrunk=shrunk)[0]
 
 
 def reference_advantages(
@@ -132,7 +135,7 @@ def reference_advantages(
     settings = GroupingSettings(keys=keys, min_group_size=min_group_size)
     episodes = np.array([sample.episode for sample in samples])
     out = returns.astype(np.float64)
-    for group in make_groups(samples, settings):
+    for group in groups_of(samples, levels_of(samples, settings), min_group_size):
         judged = np.asarray(group.judged)
         out[judged] -= _mean_of_others(group, judged, episodes, returns)
     return out.astype(np.float32)

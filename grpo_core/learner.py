@@ -20,7 +20,7 @@ from grpo_core.diagnostics import DIAGNOSTICS, token_diagnostics
 from grpo_core.errors import CheckpointError, DivergenceError
 from grpo_core.fast_layers import use_fast_layers
 from grpo_core.grouping import parse_expression
-from grpo_core.judgement import judge
+from grpo_core.judgement import NO_MEMORY, JudgeMemory, judge
 from grpo_core.logprobs import check_head, token_logprobs
 from grpo_core.losses import LossTokens, token_losses
 from grpo_core.normalizers import turn_token_weights
@@ -28,6 +28,7 @@ from grpo_core.optimizer_state import restored_moments, saved_moments
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, FloatArray
 
+_JUDGE = "judge/"  # prefix of the judge's arrays among a state's tensors
 _MAXIMA = np.array([name.endswith("_max") for name in DIAGNOSTICS])
 
 
@@ -43,8 +44,9 @@ class UpdateResult:
 class LearnerState:
     """Everything besides the weights that an exact continuation needs."""
 
-    tensors: dict[str, Tensor]  # optimizer moments, "exp_avg/<parameter name>"; safetensors on disk
-    record: dict[str, Any]  # JSON-able: version, optimizer steps, generator, running baselines
+    # Optimizer moments "exp_avg/<parameter name>" and the judge's arrays "judge/<name>"; safetensors on disk.
+    tensors: dict[str, Tensor]
+    record: dict[str, Any]  # JSON-able: version, optimizer steps, generator, running baselines, the judge's memory
 
 
 @dataclass(slots=True)
@@ -103,6 +105,7 @@ class Learner:
         self.grouping = grouping
         self.version = 0
         self.baselines: dict[str, RunningBaseline] = {}
+        self.memory = NO_MEMORY
         self._generator = np.random.Generator(np.random.PCG64(seed))
         self._named = {name: value for name, value in model.named_parameters() if value.requires_grad}
         self._device = next(iter(self._named.values())).device
@@ -133,7 +136,7 @@ class Learner:
             raise ValueError("the batch has no episodes")
         if batch.learner_version != self.version:
             raise ValueError(f"the batch is for version {batch.learner_version}, the learner is at {self.version}")
-        judgement = judge(batch.episodes, self.settings, self.grouping, self.baselines)
+        judgement = judge(batch.episodes, self.settings, self.grouping, self.baselines, self.memory)
         turns = training_turns(batch.episodes, self.version)
         learning_rate = self._set_learning_rate()
         tokens = sum(len(turn.position_S) for turn in turns)
@@ -154,6 +157,7 @@ class Learner:
             judgement.returns,
             self.grouping.running_baseline_decay,
         )
+        self.memory = judgement.memory
         self.version += 1
         sums = dict(zip(DIAGNOSTICS, totals.sums.tolist(), strict=True))
         metrics = update_metrics(batch, self.settings, self.grouping.keys, judgement, turns, totals.steps, sums)
@@ -281,11 +285,14 @@ class Learner:
     def state(self) -> LearnerState:
         """A copy of everything an exact continuation needs besides the model's weights."""
         tensors, steps = saved_moments(self._optimizer, self._named)
+        judged, arrays = self.memory.export()
+        tensors |= {f"{_JUDGE}{name}": torch.tensor(array) for name, array in arrays.items()}
         record = {
             "version": self.version,
             "optimizer_steps": steps,
             "generator": self._generator.bit_generator.state,
             "baselines": {role: [line.mean, line.variance] for role, line in sorted(self.baselines.items())},
+            "judge": judged,
         }
         return LearnerState(tensors, record)
 
@@ -299,6 +306,12 @@ class Learner:
         try:
             baselines = {role: RunningBaseline(*pair) for role, pair in record["baselines"].items()}
             restored = restored_moments(state.tensors, record["optimizer_steps"], self._named)
+            arrays = {
+                name.removeprefix(_JUDGE): tensor.numpy().copy()
+                for name, tensor in state.tensors.items()
+                if name.startswith(_JUDGE)
+            }
+            memory = JudgeMemory.restore(record["judge"], arrays)
             version = int(record["version"])
             self._generator.bit_generator.state = record["generator"]
         except (KeyError, TypeError, ValueError) as error:
@@ -306,7 +319,7 @@ class Learner:
         self._optimizer.state.clear()
         for parameter, moments in restored.items():
             self._optimizer.state[parameter] = moments
-        self.version, self.baselines = version, baselines
+        self.version, self.baselines, self.memory = version, baselines, memory
 
 
 def _frozen(reference: nn.Module | None, model: nn.Module) -> nn.Module:

@@ -91,6 +91,14 @@ def test_nothing_varies_nothing_is_explained() -> None:
     assert explained_variance([[group([1.0, 2.0], mean=None)]]) is None
 
 
+def test_a_shrunk_mean_is_not_the_members_own() -> None:
+    plain, shrunk = group([1.0, 2.0]), group([7.0, 9.0], share=0.4)
+    assert explained_variance([[plain, plain, shrunk]]) == explained_variance([[plain, plain]])
+    assert explained_variance([[shrunk, shrunk]]) is None
+    level = audit_groups("run", [record(1, [group([1.0, 2.0], share=1.0), shrunk])]).levels[1]
+    assert (level.mean_size, level.coverage) == (2, 0.5)
+
+
 def test_levels_count_what_they_judged_and_how_often_without_signal() -> None:
     records = [
         record(1, [group([1, 2, 3, 4], "country+phase"), group([5, 5, 5, 5], "country+phase", judged=3)]),

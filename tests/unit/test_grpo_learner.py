@@ -136,6 +136,53 @@ def test_a_saved_state_continues_bit_for_bit():
         fresh.load_state(state)
 
 
+def test_what_the_judge_remembers_is_saved_and_moves_on():
+    grouping = GroupingSettings(
+        keys=("country+adaptive", "country"),
+        min_group_size=2,
+        n_groups=2,
+        cluster_features=("own_centers",),
+        group_weights="adaptive",
+    )
+
+    def batch(version):
+        episodes = ragged_episodes(10 + version, count=12)
+        rng = np.random.default_rng(version)
+        return Batch(
+            tuple(
+                dataclasses.replace(
+                    episode,
+                    turns=tuple(
+                        dataclasses.replace(turn, keys={**turn.keys, "own_centers": int(rng.integers(12))})
+                        for turn in episode.turns
+                    ),
+                )
+                for episode in episodes
+            ),
+            version,
+        )
+
+    learner = Learner(tiny_model(), LearnerSettings(), grouping, seed=1)
+    for version in range(2):
+        learner.step(batch(version))
+    twin_model = tiny_model()
+    twin_model.load_state_dict(learner.model.state_dict())
+    twin = Learner(twin_model, LearnerSettings(), grouping, seed=7)
+    state = learner.state()
+    json.dumps(state.record, allow_nan=False)
+    twin.load_state(state)
+    forgetful = Learner(tiny_model(), LearnerSettings(), grouping, seed=1)
+    forgetful.version = 2
+    audits = [each.step(batch(2)).audit for each in (learner, twin, forgetful)]
+    assert audits[0]["group_weights"] == audits[1]["group_weights"] != audits[2]["group_weights"]
+    assert audits[0]["groups"] == audits[1]["groups"] != audits[2]["groups"]
+    assert audits[0]["steps"] == audits[1]["steps"]
+    with pytest.raises(CheckpointError, match="incomplete"):
+        twin.load_state(
+            dataclasses.replace(state, tensors={k: v for k, v in state.tensors.items() if "window/" not in k})
+        )
+
+
 def test_a_batch_without_signal_moves_nothing_and_is_counted():
     episodes = [episode_of((ragged_turn(np.random.default_rng(n), reward=0.1),), name=f"b/{n}") for n in range(8)]
     learner = Learner(tiny_model(), LearnerSettings(), GroupingSettings(), seed=0)
