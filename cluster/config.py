@@ -14,8 +14,16 @@ import tomli_w
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import parse_expression
-from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings, Settings
+from grpo_core.grouping import required_facts
+from grpo_core.returns import EXPECTED_RETURN_FACT
+from grpo_core.settings import (
+    OUTCOME_KEYS,
+    AlignmentSettings,
+    GroupingSettings,
+    LearnerSettings,
+    PolicySettings,
+    Settings,
+)
 from opponents.bots.registry import BOT_NAMES
 from opponents.settings import EPISODE_FACTS, TURN_FACTS, OpponentsSettings
 from services.environments.diplomacy.rewards import check_weights
@@ -81,6 +89,7 @@ class Config(Settings):
     redis: RedisSettings = RedisSettings()
     grouping: GroupingSettings = GroupingSettings()
     learner: LearnerSettings = LearnerSettings()
+    alignment: AlignmentSettings = AlignmentSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     metrics: MetricsSettings = MetricsSettings()
 
@@ -94,18 +103,7 @@ class Config(Settings):
         if self.inference.max_completion_length >= self.policy.context_length:
             raise ValueError("inference.max_completion_length must leave room for a prompt in policy.context_length")
         check_weights(self.game.reward)
-        facts = EPISODE_FACTS if self.learner.returns == "episode" else EPISODE_FACTS + TURN_FACTS
-        for expression in self.grouping.keys:
-            try:
-                asked = parse_expression(expression, self.grouping.allow_outcome_keys)
-            except GroupingError as error:
-                raise ValueError(f"grouping.keys: {error}") from None
-            for fact in asked:
-                if fact not in facts:
-                    raise ValueError(
-                        f"grouping.keys: there is no fact {fact!r} under learner.returns = {self.learner.returns!r}; "
-                        f"there are {', '.join(facts)}"
-                    )
+        self._check_group_keys()
         for key, names in (
             ("opponents.members", tuple(self.opponents.members)),
             ("evaluation.against", self.evaluation.against),
@@ -115,6 +113,24 @@ class Config(Settings):
                 if name not in BOT_NAMES:
                     raise ValueError(f"{key}: no bot is called {name!r}; there are {', '.join(BOT_NAMES)}")
         return self
+
+    def _check_group_keys(self) -> None:
+        facts = ("task", *EPISODE_FACTS, *(() if self.learner.returns == "episode" else TURN_FACTS))
+        try:
+            asked = required_facts(self.grouping)
+        except GroupingError as error:
+            raise ValueError(f"grouping: {error}") from None
+        for expression, names in asked.items():
+            for name in names:
+                if name not in facts and not (self.grouping.allow_outcome_keys and name in OUTCOME_KEYS):
+                    raise ValueError(
+                        f"grouping: {expression!r} names {name!r}, and there is no such fact under learner.returns = "
+                        f"{self.learner.returns!r}; there are {', '.join(facts)}"
+                    )
+        if self.grouping.opponent_adjusted and EXPECTED_RETURN_FACT not in facts:
+            raise ValueError(
+                "grouping.opponent_adjusted needs rated opponents: episodes do not carry expected_return yet"
+            )
 
     @property
     def blocks_per_update(self) -> int:

@@ -12,7 +12,7 @@ class RunError(RuntimeError):
 
 def user_errors() -> tuple[type[BaseException], ...]:
     """Every exception that is an answer to the user rather than a bug; imported late to keep ``--help`` fast."""
-    from grpo_core.errors import DivergenceError, GroupingError
+    from grpo_core.errors import DivergenceError, GroupingError, ResourceError
     from opponents.population import PopulationError
     from services.environments.diplomacy.game import SavedGameError
     from services.inference.engine import EngineError
@@ -26,6 +26,7 @@ def user_errors() -> tuple[type[BaseException], ...]:
         CheckpointError,
         DivergenceError,
         GroupingError,
+        ResourceError,
         RunError,
         PopulationError,
         SavedGameError,

@@ -7,41 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
-from pydantic import Field, field_validator
-from torch import Tensor
+from torch import Tensor, nn
 
-from grpo_core.settings import Settings
+from grpo_core.batching import TrainingTurn
+from grpo_core.settings import AlignmentSettings
 
 _MIN_ROWS = 2  # below that a role has no variance, so nothing could guard it
 _VARIANCE_EPS = 1e-4  # keeps the deviation's gradient finite where a role has collapsed
-
-
-class AlignmentSettings(Settings):
-    """Which roles are drawn together, how strongly, and what keeps them from collapsing."""
-
-    weight: float = Field(0.0, ge=0, description="Weight of the alignment loss beside the policy loss; 0: off")
-    pairs: tuple[tuple[str, str], ...] = Field(
-        (("ENGLAND", "TURKEY"),), description="Pairs of roles whose hidden states are drawn together"
-    )
-    variance: float = Field(
-        1.0, ge=0, description="Weight of the collapse guard's variance term, as a multiple of the pull"
-    )
-    covariance: float = Field(
-        0.04, ge=0, description="Weight of the collapse guard's covariance term, as a multiple of the pull"
-    )
-    deviation: float = Field(
-        1.0, gt=0, description="Standard deviation a dimension must keep over a role's rows, in hidden units"
-    )
-
-    @field_validator("pairs")
-    @classmethod
-    def _of_two_roles(cls, value: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-        if any(first == second for first, second in value) or len({frozenset(pair) for pair in value}) != len(value):
-            raise ValueError("alignment pairs must name two different roles, each pair once")
-        return value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,6 +90,45 @@ def alignment_loss(
     covariance = torch.stack([_covariance_excess(rows_RD) for rows_RD in states.values()]).mean()
     loss = settings.weight * (pull + settings.variance * variance + settings.covariance * covariance)
     return AlignmentLoss(loss, pull.item(), variance.item(), covariance.item(), len(pairs))
+
+
+def alignment_of_turns(
+    model: nn.Module,
+    turns: Sequence[TrainingTurn],
+    roles: Sequence[str],
+    settings: AlignmentSettings,
+    generator: np.random.Generator,
+) -> AlignmentLoss:
+    """The alignment loss of some of the turns: at most ``settings.rows`` of each role in the pairs, in one pass.
+
+    A turn's state is the mean of the decoder's last hidden states over what was read before its first choice.
+
+    Args:
+        model: a Hugging Face causal LM.
+        turns: of one optimizer step.
+        roles: each turn's role.
+        settings: pairs, weights and how many turns.
+        generator: of the draw, so that how micro-batches are cut has no say in it.
+    """
+    paired = {role for pair in settings.pairs for role in pair}
+    chosen: list[int] = []
+    for role in sorted(paired & set(roles)):
+        mine = [index for index, other in enumerate(roles) if other == role]
+        chosen += generator.permutation(mine)[: settings.rows].tolist()
+    if not chosen:
+        return AlignmentLoss(torch.zeros(()), 0.0, 0.0, 0.0, 0)
+    longest = max(len(turns[index].input_ids) for index in chosen)
+    input_ids = np.zeros((len(chosen), longest), np.int64)
+    mask = np.zeros((len(chosen), longest), np.bool_)
+    for row, index in enumerate(chosen):
+        turn = turns[index]
+        input_ids[row, : len(turn.input_ids)] = turn.input_ids
+        mask[row, : turn.position_S[0] + 1] = True
+    device = next(model.parameters()).device
+    decoder: Any = model.get_decoder()  # type: ignore[operator]
+    # No attention mask: the model is causal, so padding on the right reaches nothing that counts.
+    hidden_BLH = decoder(input_ids=torch.from_numpy(input_ids).to(device), use_cache=False).last_hidden_state
+    return alignment_loss(hidden_BLH, torch.from_numpy(mask).to(device), [roles[index] for index in chosen], settings)
 
 
 def _rows_by_role(mask_BL: Tensor, roles: Sequence[str]) -> dict[str, list[int]]:

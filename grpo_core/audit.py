@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from grpo_core.batching import TrainingTurn
 from grpo_core.grouping import RUNNING_LEVEL
 from grpo_core.judgement import Judgement
 from grpo_core.settings import GroupingSettings, LearnerSettings
+from grpo_core.surgery import SurgeryRecord
 from grpo_core.types import Batch, Group
 
 AUDIT_SCHEMA = 1
@@ -26,6 +27,8 @@ class StepRecord:
     loss: float
     grad_norm: float  # before clipping
     skipped: bool  # the minibatch had no signal
+    surgery: SurgeryRecord | None = None  # with grouping.gradient_surgery
+    alignment: float | None = None  # the alignment loss, part of ``loss``; with alignment.weight
 
 
 def update_metrics(
@@ -76,6 +79,13 @@ def update_metrics(
         "staleness_max": float(staleness.max()),
     }
     metrics |= _optional_metrics(learner, sums, tokens)
+    operated = [step.surgery for step in steps if step.surgery is not None]
+    if operated:
+        metrics["gradient_conflict_fraction"] = _mean([surgery.conflict_fraction for surgery in operated])
+        metrics["gradient_cosine"] = _mean([surgery.cosine_mean for surgery in operated])
+    aligned = [step.alignment for step in steps if step.alignment is not None]
+    if aligned:
+        metrics["alignment_loss"] = _mean(aligned)
     parts = sorted({name for episode in batch.episodes for name in episode.reward_parts})
     for name in parts:
         metrics[f"reward/{name}"] = _mean([episode.reward_parts.get(name, 0.0) for episode in batch.episodes])
@@ -136,7 +146,13 @@ def audit_record(
         "group_weights": {name: _finite(weight) for name, weight in sorted(judgement.group_weights.items())},
         "advantages": _moments(judgement.advantages),
         "steps": [
-            {"loss": _finite(step.loss), "grad_norm": _finite(step.grad_norm), "skipped": step.skipped}
+            {
+                "loss": _finite(step.loss),
+                "grad_norm": _finite(step.grad_norm),
+                "skipped": step.skipped,
+                "surgery": step.surgery and asdict(step.surgery),
+                "alignment": step.alignment,
+            }
             for step in steps
         ],
         "metrics": {name: _finite(value) for name, value in metrics.items()},

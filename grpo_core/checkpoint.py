@@ -21,7 +21,8 @@ from safetensors.torch import load_file, save_file
 
 from grpo_core.checkpoint_folders import MANIFEST, OPTIMIZER, SCHEMA, TRAINER_STATE, read_manifest
 from grpo_core.errors import CheckpointError
-from grpo_core.learner import Learner, LearnerState
+from grpo_core.learner import Learner
+from grpo_core.learner_state import LearnerState
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,3 +13,7 @@ class GroupingError(ValueError):
 
 class DivergenceError(RuntimeError):
     """The loss or its gradient is no longer a finite number; the weights are those before the failed step."""
+
+
+class ResourceError(RuntimeError):
+    """There is not memory enough for what was asked; the message says how much is needed and what to change."""

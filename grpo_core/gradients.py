@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from grpo_core.errors import DivergenceError
+from grpo_core.errors import DivergenceError, ResourceError
 
 Float64Array = NDArray[np.float64]
 
@@ -263,11 +263,11 @@ def check_gradient_memory(parameters: int, groups: int, available_bytes: int) ->
         available_bytes: free memory of the device that holds them.
 
     Raises:
-        MemoryError: it does not fit; the message says by how much, in one line.
+        ResourceError: it does not fit; the message says by how much, in one line.
     """
     needed = parameters * groups * 4
     if needed > available_bytes:
-        raise MemoryError(
+        raise ResourceError(
             f"gradients of {groups} groups x {parameters:,} parameters need {needed / 2**30:.2f} GiB, "
             f"{available_bytes / 2**30:.2f} GiB are free: train an adapter, use coarser groups or no gradient surgery"
         )

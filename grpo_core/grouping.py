@@ -131,8 +131,10 @@ def fact_and_bins(fact: str) -> tuple[str, int | None]:
 
 
 def declared_expressions(settings: GroupingSettings) -> tuple[str, ...]:
-    """The key expressions in use: ``keys``, and ``weight_key`` where groups are weighed."""
-    return settings.keys if settings.group_weights == "none" else (*settings.keys, settings.weight_key)
+    """The key expressions in use: ``keys``, and those of group weights and gradient surgery where they are on."""
+    weighed = () if settings.group_weights == "none" else (settings.weight_key,)
+    compared = () if settings.gradient_surgery == "none" else (settings.surgery_key,)
+    return (*settings.keys, *weighed, *compared)
 
 
 def required_facts(settings: GroupingSettings) -> dict[str, tuple[str, ...]]:

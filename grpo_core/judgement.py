@@ -28,7 +28,7 @@ from grpo_core.shrinkage import shrunk_levels
 from grpo_core.types import Episode, FloatArray, Group
 from grpo_core.weighting import GroupProgress, group_weights, updated_progress
 
-_WITHOUT_A_PLACE = "none"  # the group, for weights, of samples that weight_key does not place
+_WITHOUT_A_PLACE = "none"  # in the name of a group of samples that a key expression does not place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -121,7 +121,7 @@ def judge(
     weights: dict[str, float] = {}
     progress = dict(memory.progress)
     if grouping.group_weights != "none":
-        names = _weighed_groups(samples, grouping)
+        names = named_groups(samples, grouping.weight_key, grouping)
         weights = group_weights(
             grouping.group_weights,
             Counter(names),
@@ -131,15 +131,24 @@ def judge(
         )
         advantages = advantages * np.array([weights[name] for name in names], np.float32)
         progress = updated_progress(memory.progress, names, returns)
-    per_turn = advantages
-    if learner.returns == "episode":
-        per_turn = np.repeat(advantages, [len(episode.turns) for episode in episodes])
-    return Judgement(samples, returns, groups, signals, advantages, per_turn, weights, JudgeMemory(clusters, progress))
+    turns = sample_of_turns(episodes, learner)
+    return Judgement(
+        samples, returns, groups, signals, advantages, advantages[turns], weights, JudgeMemory(clusters, progress)
+    )
 
 
-def _weighed_groups(samples: Sequence[Sample], grouping: GroupingSettings) -> list[str]:
-    """The group of ``weight_key`` that each sample belongs to, by name: ``"FRANCE"``, ``"FRANCE+opening"``."""
-    expression = grouping.weight_key
+def sample_of_turns(episodes: Sequence[Episode], learner: LearnerSettings) -> NDArray[np.int64]:
+    """Which sample judges each of the episodes' turns, in episode order; shape (turns,)."""
+    turns = [len(episode.turns) for episode in episodes]
+    return np.repeat(np.arange(len(turns)), turns) if learner.returns == "episode" else np.arange(sum(turns))
+
+
+def named_groups(samples: Sequence[Sample], expression: str, grouping: GroupingSettings) -> list[str]:
+    """The group of a key expression that each sample belongs to, by name: ``"FRANCE"``, ``"FRANCE+opening"``.
+
+    Raises:
+        GroupingError: a sample lacks a fact of the expression, or it cannot be used.
+    """
     facts = parse_expression(expression, grouping.allow_outcome_keys)
     columns = [key_column(samples, fact, expression) for fact in facts]
     return [

@@ -14,21 +14,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from grpo_core.advantages import RunningBaseline, updated_baselines
+from grpo_core.alignment import alignment_of_turns
 from grpo_core.audit import StepRecord, audit_record, update_metrics
 from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, minibatch_shares, training_turns
 from grpo_core.diagnostics import DIAGNOSTICS, token_diagnostics
-from grpo_core.errors import CheckpointError, DivergenceError
+from grpo_core.errors import DivergenceError
 from grpo_core.fast_layers import use_fast_layers
-from grpo_core.grouping import parse_expression
-from grpo_core.judgement import NO_MEMORY, JudgeMemory, judge
+from grpo_core.grouping import required_facts
+from grpo_core.judgement import NO_MEMORY, judge, named_groups, sample_of_turns
+from grpo_core.learner_state import LearnerState, packed, unpacked
 from grpo_core.logprobs import check_head, token_logprobs
 from grpo_core.losses import LossTokens, token_losses
 from grpo_core.normalizers import turn_token_weights
-from grpo_core.optimizer_state import restored_moments, saved_moments
-from grpo_core.settings import GroupingSettings, LearnerSettings
+from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
+from grpo_core.surgery import SurgeryRecord, operate
 from grpo_core.types import Batch, FloatArray
 
-_JUDGE = "judge/"  # prefix of the judge's arrays among a state's tensors
 _MAXIMA = np.array([name.endswith("_max") for name in DIAGNOSTICS])
 
 
@@ -40,20 +41,13 @@ class UpdateResult:
     audit: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LearnerState:
-    """Everything besides the weights that an exact continuation needs."""
-
-    # Optimizer moments "exp_avg/<parameter name>" and the judge's arrays "judge/<name>"; safetensors on disk.
-    tensors: dict[str, Tensor]
-    record: dict[str, Any]  # JSON-able: version, optimizer steps, generator, running baselines, the judge's memory
-
-
 @dataclass(slots=True)
 class _Pass:
     """What the steps of an update share, and sums over its micro-batches."""
 
     proximal: Mapping[int, Tensor]  # turn -> its trained tokens' log-probabilities under the update's first weights
+    roles: Sequence[str]  # by episode
+    compared: Sequence[str]  # by turn, its group of grouping.surgery_key; empty without gradient surgery
     steps: list[StepRecord] = field(default_factory=list)
     sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(DIAGNOSTICS)))
     fresh_gap: float | None = None  # largest |lp - behaviour lp| of turns these very weights had sampled
@@ -75,6 +69,7 @@ class Learner:
         seed: int,
         *,
         reference: nn.Module | None = None,
+        alignment: AlignmentSettings | None = None,
     ) -> None:
         """Take a Hugging Face causal LM and make its optimizer; the key expressions are checked at once.
 
@@ -87,6 +82,7 @@ class Learner:
             seed: of the shuffles into minibatches.
             reference: what ``beta`` keeps the policy near, of the same vocabulary: a copy of the run's first weights,
                 also after a resume. It is frozen, never saved, and ignored while ``beta`` is 0.
+            alignment: which roles' hidden states are drawn together; None: nobody's.
 
         Raises:
             GroupingError: a key expression cannot be used.
@@ -94,8 +90,7 @@ class Learner:
                 own weights; or ``loss_type = "rloo"`` without the leave-one-out baseline.
         """
         check_head(model)
-        for expression in grouping.keys:
-            parse_expression(expression, grouping.allow_outcome_keys)
+        required_facts(grouping)
         if learner.loss_type == "rloo" and grouping.baseline != "leave_one_out":
             raise ValueError("learner.loss_type rloo needs grouping.baseline = leave_one_out")
         use_fast_layers(model)
@@ -103,6 +98,7 @@ class Learner:
         self.model = model.eval()
         self.settings = learner
         self.grouping = grouping
+        self.alignment = alignment or AlignmentSettings()
         self.version = 0
         self.baselines: dict[str, RunningBaseline] = {}
         self.memory = NO_MEMORY
@@ -128,6 +124,7 @@ class Learner:
         Raises:
             ValueError: the batch is empty, is meant for another version, or holds a turn that contradicts itself.
             GroupingError: a sample lacks a fact of a key expression.
+            ResourceError: gradient surgery would keep more gradients side by side than there is memory for.
             DivergenceError: the loss or its gradient is not finite; weights, version and baselines are those before
                 the failing optimizer step.
         """
@@ -140,7 +137,13 @@ class Learner:
         turns = training_turns(batch.episodes, self.version)
         learning_rate = self._set_learning_rate()
         tokens = sum(len(turn.position_S) for turn in turns)
-        totals = _Pass(self._proximal(turns, judgement.turn_advantages))
+        compared: Sequence[str] = ()
+        if self.grouping.gradient_surgery != "none":
+            names = named_groups(judgement.samples, self.grouping.surgery_key, self.grouping)
+            compared = [names[sample] for sample in sample_of_turns(batch.episodes, self.settings)]
+        totals = _Pass(
+            self._proximal(turns, judgement.turn_advantages), [episode.role for episode in batch.episodes], compared
+        )
         normalizer = self.settings.named_normalizer
         for _ in range(self.settings.epochs):
             shares = minibatch_shares(turns, normalizer, self.settings.minibatches, self._generator)
@@ -189,22 +192,58 @@ class Learner:
         if not learns:
             totals.steps.append(StepRecord(loss=0.0, grad_norm=0.0, skipped=True))
             return
-        self._optimizer.zero_grad(set_to_none=True)
-        loss = 0.0
-        for micro in micro_batches(
-            [turns[index] for index in learns],
-            advantages[learns],
-            weights[learns],
-            self.settings.tokens_per_microbatch,
-            self._device,
-            fresh=all(step.skipped for step in totals.steps),
-        ):
-            loss += self._backward(micro, totals)
+        loss, surgery = self._gradient(turns, advantages, weights, learns, totals)
+        aligned = self._align(turns, totals)
         norm = float(nn.utils.clip_grad_norm_(self._named.values(), self.settings.max_grad_norm))
         if not math.isfinite(norm):
             raise self._diverged("the gradient's norm", norm, totals)
         self._optimizer.step()
-        totals.steps.append(StepRecord(loss=loss, grad_norm=norm, skipped=False))
+        totals.steps.append(
+            StepRecord(loss + (aligned or 0.0), norm, skipped=False, surgery=surgery, alignment=aligned)
+        )
+
+    def _gradient(
+        self,
+        turns: Sequence[TrainingTurn],
+        advantages: FloatArray,
+        weights: NDArray[np.float64],
+        learns: Sequence[int],
+        totals: _Pass,
+    ) -> tuple[float, SurgeryRecord | None]:
+        """Fill ``.grad`` from the turns that learn; the policy loss, and what surgery found where it is on."""
+
+        def backward(chosen: Sequence[int]) -> float:
+            picked = list(chosen)
+            micros = micro_batches(
+                [turns[index] for index in picked],
+                advantages[picked],
+                weights[picked],
+                self.settings.tokens_per_microbatch,
+                self._device,
+                fresh=all(step.skipped for step in totals.steps),
+            )
+            return sum(self._backward(micro, totals) for micro in micros)
+
+        self._optimizer.zero_grad(set_to_none=True)
+        if not totals.compared:
+            return backward(learns), None
+        groups: dict[str, list[int]] = {}
+        for index in learns:
+            groups.setdefault(totals.compared[turns[index].turn], []).append(index)
+        return operate(self._named, dict(sorted(groups.items())), backward, self.grouping, self._generator)
+
+    def _align(self, turns: Sequence[TrainingTurn], totals: _Pass) -> float | None:
+        """Add the alignment loss's gradient; its value, or None while it is off."""
+        if self.alignment.weight == 0:
+            return None
+        roles = [totals.roles[turn.episode] for turn in turns]
+        found = alignment_of_turns(self.model, turns, roles, self.alignment, self._generator)
+        value = float(found.loss.detach())
+        if not math.isfinite(value):
+            raise self._diverged("the alignment loss", value, totals)
+        if found.pairs:
+            found.loss.backward()  # type: ignore[no-untyped-call]
+        return value
 
     def _learns(self, advantages: FloatArray) -> list[int]:
         """Which turns have a gradient."""
@@ -284,17 +323,7 @@ class Learner:
 
     def state(self) -> LearnerState:
         """A copy of everything an exact continuation needs besides the model's weights."""
-        tensors, steps = saved_moments(self._optimizer, self._named)
-        judged, arrays = self.memory.export()
-        tensors |= {f"{_JUDGE}{name}": torch.tensor(array) for name, array in arrays.items()}
-        record = {
-            "version": self.version,
-            "optimizer_steps": steps,
-            "generator": self._generator.bit_generator.state,
-            "baselines": {role: [line.mean, line.variance] for role, line in sorted(self.baselines.items())},
-            "judge": judged,
-        }
-        return LearnerState(tensors, record)
+        return packed(self.version, self._optimizer, self._named, self.baselines, self.memory, self._generator)
 
     def load_state(self, state: LearnerState) -> None:
         """Continue exactly where ``state`` was taken; the model must already hold the weights of that moment.
@@ -302,24 +331,12 @@ class Learner:
         Raises:
             CheckpointError: the state is another model's, or lacks something.
         """
-        record = state.record
-        try:
-            baselines = {role: RunningBaseline(*pair) for role, pair in record["baselines"].items()}
-            restored = restored_moments(state.tensors, record["optimizer_steps"], self._named)
-            arrays = {
-                name.removeprefix(_JUDGE): tensor.numpy().copy()
-                for name, tensor in state.tensors.items()
-                if name.startswith(_JUDGE)
-            }
-            memory = JudgeMemory.restore(record["judge"], arrays)
-            version = int(record["version"])
-            self._generator.bit_generator.state = record["generator"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"the learner state does not fit this model or is incomplete: {error!r}") from error
+        restored = unpacked(state, self._named)
         self._optimizer.state.clear()
-        for parameter, moments in restored.items():
+        for parameter, moments in restored.moments.items():
             self._optimizer.state[parameter] = moments
-        self.version, self.baselines, self.memory = version, baselines, memory
+        self.version, self.baselines, self.memory = restored.version, restored.baselines, restored.memory
+        self._generator = restored.generator
 
 
 def _frozen(reference: nn.Module | None, model: nn.Module) -> nn.Module:

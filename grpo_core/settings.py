@@ -33,6 +33,17 @@ class PolicySettings(Settings):
     head_dim: int = Field(32, description="Size of one attention head; 32, 64, 80, 96, 112 and 128 run in vLLM")
     intermediate_size: int = Field(384, ge=32, description="Width of the feed-forward blocks of the small policy")
     context_length: int = Field(512, ge=128, description="Most tokens of prompt and completion together")
+    dtype: Literal["float32", "bfloat16"] = Field(
+        "float32", description="Type of the learner's weights; bfloat16 is for the frozen base under use_peft"
+    )
+    use_peft: bool = Field(False, description="Train LoRA adapters (of peft) and leave the policy's weights frozen")
+    lora_r: int = Field(16, ge=1, description="Rank of the adapters")
+    lora_alpha: int = Field(32, ge=1, description="The adapters' output is multiplied by lora_alpha / lora_r")
+    lora_target_modules: tuple[str, ...] = Field(
+        ("all-linear",),
+        min_length=1,
+        description="Names of the linear layers that get adapters, e.g. q_proj; all-linear: every one but the output",
+    )
 
     @field_validator("head_dim")
     @classmethod
@@ -40,6 +51,15 @@ class PolicySettings(Settings):
         if value not in (32, 64, 80, 96, 112, 128):
             raise ValueError("head_dim must be one of 32, 64, 80, 96, 112, 128")
         return value
+
+    @model_validator(mode="after")
+    def _trained_weights_are_fp32(self) -> Self:
+        if self.dtype != "float32" and not self.use_peft:
+            raise ValueError(
+                "policy.dtype bfloat16 needs use_peft = true: small updates of bfloat16 weights are rounded away; "
+                "learner.bf16 computes in bfloat16 over fp32 weights"
+            )
+        return self
 
 
 class GroupingSettings(Settings):
@@ -87,6 +107,15 @@ class GroupingSettings(Settings):
         1000, ge=1, description="Latest samples of a country that adaptive clusters are made from"
     )
     cluster_seed: int = Field(0, ge=0, description="Seed of the clusters' starts")
+    gradient_surgery: Literal["none", "pcgrad", "cagrad"] = Field(
+        "none",
+        description="What to do where the groups of surgery_key pull in different directions; one backward pass and "
+        "one gradient in memory a group, so for adapters and small models",
+    )
+    surgery_key: str = Field("country", description="Key expression of the groups whose gradients surgery compares")
+    cagrad_c: float = Field(
+        0.4, ge=0, lt=1, description="How far CAGrad may go from the mean gradient, in lengths of it"
+    )
 
 
 class LearnerSettings(Settings):
@@ -97,8 +126,10 @@ class LearnerSettings(Settings):
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay")
     adam_beta2: float = Field(0.99, gt=0, lt=1, description="AdamW second-moment decay")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient norm above which it is scaled down")
-    returns: Literal["episode", "per_phase"] = Field(
-        "per_phase", description="One return an episode, or discounted returns-to-go of each phase's rewards"
+    returns: Literal["episode", "per_phase", "segment"] = Field(
+        "per_phase",
+        description="One return an episode, discounted returns-to-go of each phase's rewards, or a turn's rewards to "
+        "the end of its segment (opening, midgame, endgame)",
     )
     discount: float = Field(0.85, gt=0, le=1, description="Discount a game phase, for per-phase returns")
     loss_type: Literal["grpo", "bnpo", "dr_grpo", "dapo", "cispo", "rloo"] = Field(
@@ -254,3 +285,29 @@ class LearnerSettings(Settings):
                 "kl_estimator k1 has no gradient in expectation without use_bias_correction_kl",
             ),
         ]
+
+
+class AlignmentSettings(Settings):
+    """Which roles are drawn together, how strongly, and what keeps them from collapsing."""
+
+    weight: float = Field(0.0, ge=0, description="Weight of the alignment loss beside the policy loss; 0: off")
+    pairs: tuple[tuple[str, str], ...] = Field(
+        (("ENGLAND", "TURKEY"),), description="Pairs of roles whose hidden states are drawn together"
+    )
+    variance: float = Field(
+        1.0, ge=0, description="Weight of the collapse guard's variance term, as a multiple of the pull"
+    )
+    covariance: float = Field(
+        0.04, ge=0, description="Weight of the collapse guard's covariance term, as a multiple of the pull"
+    )
+    deviation: float = Field(
+        1.0, gt=0, description="Standard deviation a dimension must keep over a role's rows, in hidden units"
+    )
+    rows: int = Field(8, ge=2, description="Turns of each role, drawn anew for every optimizer step")
+
+    @field_validator("pairs")
+    @classmethod
+    def _of_two_roles(cls, value: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        if any(first == second for first, second in value) or len({frozenset(pair) for pair in value}) != len(value):
+            raise ValueError("alignment pairs must name two different roles, each pair once")
+        return value

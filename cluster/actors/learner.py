@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from cluster.actors.reports import UpdateReport
 from cluster.config import Config
 from cluster.errors import RunError
+from cluster.last_batch import save_last_batch
 from cluster.run_folder import RunFolder, write_atomically
 from grpo_core.checkpoint import load_checkpoint, save_checkpoint
 from grpo_core.checkpoint_folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
@@ -64,6 +65,7 @@ class LearnerWorker:
         self._windows = CountryWindows()
         self._report: UpdateReport | None = None
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
+        self._last_batch: Batch | None = None  # of this process's newest update
         buffer.redeliver()  # first of all: it refuses a second learner, before anything is written
         newest = latest_checkpoint(self._folder.path) if resume else None
         if newest is None:
@@ -97,7 +99,8 @@ class LearnerWorker:
         oldest = self._learner.version - self._config.rollout.max_staleness
         # Admission keeps episodes young; what a straggler brings too late is set aside, unless nothing else is there.
         episodes = tuple(episode for episode in delivered if episode.oldest_version >= oldest) or tuple(delivered)
-        result = self._learner.step(Batch(episodes, self._learner.version))
+        self._last_batch = Batch(episodes, self._learner.version)
+        result = self._learner.step(self._last_batch)
         self._receipts.extend(delivery.receipts)
         for episode in episodes:
             self._windows.add(episode)
@@ -135,6 +138,8 @@ class LearnerWorker:
 
     def checkpoint(self) -> str:
         """Write a durable checkpoint, then acknowledge the episodes it used; returns its folder."""
+        if self._last_batch is not None:
+            save_last_batch(self._folder, self._last_batch)
         folder = save_checkpoint(
             self._folder.path,
             self._learner,
@@ -169,7 +174,14 @@ class LearnerWorker:
     def _make_learner(self) -> Learner:
         config = self._config
         reference = self._first_policy() if config.learner.beta > 0 else None
-        return Learner(self._model, config.learner, config.grouping, seed=config.run.seed, reference=reference)
+        return Learner(
+            self._model,
+            config.learner,
+            config.grouping,
+            seed=config.run.seed,
+            reference=reference,
+            alignment=config.alignment,
+        )
 
     def _first_policy(self) -> PreTrainedModel:
         """A model of the run's first weights, which ``learner.beta`` keeps the policy near."""
@@ -205,6 +217,16 @@ _CATALOGUED = {
     "staleness_mean": "entente_staleness_updates",
     "staleness_max": "entente_staleness_updates_max",
     "reward_mean": "entente_episode_reward",
+    "ratio_max": "entente_ratio_max",
+    "advantage_std": "entente_advantage_std",
+    "fallback_fraction": "entente_fallback_fraction",
+    "running_baseline_fraction": "entente_running_baseline_fraction",
+    "reference_kl": "entente_reference_kl",
+    "importance_effective_fraction": "entente_importance_effective_fraction",
+    "importance_masked_fraction": "entente_importance_masked_fraction",
+    "gradient_conflict_fraction": "entente_gradient_conflict_fraction",
+    "gradient_cosine": "entente_gradient_cosine",
+    "alignment_loss": "entente_alignment_loss",
 }
 
 
@@ -217,6 +239,8 @@ def _catalogued(
     for name, value in metrics.items():
         if name.startswith("reward/"):
             values[key("entente_reward_part", part=name.removeprefix("reward/"))] = value
+    for name, weight in audit["group_weights"].items():
+        values[key("entente_group_weight", group=name)] = weight
     sizes: dict[str, list[int]] = {}
     for group in audit["groups"]:
         sizes.setdefault(group["level"], []).append(group["judged"])

@@ -34,7 +34,7 @@ def test_shipped_configs_load_and_survive_a_round_trip(name: str, tmp_path: Path
         ("policy.head_dim=33", "head_dim must be one of"),
         ("opponents.members={dumbot=1.0}", "dumbbot"),
         ("evaluation.against=['dumbot']", "dumbbot"),
-        ("grouping.keys=['country+phse']", "there are country, lineup, phase"),
+        ("grouping.keys=['country+phse']", "there are task, country, lineup, phase"),
         ("grouping.keys=['phase']", "add country+"),
         ("grouping.keys=['country+return']", "allow_outcome_keys"),
         ("learner.returns=episode", "under learner.returns = 'episode'"),

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.errors import DivergenceError
+from grpo_core.errors import DivergenceError, ResourceError
 from grpo_core.gradients import (
     assign_gradient,
     cagrad,
@@ -277,6 +277,6 @@ class TestFlatGradients:
 class TestMemory:
     def test_what_fits_exactly_is_taken_and_one_byte_less_refused_in_one_line(self):
         check_gradient_memory(1000, 7, 28_000)
-        with pytest.raises(MemoryError, match="7 groups x 1,000 parameters") as refusal:
+        with pytest.raises(ResourceError, match="7 groups x 1,000 parameters") as refusal:
             check_gradient_memory(1000, 7, 27_999)
         assert "\n" not in str(refusal.value)
