@@ -8,7 +8,7 @@ from grpo_core.settings import Settings
 
 # What is known before a game, and before a turn of it: the facts that group keys can be made of.
 EPISODE_FACTS = ("country", "lineup")
-TURN_FACTS = ("phase", "segment", "own_centers")
+TURN_FACTS = ("phase", "segment", "own_centers", "alliance")
 
 
 class OpponentsSettings(Settings):

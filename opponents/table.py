@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from grpo_core.types import Episode, KeyValue, Turn
 from opponents.matchmaking import LineupBlock, derive_seed
 from opponents.policy import Decision, Policy
+from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
-from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.rewards import final_parts, phase_parts, weigh
 from services.environments.diplomacy.segments import segment
 
@@ -89,6 +90,7 @@ async def play_game(
         raise ValueError(f"no policy for {', '.join(missing)}; seat all seven powers")
     weights = reward_weights or {}
     records = {power: SeatRecord() for power in learners}
+    alliances = AllianceLog()
     defective = phases = 0
     while not game.is_done:
         position = game.position
@@ -99,7 +101,9 @@ async def play_game(
         for power, decision in zip(powers, decisions, strict=True):
             defective += len(game.set_orders(power, decision.orders))
             if power in records:
-                _remember(records[power], decision, phases, len(position.centers[power]))
+                _remember(records[power], decision, phases, _facts(position, power, alliances))
+        if records:
+            alliances.observe(position, game.orders)
         before = game.centers()
         game.process()
         after = game.centers()
@@ -113,13 +117,21 @@ async def play_game(
     return GameRecord(outcome, records, defective)
 
 
-def _remember(record: SeatRecord, decision: Decision, phase: int, own_centers: int) -> None:
+def _facts(position: Position, power: str, alliances: AllianceLog) -> dict[str, KeyValue]:
+    """What is known before a turn: ``opponents.settings.TURN_FACTS``."""
+    return {
+        "phase": position.phase,
+        "segment": segment(position.phase),
+        "own_centers": len(position.centers[power]),
+        "alliance": alliances.fact(position, power),
+    }
+
+
+def _remember(record: SeatRecord, decision: Decision, phase: int, facts: Mapping[str, KeyValue]) -> None:
     turn = decision.turn
     # A decision without a choice teaches nothing; its rewards belong to the choice before it.
-    if turn is None or not turn.trained_mask.any():
-        return
-    keys: dict[str, KeyValue] = {"phase": turn.phase, "segment": segment(turn.phase), "own_centers": own_centers}
-    record.remember(replace(turn, keys=keys), phase)
+    if turn is not None and turn.trained_mask.any():
+        record.remember(replace(turn, keys=facts), phase)
 
 
 def make_episode(

@@ -17,8 +17,10 @@ from opponents.matchmaking import Matchmaker
 from opponents.policy import Decision, Policy
 from opponents.population import Population
 from opponents.table import SeatRecord, make_episode, play_game
+from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
+from services.replay.codec import decode, encode
 
 
 def turn(phase: str, trained: bool = True) -> Turn:
@@ -51,6 +53,15 @@ def seats(learner: str) -> dict[str, Policy]:
     return {power: RememberingBot() if power == learner else make_bot("random") for power in POWERS}
 
 
+SEGMENTS = ("opening", "midgame")
+
+
+def bots_only() -> Population:
+    population = Population(Path("population.json"))
+    population.add_bot("random")
+    return population
+
+
 def test_turn_rewards_and_elapsed_phases_add_up_to_the_game() -> None:
     game = DiplomacyGame(1903)
     record = asyncio.run(
@@ -66,7 +77,36 @@ def test_turn_rewards_and_elapsed_phases_add_up_to_the_game() -> None:
     assert {t.phase[-1] for t in seat.turns} <= {"M", "R"}
     assert sum(t.elapsed_phases for t in seat.turns) == record.outcome.phases
     first = seat.turns[0]
-    assert first.keys == {"phase": "S1901M", "segment": "opening", "own_centers": 3}
+    assert first.keys == {"phase": "S1901M", "segment": "opening", "own_centers": 3, "alliance": "none"}
+
+
+def test_alliances_are_those_before_the_segment_and_reach_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[Position, dict[str, tuple[str, ...]]]] = []
+    process = DiplomacyGame.process
+
+    def watched(game: DiplomacyGame) -> None:
+        seen.append((game.position, dict(game.orders)))
+        process(game)
+
+    monkeypatch.setattr(DiplomacyGame, "process", watched)
+    facts = set()
+    for seed in range(4):  # among random neighbours, some games without an ally and some with
+        seen.clear()
+        record = asyncio.run(play_game(DiplomacyGame(1904), seats("FRANCE"), seed, learners=("FRANCE",)))
+        log = AllianceLog()
+        for position, orders in seen:
+            if position.year < 1904:
+                log.observe(position, orders)
+        first = next(position for position, _ in seen if position.year == 1904)
+        turns = record.learners["FRANCE"].turns
+        by_segment = {name: {t.keys["alliance"] for t in turns if t.keys["segment"] == name} for name in SEGMENTS}
+        assert by_segment == {"opening": {"none"}, "midgame": {log.fact(first, "FRANCE")}}
+        facts |= by_segment["midgame"]
+        block = Matchmaker(bots_only(), 1, seed=3).block(0)
+        episode = make_episode(block, 0, "FRANCE", record, {})
+        assert [t.keys for t in decode(encode(episode)).turns] == [t.keys for t in turns]
+    assert "none" in facts
+    assert facts - {"none"}
 
 
 def test_a_game_is_reproduced_by_its_seed_and_changed_by_another() -> None:

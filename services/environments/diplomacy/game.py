@@ -49,6 +49,7 @@ class DiplomacyGame:
         self.until_year = until_year
         self._engine = engine
         self._position: Position | None = None
+        self._orders: dict[str, tuple[str, ...]] = {}
 
     @property
     def game_id(self) -> str:
@@ -74,7 +75,13 @@ class DiplomacyGame:
         """
         checked = check(orders, self.position, power)
         write_orders(self._engine.powers[power], checked.orders, self.position)
+        self._orders[power] = checked.orders
         return checked.defects
+
+    @property
+    def orders(self) -> Mapping[str, tuple[str, ...]]:
+        """The legal orders given in this phase so far, by power; units without one hold (or disband)."""
+        return self._orders
 
     def process(self) -> None:
         """Adjudicate and go to the next phase that asks for orders. Raises ``RuntimeError`` when done."""
@@ -82,6 +89,7 @@ class DiplomacyGame:
             raise RuntimeError("this game is over; nothing is left to process")
         self._engine.process()
         self._position = None
+        self._orders = {}
 
     def draw(self, winners: Sequence[str]) -> None:
         """End the game now, drawn by ``winners``: two or more powers still alive, else ``ValueError``."""

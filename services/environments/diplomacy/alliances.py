@@ -1,0 +1,113 @@
+"""Who works with whom, inferred from orders: the engine has no alliances, and there is no press to read yet.
+
+In a movement phase an order of power a *helps* power b when it supports or convoys a unit of b, and *works against* b
+when it moves, or helps a unit of another power to move, to a province where b has a unit or a supply centre (b's own
+unit excepted: helping it home is no attack). Both are judged by the position before the phase, whether the order
+succeeds or not. A phase counts ``act(a, b) = sign(helps - attacks)``, so that large powers do not speak louder, and
+
+    standing(a, b) = sum over movement phases of DECAY ** age * act(a, b),    age 0 for the latest
+
+Two powers are allied while ``standing(a, b) + standing(b, a) >= THRESHOLD``: a single support is forgotten a phase
+later, mutual support of several phases lasts for years, and an attack weighs as much as a support. The constants are a
+convention; by them a quarter of the seats of ten recorded games without press had an ally at the end of 1903.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.segments import segment
+
+DECAY = 0.8
+THRESHOLD = 1.0
+NO_ALLY = "none"
+
+Pair = tuple[str, str]  # who acts, and towards whom
+Standings = Mapping[Pair, float]  # pairs that never met are left out
+
+
+def acts(position: Position, orders: Mapping[str, Sequence[str]]) -> dict[Pair, int]:
+    """Help less attacks of one movement phase, by pair; pairs whose orders do not touch are left out.
+
+    ``orders`` are the legal orders of each power in ``position``; those of other phases touch nobody.
+    """
+    if position.kind != "M":
+        return {}
+    holder = {unit[2:5]: power for power, units in position.units.items() for unit in units}
+    owner = {center: power for power, centers in position.centers.items() for center in centers}
+    out: dict[Pair, int] = {}
+    for power, lines in orders.items():
+        for order in lines:
+            mark = 6 if order[5] == " " else 9  # behind "A PAR " or "F STP/SC "
+            kind, helped, dash = order[mark], power, mark
+            if kind == "H":
+                continue
+            if kind != "-":  # "A MAR S A PAR - BUR", "A MAR S A PAR"
+                helped = holder[order[mark + 4 : mark + 7]]
+                if helped != power:
+                    out[power, helped] = out.get((power, helped), 0) + 1
+                dash = order.find("-", mark)
+                if dash < 0:
+                    continue
+            goal = order[dash + 2 : dash + 5]
+            there, theirs = holder.get(goal, power), owner.get(goal, power)
+            if there != power and there != helped:
+                out[power, there] = out.get((power, there), 0) - 1
+            if theirs != there and theirs != power and theirs != helped:
+                out[power, theirs] = out.get((power, theirs), 0) - 1
+    return out
+
+
+def updated_standings(standings: Standings, position: Position, orders: Mapping[str, Sequence[str]]) -> Standings:
+    """The standings after the orders of ``position``; only movement phases pass time and change anything."""
+    if position.kind != "M":
+        return standings
+    out = {pair: DECAY * value for pair, value in standings.items()}
+    for pair, net in acts(position, orders).items():
+        out[pair] = out.get(pair, 0.0) + (net > 0) - (net < 0)
+    return out
+
+
+def allies(standings: Standings, power: str) -> tuple[str, ...]:
+    """Powers allied with ``power``, sorted."""
+    others = sorted({name for pair in standings for name in pair} - {power})
+    return tuple(
+        other
+        for other in others
+        if standings.get((power, other), 0.0) + standings.get((other, power), 0.0) >= THRESHOLD
+    )
+
+
+class AllianceLog:
+    """Follows one game, whose phases it is shown in order; what was played before it began is unknown to it."""
+
+    def __init__(self) -> None:
+        self._standings: Standings = {}
+        self._segment: str | None = None
+        self._at_segment: Standings = {}  # as they stood among the living when the present segment began
+        self._facts: dict[str, str] = {}  # of the present segment
+
+    def fact(self, position: Position, power: str) -> str:
+        """Allies of ``power`` in ``position``, the one to decide now: ``"FRANCE+ITALY"``, or ``"none"``.
+
+        Inferred from the phases before the present segment alone, hence constant within a segment, ``"none"`` in the
+        opening, and known before any action that it keys.
+        """
+        self._enter(position)
+        if power not in self._facts:
+            self._facts[power] = "+".join(allies(self._at_segment, power)) or NO_ALLY
+        return self._facts[power]
+
+    def observe(self, position: Position, orders: Mapping[str, Sequence[str]]) -> None:
+        """The legal orders that every power gave in ``position``; to be called once a phase, before the next one."""
+        self._enter(position)
+        self._standings = updated_standings(self._standings, position, orders)
+
+    def _enter(self, position: Position) -> None:
+        now = segment(position.phase)
+        if now != self._segment:
+            self._segment = now
+            dead = {power for power in POWERS if not position.units.get(power) and not position.centers.get(power)}
+            self._at_segment = {pair: value for pair, value in self._standings.items() if dead.isdisjoint(pair)}
+            self._facts = {}
