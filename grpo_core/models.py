@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
@@ -21,8 +22,12 @@ from transformers import (
     Qwen3ForCausalLM,
 )
 
+from grpo_core.adapters import has_adapters, merged_tensors, save_adapters
 from grpo_core.errors import CheckpointError
 from grpo_core.settings import PolicySettings
+from grpo_core.sharding import whole
+
+ADAPTER = "adapter"  # folder of the adapter within a model's folder
 
 _CLASSES = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
 
@@ -76,10 +81,15 @@ def make_small_model(
     return model.float().eval()
 
 
-def save_model(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write config, safetensors and tokenizer files into a folder, which is made if it is missing."""
+def save_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write config, safetensors and tokenizer files into a folder, which is made if it is missing.
+
+    A model with adapters is written as the plain model that computes the same, and its adapter into ``adapter/``.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(folder)
+    plain_model(model).save_pretrained(folder, state_dict=plain_tensors(model))
+    if has_adapters(model):
+        save_adapters(model, folder / ADAPTER)
     tokenizer.save_pretrained(folder)
 
 
@@ -117,10 +127,24 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[PreTra
     return model.eval(), tokenizer
 
 
-def weights_payload(model: PreTrainedModel) -> bytes:
-    """All weights as one safetensors file in memory; tied tensors once."""
-    tensors = {name: tensor.contiguous() for name, tensor in named_tensors(model).items()}
+def weights_payload(model: nn.Module) -> bytes:
+    """All weights of the plain model as one safetensors file in memory, adapters merged, tied tensors once."""
+    tensors = {name: tensor.contiguous() for name, tensor in plain_tensors(model).items()}
     return bytes(safetensors.torch.save(tensors))
+
+
+def plain_model(model: nn.Module) -> PreTrainedModel:
+    """The Hugging Face model itself, or the one that adapters are wrapped around."""
+    inner: Any = model
+    plain: PreTrainedModel = inner.get_base_model() if has_adapters(model) else inner
+    return plain
+
+
+def plain_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """What ``named_tensors`` gives, of a model with adapters: merged; of a sharded one (asked on every rank): whole."""
+    if has_adapters(model):
+        return merged_tensors(model)
+    return {name: whole(tensor.detach()) for name, tensor in named_tensors(plain_model(model)).items()}
 
 
 def load_payload(model: PreTrainedModel, payload: bytes | memoryview) -> None:

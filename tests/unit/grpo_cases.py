@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
+from grpo_core.batching import MicroBatch, micro_batches, training_turns
 from grpo_core.models import make_small_model
 from grpo_core.settings import PolicySettings
 from grpo_core.types import Episode, Turn
@@ -117,3 +118,9 @@ def ragged_episodes(seed: int, count: int = 9, **facts: object) -> tuple[Episode
         reward = float(np.float32(rng.normal()))
         out.append(episode_of(tuple(turns), role=ROLES[index % 3], name=f"b{index % 3}/{index}", reward=reward))
     return tuple(out)
+
+
+def micro_batches_of(episodes: tuple[Episode, ...], budget: int = 256) -> list[MicroBatch]:
+    """Micro-batches of all turns, with advantages and weights of 1."""
+    turns = training_turns(episodes, 0)
+    return micro_batches(turns, np.ones(len(turns), np.float32), np.ones(len(turns)), budget)

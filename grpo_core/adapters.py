@@ -1,0 +1,139 @@
+"""Low-rank adapters through ``peft``: wrap a frozen model, switch the adapter off, merge it, keep it on disk.
+
+LoRA (Hu et al., arXiv 2106.09685): a linear layer computes ``W x + (lora_alpha / lora_r) B A x`` with a frozen ``W``,
+``A`` (lora_r, in) random and ``B`` (out, lora_r) 0 at first, so that training starts from the very model it wraps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from grpo_core.errors import CheckpointError
+from grpo_core.settings import PolicySettings
+from grpo_core.sharding import whole
+
+if TYPE_CHECKING:  # peft takes seconds to import, which a run without adapters need not wait for
+    from peft import PeftModel
+    from transformers import PreTrainedModel
+
+WEIGHTS = "adapter_model.safetensors"  # peft's own name, beside its adapter_config.json
+
+
+def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int) -> PeftModel:
+    """Freeze a model and put LoRA layers into it; only their ``A`` and ``B`` (fp32) are trained.
+
+    Dropout is 0: the engine that samples has none, and the learner's log-probabilities must equal its.
+
+    Args:
+        model: changed in place; its values stay the same until the adapter is trained.
+        settings: ``lora_r``, ``lora_alpha`` and ``lora_target_modules``.
+        seed: of the first ``A``.
+
+    Raises:
+        ValueError: a target module is not there, or is an embedding or the output layer: the learner reads the
+            output layer's rows past an adapter.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    targets = list(settings.lora_target_modules)
+    config = LoraConfig(
+        r=settings.lora_r,
+        lora_alpha=settings.lora_alpha,
+        lora_dropout=0.0,
+        target_modules="all-linear" if targets == ["all-linear"] else targets,
+        task_type="CAUSAL_LM",
+    )
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        wrapped: PeftModel = get_peft_model(model, config)
+    for embedding in (wrapped.get_input_embeddings(), wrapped.get_output_embeddings()):
+        if hasattr(embedding, "base_layer"):
+            raise ValueError("policy.lora_target_modules names an embedding or the output layer; name linear layers of "
+                             "the blocks, or all-linear")  # fmt: skip
+    wrapped.eval()
+    return wrapped
+
+
+def has_adapters(model: nn.Module) -> bool:
+    """Whether ``add_adapters`` made this model."""
+    return hasattr(model, "peft_config")
+
+
+@contextmanager
+def adapters_off(model: nn.Module) -> Iterator[None]:
+    """Let a model with adapters compute as the frozen model it wraps: a reference that takes no memory."""
+    wrapped: Any = model
+    with wrapped.disable_adapter():
+        yield
+
+
+def merged_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """Weights of the plain model that computes the same, under its names: ``W + (lora_alpha / lora_r) B A``.
+
+    The sum is made in fp32 and rounded to the type of ``W``; the live model is not touched. A tensor with several names
+    (tied embeddings) is there once, under its first. Of a sharded model the tensors are whole.
+    """
+    wrapped: Any = model
+    base = wrapped.get_base_model()
+    tensors: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in base.state_dict(keep_vars=True).items():
+        if id(tensor) in seen or ".lora_" in name:
+            continue
+        seen.add(id(tensor))
+        layer, found, leaf = name.rpartition(".base_layer.")
+        value = whole(tensor.detach())
+        if found and leaf == "weight":
+            (adapter,) = wrapped.active_adapters
+            delta = whole(base.get_submodule(layer).get_delta_weight(adapter).detach())
+            value = (value.float() + delta.float()).to(value.dtype)
+        tensors[f"{layer}.{leaf}" if found else name] = value
+    return tensors
+
+
+def save_adapters(model: nn.Module, folder: Path) -> None:
+    """Write the adapter in peft's layout (``adapter_config.json`` and safetensors) into a folder, made if missing."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wrapped: Any = model
+    (adapter,) = wrapped.active_adapters
+    wrapped.peft_config[adapter].save_pretrained(folder)
+    save_file(_adapter_tensors(model), folder / WEIGHTS)
+
+
+def load_adapters(model: nn.Module, folder: Path) -> None:
+    """Take an adapter's weights from ``save_adapters``' folder; nothing is changed where anything does not fit.
+
+    Raises:
+        CheckpointError: the file is missing, damaged, or of an adapter of another shape.
+    """
+    path = folder / WEIGHTS
+    try:
+        new = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"the adapter {path} cannot be read: {error}") from error
+    own = {name: tuple(tensor.shape) for name, tensor in _adapter_tensors(model).items()}
+    found = {name: tuple(tensor.shape) for name, tensor in new.items()}
+    if own != found:
+        name = min(name for name in own.keys() | found.keys() if own.get(name) != found.get(name))
+        raise CheckpointError(
+            f"the adapter {path} does not fit the policy: {name} is {found.get(name, 'missing')}, expected "
+            f"{own.get(name, 'none')}; take lora_r and lora_target_modules from the run that wrote it"
+        )
+    from peft import set_peft_model_state_dict
+
+    set_peft_model_state_dict(model, new)
+
+
+def _adapter_tensors(model: nn.Module) -> dict[str, Tensor]:
+    from peft import get_peft_model_state_dict
+
+    tensors = get_peft_model_state_dict(model, save_embedding_layers=False)
+    return {name: whole(tensor.detach()).contiguous() for name, tensor in tensors.items()}
