@@ -69,9 +69,9 @@ class GroupingSettings(Settings):
         ("country+phase", "country+segment", "country"),
         min_length=1,
         description="Key expressions from fine to coarse, facts joined by '+': country, lineup, phase, "
-        "segment, own_centers, task, fork; difficulty:4 puts a numeric fact into 4 quantile bins; auto, adaptive and "
-        "dirichlet are clusters; a group under min_group_size falls back to the next, at last to a running mean per "
-        "country",
+        "segment, own_centers, alliance, task, fork; difficulty:4 puts a numeric fact into 4 quantile bins; auto, "
+        "adaptive and dirichlet are clusters; a group under min_group_size falls back to the next, at last to a "
+        "running mean per country",
     )
     min_group_size: int = Field(4, ge=2, description="Samples under which a group falls back")
     scale_rewards: Literal["group", "batch", "none"] = Field("batch", description="Divide advantages by this deviation")
