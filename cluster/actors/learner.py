@@ -99,8 +99,9 @@ class LearnerWorker:
         oldest = self._learner.version - self._config.rollout.max_staleness
         # Admission keeps episodes young; what a straggler brings too late is set aside, unless nothing else is there.
         episodes = tuple(episode for episode in delivered if episode.oldest_version >= oldest) or tuple(delivered)
-        self._last_batch = Batch(episodes, self._learner.version)
-        result = self._learner.step(self._last_batch)
+        batch = Batch(episodes, self._learner.version)
+        result = self._learner.step(batch)
+        self._last_batch = batch
         self._receipts.extend(delivery.receipts)
         for episode in episodes:
             self._windows.add(episode)
