@@ -8,6 +8,7 @@ outcome, which is what the laws of grouping forbid.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from cluster.config import Config
 from cluster.provenance import commit, provenance
 from grpo_core.batching import training_turns
+from grpo_core.checkpoint_folders import latest_checkpoint
 from grpo_core.fast_layers import use_fast_layers
 from grpo_core.gradient_quality import (
     GradientQuality,
@@ -96,15 +98,19 @@ def measure_grouping(
     """Play, take every turn's gradient, judge the same turns in every way.
 
     Args:
-        checkpoint: Hugging Face folder of the policy that plays.
+        checkpoint: Hugging Face folder of the policy that plays, or a run's, whose newest checkpoint does.
         batches: independent batches, at least 4; each of 112 episodes.
         seed: of positions and games.
         stage: called with the name of a stage and its number of steps; gives what hears of steps done.
 
     Returns:
-        Plain JSON: ``rows``, sizes and provenance.
+        Plain JSON: ``rows``, sizes and provenance; what could not be told from the noise is None.
+
+    Raises:
+        CheckpointError: the folder is not a usable model.
     """
     config = Config()
+    checkpoint = latest_checkpoint(checkpoint) or checkpoint
     episodes = asyncio.run(_play(checkpoint, config, batches * BATCH_BLOCKS, seed, stage))
     model, _ = load_model(checkpoint)
     use_fast_layers(model)
@@ -123,7 +129,14 @@ def measure_grouping(
         "episodes_a_batch": BATCH_BLOCKS * CONTINUATIONS,
         "episodes": len(episodes),
         "turns": len(turns),
-        "rows": [{"returns": row.returns, "way": row.way, **asdict(row.quality)} for row in rows],
+        "rows": [{"returns": row.returns, "way": row.way, **_finite(asdict(row.quality))} for row in rows],
+    }
+
+
+def _finite(quality: dict[str, dict[str, float]]) -> dict[str, dict[str, float | None]]:
+    return {
+        measure: {name: number if math.isfinite(number) else None for name, number in interval.items()}
+        for measure, interval in quality.items()
     }
 
 
@@ -156,11 +169,11 @@ def judge_all_ways(
         return advantages
 
     truth = gradients(reference_advantages(_REFERENCE[returns], samples, earned))
-    unjudged, _ = gradients(batch_by_batch("none"))
+    yardstick, _ = gradients(batch_by_batch("batch"))
     rows = []
     for way in WAYS[returns]:
         sketched, drawn = gradients(batch_by_batch(way))
-        quality = gradient_quality(sketched, truth[0], unjudged, drawn, truth[1])
+        quality = gradient_quality(sketched, truth[0], yardstick, drawn, truth[1])
         rows.append(EvidenceRow(returns, way, quality))
     return rows
 

@@ -1,4 +1,4 @@
-"""The picture of the evidence on grouping: every way of judging with its intervals, one self-contained page."""
+"""The evidence on grouping as a table and as one self-contained page: every way of judging with its intervals."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from typing import Any
 
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
 
 from services.reports.page import write_page
 
 _PANELS = (
     ("bias", "bias (length of the mean error, true gradient = 1)", "linear"),
     ("slope", "mean gradient along the true one (1 = unshrunk)", "linear"),
-    ("effective_samples", "effective samples (no baseline = 1)", "log"),
+    ("effective_samples", "effective samples (batch mean = 1)", "log"),
     ("sign_agreement", "parameters with the right sign (weighted)", "linear"),
 )
+_COLUMNS = {
+    "bias": "bias",
+    "slope": "slope",
+    "noise": "noise",
+    "sign_agreement": "signs",
+    "effective_samples": "samples",
+}
 _RETURNS = {"per_phase": ("one return a turn, discounted", "#5480f0"), "episode": ("one return an episode", "#d98032")}
 _NAMES = {
     "none": "no baseline",
@@ -34,6 +44,35 @@ def way_name(way: str) -> str:
     return _NAMES.get(way, way.replace("+", " + "))
 
 
+def show(evidence: Mapping[str, Any], console: Console) -> None:
+    """Print a table for each kind of return: point estimates with their 95% intervals."""
+    console.print(
+        f"{evidence['episodes']:,} episodes, {evidence['turns']:,} turns, {evidence['batches']} batches of "
+        f"{evidence['episodes_a_batch']}; lengths are in those of the true gradient",
+        markup=False,
+    )
+    for returns, (title, _) in _RETURNS.items():
+        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        table.add_column("groups", overflow="fold", min_width=16)
+        for name in _COLUMNS.values():
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in evidence["rows"]:
+            if row["returns"] == returns:
+                table.add_row(way_name(row["way"]), *(_cell(row[measure]) for measure in _COLUMNS))
+        console.print(table)
+
+
+def _cell(value: Mapping[str, float | None]) -> str:
+    estimate, low, high = (value[name] for name in ("value", "low", "high"))
+    if estimate is None or low is None or high is None:
+        return "drowned\n[dim]in noise[/]"
+    return f"{_short(estimate)}\n[dim]{_short(low)}..{_short(high)}[/]"
+
+
+def _short(number: float) -> str:
+    return f"{number:.2f}" if abs(number) < 10 else f"{number:.0f}" if abs(number) < 1e4 else f"{number:.0e}"
+
+
 def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
     """Write the page of what ``measure_grouping`` found.
 
@@ -47,7 +86,11 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
     for number, (measure, _, scale) in enumerate(_PANELS):
         row, column = number // 2 + 1, number % 2 + 1
         for returns, (name, color) in _RETURNS.items():
-            rows = [line for line in evidence["rows"] if line["returns"] == returns]
+            rows = [
+                line
+                for line in evidence["rows"]
+                if line["returns"] == returns and None not in line[measure].values()  # drowned in noise
+            ]
             values = [line[measure] for line in rows]
             figure.add_trace(
                 go.Scatter(

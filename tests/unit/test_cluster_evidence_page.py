@@ -1,0 +1,46 @@
+"""The table and the page of the evidence on grouping."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from cluster.evidence_page import show, write_evidence_page
+
+MEASURES = ("bias", "slope", "cosine", "noise", "sign_agreement", "wrong_direction", "effective_samples")
+
+
+def row(returns, way, value):
+    interval = {"value": value, "low": None if value is None else value - 0.25, "high": None if value is None else 8.0}
+    return {"returns": returns, "way": way, **dict.fromkeys(MEASURES, interval)}
+
+
+EVIDENCE = {
+    "commit": "abc1234",
+    "batches": 4,
+    "episodes_a_batch": 112,
+    "episodes": 448,
+    "turns": 4321,
+    "rows": [row("per_phase", "country+phase", 1.5), row("per_phase", "batch", 1.0), row("episode", "none", None)],
+}
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_the_table_has_every_way_and_every_interval_also_in_a_narrow_terminal(width):
+    out = io.StringIO()
+    show(EVIDENCE, Console(file=out, width=width))
+    text = out.getvalue()
+    assert "448 episodes, 4,321 turns, 4 batches of 112" in " ".join(text.split())
+    assert "country + phase" in text
+    assert "batch mean" in text
+    assert text.count("1.50") == 5
+    assert text.count("1.25..8.00") == 5
+    assert text.count("drowned") == 5
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_the_page_leaves_out_what_drowned_in_noise(tmp_path):
+    page = write_evidence_page(EVIDENCE, tmp_path / "evidence.html").read_text()
+    assert "country + phase" in page
+    assert "commit abc1234" in page
+    assert "no baseline" not in page.split("Plotly.newPlot")[-1].split("categoryarray")[0]
