@@ -205,8 +205,24 @@ class LearnerSettings(Settings):
         ge=256,
         description="Padded tokens of one forward and backward pass; 2048 suits a CPU, a GPU likes more",
     )
+    gradient_checkpointing: bool = Field(
+        False, description="Compute activations again in the backward pass: less memory, about a third more time"
+    )
+    bf16: bool = Field(
+        False, description="Multiply matrices in bfloat16 (autocast); weights, log-softmax and the loss stay in float32"
+    )
     episodes_per_update: int = Field(
         56, ge=1, description="Episodes of one update; a multiple of rollout.num_generations"
+    )
+    top_up_episodes: int = Field(
+        0,
+        ge=0,
+        le=10_000,
+        description="Most further episodes of an update, in whole blocks, that replace samples whose group has no "
+        "signal (DAPO's dynamic sampling); those leave the loss and its normalizer; 0: none, and they stay in both",
+    )
+    top_up_timeout_s: float = Field(
+        120.0, gt=0, description="Seconds that an update waits for these episodes before it goes on without the rest"
     )
     updates: int = Field(100, ge=1, description="Updates of the whole run")
     checkpoint_every: int = Field(
