@@ -1,7 +1,8 @@
 """Group-relative advantages and the running per-role baseline.
 
 GRPO is DeepSeekMath (arXiv 2402.03300): ``A = (r - mean) / (std + eps)`` within a group. Here the mean is a
-group's or, where groups starve, a running one of the role; ``scale_rewards`` names the divisor.
+group's or, where groups starve, a running one of the role; ``scale_rewards`` names the divisor. Leave-one-out is
+RLOO's (arXiv 2402.14740), by episodes: turns of one episode share its luck, so none of them may judge another.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class GroupSignal:
 
     mean: float  # of the returns it judged against (before leaving any one out)
     std: float  # Bessel-corrected within a group; the running deviation at the running level
-    zero: bool  # no signal: constant returns, or a running baseline that has seen nothing yet
+    zero: bool  # no signal: constant returns, nobody to compare with, or a running baseline that saw nothing yet
     share: float = 1.0  # how much of the mean is the group's own; the rest came from its parents by shrinkage
 
 
@@ -61,13 +62,16 @@ def group_advantages(
     *,
     scale: Literal["group", "batch", "none"] = "group",
     leave_one_out: bool = False,
+    episodes: NDArray[np.integer] | None = None,
     shrunk: Mapping[str, ShrunkLevel] | None = None,
     eps: float = SCALE_EPS,
 ) -> tuple[FloatArray, tuple[GroupSignal, ...]]:
     """Advantages (samples,) in the samples' order, and one signal a group.
 
-    A group's baseline is the mean of all its members, or of all but the judged one under ``leave_one_out``. A
-    group whose float32 returns are all equal (max == min) gives exactly 0. At the running level the baseline is
+    A group's baseline is the mean of all its members or, under ``leave_one_out``, of those from other episodes than
+    the judged one's: ``episodes`` (samples,) says which episode each sample belongs to (None: each to its own). A
+    group whose float32 returns are all equal (max == min) gives exactly 0, and under ``leave_one_out`` so does one
+    whose members are all of one episode. At the running level the baseline is
     ``running[role]`` as it stood before this batch; a role it does not know gives exactly 0, never the raw
     return.
 
@@ -81,6 +85,7 @@ def group_advantages(
     """
     centred = np.zeros(len(returns), np.float64)
     divisor = np.ones(len(returns), np.float64)
+    owners = np.arange(len(returns)) if episodes is None else episodes
     signals: list[GroupSignal] = []
     for group in groups:
         judged = np.asarray(group.judged, np.int64)
@@ -100,22 +105,50 @@ def group_advantages(
                 centred[judged] = returns[judged].astype(np.float64) - baselines[judged]
                 divisor[judged] = signal.std
         else:
-            members = returns[np.asarray(group.members, np.int64)]
-            values = members.astype(np.float64)
-            if members.max() == members.min():
-                signals.append(GroupSignal(float(values[0]), 0.0, zero=True))
-                continue
-            signal = GroupSignal(float(values.mean()), float(values.std(ddof=1)), zero=False)
-            # r - mean of the others = n / (n - 1) * (r - mean)
-            factor = len(values) / (len(values) - 1) if leave_one_out else 1.0
-            centred[judged] = factor * (returns[judged].astype(np.float64) - signal.mean)
-            divisor[judged] = signal.std
+            signal = _own_signal(returns, group, owners if leave_one_out else None)
+            if not signal.zero:
+                baseline_N = _rest(returns, group, owners) if leave_one_out else signal.mean
+                centred[judged] = returns[judged].astype(np.float64) - baseline_N
+                divisor[judged] = signal.std
         signals.append(signal)
     if scale == "group":
         centred /= divisor + eps
     elif scale == "batch" and centred.any():
         centred /= math.sqrt(float(np.mean(centred**2))) + eps
     return centred.astype(np.float32), tuple(signals)
+
+
+def means_of_other_episodes(
+    values_N: NDArray[np.float64], label_N: NDArray[np.integer], episode_N: NDArray[np.integer]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """For every sample the mean of those of its group (``label_N``) that belong to another episode, and their number.
+
+    The mean is 0 where there are none.
+    """
+    _, group_N = np.unique(label_N, return_inverse=True)
+    _, owner_N = np.unique(episode_N, return_inverse=True)
+    _, part_N = np.unique(group_N * (owner_N.max(initial=0) + 1) + owner_N, return_inverse=True)
+    count_N = np.bincount(group_N)[group_N] - np.bincount(part_N)[part_N]
+    total_N = np.bincount(group_N, values_N)[group_N] - np.bincount(part_N, values_N)[part_N]
+    return np.where(count_N > 0, total_N / np.maximum(count_N, 1), 0.0), count_N
+
+
+def _own_signal(returns: FloatArray, group: Group, owners: NDArray[np.integer] | None) -> GroupSignal:
+    """Of a group that judges by its members alone; ``owners`` are the samples' episodes where those must differ."""
+    members = np.asarray(group.members, np.int64)
+    values = returns[members].astype(np.float64)
+    if values.max() == values.min():
+        return GroupSignal(float(values[0]), 0.0, zero=True)
+    alone = owners is not None and bool((owners[members] == owners[members[0]]).all())
+    return GroupSignal(float(values.mean()), float(values.std(ddof=1)), zero=alone)
+
+
+def _rest(returns: FloatArray, group: Group, owners: NDArray[np.integer]) -> NDArray[np.float64]:
+    """The left-out baselines of the judged members."""
+    members = np.asarray(group.members, np.int64)
+    means, _ = means_of_other_episodes(returns[members].astype(np.float64), np.zeros_like(members), owners[members])
+    place = {member: index for index, member in enumerate(group.members)}
+    return means[[place[member] for member in group.judged]]
 
 
 def _shrunk_signal(level: ShrunkLevel, member: int) -> GroupSignal:

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grpo_core.batching import TrainingTurn
-from grpo_core.grouping import RUNNING_LEVEL
+from grpo_core.explained import explained_sums
+from grpo_core.grouping import RUNNING_LEVEL, Sample
 from grpo_core.judgement import Judgement
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.surgery import SurgeryRecord
-from grpo_core.types import Batch, Group
+from grpo_core.types import Batch, FloatArray, Group
 
-AUDIT_SCHEMA = 1
+AUDIT_SCHEMA = 2  # 2: "explained" of every candidate key, and a group's "share"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,11 @@ def audit_record(
     steps: Sequence[StepRecord],
     metrics: Mapping[str, float],
 ) -> dict[str, Any]:
-    """The record of the update that made ``version``; plain JSON values (what is not finite becomes null)."""
+    """The record of the update that made ``version``; plain JSON values (what is not finite becomes null).
+
+    Beside what was judged how it holds ``explained``: the sums of ``explained_sums`` for every candidate key, declared
+    or not, so that keys can be chosen by what they would explain.
+    """
     return {
         "schema": AUDIT_SCHEMA,
         "version": version,
@@ -136,13 +141,15 @@ def audit_record(
                 "level": group.level,
                 "size": len(group.members),
                 "judged": len(group.judged),
-                "mean": _finite(signal.mean),
-                "std": _finite(signal.std),
+                "mean": _compact(signal.mean),
+                "std": _compact(signal.std),
                 "zero": signal.zero,
+                **({} if signal.share == 1 else {"share": _compact(signal.share)}),
             }
             for group, signal in zip(judgement.groups, judgement.signals, strict=True)
         ],
         "samples_by_level": samples_by_level(judgement.groups, grouping.keys),
+        "explained": _explained(judgement.samples, judgement.returns, grouping),
         "group_weights": {name: _finite(weight) for name, weight in sorted(judgement.group_weights.items())},
         "advantages": _moments(judgement.advantages),
         "steps": [
@@ -165,6 +172,26 @@ def samples_by_level(groups: Sequence[Group], keys: Sequence[str]) -> dict[str, 
     for group in groups:
         counts[group.level] += len(group.judged)
     return counts
+
+
+def _explained(samples: Sequence[Sample], returns: FloatArray, grouping: GroupingSettings) -> dict[str, Any]:
+    sums = explained_sums(samples, returns, grouping)
+    keys = {
+        key: {
+            "between": _compact(each.between),
+            "within": _compact(each.within),
+            "left_out": _compact(each.left_out),
+            "groups": each.groups,
+            "by_country": each.by_country,
+        }
+        for key, each in sums.keys.items()
+    }
+    return {"samples": sums.samples, "keys": keys, "same": sums.same}
+
+
+def _compact(value: float) -> float | None:
+    """Seven digits: a record is read by people and added up, never continued from."""
+    return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
 def _zero_signal(judgement: Judgement) -> int:

@@ -17,13 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from grpo_core.advantages import group_advantages
+from grpo_core.advantages import group_advantages, means_of_other_episodes
 from grpo_core.batching import TrainingTurn, micro_batches
 from grpo_core.grouping import Sample, groups_of, levels_of
 from grpo_core.logprobs import token_logprobs
 from grpo_core.settings import GroupingSettings
 from grpo_core.shrinkage import shrunk_levels
-from grpo_core.types import FloatArray, Group
+from grpo_core.types import FloatArray
 
 Floats = NDArray[np.float64]
 
@@ -134,24 +134,14 @@ def reference_advantages(
     """
     settings = GroupingSettings(keys=keys, min_group_size=min_group_size)
     episodes = np.array([sample.episode for sample in samples])
-    out = returns.astype(np.float64)
+    values = returns.astype(np.float64)
+    out = values.copy()
     for group in groups_of(samples, levels_of(samples, settings), min_group_size):
-        judged = np.asarray(group.judged)
-        out[judged] -= _mean_of_others(group, judged, episodes, returns)
+        members = np.asarray(group.members)
+        means, _ = means_of_other_episodes(values[members], np.zeros_like(members), episodes[members])
+        judged = np.isin(members, group.judged)
+        out[members[judged]] -= means[judged]
     return out.astype(np.float32)
-
-
-def _mean_of_others(
-    group: Group, judged: NDArray[np.int64], episodes: NDArray[np.int64], returns: FloatArray
-) -> Floats:
-    members = np.asarray(group.members)
-    owners, owner = np.unique(episodes[members], return_inverse=True)
-    sums = np.bincount(owner, weights=returns[members].astype(np.float64))
-    counts = np.bincount(owner)
-    place = np.searchsorted(owners, episodes[judged])
-    others = counts.sum() - counts[place]
-    baseline: Floats = (sums.sum() - sums[place]) / np.maximum(others, 1)
-    return baseline
 
 
 def batch_gradients(scores: FloatArray, advantages: FloatArray, batches: Sequence[NDArray[np.int64]]) -> Floats:

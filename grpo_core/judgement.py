@@ -116,6 +116,7 @@ def judge(
         running,
         scale=grouping.scale_rewards,
         leave_one_out=grouping.baseline == "leave_one_out",
+        episodes=np.array([sample.episode for sample in samples], np.int64),
         shrunk=shrunk_levels(returns, levels, roles) if grouping.shrinkage else None,
     )
     weights: dict[str, float] = {}

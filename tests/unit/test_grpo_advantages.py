@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from grpo_core.advantages import RunningBaseline, group_advantages, updated_baselines
 from grpo_core.grouping import RUNNING_LEVEL, Sample, make_groups
-from grpo_core.settings import GroupingSettings
+from grpo_core.judgement import judge
+from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Group
+from tests.unit.grpo_cases import episode_of, ragged_turn
 
 CHAIN = GroupingSettings(keys=("country+phase", "country"), min_group_size=3)
 RUNNING = {"A": RunningBaseline(0.5, 2.25), "B": RunningBaseline(-1.0, 0.25)}
@@ -22,7 +24,7 @@ cases = st.lists(
 
 
 def judged(case, **options):
-    samples = [Sample(role, 0, {"country": role, "phase": phase}) for role, phase, _ in case]
+    samples = [Sample(role, index, {"country": role, "phase": phase}) for index, (role, phase, _) in enumerate(case)]
     returns = np.array([value for _, _, value in case], np.float32)
     groups = make_groups(samples, CHAIN)
     return group_advantages(returns, groups, RUNNING, **options)
@@ -57,6 +59,46 @@ def naive(case, scale, leave_one_out, eps):
 def test_advantages_equal_a_plain_loop(case, scale, leave_one_out):
     ours, _ = judged(case, scale=scale, leave_one_out=leave_one_out)
     assert ours == pytest.approx(naive(case, scale, leave_one_out, 1e-4), rel=1e-4, abs=1e-4)
+
+
+turns = st.lists(
+    st.tuples(st.sampled_from("AB"), st.integers(0, 2), st.integers(-40, 40).map(float)), min_size=4, max_size=25
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(turns)
+def test_leaving_one_out_leaves_out_its_whole_episode(case):
+    # Episodes 0 to 2 of each country; one turn a sample, all in one group a country.
+    samples = [Sample(role, 3 * (role == "B") + number, {"country": role}) for role, number, _ in case]
+    episodes = np.array([sample.episode for sample in samples])
+    returns = np.array([value for _, _, value in case], np.float32)
+    groups = make_groups(samples, GroupingSettings(keys=("country",), min_group_size=3))
+    ours, signals = group_advantages(returns, groups, {}, scale="none", leave_one_out=True, episodes=episodes)
+    for group, signal in zip(groups, signals, strict=True):
+        if group.level == RUNNING_LEVEL:
+            continue
+        mine = [returns[index] for index in group.members]
+        alone = len({episodes[index] for index in group.members}) == 1
+        assert signal.zero == (alone or max(mine) == min(mine))
+        for index in group.judged:
+            others = [float(returns[i]) for i in group.members if episodes[i] != episodes[index]]
+            expected = 0.0 if signal.zero else float(returns[index]) - sum(others) / len(others)
+            assert ours[index] == pytest.approx(expected, abs=1e-4)
+
+
+def test_turns_of_one_episode_do_not_judge_each_other():
+    group = Group(("A",), "country", (0, 1, 2, 3), (1, 3))
+    returns = np.array([1, 5, 2, 6], np.float32)
+    episodes = np.array([7, 7, 4, 4])
+    options = {"scale": "none", "leave_one_out": True}
+    assert group_advantages(returns, [group], {}, **options, episodes=episodes)[0].tolist() == [0, 1, 0, 3]
+    assert group_advantages(returns, [group], {}, **options)[0].tolist() == pytest.approx([0, 2, 0, 10 / 3])
+    nobody, (signal,) = group_advantages(returns, [group], {}, **options, episodes=np.zeros(4, np.int64))
+    assert not nobody.any()
+    assert signal.zero
+    # The mean of all members asks for nothing of the kind.
+    assert not group_advantages(returns, [group], {}, scale="none", episodes=np.zeros(4, np.int64))[1][0].zero
 
 
 @given(cases, st.randoms())
@@ -137,3 +179,16 @@ def test_a_role_that_did_not_play_keeps_its_baseline():
     after = updated_baselines(RUNNING, ["A", "A"], np.array([1.0, 2.0], np.float32), 0.9)
     assert after["B"] == RUNNING["B"]
     assert RUNNING["A"].mean == 0.5  # the old mapping is untouched: it is read before it is replaced
+
+
+def test_a_judged_batch_leaves_out_whole_episodes():
+    rng = np.random.default_rng(0)
+    turns = [ragged_turn(rng, reward=reward) for reward in (1.0, 5.0, 2.0, 6.0, 4.0)]
+    episodes = (episode_of(tuple(turns[:2]), name="b/0"), episode_of(tuple(turns[2:]), name="b/1"))
+    grouping = GroupingSettings(keys=("country",), min_group_size=2, scale_rewards="none", baseline="leave_one_out")
+    learner = LearnerSettings(returns="per_phase", discount=1e-9)
+    found = judge(episodes, learner, grouping, {}).advantages.tolist()
+    assert found == pytest.approx([1 - 4, 5 - 4, 2 - 3, 6 - 3, 4 - 3], abs=1e-5)
+    alone = judge(episodes[:1], learner, grouping, {})
+    assert not alone.advantages.any()
+    assert alone.signals[0].zero
