@@ -52,31 +52,55 @@ BATCH_BLOCKS = len(POWERS) * len(LINEUPS) * FORKS
 CONCURRENT_GAMES = 64
 
 Returns = Literal["per_phase", "episode"]
-# How the same samples are judged; turns have more known of them than whole episodes.
-WAYS: Mapping[Returns, tuple[str, ...]] = {
-    "per_phase": (
-        "none",
-        "batch",
-        "country",
-        "country+lineup",
-        "country+segment",
-        "country+phase",
-        "country+phase+own_centers",
-        "shrunk country+phase+own_centers<country+phase",
-        "country+fork",
-        "country+fork+phase",
-        "country+return_quartile",
+Tokens = Literal["sum", "mean"]  # of a turn's tokens; mean is what loss_type = "grpo" takes
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One kind of gradient and the ways of judging that are compared in it."""
+
+    returns: Returns
+    tokens: Tokens
+    ways: tuple[str, ...]
+
+
+# Turns have more known of them than whole episodes.
+BLOCKS = (
+    Block(
+        "per_phase",
+        "sum",
+        (
+            "none",
+            "batch",
+            "country",
+            "country+lineup",
+            "country+segment",
+            "country+phase",
+            "country+phase+own_centers",
+            "shrunk country+phase+own_centers<country+phase",
+            "country+fork",
+            "left-out country+fork",
+            "country+fork+phase",
+            "left-out country+fork+phase",
+            "country+return_quartile",
+        ),
     ),
-    "episode": (
-        "none",
-        "batch",
-        "country",
-        "country+lineup",
-        "country+fork",
-        "shrunk country+fork<country+lineup",
-        "country+return_quartile",
+    Block("per_phase", "mean", ("none", "batch", "country", "country+lineup", "country+phase", "country+fork")),
+    Block(
+        "episode",
+        "sum",
+        (
+            "none",
+            "batch",
+            "country",
+            "country+lineup",
+            "country+fork",
+            "left-out country+fork",
+            "shrunk country+fork<country+lineup",
+            "country+return_quartile",
+        ),
     ),
-}
+)
 _REFERENCE: Mapping[Returns, tuple[str, ...]] = {
     "per_phase": ("country+lineup+phase+own_centers", "country+lineup+phase", "country+phase", "country"),
     "episode": ("country+lineup", "country"),
@@ -85,9 +109,10 @@ _REFERENCE: Mapping[Returns, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class EvidenceRow:
-    """One way of judging under one kind of return."""
+    """One way of judging in one kind of gradient."""
 
     returns: Returns
+    tokens: Tokens
     way: str
     quality: GradientQuality
 
@@ -117,7 +142,8 @@ def measure_grouping(
     turns = training_turns(episodes, 0)
     scores = turn_scores(model, turns, advance=stage("taking every turn's gradient", len(turns)))
     batch_of = np.arange(len(episodes)) // (BATCH_BLOCKS * CONTINUATIONS)
-    rows = [row for returns in WAYS for row in judge_all_ways(episodes, batch_of, scores, returns, config)]
+    lengths = np.array([len(turn.position_S) for turn in turns])
+    rows = [row for block in BLOCKS for row in judge_all_ways(episodes, batch_of, scores, lengths, block, config)]
     return {
         "commit": commit(),
         "provenance": provenance(),
@@ -129,7 +155,10 @@ def measure_grouping(
         "episodes_a_batch": BATCH_BLOCKS * CONTINUATIONS,
         "episodes": len(episodes),
         "turns": len(turns),
-        "rows": [{"returns": row.returns, "way": row.way, **_finite(asdict(row.quality))} for row in rows],
+        "rows": [
+            {"returns": row.returns, "tokens": row.tokens, "way": row.way, **_finite(asdict(row.quality))}
+            for row in rows
+        ],
     }
 
 
@@ -141,22 +170,39 @@ def _finite(quality: dict[str, dict[str, float]]) -> dict[str, dict[str, float |
 
 
 def judge_all_ways(
-    episodes: Sequence[Episode], batch_of: NDArray[np.int64], scores: TurnScores, returns: Returns, config: Config
+    episodes: Sequence[Episode],
+    batch_of: NDArray[np.int64],
+    scores: TurnScores,
+    lengths: NDArray[np.int64],
+    block: Block,
+    config: Config,
 ) -> list[EvidenceRow]:
-    """The quality of every way of judging; ``batch_of`` (episodes,) says which batch an episode is in.
+    """The quality of every way of judging of one block, against the true gradient, which sums a turn's tokens.
 
+    Means over a turn's tokens are multiplied by the mean number of tokens, so that both have about the same length.
     Every turn of every episode has a choice in it (others are not remembered), so scores and turns agree.
+
+    Args:
+        episodes: all batches'.
+        batch_of: (episodes,) which batch an episode is in.
+        scores: of all turns, summed over tokens.
+        lengths: (turns,) sampled tokens.
+        block: what is compared.
+        config: the discount.
     """
+    returns = block.returns
     samples = samples_of(episodes, returns)
     earned = sample_returns(episodes, returns, config.learner.discount)
     sample_batch = batch_of[[sample.episode for sample in samples]]
     turn_batch = np.repeat(batch_of, [len(episode.turns) for episode in episodes])
     turns_in = [np.flatnonzero(turn_batch == number) for number in range(int(batch_of.max()) + 1)]
 
-    def gradients(advantages: FloatArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def gradients(advantages: FloatArray, tokens: Tokens) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         per_turn = advantages
         if returns == "episode":
             per_turn = np.repeat(advantages, [len(episode.turns) for episode in episodes])
+        if tokens == "mean":
+            per_turn = (per_turn * (lengths.mean() / lengths)).astype(np.float32)
         sketched = batch_gradients(scores.sketch, per_turn, turns_in)
         return sketched, batch_gradients(scores.coordinates, per_turn, turns_in)
 
@@ -168,13 +214,13 @@ def judge_all_ways(
             advantages[here] = judged_by(way, chosen, earned[here])
         return advantages
 
-    truth = gradients(reference_advantages(_REFERENCE[returns], samples, earned))
-    yardstick, _ = gradients(batch_by_batch("batch"))
+    truth = gradients(reference_advantages(_REFERENCE[returns], samples, earned), "sum")
+    yardstick, _ = gradients(batch_by_batch("batch"), "sum")
     rows = []
-    for way in WAYS[returns]:
-        sketched, drawn = gradients(batch_by_batch(way))
+    for way in block.ways:
+        sketched, drawn = gradients(batch_by_batch(way), block.tokens)
         quality = gradient_quality(sketched, truth[0], yardstick, drawn, truth[1])
-        rows.append(EvidenceRow(returns, way, quality))
+        rows.append(EvidenceRow(returns, block.tokens, way, quality))
     return rows
 
 

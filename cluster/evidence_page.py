@@ -27,7 +27,11 @@ _COLUMNS = {
     "sign_agreement": "signs",
     "effective_samples": "samples",
 }
-_RETURNS = {"per_phase": ("one return a turn, discounted", "#5480f0"), "episode": ("one return an episode", "#d98032")}
+_BLOCKS = {
+    ("per_phase", "sum"): ("one return a turn", "#5480f0"),
+    ("per_phase", "mean"): ("one return a turn, averaged over its tokens (loss_type grpo)", "#2e8b57"),
+    ("episode", "sum"): ("one return an episode", "#d98032"),
+}
 _NAMES = {
     "none": "no baseline",
     "batch": "batch mean",
@@ -35,6 +39,8 @@ _NAMES = {
     "country+phase+own_centers": "country + phase + own centres",
     "shrunk country+phase+own_centers<country+phase": "country + phase + own centres, shrunk",
     "shrunk country+fork<country+lineup": "country + fork, shrunk",
+    "left-out country+fork": "country + fork, left-out",
+    "left-out country+fork+phase": "country + fork + phase, left-out",
     "country+return_quartile": "country + return quartile (an outcome)",
 }
 
@@ -51,13 +57,13 @@ def show(evidence: Mapping[str, Any], console: Console) -> None:
         f"{evidence['episodes_a_batch']}; lengths are in those of the true gradient",
         markup=False,
     )
-    for returns, (title, _) in _RETURNS.items():
+    for block, (title, _) in _BLOCKS.items():
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("groups", overflow="fold", min_width=16)
         for name in _COLUMNS.values():
             table.add_column(name, justify="right", no_wrap=True)
         for row in evidence["rows"]:
-            if row["returns"] == returns:
+            if (row["returns"], row["tokens"]) == block:
                 table.add_row(way_name(row["way"]), *(_cell(row[measure]) for measure in _COLUMNS))
         console.print(table)
 
@@ -85,11 +91,11 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
     )
     for number, (measure, _, scale) in enumerate(_PANELS):
         row, column = number // 2 + 1, number % 2 + 1
-        for returns, (name, color) in _RETURNS.items():
+        for block, (name, color) in _BLOCKS.items():
             rows = [
                 line
                 for line in evidence["rows"]
-                if line["returns"] == returns and None not in line[measure].values()  # drowned in noise
+                if (line["returns"], line["tokens"]) == block and None not in line[measure].values()  # drowned in noise
             ]
             values = [line[measure] for line in rows]
             figure.add_trace(
@@ -105,7 +111,7 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
                     mode="markers",
                     marker={"color": color, "size": 9},
                     name=name,
-                    legendgroup=returns,
+                    legendgroup=name,
                     showlegend=number == 0,
                 ),
                 row=row,

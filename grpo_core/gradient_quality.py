@@ -55,7 +55,7 @@ class GradientQuality:
     noise: Interval  # variance of a batch's gradient (trace) over its squared component along the true one
     sign_agreement: Interval  # share of parameters, weighted by size, whose sign a batch gets right
     wrong_direction: Interval  # share of batches whose gradient points away from the true one
-    effective_samples: Interval  # how many times the samples a baseline of zero would need for the same noise
+    effective_samples: Interval  # how many times the samples the yardstick would need for the same noise
 
 
 def turn_scores(
@@ -67,7 +67,10 @@ def turn_scores(
     seed: int = 0,
     advance: Callable[[int], None] | None = None,
 ) -> TurnScores:
-    """Gradients of every turn's mean log-probability (over its sampled tokens), one backward pass a turn.
+    """Gradients of every turn's log-probability (summed over its sampled tokens), one backward pass a turn.
+
+    Of sums, because only their expectation under the policy is 0: that of a mean over a turn's tokens is not where
+    the choices decide how many tokens follow, and then a constant added to all returns changes the gradient.
 
     The sketch adds up parameters with random signs (Charikar, Chen & Farach-Colton, ICALP 2002).
 
@@ -90,7 +93,7 @@ def turn_scores(
     flat = torch.zeros(padded)
     for index, turn in enumerate(turns):
         (micro,) = micro_batches([turn], np.ones(1, np.float32), np.ones(1), budget=1)
-        score = token_logprobs(model, micro).chosen_N.mean()
+        score = token_logprobs(model, micro).chosen_N.sum()
         gradients = torch.autograd.grad(score, parameters)
         torch.cat([gradient.reshape(-1) for gradient in gradients], out=flat[:size])
         sketch[index] = (flat * signs).view(-1, sketch_size).sum(0).numpy()
@@ -104,8 +107,9 @@ def judged_by(way: str, samples: Sequence[Sample], returns: FloatArray, *, min_g
     """Advantages (M,) of one batch, unscaled.
 
     ``none`` takes the return itself, ``batch`` takes the batch's mean off it. A chain of key expressions joined by
-    ``<``, as in ``country+phase<country``, takes off the mean of the finest group of at least ``min_group_size``;
-    ``shrunk`` and a space before it lets small groups lean on their parents instead.
+    ``<``, as in ``country+phase<country``, takes off the mean of the finest group of at least ``min_group_size``.
+    A word before it and a space changes that: ``shrunk`` lets small groups lean on their parents, ``left-out`` leaves
+    the judged episode out of the mean.
 
     Raises:
         GroupingError: as ``levels_of`` and ``shrunk_levels`` do.
@@ -115,13 +119,19 @@ def judged_by(way: str, samples: Sequence[Sample], returns: FloatArray, *, min_g
     if way == "batch":
         centred: FloatArray = (returns - returns.astype(np.float64).mean()).astype(np.float32)
         return centred
-    chain = way.removeprefix("shrunk ")
+    word, _, chain = way.rpartition(" ")
     keys = tuple(dict.fromkeys((*chain.split("<"), "country")))
     settings = GroupingSettings(keys=keys, min_group_size=min_group_size, allow_outcome_keys=True)
     levels = levels_of(samples, settings)
-    shrunk = shrunk_levels(returns, levels, [sample.role for sample in samples]) if chain != way else None
-    groups = groups_of(samples, levels, min_group_size)
-    return group_advantages(returns, groups, {}, scale="none", shrunk=shrunk)[0]
+    return group_advantages(
+        returns,
+        groups_of(samples, levels, min_group_size),
+        {},
+        scale="none",
+        leave_one_out=word == "left-out",
+        episodes=np.array([sample.episode for sample in samples]),
+        shrunk=shrunk_levels(returns, levels, [sample.role for sample in samples]) if word == "shrunk" else None,
+    )[0]
 
 
 def reference_advantages(
@@ -154,7 +164,7 @@ def batch_gradients(scores: FloatArray, advantages: FloatArray, batches: Sequenc
 def gradient_quality(
     sketch: Floats,
     reference: Floats,
-    unjudged: Floats,
+    yardstick: Floats,
     coordinates: Floats,
     reference_coordinates: Floats,
     *,
@@ -166,7 +176,7 @@ def gradient_quality(
     Args:
         sketch: (K, D) gradients of K independent batches, K >= 4.
         reference: (K, D) of the same batches under ``reference_advantages``.
-        unjudged: (K, D) of the same batches without a baseline, the yardstick of effective samples.
+        yardstick: (K, D) of the same batches under the way that effective samples are counted in.
         coordinates: (K, C) of the way judged; ``reference_coordinates`` (K, C) of the reference.
         reference_coordinates: see above.
         resamples: of the bootstrap.
@@ -180,8 +190,8 @@ def gradient_quality(
         "own": sketch @ sketch.T,
         "true": reference @ reference.T,
         "cross": (sketch @ reference.T + reference @ sketch.T) / 2,
-        "unjudged": unjudged @ unjudged.T,
-        "unjudged cross": (unjudged @ reference.T + reference @ unjudged.T) / 2,
+        "yardstick": yardstick @ yardstick.T,
+        "yardstick cross": (yardstick @ reference.T + reference @ yardstick.T) / 2,
     }
 
     def measure(weights: Floats) -> list[float]:
@@ -190,7 +200,7 @@ def gradient_quality(
             return [float("nan")] * 7
         # What counts is the component along the true gradient: a shrunk one is as good after a larger step.
         noise = _variance(products["own"], own, weights) * true / cross**2
-        plain_noise = _variance(products["unjudged"], plain, weights) * true / plain_cross**2
+        plain_noise = _variance(products["yardstick"], plain, weights) * true / plain_cross**2
         return [
             float(np.sqrt(max(error, 0.0) / true)),
             cross / true,

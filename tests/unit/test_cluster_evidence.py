@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cluster.config import Config
-from cluster.evidence import WAYS, judge_all_ways
+from cluster.evidence import BLOCKS, judge_all_ways
 from grpo_core.gradient_quality import TurnScores
 from grpo_core.types import Episode, Turn
 
@@ -61,9 +61,11 @@ def rows():
     table = np.array(scores, np.float32)
     batch_of = np.arange(len(episodes)) // EPISODES
     found = {}
-    for returns in WAYS:
-        for row in judge_all_ways(episodes, batch_of, TurnScores(table, table), returns, Config()):
-            found[returns, row.way] = row.quality
+    for block in BLOCKS:
+        if block.tokens == "sum":
+            lengths = np.ones(len(table), np.int64)
+            for row in judge_all_ways(episodes, batch_of, TurnScores(table, table), lengths, block, Config()):
+                found[block.returns, row.way] = row.quality
     return found
 
 
@@ -90,3 +92,11 @@ def test_grouping_by_the_outcome_takes_the_signal_away(rows, returns):
     assert leak.slope.high < honest.slope.low
     assert leak.bias.low > honest.bias.high
     assert leak.sign_agreement.value < honest.sign_agreement.value - 0.02
+
+
+@pytest.mark.parametrize("returns", ["per_phase", "episode"])
+def test_leaving_the_judged_episode_out_takes_the_shrinkage_away(rows, returns):
+    quality = rows[returns, "left-out country+fork"]
+    assert quality.slope.value == pytest.approx(1, abs=0.1)
+    assert rows[returns, "country+fork"].slope.high < 0.7  # groups of two
+    assert quality.bias.low == 0 < rows[returns, "country+fork"].bias.low

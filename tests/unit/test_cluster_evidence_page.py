@@ -12,7 +12,7 @@ MEASURES = ("bias", "slope", "cosine", "noise", "sign_agreement", "wrong_directi
 
 def row(returns, way, value):
     interval = {"value": value, "low": None if value is None else value - 0.25, "high": None if value is None else 8.0}
-    return {"returns": returns, "way": way, **dict.fromkeys(MEASURES, interval)}
+    return {"returns": returns, "tokens": "sum", "way": way, **dict.fromkeys(MEASURES, interval)}
 
 
 EVIDENCE = {

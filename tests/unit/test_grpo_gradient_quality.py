@@ -16,6 +16,7 @@ from grpo_core.gradient_quality import (
 )
 from grpo_core.grouping import Sample
 from tests.unit.grpo_cases import ragged_episodes, tiny_model
+from tests.unit.test_grpo_logprobs import dense
 
 
 def sample(role: str, episode: int, **facts: int) -> Sample:
@@ -92,7 +93,7 @@ def test_scores_equal_plain_gradients_and_keep_inner_products():
     assert (np.abs(sketched - whole) <= 4 * np.outer(norms, norms) / np.sqrt(4096)).all()
 
 
-def test_a_score_is_the_gradient_of_the_mean_logprob():
+def test_a_score_is_the_gradient_of_the_summed_logprobs():
     model = tiny_model().double()
     turn = training_turns(ragged_episodes(1), 0)[0]
     scores = turn_scores(model, [turn], sketch_size=64, coordinates=2000, seed=3)
@@ -100,7 +101,13 @@ def test_a_score_is_the_gradient_of_the_mean_logprob():
     np.testing.assert_array_equal(scores.sketch, again.sketch)
     assert np.abs(scores.coordinates).max() > 0
     assert all(parameter.grad is None for parameter in model.parameters())
-    assert torch.isfinite(torch.from_numpy(scores.sketch)).all()
+    chosen, _ = dense(model, ragged_episodes(1)[0].turns[turn.turn])
+    gradient = torch.cat([g.reshape(-1) for g in torch.autograd.grad(chosen.sum(), list(model.parameters()))])
+    order = torch.Generator().manual_seed(3)
+    padded = -(-gradient.numel() // 64) * 64
+    torch.randint(0, 2, (padded,), generator=order, dtype=torch.float32)
+    drawn = torch.randperm(gradient.numel(), generator=order)[:2000]
+    np.testing.assert_allclose(scores.coordinates[0], gradient[drawn].numpy(), rtol=1e-4, atol=1e-6)
 
 
 def test_ways_to_judge_a_batch():
