@@ -70,9 +70,17 @@ def has_adapters(model: nn.Module) -> bool:
 @contextmanager
 def adapters_off(model: nn.Module) -> Iterator[None]:
     """Let a model with adapters compute as the frozen model it wraps: a reference that takes no memory."""
-    wrapped: Any = model
-    with wrapped.disable_adapter():
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    # peft's own context also freezes the adapter meanwhile, which a sharded parameter does not come back from.
+    layers: list[Any] = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    for layer in layers:
+        layer._disable_adapters = True
+    try:
         yield
+    finally:
+        for layer in layers:
+            layer._disable_adapters = False
 
 
 def merged_tensors(model: nn.Module) -> dict[str, Tensor]:

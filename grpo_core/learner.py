@@ -13,20 +13,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from grpo_core.adapters import adapters_off, has_adapters
 from grpo_core.advantages import RunningBaseline, updated_baselines
 from grpo_core.alignment import alignment_of_turns
 from grpo_core.audit import StepRecord, audit_record, update_metrics
 from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, minibatch_shares, training_turns
 from grpo_core.diagnostics import DIAGNOSTICS, token_diagnostics
 from grpo_core.errors import DivergenceError
-from grpo_core.fast_layers import use_fast_layers
+from grpo_core.forward import PolicyForward
 from grpo_core.grouping import required_facts
 from grpo_core.judgement import NO_MEMORY, judge, named_groups, sample_of_turns
 from grpo_core.learner_state import LearnerState, packed, unpacked
-from grpo_core.logprobs import check_head, token_logprobs
 from grpo_core.losses import LossTokens, token_losses
 from grpo_core.normalizers import turn_token_weights
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
+from grpo_core.sharding import ALONE, Sharding, spread_like, whole
 from grpo_core.surgery import SurgeryRecord, operate
 from grpo_core.types import Batch, FloatArray
 
@@ -70,32 +71,40 @@ class Learner:
         *,
         reference: nn.Module | None = None,
         alignment: AlignmentSettings | None = None,
+        sharding: Sharding = ALONE,
     ) -> None:
         """Take a Hugging Face causal LM and make its optimizer; the key expressions are checked at once.
 
-        An fp32 model on the CPU gets faster linear layers of the same parameters and values.
-
         Args:
-            model: trained in place.
+            model: trained in place, its adapters alone where it has any; changed as ``PolicyForward`` says.
             learner: how to learn.
             grouping: who is judged against whom.
             seed: of the shuffles into minibatches.
             reference: what ``beta`` keeps the policy near, of the same vocabulary: a copy of the run's first weights,
-                also after a resume. It is frozen, never saved, and ignored while ``beta`` is 0.
+                also after a resume. It is frozen, never saved, and ignored while ``beta`` is 0. A model with adapters
+                needs none: it is its own reference while they are off.
             alignment: which roles' hidden states are drawn together; None: nobody's.
+            sharding: the processes that train this model together, each with a learner of the same arguments.
 
         Raises:
             GroupingError: a key expression cannot be used.
             ValueError: the model's logits are not plain output embeddings; ``beta > 0`` without a reference of its
-                own weights; or ``loss_type = "rloo"`` without the leave-one-out baseline.
+                own weights; ``loss_type = "rloo"`` without the leave-one-out baseline; or several processes with
+                gradient surgery or alignment, which need whole gradients and hidden states.
         """
-        check_head(model)
         required_facts(grouping)
         if learner.loss_type == "rloo" and grouping.baseline != "leave_one_out":
             raise ValueError("learner.loss_type rloo needs grouping.baseline = leave_one_out")
-        use_fast_layers(model)
-        self._reference = _frozen(reference, model) if learner.beta > 0 else None
-        self.model = model.eval()
+        if sharding.ranks > 1 and (grouping.gradient_surgery != "none" or (alignment and alignment.weight > 0)):
+            raise ValueError("gradient surgery and alignment do not work across processes; turn them off, or use one")
+        self._sharding = sharding
+        self._forward = PolicyForward(model, bf16=learner.bf16, gradient_checkpointing=learner.gradient_checkpointing)
+        sharding.shard(self._forward, self._forward.called_blocks())
+        self._reference: PolicyForward | None = None
+        if learner.beta > 0 and not has_adapters(model):
+            self._reference = PolicyForward(_frozen(reference, model), bf16=learner.bf16)
+            sharding.shard(self._reference, self._reference.called_blocks())
+        self.model = model
         self.settings = learner
         self.grouping = grouping
         self.alignment = alignment or AlignmentSettings()
@@ -162,6 +171,7 @@ class Learner:
         )
         self.memory = judgement.memory
         self.version += 1
+        self._gather(totals)
         sums = dict(zip(DIAGNOSTICS, totals.sums.tolist(), strict=True))
         metrics = update_metrics(batch, self.settings, self.grouping.keys, judgement, turns, totals.steps, sums)
         seconds = time.perf_counter() - start
@@ -194,7 +204,7 @@ class Learner:
             return
         loss, surgery = self._gradient(turns, advantages, weights, learns, totals)
         aligned = self._align(turns, totals)
-        norm = float(nn.utils.clip_grad_norm_(self._named.values(), self.settings.max_grad_norm))
+        norm = float(whole(nn.utils.clip_grad_norm_(self._named.values(), self.settings.max_grad_norm)))
         if not math.isfinite(norm):
             raise self._diverged("the gradient's norm", norm, totals)
         self._optimizer.step()
@@ -222,7 +232,12 @@ class Learner:
                 self._device,
                 fresh=all(step.skipped for step in totals.steps),
             )
-            return sum(self._backward(micro, totals) for micro in micros)
+            values = [self._backward(micro, totals, own) for micro, own in self._sharding.share(micros)]
+            loss = float(self._sharding.total(np.array(sum(values))))
+            # Only here, where every rank knows of it.
+            if not math.isfinite(loss):
+                raise self._diverged("the loss", loss, totals)
+            return loss
 
         self._optimizer.zero_grad(set_to_none=True)
         if not totals.compared:
@@ -237,7 +252,8 @@ class Learner:
         if self.alignment.weight == 0:
             return None
         roles = [totals.roles[turn.episode] for turn in turns]
-        found = alignment_of_turns(self.model, turns, roles, self.alignment, self._generator)
+        with self._forward.precision(self._device):
+            found = alignment_of_turns(self.model, turns, roles, self.alignment, self._generator)
         value = float(found.loss.detach())
         if not math.isfinite(value):
             raise self._diverged("the alignment loss", value, totals)
@@ -263,24 +279,37 @@ class Learner:
         learning = [turns[index] for index in self._learns(turn_advantages[[turn.turn for turn in turns]])]
         advantages, weights = np.zeros(len(learning), np.float32), np.zeros(len(learning))  # read by no one
         out: dict[int, Tensor] = {}
-        for micro in micro_batches(learning, advantages, weights, settings.tokens_per_microbatch, self._device):
-            sizes: list[int] = torch.bincount(micro.row_N).tolist()
-            chosen = torch.split(token_logprobs(self.model, micro).chosen_N, sizes)
-            out |= dict(zip(micro.turns, chosen, strict=True))
+        micros = micro_batches(learning, advantages, weights, settings.tokens_per_microbatch, self._device)
+        for micro, own in self._sharding.share(micros):
+            chosen_N, _ = self._forward(micro)
+            if own:
+                sizes: list[int] = torch.bincount(micro.row_N).tolist()
+                out |= dict(zip(micro.turns, torch.split(chosen_N, sizes), strict=True))
+        return self._sharding.joined(out, {turn.turn: len(turn.position_S) for turn in learning})
+
+    @torch.no_grad()
+    def _reference_logprobs(self, micro: MicroBatch) -> Tensor | None:
+        """Under the run's first weights; None where nothing is kept near them."""
+        if self.settings.beta == 0:
+            return None
+        if self._reference is not None:
+            reference_N, _ = self._reference(micro)
+        else:
+            with adapters_off(self.model):
+                reference_N, _ = self._forward(micro)
+        out: Tensor = reference_N
         return out
 
     def _loss_tokens(self, micro: MicroBatch, totals: _Pass) -> LossTokens:
-        logprobs = token_logprobs(self.model, micro, entropy_grad=self.settings.entropy_coef > 0)
-        proximal_N = reference_N = None
+        reference_N = self._reference_logprobs(micro)
+        chosen_N, entropy_N = self._forward(micro, entropy_grad=self.settings.entropy_coef > 0)
+        proximal_N = None
         if self.settings.decoupled:
             recorded = [totals.proximal[turn] for turn in micro.turns] if totals.proximal else None
-            proximal_N = logprobs.chosen_N.detach() if recorded is None else torch.cat(recorded)
-        if self._reference is not None:
-            with torch.no_grad():
-                reference_N = token_logprobs(self._reference, micro).chosen_N
+            proximal_N = chosen_N.detach() if recorded is None else torch.cat(recorded)
         return LossTokens(
-            logprobs_N=logprobs.chosen_N,
-            entropy_N=logprobs.entropy_N,
+            logprobs_N=chosen_N,
+            entropy_N=entropy_N,
             behaviour_N=micro.behaviour_N,
             advantages_N=micro.advantage_N,
             row_N=micro.row_N,
@@ -289,21 +318,32 @@ class Learner:
             reference_N=reference_N,
         )
 
-    def _backward(self, micro: MicroBatch, totals: _Pass) -> float:
+    def _backward(self, micro: MicroBatch, totals: _Pass, own: bool) -> float:
+        """Add a micro-batch's gradient, and its numbers where it is this rank's own; its share of the loss."""
         tokens = self._loss_tokens(micro, totals)
         losses = token_losses(tokens, self.settings)
         loss = (micro.weight_N * losses.loss_N).sum()
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            raise self._diverged("the loss", value, totals)
-        loss.backward()  # type: ignore[no-untyped-call]
+        # Sharded gradients are averaged over the ranks.
+        (loss * self._sharding.ranks).backward()  # type: ignore[no-untyped-call]
+        if not own:
+            return 0.0
         seen = token_diagnostics(tokens, losses, self.settings).cpu().numpy()
         if micro.fresh:
             totals.fresh_gap = max(totals.fresh_gap or 0.0, float(seen[DIAGNOSTICS.index("gap_max")]))
         totals.sums = np.where(_MAXIMA, np.maximum(totals.sums, seen), totals.sums + seen)
         totals.tokens += micro.tokens
         totals.padded += micro.input_ids.numel()
-        return value
+        return float(loss.detach())
+
+    def _gather(self, totals: _Pass) -> None:
+        """Make the numbers of this rank's micro-batches those of all."""
+        added = self._sharding.total(np.array([*totals.sums, totals.tokens, totals.padded]))
+        highest = self._sharding.largest(
+            np.array([*totals.sums, -1.0 if totals.fresh_gap is None else totals.fresh_gap])
+        )
+        totals.sums = np.where(_MAXIMA, highest[:-1], added[:-2])
+        totals.fresh_gap = None if highest[-1] < 0 else float(highest[-1])
+        totals.tokens, totals.padded = int(added[-2]), int(added[-1])
 
     def _diverged(self, what: str, value: float, totals: _Pass) -> DivergenceError:
         self._optimizer.zero_grad(set_to_none=True)
@@ -322,8 +362,9 @@ class Learner:
         return self.settings.learning_rate * factor
 
     def state(self) -> LearnerState:
-        """A copy of everything an exact continuation needs besides the model's weights."""
-        return packed(self.version, self._optimizer, self._named, self.baselines, self.memory, self._generator)
+        """A copy of everything an exact continuation needs besides the model's weights; every rank must ask for it."""
+        state = packed(self.version, self._optimizer, self._named, self.baselines, self.memory, self._generator)
+        return LearnerState({name: whole(tensor) for name, tensor in state.tensors.items()}, state.record)
 
     def load_state(self, state: LearnerState) -> None:
         """Continue exactly where ``state`` was taken; the model must already hold the weights of that moment.
@@ -334,7 +375,7 @@ class Learner:
         restored = unpacked(state, self._named)
         self._optimizer.state.clear()
         for parameter, moments in restored.moments.items():
-            self._optimizer.state[parameter] = moments
+            self._optimizer.state[parameter] = {name: spread_like(value, parameter) for name, value in moments.items()}
         self.version, self.baselines, self.memory = restored.version, restored.baselines, restored.memory
         self._generator = restored.generator
 
@@ -344,6 +385,4 @@ def _frozen(reference: nn.Module | None, model: nn.Module) -> nn.Module:
         raise ValueError("learner.beta > 0 needs a reference: a copy of the weights that the run started from")
     if {id(value) for value in reference.parameters()} & {id(value) for value in model.parameters()}:
         raise ValueError("the reference shares parameters with the policy and would move with it; copy the model")
-    check_head(reference)
-    use_fast_layers(reference)
-    return reference.eval().requires_grad_(False)
+    return reference.requires_grad_(False)
