@@ -100,6 +100,11 @@ class Config(Settings):
                 f"learner.episodes_per_update ({self.learner.episodes_per_update}) must be a multiple of "
                 f"rollout.num_generations ({self.rollout.num_generations}): an update takes whole blocks"
             )
+        if 0 < self.learner.top_up_episodes < self.rollout.num_generations:
+            raise ValueError(
+                f"learner.top_up_episodes ({self.learner.top_up_episodes}) is less than one block "
+                f"(rollout.num_generations, {self.rollout.num_generations}); set more, or 0 for none"
+            )
         if self.inference.max_completion_length >= self.policy.context_length:
             raise ValueError("inference.max_completion_length must leave room for a prompt in policy.context_length")
         check_weights(self.game.reward)

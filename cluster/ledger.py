@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import itertools
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 
 from cluster.actors.reports import BlockReport
 from cluster.config import Config
 from cluster.errors import RunError
-from opponents.matchmaking import LineupBlock, Matchmaker, learner_of_block
+from opponents.matchmaking import LineupBlock, Matchmaker, block_name, extra_block, learner_of_block
+from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import ReplayBuffer
+
+_NUMBERS_AT_ONCE = 16  # of extra blocks looked up together
 
 
 class BlockLedger:
-    """The schedule of blocks, which the seed fixes.
+    """The schedule of blocks, which the seed fixes, and the extra blocks that top updates up.
 
     Update ``v`` takes as many blocks of each country as blocks ``[v * blocks_per_update, (v + 1) * blocks_per_update)``
-    hold. Which blocks of a country those are, the buffer decides: the oldest.
+    hold. Which blocks of a country those are, the buffer decides: the oldest. Extra blocks are numbered by the update
+    that asked for them, so that the same update finds them again after a restart. Each takes the place of the block
+    that the update used in its stead, hence no other waits longer for it; one that came too late is used by the next
+    update, lest every later block of its country be used an update too late.
     """
 
     def __init__(self, config: Config, matchmaker: Matchmaker, version: int) -> None:
@@ -25,30 +33,52 @@ class BlockLedger:
         self._generations = config.rollout.num_generations
         self._max_staleness = config.rollout.max_staleness
         self._total = config.learner.updates * self._per_update
+        self._updates = config.learner.updates
+        self._tops_up = config.learner.top_up_episodes > 0
         self._next = 0
         self._complete: set[int] = set()  # stored whole before this process began
         self._started = 0
         self._finished: Counter[str] = Counter()
-        self._used: Counter[str] = Counter()
+        self._version = version
+        self._scheduled: Counter[str] = Counter()  # what the schedule gives the updates up to the one under way
         for update in range(version):
-            self._used.update(self.quota(update))
+            self._scheduled.update(self.quota(update))
+        self._used = Counter(self._scheduled)
+        self._scheduled.update(self.quota(version))
+        self._due = Counter(self.quota(version))  # what the update under way is still to be given
+        self._extra: deque[tuple[int, int]] = deque()  # (update, index) of extra blocks to be played
+        self._asked: Counter[str] = Counter()  # extra blocks numbered for the update under way
+        self._late: Counter[str] = Counter()  # extra blocks that earlier updates went without
+        self._stored_extra: dict[int, dict[int, bool]] = {}  # update -> index -> stored whole, before this process
 
     @property
     def started_episodes(self) -> int:
-        """Episodes ever started, by this process or an earlier one."""
+        """Episodes of the schedule ever started, by this process or an earlier one; extra ones are bounded apart."""
         return (self._started + len(self._complete)) * self._generations
 
-    def recover(self, buffer: ReplayBuffer) -> None:
+    @property
+    def topped_up(self) -> dict[str, int]:
+        """Extra blocks of each country handed over so far; exact once nothing of the update's schedule is due."""
+        return dict(self._used - self._scheduled)
+
+    def recover(self, buffer: ReplayBuffer, topped_up: Mapping[str, int]) -> None:
         """After a restart: blocks whose episodes the buffer ever stored are not played again.
+
+        ``topped_up``: the extra blocks of each country that the updates so far have used.
 
         Raises:
             RunError: the buffer is another run's, or was emptied.
         """
         for index in range(self._total):
-            ids = [f"b{index:06d}/{member}" for member in range(self._generations)]
-            if len(buffer.stored_ids(ids)) == self._generations:
+            if self._stored(buffer, [index]).get(index):
                 self._complete.add(index)
                 self._finished[learner_of_block(self._seed, index)] += 1
+        self._used.update(topped_up)
+        self._late.subtract(topped_up)
+        for update in range(self._updates if self._tops_up or any(topped_up.values()) else 0):
+            self._stored_extra[update] = self._extra_blocks_of(update, buffer)
+            if update < self._version:
+                self._adopt_late(update)
         forgotten = sum((self._used - self._finished).values())
         if forgotten:
             raise RunError(
@@ -65,34 +95,108 @@ class BlockLedger:
     def next_block(self) -> LineupBlock:
         """The lowest block not yet started; ``wanted`` must hold."""
         assert self.wanted()
-        # Snapshots that exist whenever admission lets this block start, however fast the learner is.
-        newest = self._next // self._per_update - self._max_staleness
-        block = self._matchmaker.block(self._next, newest_snapshot=max(0, newest))
+        block = self._block(self._next, self._next // self._per_update)
         self._next += 1
         self._started += 1
         return block
+
+    def extra_wanted(self) -> bool:
+        """Whether an extra block was asked for that nobody plays yet."""
+        return bool(self._extra)
+
+    def next_extra_block(self) -> LineupBlock:
+        """The first of these; ``extra_wanted`` must hold."""
+        update, index = self._extra.popleft()
+        return self._block(index, update)
 
     def finished(self, report: BlockReport) -> None:
         """A block was played and lies in the buffer."""
         self._finished[report.block.learner_power] += 1
 
     def quota(self, update: int) -> dict[str, int]:
-        """Blocks of each country that update number ``update`` (from 0) takes."""
+        """Blocks of each country that update number ``update`` (from 0) takes, besides what tops it up."""
         first = update * self._per_update
         return dict(Counter(learner_of_block(self._seed, index) for index in range(first, first + self._per_update)))
 
-    def missing(self, update: int) -> dict[str, int]:
-        """Blocks of each country that this update still waits for."""
+    def missing(self) -> dict[str, int]:
+        """Blocks of each country that the update under way still waits for."""
         return {
-            power: count - (self._finished[power] - self._used[power])
-            for power, count in self.quota(update).items()
-            if count > self._finished[power] - self._used[power]
+            power: count - waiting
+            for power, count in self._due.items()
+            if count > (waiting := self._finished[power] - self._used[power])
         }
 
-    def ready(self, update: int) -> bool:
-        """Whether the buffer holds all that this update takes."""
-        return not self.missing(update)
+    def ready(self) -> bool:
+        """Whether the buffer holds all that the update under way is still to be given."""
+        return not self.missing()
 
-    def used(self, update: int) -> None:
-        """The learner has taken its blocks."""
-        self._used.update(self.quota(update))
+    def hand_over(self) -> dict[str, int]:
+        """The blocks that the learner takes now, as far as the buffer holds them; they count as used."""
+        blocks = {
+            power: count
+            for power, due in self._due.items()
+            if (count := min(due, self._finished[power] - self._used[power])) > 0
+        }
+        self._used.update(blocks)
+        self._due.subtract(blocks)
+        return blocks
+
+    def top_up(self, blocks: Mapping[str, int]) -> bool:
+        """The update under way wants further blocks; whether there are any to wait for.
+
+        What came too late for an earlier update is taken first, wanted or not.
+        """
+        for power in POWERS:
+            waiting = self._finished[power] - self._used[power] - self._due[power]
+            count = max(blocks.get(power, 0), min(self._late[power], waiting))
+            covered = min(count, self._late[power])
+            self._late[power] -= covered
+            self._due[power] += count
+            for _ in range(count - covered):
+                index = extra_block(self._version, power, self._asked[power])
+                self._asked[power] += 1
+                self._play_extra(self._version, index, self._stored_extra.get(self._version, {}).pop(index, False))
+        return any(self._due.values())
+
+    def updated(self) -> None:
+        """The update under way is done; what it went without will be late."""
+        self._late.update(+self._due)
+        self._adopt_late(self._version)
+        self._version += 1
+        self._due = Counter(self.quota(self._version))
+        self._scheduled.update(self._due)
+        self._asked.clear()
+
+    def _extra_blocks_of(self, update: int, buffer: ReplayBuffer) -> dict[int, bool]:
+        """Those with a stored episode, and whether whole; numbers are given in order, so that a gap is their end."""
+        found: dict[int, bool] = {}
+        for start in itertools.count(0, _NUMBERS_AT_ONCE):
+            numbers = range(start, start + _NUMBERS_AT_ONCE)
+            indices = [extra_block(update, power, number) for power in POWERS for number in numbers]
+            stored = self._stored(buffer, indices)
+            found |= stored
+            if not stored:
+                break
+        return found
+
+    def _adopt_late(self, update: int) -> None:
+        """Extra blocks that an earlier process stored for this update, which has not asked for them again."""
+        for index, whole in self._stored_extra.pop(update, {}).items():
+            self._late[learner_of_block(self._seed, index)] += 1
+            self._play_extra(update, index, whole)
+
+    def _play_extra(self, update: int, index: int, whole: bool) -> None:
+        if whole:
+            self._finished[learner_of_block(self._seed, index)] += 1
+        else:
+            self._extra.append((update, index))
+
+    def _block(self, index: int, update: int) -> LineupBlock:
+        # Snapshots that exist whenever admission lets this block start, however fast the learner is.
+        return self._matchmaker.block(index, newest_snapshot=max(0, update - self._max_staleness))
+
+    def _stored(self, buffer: ReplayBuffer, indices: Sequence[int]) -> dict[int, bool]:
+        """Which of these blocks the buffer ever stored an episode of, and whether all of them."""
+        ids = {f"{block_name(index)}/{member}": index for index in indices for member in range(self._generations)}
+        counts = Counter(ids[episode_id] for episode_id in buffer.stored_ids(list(ids)))
+        return {index: counts[index] == self._generations for index in indices if counts[index]}

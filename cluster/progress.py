@@ -20,6 +20,7 @@ from services.metrics.sink import FanOut, MetricsSink
 _COUNTERS = (
     "entente_games_total",
     "entente_episodes_total",
+    "entente_topped_up_episodes_total",
     "entente_learner_tokens_total",
     "entente_learner_busy_seconds_total",
     "entente_decisions_total",
@@ -123,6 +124,7 @@ class Progress:
         counters = self._counters
         self._version = self._recorded = report.version
         counters["entente_episodes_total"] += report.episodes
+        counters["entente_topped_up_episodes_total"] += report.topped_up_episodes
         counters["entente_learner_tokens_total"] += report.tokens
         counters["entente_learner_busy_seconds_total"] += report.busy_s
         counters["entente_worker_restarts_total"] = self._restarts_before + restarts

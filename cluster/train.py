@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from cluster.progress import Progress
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
+from cluster.update_call import UpdateCall
 from grpo_core.checkpoint_folders import checkpoint_versions
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
@@ -90,8 +92,9 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         )
         ledger = BlockLedger(config, matchmaker, version)
         if resume:
-            recover(ledger, config, redis_url, run_id)
-            progress.catch_up(answer(learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner"), pool.size)
+            report: UpdateReport | None = answer(learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
+            recover(ledger, config, redis_url, run_id, {} if report is None else report.topped_up)
+            progress.catch_up(report, pool.size)
             display.log(f"resumed at version {version}; {ledger.started_episodes} episodes were already played")
         try:
             if version == 0:
@@ -125,30 +128,28 @@ def learn(
     """The loop of updates; returns the last version."""
     admission = Admission(config.learner.episodes_per_update, config.rollout.max_staleness)
     games = config.rollout.num_generations
-    update: list[ray.ObjectRef[Any]] = []  # report and weights of the update under way
+    call = UpdateCall(config, learner, ledger, progress.display.log)
     last_update = time.monotonic()
     progress.training_begins()
     while version < config.learner.updates:
-        # 1. Start as many blocks as admission and the actors' seats allow.
+        # 1. Start as many blocks as admission and the actors' seats allow; what an update waits for comes first.
+        while ledger.extra_wanted() and pool.has_room(games):
+            pool.start(ledger.next_extra_block(), population.active())
         while ledger.wanted() and admission.admits(version, ledger.started_episodes, games) and pool.has_room(games):
             pool.start(ledger.next_block(), population.active())
         # 2. Learn as soon as this update's blocks lie in the buffer.
-        if not update and ledger.ready(version):
-            update = learner.update.options(num_returns=2).remote(
-                ledger.quota(version), config.redis.group_timeout_s + config.redis.connect_timeout_s
-            )
+        call.proceed(version)
         # 3. Wait for whatever comes first.
-        events = pool.poll(update[:1], POLL_S)
+        events = pool.poll(call.waits_for, POLL_S)
         for block in events.blocks:
             ledger.finished(block)
             progress.block(block)
         progress.swaps(events.swap_seconds)
         # 4. A finished update: its weights to every engine, its numbers to the record.
-        if events.other:
-            report: UpdateReport = answer(update[0], POLL_S, "the learner")
-            pool.broadcast(update[1], report.version)
-            ledger.used(version)
-            version, update, last_update = report.version, [], time.monotonic()
+        if events.other and (update := call.answered(version)):
+            report, weights = update
+            pool.broadcast(weights, report.version)
+            version, last_update = report.version, time.monotonic()
             progress.engine(pool.stats())
             progress.update(report, pool.size, pool.restarts)
             snapshot_if_due(config, folder, population, learner, version)
@@ -161,7 +162,7 @@ def learn(
         elif time.monotonic() - last_update > config.rollout.update_timeout_s:
             raise RunError(
                 f"no update for {config.rollout.update_timeout_s:.0f} s (rollout.update_timeout_s), version {version}: "
-                + ("the learner is busy" if update else f"waiting for blocks of {ledger.missing(version)}")
+                + ("the learner is busy" if call.waits_for else f"waiting for blocks of {ledger.missing()}")
                 + f", {pool.games_in_flight} games in flight on {pool.size} actors"
             )
     progress.training_ends()
@@ -214,11 +215,11 @@ def snapshot_if_due(config: Config, folder: RunFolder, population: Population, l
     population.save()
 
 
-def recover(ledger: BlockLedger, config: Config, redis_url: str, run_id: str) -> None:
+def recover(ledger: BlockLedger, config: Config, redis_url: str, run_id: str, topped_up: Mapping[str, int]) -> None:
     """Find out what an earlier process played."""
     buffer = redis_buffer(config, redis_url, run_id)
     try:
-        ledger.recover(buffer)
+        ledger.recover(buffer, topped_up)
     finally:
         buffer.close()
 

@@ -29,6 +29,7 @@ from grpo_core.normalizers import turn_token_weights
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
 from grpo_core.sharding import ALONE, Sharding, spread_like, whole
 from grpo_core.surgery import SurgeryRecord, operate
+from grpo_core.topping_up import turns_with_signal
 from grpo_core.types import Batch, FloatArray
 
 _MAXIMA = np.array([name.endswith("_max") for name in DIAGNOSTICS])
@@ -127,8 +128,9 @@ class Learner:
 
         Turns whose advantage is exactly 0 get no forward pass when there is neither an entropy bonus nor a KL penalty:
         their gradient is 0. They still count in the normaliser, so an update of which little is left has a smaller
-        gradient; DAPO's resampling of groups without signal would need more games and is not done here. A minibatch
-        without any signal takes no optimizer step.
+        gradient; with ``top_up_episodes`` the batch holds further episodes instead, and turns whose group has no
+        signal leave loss and normaliser (see ``grpo_core.topping_up``). A minibatch without any signal takes no
+        optimizer step.
 
         Raises:
             ValueError: the batch is empty, is meant for another version, or holds a turn that contradicts itself.
@@ -144,6 +146,8 @@ class Learner:
             raise ValueError(f"the batch is for version {batch.learner_version}, the learner is at {self.version}")
         judgement = judge(batch.episodes, self.settings, self.grouping, self.baselines, self.memory)
         turns = training_turns(batch.episodes, self.version)
+        if self.settings.top_up_episodes:
+            turns = turns_with_signal(turns, judgement, sample_of_turns(batch.episodes, self.settings))
         learning_rate = self._set_learning_rate()
         tokens = sum(len(turn.position_S) for turn in turns)
         compared: Sequence[str] = ()

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from opponents.population import Member, Population, PopulationError
 from services.environments.diplomacy.position import POWERS
 
+# Blocks that top an update up are numbered from here on, so that the schedule's stay what the seed made them.
+EXTRA_BLOCKS_FROM = 7_000_000
+EXTRA_BLOCKS_PER_UPDATE = 10_000  # of one country, at most
+
 
 @dataclass(frozen=True, slots=True)
 class LineupBlock:
@@ -67,7 +71,7 @@ class Matchmaker:
         }
         return LineupBlock(
             index=index,
-            block_id=f"b{index:06d}",
+            block_id=block_name(index),
             learner_power=learner_power,
             opponents=tuple((power, member.id) for power, member in drawn.items()),
             num_generations=self._num_generations,
@@ -89,6 +93,11 @@ class Matchmaker:
         return tuple(member for member in drawable if member.kind == "bot" or member.id in kept)
 
 
+def block_name(index: int) -> str:
+    """``"b000123"``."""
+    return f"b{index:06d}"
+
+
 def derive_seed(*parts: int | str) -> int:
     """An independent seed in [0, 2**63) for every distinct tuple of parts; the same on every machine."""
     text = json.dumps(parts).encode()
@@ -96,10 +105,24 @@ def derive_seed(*parts: int | str) -> int:
 
 
 def learner_of_block(seed: int, index: int) -> str:
-    """The learner's country in block ``index``: each run of seven blocks has a seeded permutation."""
+    """The learner's country in block ``index``: each run of seven scheduled blocks has a seeded permutation."""
+    if index >= EXTRA_BLOCKS_FROM:
+        return POWERS[(index - EXTRA_BLOCKS_FROM) % len(POWERS)]
     run, place = divmod(index, len(POWERS))
     order = sorted(POWERS, key=lambda power: derive_seed(seed, "rotation", run, power))
     return order[place]
+
+
+def extra_block(update: int, power: str, number: int) -> int:
+    """Index of block ``number`` (from 0) that tops up ``power`` in update ``update``; ``Matchmaker.block`` draws it.
+
+    Raises:
+        ValueError: ``number`` is not below ``EXTRA_BLOCKS_PER_UPDATE``.
+    """
+    if not 0 <= number < EXTRA_BLOCKS_PER_UPDATE:
+        raise ValueError(f"an update has extra blocks 0 to {EXTRA_BLOCKS_PER_UPDATE - 1} of a country, not {number}")
+    place = update * EXTRA_BLOCKS_PER_UPDATE + number
+    return EXTRA_BLOCKS_FROM + place * len(POWERS) + POWERS.index(power)
 
 
 def draw_member(members: Sequence[Member], seed: int) -> Member:

@@ -13,7 +13,8 @@ import msgspec
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from cluster.actors.reports import UpdateReport
+from cluster.actors.intake import Intake
+from cluster.actors.reports import Shortage, UpdateReport
 from cluster.config import Config
 from cluster.errors import RunError
 from cluster.last_batch import save_last_batch
@@ -62,6 +63,7 @@ class LearnerWorker:
         self._config = config
         self._folder = RunFolder(Path(run_dir))
         self._buffer = buffer
+        self._intake = Intake(config, buffer)
         self._windows = CountryWindows()
         self._report: UpdateReport | None = None
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
@@ -84,25 +86,39 @@ class LearnerWorker:
         """The current weights, for engines."""
         return seal(self._learner.version, weights_payload(self._model))
 
-    def update(self, blocks: Mapping[str, int], timeout_s: float) -> tuple[UpdateReport, Payload]:
-        """Take blocks, learn from them once and publish; checkpoints when due.
+    def collect(self, blocks: Mapping[str, int], timeout_s: float) -> Shortage:
+        """Take blocks for the next update without learning yet; says which further ones would top it up.
+
+        Until an update has learned from them and its checkpoint is durable, a restart delivers them again.
+
+        Raises:
+            ReplayError: the blocks are not there within ``timeout_s``.
+        """
+        self._intake.take(blocks, timeout_s)
+        return self._intake.shortage(self._learner)
+
+    def update(
+        self, blocks: Mapping[str, int], timeout_s: float, topped_up: Mapping[str, int] | None = None
+    ) -> tuple[UpdateReport, Payload]:
+        """Take blocks, learn once from them and all that was collected, and publish; checkpoints when due.
+
+        ``topped_up``: extra blocks of each country that the updates up to this one have used; kept in the report, for
+        the driver after a restart.
 
         Raises:
             ReplayError: the blocks are not there within ``timeout_s``.
             DivergenceError: the loss or gradient is not finite; the last checkpoint is intact.
         """
-        start = time.perf_counter()
-        delivery = self._buffer.take(blocks, timeout_s)
+        intake = self._intake
+        intake.take(blocks, timeout_s)
         taken = time.perf_counter()
-        # In the order of their names: which game of a block ended first must not change the update.
-        delivered = sorted(delivery.episodes, key=lambda episode: episode.episode_id)
+        delivered = intake.episodes
         oldest = self._learner.version - self._config.rollout.max_staleness
-        # Admission keeps episodes young; what a straggler brings too late is set aside, unless nothing else is there.
-        episodes = tuple(episode for episode in delivered if episode.oldest_version >= oldest) or tuple(delivered)
+        episodes = intake.fresh(self._learner.version)
         batch = Batch(episodes, self._learner.version)
         result = self._learner.step(batch)
         self._last_batch = batch
-        self._receipts.extend(delivery.receipts)
+        self._receipts.extend(intake.receipts)
         for episode in episodes:
             self._windows.add(episode)
         version = self._learner.version
@@ -122,13 +138,16 @@ class LearnerWorker:
             episodes=len(episodes),
             stale_episodes=sum(episode.oldest_version < oldest for episode in delivered),
             tokens=sum(episode.tokens for episode in episodes),
-            waited_s=taken - start,
+            waited_s=intake.waited_s,
             busy_s=time.perf_counter() - taken,
             defective_orders=sum(len(turn.defects) for episode in episodes for turn in episode.turns),
             truncated=sum(TRUNCATED in turn.defects for episode in episodes for turn in episode.turns),
             weight_bytes=len(payload.data),
             buffer=self._buffer.stats(),
+            topped_up_episodes=intake.extra_episodes,
+            topped_up=dict(topped_up or {}),
         )
+        intake.clear()
         if version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates:
             self.checkpoint()
         return self._report, payload

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.actors.reports import BlockReport, UpdateReport
+from cluster.actors.reports import BlockReport, Shortage, UpdateReport
 from cluster.config import Config
 from cluster.games import EvaluationGame, EvaluationResult
 from cluster.replay_buffer import redis_buffer
@@ -35,8 +35,13 @@ class LearnerActor:
     def publish(self) -> Payload:  # noqa: D102
         return self._worker.publish()
 
-    def update(self, blocks: Mapping[str, int], timeout_s: float) -> tuple[UpdateReport, Payload]:  # noqa: D102
-        return self._worker.update(blocks, timeout_s)
+    def collect(self, blocks: Mapping[str, int], timeout_s: float) -> Shortage:  # noqa: D102
+        return self._worker.collect(blocks, timeout_s)
+
+    def update(  # noqa: D102
+        self, blocks: Mapping[str, int], timeout_s: float, topped_up: Mapping[str, int]
+    ) -> tuple[UpdateReport, Payload]:
+        return self._worker.update(blocks, timeout_s, topped_up)
 
     def last_report(self) -> UpdateReport | None:  # noqa: D102
         return self._worker.last_report()

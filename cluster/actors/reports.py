@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from opponents.matchmaking import LineupBlock
 from services.metrics.rolling import CountrySummary
@@ -25,6 +25,16 @@ class UpdateReport:
     truncated: int  # decisions cut off at the length limit
     weight_bytes: int  # of the published version
     buffer: Mapping[str, float]  # the replay buffer's counters after it took the episodes
+    topped_up_episodes: int = 0  # of the episodes, those that made up for samples without signal
+    topped_up: Mapping[str, int] = field(default_factory=dict)  # extra blocks of each country, all updates so far
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Whole blocks that an update lacks because samples have no signal, by country; empty when it lacks none."""
+
+    missing: Mapping[str, int]
+    allowed: Mapping[str, int]  # those of them that learner.top_up_episodes leaves room for
 
 
 @dataclass(frozen=True, slots=True)

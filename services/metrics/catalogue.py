@@ -55,6 +55,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_updates_total", "updates", "Policy updates made"),
         _counter("entente_games_total", "games", "Training games finished"),
         _counter("entente_episodes_total", "episodes", "Episodes the learner used"),
+        _counter("entente_topped_up_episodes_total", "episodes", "Of these, what made up for others without signal"),
         _counter("entente_run_seconds_total", "seconds", "Wall time, downtime left out"),
         _gauge("entente_policy_version", "version", "The learner's published policy version"),
         _gauge("entente_update_seconds", "seconds", "Wall time of the latest update, waiting included"),

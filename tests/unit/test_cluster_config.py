@@ -30,6 +30,7 @@ def test_shipped_configs_load_and_survive_a_round_trip(name: str, tmp_path: Path
         ("lerner.updates=1", "did you mean learner?"),
         ("learner.learning_rate=-1", "greater than 0"),
         ("learner.episodes_per_update=57", "multiple of rollout.num_generations"),
+        ("learner.top_up_episodes=1", "less than one block"),
         ("game.reward={centres=1.0}", "did you mean 'centers'?"),
         ("policy.head_dim=33", "head_dim must be one of"),
         ("opponents.members={dumbot=1.0}", "dumbbot"),

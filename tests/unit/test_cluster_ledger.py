@@ -42,13 +42,16 @@ def test_the_schedule_rotates_countries_and_ends_with_the_run() -> None:
 def test_an_update_is_ready_when_its_countries_are_whatever_the_order() -> None:
     ledger = ledger_at(0)
     blocks = [ledger.next_block() for _ in range(5)]
-    assert not ledger.ready(0)
-    assert sum(ledger.missing(0).values()) == 5
+    assert not ledger.ready()
+    assert sum(ledger.missing().values()) == 5
     for block in reversed(blocks):
         ledger.finished(BlockReport(block, 2, 2, 0.1))
-    assert ledger.ready(0)
-    ledger.used(0)
-    assert not ledger.ready(1)
+    assert ledger.ready()
+    assert ledger.hand_over() == ledger.quota(0)
+    assert ledger.ready()
+    assert ledger.hand_over() == {}
+    ledger.updated()
+    assert not ledger.ready()
 
 
 def episode(block: str, member: int, role: str) -> Episode:
@@ -63,7 +66,7 @@ def test_after_a_restart_only_incomplete_blocks_are_played_again() -> None:
         members = 1 if block.index == 3 else 2  # block 3 was cut off after one game
         buffer.append([episode(block.block_id, member, block.learner_power) for member in range(members)])
     again = ledger_at(0)
-    again.recover(buffer)
+    again.recover(buffer, {})
     assert again.started_episodes == 10
     assert again.next_block().index == 3
     assert again.next_block().index == 6

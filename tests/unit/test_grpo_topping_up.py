@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from grpo_core.batching import training_turns
 from grpo_core.judgement import judge, sample_of_turns
+from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.topping_up import missing_blocks, silent_samples, turns_with_signal, within_bound
-from tests.unit.grpo_cases import episode_of, ragged_turn
+from grpo_core.types import Batch
+from tests.unit.grpo_cases import episode_of, ragged_turn, tiny_model
 
 EPISODES = LearnerSettings(returns="episode")
 BY_BLOCK = GroupingSettings(keys=("country+lineup",), min_group_size=2, baseline="mean")
@@ -135,3 +137,26 @@ def test_silent_turns_leave_the_loss_unless_all_are_silent(returns):
     assert left([*quiet, *loud]) == list(range(6, 12))
     assert left([*loud, *quiet]) == list(range(6))
     assert left(quiet) == list(range(6))
+
+
+@pytest.mark.parametrize("normalizer", ["turn", "token", "batch_token", "episode"])
+def test_replaced_samples_do_not_dilute_the_update_and_are_counted(normalizer):
+    quiet, loud = block("FRANCE", [1.0] * 4, "a", turns=2), block("TURKEY", [1.0, 2.0, 4.0], "b", turns=2)
+
+    def made(episodes, top_up):
+        settings = LearnerSettings(
+            returns="episode", normalizer=normalizer, minibatches=1, top_up_episodes=top_up, lr_warmup_updates=0
+        )
+        grouping = BY_BLOCK.model_copy(update={"scale_rewards": "none"})
+        learner = Learner(tiny_model(), settings, grouping, seed=0)
+        result = learner.step(Batch(tuple(episodes), 0))
+        return result, learner
+
+    alone, _ = made(loud, 0)
+    diluted, _ = made(quiet + loud, 0)
+    topped, learner = made(quiet + loud, 8)
+    assert topped.audit["steps"][0]["grad_norm"] == pytest.approx(alone.audit["steps"][0]["grad_norm"], rel=1e-5)
+    assert diluted.audit["steps"][0]["grad_norm"] < 0.75 * topped.audit["steps"][0]["grad_norm"]
+    assert topped.metrics["zero_signal_fraction"] == 4 / 7
+    assert set(learner.baselines) == {"FRANCE", "TURKEY"}  # what was replaced is known all the same
+    assert made(quiet, 8)[0].metrics["optimizer_steps"] == 0
