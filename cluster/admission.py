@@ -9,6 +9,9 @@ from dataclasses import dataclass
 class Admission:
     """Games start only while all episodes ever started fit ``(version + max_staleness + 1) * episodes_per_update``.
 
+    That is, episodes of the schedule: the extra ones that top an update up each replace one that it used, and are
+    bounded by ``learner.top_up_episodes``.
+
     An episode that starts under this bound is used at most ``max_staleness`` updates after the version that began it:
     staleness is bounded without ever throwing an episode away.
     """

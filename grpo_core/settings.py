@@ -222,7 +222,7 @@ class LearnerSettings(Settings):
         "signal (DAPO's dynamic sampling); those leave the loss and its normalizer; 0: none, and they stay in both",
     )
     top_up_timeout_s: float = Field(
-        120.0, gt=0, description="Seconds that an update waits for these episodes before it goes on without the rest"
+        600.0, gt=0, description="Seconds that an update waits for these episodes before it goes on without the rest"
     )
     updates: int = Field(100, ge=1, description="Updates of the whole run")
     checkpoint_every: int = Field(

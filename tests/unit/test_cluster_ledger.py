@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.actors.reports import BlockReport
 from cluster.admission import Admission
 from cluster.config import Config, load_config
+from cluster.errors import RunError
 from cluster.ledger import BlockLedger
 from grpo_core.types import Episode
-from opponents.matchmaking import Matchmaker
+from opponents.matchmaking import LineupBlock, Matchmaker
 from opponents.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
 
-CONFIG = load_config("smoke", ["rollout.num_generations=2", "learner.episodes_per_update=10", "learner.updates=5"])
+SMALL = ("rollout.num_generations=2", "learner.episodes_per_update=10", "learner.updates=5")
+CONFIG = load_config("smoke", SMALL)
 
 
 def ledger_at(version: int, config: Config = CONFIG) -> BlockLedger:
@@ -70,6 +74,106 @@ def test_after_a_restart_only_incomplete_blocks_are_played_again() -> None:
     assert again.started_episodes == 10
     assert again.next_block().index == 3
     assert again.next_block().index == 6
+
+
+class Waiting:
+    """Blocks as the buffer keeps them: by country, in order of arrival, with the version that each began with."""
+
+    def __init__(self) -> None:
+        self.by_country: dict[str, list[int]] = {power: [] for power in POWERS}
+
+    def take(self, blocks: dict[str, int]) -> list[int]:
+        taken = []
+        for power, count in blocks.items():
+            assert 0 < count <= len(self.by_country[power])
+            taken += self.by_country[power][:count]
+            del self.by_country[power][:count]
+        return taken
+
+
+@given(rng=st.randoms(use_true_random=False), staleness=st.integers(0, 2), gives_up=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_extra_blocks_neither_starve_an_update_nor_make_others_wait_longer(
+    rng: random.Random, staleness: int, gives_up: bool
+) -> None:
+    config = load_config("smoke", [*SMALL, "learner.top_up_episodes=8", f"rollout.max_staleness={staleness}"])
+    ledger, admission = ledger_at(0, config), Admission(config.learner.episodes_per_update, staleness)
+    flights: list[tuple[LineupBlock, int]] = []
+    waiting, ages, taken = Waiting(), [], 0
+
+    def play(version: int) -> None:
+        """Start what may start; one block ends, the first that began."""
+        while ledger.extra_wanted():
+            flights.append((ledger.next_extra_block(), version))
+        while ledger.wanted() and admission.admits(version, ledger.started_episodes, 2):
+            flights.append((ledger.next_block(), version))
+        assert flights, "nothing is played and the update waits: a deadlock"
+        block, began = flights.pop(0)
+        waiting.by_country[block.learner_power].append(began)
+        ledger.finished(BlockReport(block, 2, 2, 0.1))
+
+    for version in range(config.learner.updates):
+        while not ledger.ready():
+            play(version)
+        ages += [version - began for began in waiting.take(ledger.hand_over())]
+        for _ in range(2):  # two rounds of asking, unless patience ends
+            wanted = {power: rng.randint(0, 2) for power in rng.sample(POWERS, 2)}
+            if not ledger.top_up(wanted):
+                continue
+            for _ in range(rng.randint(0, 3) if gives_up else 100):
+                if ledger.ready():
+                    break
+                play(version)
+            ages += [version - began for began in waiting.take(ledger.hand_over())]
+            if not ledger.ready():
+                break
+        taken = sum(ledger.topped_up.values())
+        ledger.updated()
+    assert len(ages) == 25 + taken
+    assert gives_up or max(ages) <= staleness
+
+
+def test_extra_blocks_are_found_again_after_a_restart_by_the_update_that_asked() -> None:
+    config = load_config("smoke", [*SMALL, "learner.top_up_episodes=8"])
+    buffer = MemoryBuffer(group_timeout_s=60)
+
+    def stored(block: LineupBlock, members: int) -> None:
+        buffer.append([episode(block.block_id, member, block.learner_power) for member in range(members)])
+
+    def up_to_the_first_asking(ledger: BlockLedger) -> list[LineupBlock]:
+        while ledger.wanted():
+            block = ledger.next_block()
+            stored(block, 2)
+            ledger.finished(BlockReport(block, 2, 2, 0.1))
+        ledger.hand_over()
+        assert ledger.top_up({"FRANCE": 2, "ITALY": 1})
+        extra = []
+        while ledger.extra_wanted():
+            extra.append(ledger.next_extra_block())
+        return extra
+
+    france, other, italy = up_to_the_first_asking(ledger_at(0, config))
+    assert [block.learner_power for block in (france, other, italy)] == ["FRANCE", "FRANCE", "ITALY"]
+    stored(france, 2)
+    stored(italy, 1)  # cut off after one game
+
+    same = ledger_at(0, config)  # dies before the update was made: asks again, and plays what is not there
+    same.recover(buffer, {})
+    assert up_to_the_first_asking(same) == [other, italy]
+
+    after = ledger_at(1, config)  # after the update, which had used one of France: the rest is late
+    after.recover(buffer, {"FRANCE": 1})
+    assert [after.next_extra_block()] == [italy]
+    assert not after.extra_wanted()
+    after.finished(BlockReport(italy, 1, 1, 0.1))
+    after.hand_over()
+    assert after.top_up({"ITALY": 1})
+    assert not after.extra_wanted()  # the late one is what Italy wanted
+    assert after.hand_over() == {"ITALY": 1}
+    assert after.topped_up == {"FRANCE": 1, "ITALY": 1}
+
+    with pytest.raises(RunError, match="knows nothing of"):
+        ledger_at(1, config).recover(MemoryBuffer(group_timeout_s=60), {"FRANCE": 1})
 
 
 @given(

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opponents.matchmaking import Matchmaker, derive_seed, draw_member, learner_of_block
+from opponents.matchmaking import (
+    EXTRA_BLOCKS_FROM,
+    EXTRA_BLOCKS_PER_UPDATE,
+    Matchmaker,
+    derive_seed,
+    draw_member,
+    extra_block,
+    learner_of_block,
+)
 from opponents.population import Population, PopulationError
 from services.environments.diplomacy.position import POWERS
 
@@ -33,6 +41,19 @@ def test_each_run_of_seven_blocks_holds_every_country_once(seed, run):
 def test_runs_of_seven_differ_in_order():
     orders = {tuple(learner_of_block(0, 7 * run + place) for place in range(7)) for run in range(20)}
     assert len(orders) > 10
+
+
+def test_extra_blocks_are_numbered_apart_and_play_the_country_asked_for(population):
+    asked = [(update, power, number) for update in range(3) for power in POWERS for number in (0, 1, 9999)]
+    indices = [extra_block(*each) for each in asked]
+    assert len(set(indices)) == len(asked)
+    assert min(indices) == EXTRA_BLOCKS_FROM
+    matchmaker = Matchmaker(population, num_generations=8, seed=5)
+    blocks = [matchmaker.block(index) for index in indices]
+    assert [block.learner_power for block in blocks] == [power for _, power, _ in asked]
+    assert len({block.seed for block in blocks}) == len(blocks)
+    with pytest.raises(ValueError, match="0 to 9999"):
+        extra_block(0, "FRANCE", EXTRA_BLOCKS_PER_UPDATE)
 
 
 def test_a_block_seats_six_others_and_names_its_games(population):
