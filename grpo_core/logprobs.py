@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from grpo_core.batching import MicroBatch
 from grpo_core.decoder import hidden_at
+from grpo_core.vocabulary_head import vocabulary_logprobs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +49,10 @@ def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = 
     hidden_NH = hidden_at(model, micro.input_ids, micro.hidden_index_N)
     head: Any = model.get_output_embeddings()  # type: ignore[operator]
     if micro.free:
-        return _over_vocabulary(head(hidden_NH), micro, entropy_grad)
+        chosen_N, entropy_N = vocabulary_logprobs(
+            hidden_NH, head.weight, head.bias, micro.temperature_N, micro.chosen_N
+        )
+        return TokenLogprobs(chosen_N, entropy_N if entropy_grad else entropy_N.detach())
     # Logits of every id that is admissible anywhere here, then each token's own: one small matrix product, however
     # large the vocabulary is.
     rows_UH = head.weight.index_select(0, micro.union_id_U)
@@ -74,11 +78,3 @@ def over_admissible(scores_A: Tensor, micro: MicroBatch, entropy_grad: bool) -> 
         expected_N = torch.zeros(size, device=scaled_A.device).index_add(0, row_A, shifted_A.exp() * shifted_A)
         entropy_N = log_total_N - expected_N / total_N
     return TokenLogprobs(chosen_N, entropy_N if entropy_grad else entropy_N.detach())
-
-
-def _over_vocabulary(logits_NV: Tensor, micro: MicroBatch, entropy_grad: bool) -> TokenLogprobs:
-    logs_NV = torch.log_softmax(logits_NV.float() / micro.temperature_N[:, None], -1)
-    chosen_N = logs_NV.gather(1, micro.chosen_N[:, None]).squeeze(1)
-    with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
-        entropy_N = -(logs_NV.exp() * logs_NV).sum(-1)
-    return TokenLogprobs(chosen_N, entropy_N)

@@ -19,6 +19,7 @@ from grpo_core.types import Batch, Episode, Turn
 VOCABULARY = 400
 EPISODES = 20
 TURNS_EACH = 10
+LONGEST_TURN = 140  # tokens of prompt and completion
 ROLES = ("ENGLAND", "FRANCE")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import multiprocessing
 import re
 from collections.abc import Callable
@@ -25,12 +27,22 @@ def peak_growth_mb(work: Callable[[], object]) -> float:
     """Megabytes by which this process's resident memory rose at most while ``work`` ran.
 
     The kernel's own peak (VmHWM), started anew just before: it sees what torch, oneDNN and Python allocate alike, and
-    not what was there already or had been freed. ``ru_maxrss`` would keep the peak of the imports.
+    not what was there already. ``ru_maxrss`` would keep the peak of the imports. What was freed earlier goes back to
+    the system first: kept by the allocator it would serve ``work``, whose need would look small.
     """
+    hand_back_freed_memory()
     _CLEAR_PEAK.write_text("5", encoding="ascii")
     before = _status_kib("VmRSS")
     work()
     return (_status_kib("VmHWM") - before) * 1024 / 1e6
+
+
+def hand_back_freed_memory() -> None:
+    """Give memory that nobody uses back to the system, where the C library is glibc; elsewhere only collect garbage."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def in_fresh_process(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

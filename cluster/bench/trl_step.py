@@ -15,16 +15,18 @@ from torch import nn
 
 from cluster.bench.figure import Figure
 from cluster.bench.head import spread
-from cluster.bench.learner import VOCABULARY, ragged_episodes
+from cluster.bench.learner import LONGEST_TURN, VOCABULARY, ragged_episodes
 from cluster.bench.memory import in_fresh_process, peak_growth_mb, peak_is_measurable
-from cluster.bench.trl_trainer import Outcome, Step, TrlSide, require_trl
+from cluster.bench.trl_trainer import TRL_ROWS, Outcome, Step, TrlSide, require_trl
 from grpo_core.learner import Learner
 from grpo_core.models import make_small_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch, Episode
 
 CASES = ((VOCABULARY, 20), (150_000, 4))  # vocabulary, episodes of ten turns: many ids take TRL long
-SETTINGS = LearnerSettings(learning_rate=1e-5, lr_warmup_updates=0, minibatches=1)
+SETTINGS = LearnerSettings(
+    learning_rate=1e-5, lr_warmup_updates=0, minibatches=1, tokens_per_microbatch=TRL_ROWS * LONGEST_TURN
+)
 
 Side = Literal["free", "masked", "trl", "trl_completions"]
 SIDES: tuple[Side, ...] = ("free", "masked", "trl", "trl_completions")
@@ -38,8 +40,8 @@ def run(rounds: int) -> list[Figure]:
     Turns decoded freely are the same problem for both: losses and gradient norms are compared before the clock
     starts. Under legal-order masks the learner has less to do, and TRL, which knows no masks, as much as before.
     TRL is measured as it comes, which on a CPU scores prompts too, and made to score completions alone, as it does
-    on a GPU; memory is compared with the latter, which needs less. Both count every prompt and completion token,
-    padding excluded.
+    on a GPU. A pass of either side holds at most ten turns of the longest length, so that memory can be compared.
+    Both count every prompt and completion token, padding excluded.
 
     Raises:
         MissingRequirementError: TRL is not installed.
@@ -75,20 +77,20 @@ def _figures(vocabulary: int, count: int, rounds: int) -> list[Figure]:
     ]
     if not peak_is_measurable():
         return figures
-    leanest: Side = "trl_completions"
-    peaks = {side: in_fresh_process(_peak_mb, side, vocabulary, count) for side in (*OURS, leanest)}
+    peaks = {side: in_fresh_process(_peak_mb, side, vocabulary, count) for side in SIDES}
     return figures + [
         Figure(
             f"learner step memory, {decoding}, {vocabulary:,} ids",
             "MB",
             peaks[side],
-            peaks[leanest],
-            YARDSTICKS[leanest],
+            peaks[theirs],
+            yardstick,
             lower_is_better=True,
-            note=f"{work}; growth of resident memory over one step in a fresh process: gradients, activations and "
-            "logits; weights and moments were there before",
+            note=f"{work}, {SETTINGS.tokens_per_microbatch} padded tokens a pass; growth of resident memory over one "
+            "step in a fresh process: gradients, activations and logits; weights and moments were there before",
         )
         for side, decoding in OURS.items()
+        for theirs, yardstick in YARDSTICKS.items()
     ]
 
 

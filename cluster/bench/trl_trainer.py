@@ -19,7 +19,7 @@ from grpo_core.types import Episode
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.inference.word_tokenizer import make_word_tokenizer
 
-TRL_ROWS = 10  # turns of one of TRL's passes: padded, about 1,400 tokens; the learner's own budget is 2,048
+TRL_ROWS = 10  # turns of one of TRL's passes: padded, about 1,400 tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import pytest
 
 from cluster.bench import suite, trl_step
 from cluster.bench.figure import Figure
-from cluster.bench.learner import ragged_episodes
+from cluster.bench.learner import LONGEST_TURN, ragged_episodes
 from cluster.bench.trl_trainer import TRL_ROWS, Outcome, trl_inputs
 
 FREE = Outcome(loss=0.5, grad_norm=2.0)
@@ -19,6 +19,7 @@ def test_padded_passes_hold_every_turn() -> None:
     passes = trl_inputs(episodes)
     turns = [turn for episode in episodes for turn in episode.turns]
     assert len(passes) == len(turns) // TRL_ROWS
+    assert passes[0]["prompt_ids"].shape[1] + passes[0]["completion_ids"].shape[1] <= LONGEST_TURN
     rows = [{name: tensor[row] for name, tensor in inputs.items()} for inputs in passes for row in range(TRL_ROWS)]
     for turn, row in zip(turns, rows, strict=True):
         kept = row["completion_mask"].bool()

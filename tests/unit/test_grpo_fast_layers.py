@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from grpo_core.fast_layers import gated, linear, root_mean_square_norm, use_fast_layers
+from grpo_core import fast_layers
+from grpo_core.fast_layers import gated, linear, padded_count, root_mean_square_norm, use_fast_layers
 from grpo_core.models import make_small_model
 from grpo_core.settings import PolicySettings
 
@@ -80,6 +81,41 @@ def test_a_frozen_weight_gets_no_gradient_and_passes_its_inputs_on() -> None:
     layer(inputs).sum().backward()
     assert layer.weight.grad is None
     torch.testing.assert_close(inputs.grad, layer.weight.sum(0).expand(4, 3))
+
+
+@pytest.mark.parametrize("shape", [(1,), (63,), (64,), (5, 13), (2, 3, 90), (641,), (0,)])
+@pytest.mark.parametrize("bias", [True, False])
+def test_rows_of_any_number_are_the_plain_layer(shape: tuple[int, ...], bias: bool) -> None:
+    torch.manual_seed(2)
+    plain = nn.Linear(8, 6, bias=bias)
+    fast = copy.deepcopy(plain)
+    use_fast_layers(fast)
+    inputs, counts = torch.randn(*shape, 8), torch.randn(*shape, 6)
+    with torch.no_grad():
+        torch.testing.assert_close(fast(inputs), plain(inputs))
+    found = []
+    for layer in (plain, fast):
+        leaf = inputs.clone().requires_grad_()
+        out = layer(leaf)
+        (counts * out).sum().backward()
+        found.append((out, leaf.grad, *(parameter.grad for parameter in layer.parameters())))
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
+
+
+def test_one_dnn_meets_few_shapes_whatever_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, shapes, product = nn.Linear(8, 6, bias=False), set(), fast_layers._linear
+    use_fast_layers(layer)
+
+    def recording(input: Tensor, weight: Tensor, *rest: object) -> Tensor:
+        shapes.add((input.shape, weight.shape))
+        return product(input, weight, *rest)
+
+    monkeypatch.setattr(fast_layers, "_linear", recording)
+    for rows in range(1, 2049, 7):
+        layer(torch.randn(rows, 8, requires_grad=True)).sum().backward()
+    assert len(shapes) == 3 * 20
+    assert all(rows <= padded_count(rows) < rows + 128 for rows in range(4096))
 
 
 def _gradients(model: PreTrainedModel) -> dict[str, Tensor]:
