@@ -223,22 +223,39 @@ def buffer_inspect(run_dir: Annotated[Path, typer.Argument(help="The run's folde
 @groups_app.command("audit", epilog="Example: `entente groups audit runs/demo --json audit.json`")
 def groups_audit(
     run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")],
+    gradients: Annotated[
+        bool, typer.Option(help="Also judge the last batch in every way and measure its gradient's bias and noise.")
+    ] = True,
+    turns: Annotated[
+        int, typer.Option(min=1, help="Most turns whose gradient is taken (whole line-up blocks); 25 ms each.")
+    ] = 4000,
     json_out: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
 ) -> None:
-    """How samples were judged in each update: by which key, with what signal, how stale, and whether keys leak."""
-    from dataclasses import asdict
-
+    """How samples were judged in each update, what every key would explain, and how noisy each one's gradient is."""
     from rich.console import Console
 
-    from cluster.groups_audit import audit_groups, read_records, show
+    from cluster.groups_audit import audit_groups, read_records
+    from cluster.groups_audit_tables import as_json, show, show_gradients
     from cluster.run_folder import check_writable
 
     if json_out is not None:
         check_writable(json_out)
+    console = Console()
     audit = audit_groups(str(run_dir), read_records(run_dir))
-    show(audit, Console())
+    show(audit, console)
+    found = None
+    if gradients:
+        from cluster.gradient_audit import NoGradientsError, audit_gradients
+        from cluster.stages import stages
+
+        try:
+            with stages() as stage:
+                found = audit_gradients(run_dir, audit.best_undeclared, stage, max_turns=turns)
+            show_gradients(found, console)
+        except NoGradientsError as error:
+            console.print(f"gradients: left out: {error}", markup=False, highlight=False)
     if json_out is not None:
-        json_out.write_text(json.dumps(asdict(audit), indent=2) + "\n", encoding="utf-8")
+        json_out.write_text(as_json(audit, found), encoding="utf-8")
         typer.echo(f"written to {json_out}")
 
 

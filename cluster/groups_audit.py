@@ -8,16 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-
 from cluster.errors import RunError
 from cluster.run_folder import RunFolder
+from grpo_core.audit import AUDIT_SCHEMA
 from grpo_core.errors import GroupingError
 from grpo_core.grouping import RUNNING_LEVEL, parse_expression
 
 Record = Mapping[str, Any]
+
+SCHEMAS = (1, AUDIT_SCHEMA)  # records of schema 1 do not say what keys explain
+BEST = 3  # undeclared keys that a closer look is worth
+SUMS = ("between", "within", "left_out", "groups", "by_country")
 
 #: Metrics of the records that are followed over the updates, and what they are called.
 FOLLOWED = {
@@ -46,9 +47,19 @@ class LevelAudit:
     groups: int
     mean_size: float  # members a group
     zero_signal_fraction: float  # of the judged samples; 0 where none were judged
-    coverage: float | None  # members of groups with statistics of their own / all samples; the next two speak of them
-    eta_squared: float | None  # [0, 1]; None for the running baseline, or where returns do not vary
-    leave_one_out_r2: float | None  # at most eta_squared; below 0 where the groups' means mislead
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAudit:
+    """What the means of one candidate key's groups explain of the returns' variance, over all samples."""
+
+    key: str
+    place: int | None  # in the declared chain, from 1; None if not declared
+    updates: int  # whose records know the key
+    leave_one_out_r2: float  # at most 1; below 0 where the groups' means mislead
+    eta_squared: float  # [0, 1]; grows with the number of groups whatever they mean
+    groups: float  # an update
+    by_country_fraction: float  # of samples that only their country's mean could judge: their group was too small
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +83,16 @@ class GroupsAudit:
     updates: int
     samples: int
     levels: tuple[LevelAudit, ...]  # from fine to coarse, the running baseline last
+    keys: tuple[KeyAudit, ...]  # declared and not, the best first; empty where no record speaks of keys
+    recommended: str | None  # the key of the largest leave-one-out R squared
     trends: Mapping[str, Trend]  # by the metric's name in the records
     outcome_keys_allowed: bool  # in any update
     leaks: Mapping[str, str]  # expression -> why its facts were not known before acting
+
+    @property
+    def best_undeclared(self) -> tuple[str, ...]:
+        """The undeclared keys that explain most, at most three."""
+        return tuple(each.key for each in self.keys if each.place is None)[:BEST]
 
 
 def read_records(run_dir: Path) -> list[Record]:
@@ -95,8 +113,15 @@ def read_records(run_dir: Path) -> list[Record]:
 def _record(path: Path) -> Record:
     try:
         record: Any = json.loads(path.read_text(encoding="utf-8"))
+        schema = record["schema"]
+        if schema not in SCHEMAS:
+            known = " and ".join(map(str, SCHEMAS))
+            raise RunError(f"{path} is of schema {schema}, and this version of Entente reads {known}")
         _ = [record[name] for name in ("version", "keys", "outcome_keys_allowed", "metrics")]
-        _ = [group[name] for group in record["groups"] for name in ("level", "size", "judged", "mean", "std", "zero")]
+        _ = [group[name] for group in record["groups"] for name in ("level", "size", "judged", "zero")]
+        explained = record["explained"] if schema > 1 else {"keys": {}, "same": {}}
+        _ = [row[name] for row in explained["keys"].values() for name in SUMS]
+        _ = [explained["keys"][key] for key in explained["same"].values()]
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, TypeError, KeyError) as error:
@@ -106,6 +131,8 @@ def _record(path: Path) -> Record:
 
 def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
     """Sum the records (at least one) up."""
+    keys = explained_by_keys(records)
+    best = recommended_key(keys)
     expressions = list(dict.fromkeys(expression for record in records for expression in record["keys"]))
     samples = sum(group["judged"] for record in records for group in record["groups"])
     return GroupsAudit(
@@ -115,6 +142,8 @@ def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
         updates=len(records),
         samples=samples,
         levels=tuple(_level(level, records, samples) for level in (*expressions, RUNNING_LEVEL)),
+        keys=keys,
+        recommended=None if best is None else best.key,
         trends={name: trend for name in FOLLOWED if (trend := _trend(name, records)) is not None},
         outcome_keys_allowed=any(record["outcome_keys_allowed"] for record in records),
         leaks=find_leaks(expressions),
@@ -132,41 +161,48 @@ def find_leaks(expressions: Sequence[str]) -> dict[str, str]:
     return leaks
 
 
-def explained_variance(groups_by_update: Sequence[Sequence[Record]]) -> tuple[float, float] | None:
-    """Share of the returns' variance that the groups' means explain: eta squared, and leave-one-out R squared.
+def explained_by_keys(records: Sequence[Record]) -> tuple[KeyAudit, ...]:
+    """What every candidate key explains over all records that say so, the best first.
 
-    With n members, mean m and Bessel-corrected deviation s a group, and M the mean of all members of an update:
-    between = sum n (m - M)^2, within = sum (n - 1) s^2, eta^2 = between / (between + within) (Fisher's correlation
-    ratio). It grows with the number of groups whatever they mean; R^2 judges every member by the mean of the
-    others, whose squared errors add up to sum n^2 s^2 / (n - 1). Sums run over updates, so that what the policy
-    gains from one to the next counts for neither. None where nothing varies. Groups whose mean was shrunk toward
-    their parent's (``share`` below 1) are left out: it is not their members' mean.
+    Undeclared keys that made the very groups of another one in every update are left out.
     """
-    between = within = left_out = 0.0
-    for groups in groups_by_update:
-        known = [group for group in groups if _has_own_statistics(group)]
-        members = sum(group["size"] for group in known)
-        center = sum(group["size"] * group["mean"] for group in known) / members if members else 0.0
-        for group in known:
-            size, variance = group["size"], group["std"] ** 2
-            between += size * (group["mean"] - center) ** 2
-            within += (size - 1) * variance
-            left_out += size**2 * variance / (size - 1) if size > 1 else 0.0
-    total = between + within
-    return None if total == 0 else (between / total, 1 - left_out / total)
+    tellers = [record["explained"] for record in records if record.get("explained")]
+    declared = list(records[-1]["keys"]) if records else []
+    found = []
+    for key in dict.fromkeys(key for each in tellers for key in (*each["keys"], *each["same"])):
+        if key not in declared and not any(key in each["keys"] for each in tellers):
+            continue
+        known = [each for each in tellers if key in each["keys"] or key in each["same"]]
+        rows = [each["keys"][each["same"].get(key, key)] for each in known]
+        total = sum(row["between"] + row["within"] for row in rows)
+        if total == 0:
+            continue
+        found.append(
+            KeyAudit(
+                key=key,
+                place=declared.index(key) + 1 if key in declared else None,
+                updates=len(rows),
+                leave_one_out_r2=1 - sum(row["left_out"] for row in rows) / total,
+                eta_squared=sum(row["between"] for row in rows) / total,
+                groups=sum(row["groups"] for row in rows) / len(rows),
+                by_country_fraction=_fraction(
+                    sum(row["by_country"] for row in rows), sum(each["samples"] for each in known)
+                ),
+            )
+        )
+    # Of equals a declared key, then the coarser one.
+    return tuple(sorted(found, key=lambda each: (-round(each.leave_one_out_r2, 6), each.place is None, each.groups)))
 
 
-def _has_own_statistics(group: Record) -> bool:
-    return group["mean"] is not None and group["std"] is not None and group.get("share", 1.0) == 1.0
+def recommended_key(keys: Sequence[KeyAudit]) -> KeyAudit | None:
+    """The key of the largest leave-one-out R squared among those that every update knows; None without any."""
+    updates = max((each.updates for each in keys), default=0)
+    return next((each for each in keys if each.updates == updates), None)
 
 
 def _level(level: str, records: Sequence[Record], samples: int) -> LevelAudit:
-    by_update = [[group for group in record["groups"] if group["level"] == level] for record in records]
-    groups = [group for update in by_update for group in update]
+    groups = [group for record in records for group in record["groups"] if group["level"] == level]
     judged = sum(group["judged"] for group in groups)
-    own = sum(group["size"] for group in groups if _has_own_statistics(group))
-    # The running baseline was made from earlier batches: its mean says nothing of this one's variance.
-    explained = None if level == RUNNING_LEVEL else explained_variance(by_update)
     return LevelAudit(
         level=level,
         judged=judged,
@@ -174,9 +210,6 @@ def _level(level: str, records: Sequence[Record], samples: int) -> LevelAudit:
         groups=len(groups),
         mean_size=_fraction(sum(group["size"] for group in groups), len(groups)),
         zero_signal_fraction=_fraction(sum(group["judged"] for group in groups if group["zero"]), judged),
-        coverage=None if level == RUNNING_LEVEL else _fraction(own, samples),
-        eta_squared=explained and explained[0],
-        leave_one_out_r2=explained and explained[1],
     )
 
 
@@ -187,51 +220,6 @@ def _trend(name: str, records: Sequence[Record]) -> Trend | None:
     third = max(1, len(values) // 3)
     middle = values[third:-third] or values
     return Trend(_mean(values[:third]), _mean(middle), _mean(values[-third:]), min(values), max(values))
-
-
-def show(audit: GroupsAudit, console: Console) -> None:
-    """Print the tables and the leak check."""
-    updates = f"updates {audit.first_version}-{audit.last_version}"
-    console.print(f"{audit.run}: {updates}, {audit.updates} records, {audit.samples:,} samples", markup=False)
-    levels = _table("key", "judged", "share", "groups", "size", "zero", "members", "eta²", "R²")
-    for level in audit.levels:
-        levels.add_row(
-            level.level,
-            f"{level.judged:,}",
-            f"{level.judged_fraction:.1%}",
-            f"{level.groups:,}",
-            f"{level.mean_size:.1f}",
-            f"{level.zero_signal_fraction:.1%}",
-            "" if level.coverage is None else f"{level.coverage:.1%}",
-            "" if level.eta_squared is None else f"{level.eta_squared:.3f}",
-            "" if level.leave_one_out_r2 is None else f"{level.leave_one_out_r2:.3f}",
-        )
-    console.print(levels)
-    console.print(
-        "zero: judged without signal; eta² and R² (leave-one-out): share of the returns' variance that the groups' "
-        "means explain, among the members of groups that judged somebody (members, of all samples)",
-        style="dim",
-    )
-    trends = _table("metric", "first third", "middle", "last third", "least", "largest")
-    for name, trend in audit.trends.items():
-        values = (trend.first, trend.middle, trend.last, trend.least, trend.largest)
-        trends.add_row(FOLLOWED[name], *(f"{value:.4g}" for value in values))
-    console.print(trends)
-    for expression, reason in audit.leaks.items():
-        console.print(f"leak: {expression}: {reason}", style="red", markup=False)
-    if not audit.leaks:
-        console.print("leak check: every key is known before the actions it judges", markup=False)
-    if audit.outcome_keys_allowed:
-        console.print("outcome keys were allowed (grouping.allow_outcome_keys): estimates may be biased", style="red")
-
-
-def _table(first: str, *others: str) -> Table:
-    """A narrow terminal folds names, never numbers."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(first, overflow="fold")
-    for name in others:
-        table.add_column(name, justify="right", min_width=6)
-    return table
 
 
 def _fraction(part: float, whole: float) -> float:

@@ -26,7 +26,10 @@ MIN_BLOCKS = 4  # fewer say nothing of their own spread
 
 @dataclass(frozen=True, slots=True)
 class WayQuality:
-    """One way of judging; lengths are shares of the reference gradient's length as this batch estimates it."""
+    """One way of judging; lengths are shares of the reference gradient's length as this batch estimates it.
+
+    That one is too long by the reference's noise: over ``sqrt(1 - reference_noise)`` they are shares of the true one's.
+    """
 
     bias: Interval  # length of the mean difference to the reference, its noise taken out
     deviation: Interval  # standard deviation of the batch's gradient, over all its directions
