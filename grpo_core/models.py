@@ -46,7 +46,7 @@ def make_small_model(
     pad_id: int | None,
     seed: int,
 ) -> PreTrainedModel:
-    """A small causal LM with random weights: fp32, untied embeddings, the same for the same seed.
+    """A small causal LM with random weights of type ``dtype``, untied embeddings, the same for the same seed.
 
     Its first distribution over any set of ids is about uniform.
 
@@ -71,14 +71,16 @@ def make_small_model(
         eos_token_id=eos_id,
         bos_token_id=bos_id,
         pad_token_id=pad_id,
-        dtype="float32",
+        dtype=settings.dtype,
     )
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
         model: PreTrainedModel = model_class(config)
         with torch.no_grad():
             model.lm_head.weight.normal_(std=_LM_HEAD_DEVIATION)
-    return model.float().eval()
+    for parameter in model.parameters():  # rotary frequencies stay in fp32, as they do when a folder is loaded
+        parameter.data = parameter.data.to(getattr(torch, settings.dtype))
+    return model.eval()
 
 
 def save_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import torch
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cluster.actors.intake import Intake
@@ -19,10 +20,13 @@ from cluster.config import Config
 from cluster.errors import RunError
 from cluster.last_batch import save_last_batch
 from cluster.run_folder import RunFolder, write_atomically
+from cluster.runtime import available_bytes
+from grpo_core.adapters import add_adapters, load_adapters
 from grpo_core.checkpoint import load_checkpoint, save_checkpoint
 from grpo_core.checkpoint_folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
 from grpo_core.learner import Learner
-from grpo_core.models import load_model, make_small_model, save_model, weights_payload
+from grpo_core.memory_estimate import ModelShape, check_learner_memory, estimate_memory
+from grpo_core.models import ADAPTER, load_model, make_small_model, plain_model, save_model, weights_payload
 from grpo_core.types import Batch, Episode
 from opponents.llm import TRUNCATED
 from services.environments.diplomacy.notation import WORD_PATTERN, words
@@ -41,7 +45,7 @@ def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBas
         CheckpointError: the folder is not a usable model.
     """
     if config.policy.path is not None:
-        return load_model(Path(config.policy.path))
+        return load_model(Path(config.policy.path), getattr(torch, config.policy.dtype))
     tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
     model = make_small_model(
         config.policy,
@@ -71,7 +75,8 @@ class LearnerWorker:
         buffer.redeliver()  # first of all: it refuses a second learner, before anything is written
         newest = latest_checkpoint(self._folder.path) if resume else None
         if newest is None:
-            self._model, self._tokenizer = make_policy(config)
+            base, self._tokenizer = make_policy(config)
+            self._model = self._trained(base)
             self._learner = self._make_learner()
             self.checkpoint()
         else:
@@ -191,9 +196,35 @@ class LearnerWorker:
         """Let go of the buffer."""
         self._buffer.close()
 
-    def _make_learner(self) -> Learner:
+    def _trained(self, base: PreTrainedModel) -> nn.Module:
+        """What is trained: the base itself, or adapters in it."""
+        settings = self._config.policy
+        return add_adapters(base, settings, self._config.run.seed) if settings.use_peft else base
+
+    def _check_memory(self) -> None:
         config = self._config
-        reference = self._first_policy() if config.learner.beta > 0 else None
+        sizes = [(value.numel(), value.nbytes, value.requires_grad) for value in self._model.parameters()]
+        estimate = estimate_memory(
+            ModelShape.of(self._model.config),
+            config.policy,
+            config.learner,
+            parameters=sum(count for count, _, _ in sizes),
+            trained=sum(count for count, _, trained in sizes if trained),
+            free_text=config.inference.decoding == "free",
+        )
+        loaded = sum(size for _, size, _ in sizes)
+        check_learner_memory(estimate, available_bytes() + loaded, config.policy, config.learner)
+
+    def _make_learner(self) -> Learner:
+        """The learner of the loaded model.
+
+        Raises:
+            ResourceError: it would not fit in memory.
+        """
+        self._check_memory()
+        config = self._config
+        # Adapters need no second model: they are their own reference while they are switched off.
+        reference = self._first_policy() if config.learner.beta > 0 and not config.policy.use_peft else None
         return Learner(
             self._model,
             config.learner,
@@ -205,20 +236,32 @@ class LearnerWorker:
 
     def _first_policy(self) -> PreTrainedModel:
         """A model of the run's first weights, which ``learner.beta`` keeps the policy near."""
-        versions = checkpoint_versions(self._folder.path)
-        if not versions:
-            return copy.deepcopy(self._model)
-        if versions[0] != 0:
-            raise RunError(
-                f"learner.beta needs the run's first weights, and {self._folder.checkpoints / '0'} is gone; "
-                "put it back, or set learner.beta = 0"
-            )
-        model, _ = load_model(self._folder.checkpoints / "0")
+        if not checkpoint_versions(self._folder.path):
+            return copy.deepcopy(plain_model(self._model))
+        model, _ = load_model(self._first_folder("learner.beta", "set learner.beta = 0"))
         return model
+
+    def _first_folder(self, what: str, instead: str) -> Path:
+        """The checkpoint of the run's first weights.
+
+        Raises:
+            RunError: it is gone, and ``what`` needs it.
+        """
+        folder = self._folder.checkpoints / "0"
+        if not folder.is_dir():
+            raise RunError(f"{what} needs the run's first weights, and {folder} is gone; put it back, or {instead}")
+        return folder
 
     def _restore(self, folder: Path) -> None:
         checkpoint = load_checkpoint(folder)
-        self._model, self._tokenizer = load_model(folder)
+        if self._config.policy.use_peft:
+            # What the adapters were put into, not ``folder``'s weights, which have them merged.
+            first = self._first_folder("policy.use_peft", f"start a new run with policy.path = {folder}")
+            base, self._tokenizer = load_model(first, getattr(torch, self._config.policy.dtype))
+            self._model = self._trained(base)
+            load_adapters(self._model, folder / ADAPTER)
+        else:
+            self._model, self._tokenizer = load_model(folder)
         self._learner = self._make_learner()
         self._learner.load_state(checkpoint.state)
         extra = checkpoint.extra

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from torch import nn
 from transformers import GPT2Config
 
@@ -45,7 +44,6 @@ def measured_and_estimated(layers: int, policy_options: dict, learner_options: d
     learner = LearnerSettings(minibatches=1, tokens_per_microbatch=1000, **learner_options)
     model = make_small_model(policy, VOCABULARY, eos_id=1, bos_id=2, pad_id=0, seed=0)
     reference = tiny_copy(policy) if learner.beta > 0 and not policy.use_peft else None
-    model.to(getattr(torch, policy.dtype))
     if policy.use_peft:
         model = add_adapters(model, policy, seed=0)
     worker = Learner(model, learner, GroupingSettings(keys=("country",)), 0, reference=reference)
