@@ -14,7 +14,6 @@ from cluster.errors import RunError
 from cluster.last_batch import last_batch_path, load_last_batch
 from cluster.run_folder import RunFolder
 from cluster.stages import Stage
-from grpo_core.advantages import means_of_other_episodes
 from grpo_core.batching import TrainingTurn, training_turns
 from grpo_core.checkpoint import load_checkpoint
 from grpo_core.checkpoint_folders import checkpoint_versions
@@ -25,6 +24,7 @@ from grpo_core.gradient_bootstrap import MIN_BLOCKS, WayQuality, block_gradients
 from grpo_core.gradient_quality import judged_by, reference_advantages, turn_scores
 from grpo_core.grouping import ROLE_FACT, Sample, parse_expression
 from grpo_core.judgement import judge, sample_of_turns
+from grpo_core.left_out import means_of_other_episodes
 from grpo_core.models import load_model
 from grpo_core.types import Batch, FloatArray
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grpo_core.grouping import RUNNING_LEVEL
+from grpo_core.left_out import means_of_other_episodes
 from grpo_core.shrinkage import ShrunkLevel
 from grpo_core.types import FloatArray, Group
 
@@ -116,21 +117,6 @@ def group_advantages(
     elif scale == "batch" and centred.any():
         centred /= math.sqrt(float(np.mean(centred**2))) + eps
     return centred.astype(np.float32), tuple(signals)
-
-
-def means_of_other_episodes(
-    values_N: NDArray[np.float64], label_N: NDArray[np.integer], episode_N: NDArray[np.integer]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """For every sample the mean of those of its group (``label_N``) that belong to another episode, and their number.
-
-    The mean is 0 where there are none.
-    """
-    _, group_N = np.unique(label_N, return_inverse=True)
-    _, owner_N = np.unique(episode_N, return_inverse=True)
-    _, part_N = np.unique(group_N * (owner_N.max(initial=0) + 1) + owner_N, return_inverse=True)
-    count_N = np.bincount(group_N)[group_N] - np.bincount(part_N)[part_N]
-    total_N = np.bincount(group_N, values_N)[group_N] - np.bincount(part_N, values_N)[part_N]
-    return np.where(count_N > 0, total_N / np.maximum(count_N, 1), 0.0), count_N
 
 
 def _own_signal(returns: FloatArray, group: Group, owners: NDArray[np.integer] | None) -> GroupSignal:

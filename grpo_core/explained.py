@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from grpo_core.advantages import means_of_other_episodes
 from grpo_core.grouping import CLUSTER_FACTS, ROLE_FACT, UNPLACED, Sample, levels_of
+from grpo_core.left_out import means_of_other_episodes
 from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
 from grpo_core.types import FloatArray
 

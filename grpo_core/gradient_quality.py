@@ -17,9 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from grpo_core.advantages import group_advantages, means_of_other_episodes
+from grpo_core.advantages import group_advantages
 from grpo_core.batching import TrainingTurn, micro_batches
 from grpo_core.grouping import Sample, groups_of, levels_of
+from grpo_core.left_out import means_of_other_episodes
 from grpo_core.logprobs import token_logprobs
 from grpo_core.settings import GroupingSettings
 from grpo_core.shrinkage import shrunk_levels
