@@ -16,10 +16,10 @@ from torch.autograd.function import once_differentiable
 
 from grpo_core.fast_layers import has_fast_layers, linear, padded_count
 
-# Logits of a block, tokens x ids. In single precision 4 MiB on a CPU (measured: half and double are slower), and 1 GiB
-# on a GPU, whose products need to be large.
+# Logits of a block, tokens x ids. In single precision 4 MiB on a CPU (half and double were measured to be slower), and
+# 256 MiB on a GPU, whose products need to be large.
 _BLOCK_LOGITS = {"cpu": 1 << 20}
-_BLOCK_LOGITS_ELSEWHERE = 1 << 28
+_BLOCK_LOGITS_ELSEWHERE = 1 << 26
 _FEWEST_IDS = 512
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -124,9 +127,17 @@ def plain_advantages(episodes: tuple[Episode, ...]) -> list[float]:
     return [value / (scale + 1e-4) for value in centred]
 
 
-def ragged_episodes(seed: int) -> tuple[Episode, ...]:
-    """Twenty episodes of ten turns: prompts of 60-95 tokens, completions of 5-45, two fifths of them sampled."""
-    rng = np.random.default_rng(seed)
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Tokens of a made-up turn: bounds of its prompt and of its completion, the upper ones excluded."""
+
+    prompt: tuple[int, int] = (60, 96)
+    completion: tuple[int, int] = (5, 46)
+
+
+def ragged_episodes(seed: int, lengths: Lengths | None = None) -> tuple[Episode, ...]:
+    """Twenty episodes of ten turns of such lengths; two fifths of their completions' tokens are sampled."""
+    rng, lengths = np.random.default_rng(seed), lengths or Lengths()
     return tuple(
         Episode(
             episode_id=f"bench/{index}",
@@ -135,7 +146,7 @@ def ragged_episodes(seed: int) -> tuple[Episode, ...]:
             block_id="bench",
             block_size=EPISODES,
             keys={},
-            turns=tuple(_ragged_turn(rng) for _ in range(TURNS_EACH)),
+            turns=tuple(_ragged_turn(rng, lengths) for _ in range(TURNS_EACH)),
             reward=0.0,
             reward_parts={},
             outcome={},
@@ -145,8 +156,29 @@ def ragged_episodes(seed: int) -> tuple[Episode, ...]:
     )
 
 
-def _ragged_turn(rng: np.random.Generator) -> Turn:
-    completion = rng.integers(3, VOCABULARY, int(rng.integers(5, 46)), dtype=np.int32)
+def decoded_freely(episodes: Sequence[Episode], vocabulary: int) -> tuple[Episode, ...]:
+    """The same turns as if every id had been admissible, and about equally likely, as a fresh policy has it."""
+    nothing = np.zeros(0, np.int32)
+    uniform = np.float32(-math.log(vocabulary))
+    return tuple(
+        dataclasses.replace(
+            episode,
+            turns=tuple(
+                dataclasses.replace(
+                    turn,
+                    admissible_ids=nothing,
+                    admissible_offsets=nothing,
+                    logprobs=np.where(turn.trained_mask, uniform, np.float32(0)),
+                )
+                for turn in episode.turns
+            ),
+        )
+        for episode in episodes
+    )
+
+
+def _ragged_turn(rng: np.random.Generator, lengths: Lengths) -> Turn:
+    completion = rng.integers(3, VOCABULARY, int(rng.integers(*lengths.completion)), dtype=np.int32)
     mask = rng.random(len(completion)) < 0.4
     mask[int(rng.integers(len(mask)))] = True
     admissible = [
@@ -156,7 +188,7 @@ def _ragged_turn(rng: np.random.Generator) -> Turn:
     logprobs = np.zeros(len(completion), np.float32)
     logprobs[mask] = [-math.log(len(ids)) for ids in admissible]  # the fresh policy is about uniform
     return Turn(
-        prompt_ids=rng.integers(3, VOCABULARY, int(rng.integers(60, 96)), dtype=np.int32),
+        prompt_ids=rng.integers(3, VOCABULARY, int(rng.integers(*lengths.prompt)), dtype=np.int32),
         completion_ids=completion,
         logprobs=logprobs,
         trained_mask=mask,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import statistics
 import time
 from collections.abc import Mapping
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import nn
 
 from cluster.bench.figure import Figure
 from cluster.bench.head import spread
-from cluster.bench.learner import LONGEST_TURN, VOCABULARY, ragged_episodes
+from cluster.bench.learner import LONGEST_TURN, VOCABULARY, decoded_freely, ragged_episodes
 from cluster.bench.memory import in_fresh_process, peak_growth_mb, peak_is_measurable
 from cluster.bench.trl_trainer import TRL_ROWS, Outcome, Step, TrlSide, require_trl
 from grpo_core.learner import Learner
@@ -113,25 +111,7 @@ def check_agreement(outcomes: Mapping[Side, Outcome]) -> None:
 def bench_episodes(side: Side, vocabulary: int, count: int) -> tuple[Episode, ...]:
     """The first ``count`` ragged episodes, spread over a vocabulary; decoded freely but for side ``masked``."""
     episodes = spread(ragged_episodes(seed=11)[:count], vocabulary)
-    if side == "masked":
-        return episodes
-    nothing = np.zeros(0, np.int32)
-    uniform = np.float32(-math.log(vocabulary))  # about what the fresh policy gives every token
-    return tuple(
-        dataclasses.replace(
-            episode,
-            turns=tuple(
-                dataclasses.replace(
-                    turn,
-                    admissible_ids=nothing,
-                    admissible_offsets=nothing,
-                    logprobs=np.where(turn.trained_mask, uniform, np.float32(0)),
-                )
-                for turn in episode.turns
-            ),
-        )
-        for episode in episodes
-    )
+    return episodes if side == "masked" else decoded_freely(episodes, vocabulary)
 
 
 def make_side(side: Side, vocabulary: int) -> LearnerSide | TrlSide:

@@ -1,0 +1,100 @@
+"""The GPU bench's own code on the CPU, with a tiny shape."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from cluster.bench import gpu, suite
+from cluster.bench.learner import Lengths
+from cluster.bench.requirements import MissingRequirementError
+from grpo_core.batching import training_turns
+
+CPU = torch.device("cpu")
+TINY = gpu.Case(
+    name="tiny",
+    hidden_size=64,
+    intermediate_size=96,
+    layers=2,
+    heads=4,
+    key_value_heads=2,
+    vocabulary=1_200,
+    tied=True,
+    gradient_checkpointing=True,
+    tokens_per_microbatch=2048,
+    lengths=Lengths(prompt=(10, 30), completion=(3, 12)),
+    episodes=2,
+)
+
+
+def test_figures_of_a_tiny_shape() -> None:
+    found = gpu.figures(TINY, CPU, ceiling=1e12, rounds=1)
+    assert [figure.unit for figure in found] == ["tokens/s", "%"] * 2  # a CPU keeps no count of its memory
+    episodes = gpu.case_episodes(TINY, "free")
+    tokens, flops = (
+        sum(each.tokens for each in episodes),
+        gpu.step_flops(TINY, training_turns(episodes, 0), recomputed=False),
+    )
+    for rate, share in (found[:2], found[2:]):
+        for rate_of, share_of in ((rate.ours, share.ours), (rate.yardstick, share.yardstick)):
+            assert share_of == pytest.approx(100 * flops / (tokens / rate_of) / 1e12)
+        assert "with recomputed work" in share.note
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_both_sides_find_one_loss(whole: bool) -> None:
+    case = dataclasses.replace(TINY, gradient_checkpointing=not whole, tied=not whole)
+    losses = []
+    for make in (gpu.learner_step, gpu.plain_step):
+        model = gpu.random_model(case, CPU).float()
+        losses.append(make(model, case, gpu.case_episodes(case, "plain"))())
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+
+
+def test_sides_that_differ_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "measure", lambda case, side, device, rounds: gpu.Measured(0.1 * (side == "plain"), 1, 1))
+    with pytest.raises(RuntimeError, match="cannot be compared"):
+        gpu.figures(TINY, CPU, 1e12, 1)
+
+
+def test_operations_are_six_a_parameter_and_token_and_the_attention() -> None:
+    turns = training_turns(gpu.case_episodes(TINY, "free"), 0)
+    model = gpu.random_model(dataclasses.replace(TINY, tied=False), CPU)
+    matrices = sum(p.numel() for name, p in model.named_parameters() if "layers" in name and p.ndim == 2)
+    tokens, sampled = sum(len(t.input_ids) for t in turns), sum(len(t.position_S) for t in turns)
+    attention = sum(6 * 2 * 64 * len(turn.input_ids) ** 2 for turn in turns)
+    head = 6 * 64 * 1_200 * sampled
+    assert gpu.step_flops(TINY, turns, recomputed=False) == 6 * matrices * tokens + attention + head
+    assert gpu.step_flops(TINY, turns, recomputed=True) == (6 * matrices * tokens + attention) * 8 / 6 + head
+
+
+@pytest.mark.parametrize(("case", "billions"), list(zip(gpu.CASES, (1.544, 7.616), strict=True)))
+def test_shapes_are_of_the_published_sizes(case: gpu.Case, billions: float) -> None:
+    model = gpu.random_model(case, torch.device("meta"))
+    assert sum(p.numel() for p in model.parameters()) / 1e9 == pytest.approx(billions, abs=0.001)
+
+
+def test_the_ceiling_is_a_rate() -> None:
+    assert 1e6 < gpu.product_ceiling(CPU, (32, 64), repeats=2) < 1e16
+
+
+def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(MissingRequirementError, match="no CUDA GPU"):
+        gpu.run(1)
+    gpu.main(["--json", str(tmp_path / "gpu.json")])
+    assert capsys.readouterr().out == "no CUDA GPU: skipped\n"
+    assert not list(tmp_path.iterdir())
+    assert "gpu" in suite.SUITE
