@@ -57,6 +57,7 @@ def test_smoke_run_leaves_everything_it_promises(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "AUSTRIA" in evaluated.stdout
     assert json.loads((tmp_path / "rows.json").read_text())["evaluations"][0]["games"] == 7
+    audit_groups_of(run, tmp_path / "audit.json")
     refuse_a_corrupt_checkpoint(run)
 
 
@@ -126,6 +127,23 @@ def test_ctrl_c_saves_and_a_dead_rollout_actor_is_replaced(tmp_path: Path) -> No
     used = episodes_used(run)
     assert len(used) == 12 * EPISODES
     assert set(used.values()) == {1}
+
+
+def audit_groups_of(run: Path, out: Path) -> None:
+    printed = subprocess.run(
+        [*ENTENTE, "groups", "audit", str(run), "--json", str(out)],
+        capture_output=True, text=True, timeout=120, check=True,
+    ).stdout  # fmt: skip
+    assert "recommended: country" in printed
+    assert "leak check: every key is known before the actions it judges" in printed
+    found = json.loads(out.read_text())
+    assert {"country+phase", "country", "country+own_centers+phase"} <= {row["key"] for row in found["keys"]}
+    assert all(-2 < row["leave_one_out_r2"] <= row["eta_squared"] <= 1 for row in found["keys"])
+    # The newest update's episodes, under the newest weights: those before it were not kept.
+    gradients = found["gradients"]
+    assert (gradients["batch_version"], gradients["checkpoint"], gradients["blocks"]) == (3, 4, 7)
+    assert list(gradients["ways"])[:3] == ["none", "batch", "declared chain"]
+    assert gradients["ways"]["none"]["deviation"]["value"] > 0
 
 
 def refuse_a_corrupt_checkpoint(run: Path) -> None:
