@@ -43,7 +43,7 @@ class Turn:
     # Shaped reward from this decision to the seat's next one (or the end of its game), discounted to this phase.
     reward: float = 0.0
     elapsed_phases: int = 1  # game phases until the seat's next decision (or the end); the discount's clock
-    # Known before this turn: phase, segment, own_centers.
+    # Known before this turn: phase, segment, own_centers, alliance.
     keys: Mapping[str, KeyValue] = field(default_factory=dict)
     defects: tuple[str, ...] = ()  # what went wrong: truncated, unparsed or illegal orders
 
