@@ -227,7 +227,7 @@ def groups_audit(
         bool, typer.Option(help="Also judge the last batch in every way and measure its gradient's bias and noise.")
     ] = True,
     turns: Annotated[
-        int, typer.Option(min=1, help="Most turns whose gradient is taken (whole line-up blocks); 25 ms each.")
+        int, typer.Option(min=1, help="Most turns to take gradients of (whole line-up blocks); 25 ms each.")
     ] = 4000,
     json_out: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
 ) -> None:

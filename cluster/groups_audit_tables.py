@@ -82,9 +82,11 @@ def _plain(value: Any) -> Any:
 
 
 def recommendation(keys: Sequence[KeyAudit], recommended: str) -> str:
-    """The recommended key in one line, and what the finest declared one would miss."""
+    """The recommended key in one line, and what the first declared one has instead."""
     best = next(each for each in keys if each.key == recommended)
     said = f"recommended: {best.key}, R² {best.leave_one_out_r2:.3f}, "
+    if best.leave_one_out_r2 <= 0:
+        return said + "yet no key takes anything off the variance: too few samples a group"
     if best.place == 1:
         return said + "declared first"
     said += "NOT DECLARED" if best.place is None else f"declared as number {best.place}"

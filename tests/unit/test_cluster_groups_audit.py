@@ -124,6 +124,9 @@ def test_the_recommendation_says_whether_the_key_is_declared() -> None:
         return recommendation(found.keys, found.recommended)
 
     assert line(country__phase=sums(1), country=sums(5)) == ("recommended: country+phase, R² 0.900, declared first")
+    assert line(country__phase=sums(15), country=sums(12)) == (
+        "recommended: country, R² -0.200, yet no key takes anything off the variance: too few samples a group"
+    )
     assert line(country__phase=sums(5), country=sums(1)) == (
         "recommended: country, R² 0.900, declared as number 2 (country+phase: 0.500)"
     )
