@@ -22,7 +22,8 @@ _MOST_ADMISSIBLE = 4096  # distinct ids that are admissible anywhere in one micr
 # states; the feed-forward layer its two projections, what the gate opens and their product.
 _FP32 = (24, 20, 16, 16)
 _AUTOCAST = (23, 13, 11, 8)  # inputs of linear layers in bfloat16, norms in float32
-_FROZEN_BF16 = (32, 14, 8, 12)  # the blocks in bfloat16, and each input again in float32 for its adapter
+_FROZEN_FP32 = (16, 16, 12, 16)  # a frozen norm keeps no normed states
+_FROZEN_BF16 = (26, 12, 6, 12)  # the blocks in bfloat16, and each input again in float32 for its adapter
 _LAST_BLOCK = 0.4  # of a block: keys and values everywhere, the rest at a few positions
 
 
@@ -149,7 +150,12 @@ def check_learner_memory(
 
 
 def _activations(shape: ModelShape, policy: PolicySettings, learner: LearnerSettings, tokens: int) -> int:
-    bytes_per_width = _AUTOCAST if learner.bf16 else _FROZEN_BF16 if policy.dtype == "bfloat16" else _FP32
+    if learner.bf16:
+        bytes_per_width = _AUTOCAST
+    elif policy.use_peft:
+        bytes_per_width = _FROZEN_BF16 if policy.dtype == "bfloat16" else _FROZEN_FP32
+    else:
+        bytes_per_width = _FP32
     widths = (shape.hidden, shape.query, shape.key_value, shape.feed_forward)
     block = tokens * sum(size * width for size, width in zip(bytes_per_width, widths, strict=True))
     # Gradients on their way through a block.

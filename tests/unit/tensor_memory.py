@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -18,18 +19,26 @@ class TensorMemory(TorchDispatchMode):
         self.peak = 0
         self._now = 0
         self._alive: dict[int, int] = {}
+        self._older: set[int] = set()  # weights, and whatever else was there before
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for storage in self._unknown((args, kwargs)):
+            self._older.add(storage._cdata)
+            weakref.finalize(storage, self._older.discard, storage._cdata)
         out = func(*args, **(kwargs or {}))
-        for tensor in tree_leaves(out):
+        for storage in self._unknown(out):
+            self._alive[storage._cdata] = storage.nbytes()
+            self._now += storage.nbytes()
+            self.peak = max(self.peak, self._now)
+            weakref.finalize(storage, self._gone, storage._cdata)
+        return out
+
+    def _unknown(self, values: Any) -> Iterator[torch.UntypedStorage]:
+        for tensor in tree_leaves(values):
             if isinstance(tensor, torch.Tensor):
                 storage = tensor.untyped_storage()
-                if storage._cdata not in self._alive:
-                    self._alive[storage._cdata] = storage.nbytes()
-                    self._now += storage.nbytes()
-                    self.peak = max(self.peak, self._now)
-                    weakref.finalize(storage, self._gone, storage._cdata)
-        return out
+                if storage._cdata not in self._alive and storage._cdata not in self._older:
+                    yield storage
 
     def _gone(self, key: int) -> None:
         self._now -= self._alive.pop(key)
