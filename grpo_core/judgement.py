@@ -110,14 +110,15 @@ def judge(
     levels = levels_of(samples, grouping)
     groups = groups_of(samples, levels, grouping.min_group_size)
     roles = [sample.role for sample in samples]
+    owners = np.array([sample.episode for sample in samples], np.int64)
     advantages, signals = group_advantages(
         returns,
         groups,
         running,
         scale=grouping.scale_rewards,
         leave_one_out=grouping.baseline == "leave_one_out",
-        episodes=np.array([sample.episode for sample in samples], np.int64),
-        shrunk=shrunk_levels(returns, levels, roles) if grouping.shrinkage else None,
+        episodes=owners,
+        shrunk=shrunk_levels(returns, levels, roles, owners) if grouping.shrinkage else None,
     )
     weights: dict[str, float] = {}
     progress = dict(memory.progress)

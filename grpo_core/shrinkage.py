@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from grpo_core.errors import GroupingError
 from grpo_core.grouping import UNPLACED, Level
+from grpo_core.left_out import means_of_other_episodes
 from grpo_core.types import FloatArray, IntArray
 
 Float64Array = NDArray[np.float64]
@@ -32,29 +33,36 @@ class ShrunkLevel:
     """
 
     mean_N: Float64Array  # the shrunk mean of the sample's group
-    rest_N: Float64Array  # the same without the sample itself, in its group and in all parents
+    rest_N: Float64Array  # the same without the sample's episode, in its group and in all parents
     variance_N: Float64Array  # the group's Bessel-corrected variance, shrunk by the same share
     share_N: Float64Array  # n / (n + k) in [0, 1]; 1 at the coarsest level
     constant_N: NDArray[np.bool_]  # all returns of the group and of its parents are equal
 
 
-def shrunk_levels(returns_N: FloatArray, levels: Sequence[Level], roles: Sequence[str]) -> dict[str, ShrunkLevel]:
+def shrunk_levels(
+    returns_N: FloatArray,
+    levels: Sequence[Level],
+    roles: Sequence[str],
+    episodes: NDArray[np.integer] | None = None,
+) -> dict[str, ShrunkLevel]:
     """Shrunk statistics of every level, by its expression; the coarsest level's are its groups' own.
 
     k is that of the whole batch, with each role's returns measured in the role's own deviation, so that a role with
-    large returns does not decide for the others; the means are the role's alone. Leaving a sample out removes it from
-    the means and counts, not from the two variances a level has.
+    large returns does not decide for the others; the means are the role's alone. Leaving a sample out removes its
+    episode from the means and counts, not from the two variances a level has.
 
     Args:
         returns_N: (N,) finite.
         levels: from fine to coarse, as ``levels_of`` makes them; each group lies within one group of the next level.
         roles: of the samples, N names.
+        episodes: (N,) which episode each sample belongs to; None: each to its own.
 
     Raises:
         GroupingError: a group lies in several groups of the next level, so that it has no one parent.
     """
     values_N = returns_N.astype(np.float64)
     unit_N = _per_role_units(values_N, roles)
+    episode_N = np.arange(len(values_N)) if episodes is None else episodes
     out: dict[str, ShrunkLevel] = {}
     parent: ShrunkLevel | None = None
     # Whom a level does not place stays in its parent's group, at last in its role's.
@@ -63,10 +71,11 @@ def shrunk_levels(returns_N: FloatArray, levels: Sequence[Level], roles: Sequenc
         label_N = level.labels(len(values_N))
         whole_N = np.where(label_N == UNPLACED, len(level.members) + parent_label_N, label_N)
         if parent is None:
-            parent = _shrink(values_N, whole_N, None, 0.0, 0.0)
+            parent = _shrink(values_N, whole_N, episode_N, None, 0.0, 0.0)
         else:
             _check_nested(level, label_N, parent_label_N)
-            parent = _shrink(values_N, label_N, parent, *variance_components(unit_N, label_N, parent_label_N))
+            components = variance_components(unit_N, label_N, parent_label_N)
+            parent = _shrink(values_N, label_N, episode_N, parent, *components)
         out[level.expression] = parent
         parent_label_N = whole_N
     return out
@@ -100,7 +109,12 @@ def variance_components(values_N: Float64Array, child_N: IntArray, parent_N: Int
 
 
 def _shrink(
-    values_N: Float64Array, labels_N: IntArray, parent: ShrunkLevel | None, within: float, between: float
+    values_N: Float64Array,
+    labels_N: IntArray,
+    episode_N: NDArray[np.integer],
+    parent: ShrunkLevel | None,
+    within: float,
+    between: float,
 ) -> ShrunkLevel:
     placed = labels_N != UNPLACED
     label = np.where(placed, labels_N, 0)
@@ -117,12 +131,13 @@ def _shrink(
     centred = np.where(placed, values_N - mean_N, 0.0)
     squares = np.bincount(used_label, centred[placed] ** 2, minlength=groups)[label]
     variance_N = squares / np.maximum(n_N - 1, 1)
-    # mean of the others = mean - (r - mean) / (n - 1)
-    rest_N = mean_N - centred / np.maximum(n_N - 1, 1)
+    others, left = means_of_other_episodes(used, used_label, episode_N[placed])
+    rest_N, left_N = mean_N.copy(), np.zeros(len(values_N))
+    rest_N[placed], left_N[placed] = np.where(left > 0, others, used), left  # nobody else: no surprise, if no parent
     if parent is None:
         return ShrunkLevel(mean_N, rest_N, variance_N, np.ones(len(values_N)), constant_N)
     share_N = np.where(placed, _share(n_N, within, between), 0.0)
-    rest_share_N = np.where(placed, _share(n_N - 1, within, between), 0.0)
+    rest_share_N = np.where(placed, _share(left_N, within, between), 0.0)
     return ShrunkLevel(
         mean_N=_mix(share_N, mean_N, parent.mean_N),
         rest_N=_mix(rest_share_N, rest_N, parent.rest_N),

@@ -16,9 +16,9 @@ def sample(role, segment, phase):
     return Sample(role, 0, {"country": role, "segment": segment, "phase": f"{segment}{phase}"})
 
 
-def shrunk(samples, returns, keys=CHAIN.keys):
+def shrunk(samples, returns, keys=CHAIN.keys, episodes=None):
     levels = levels_of(samples, CHAIN.model_copy(update={"keys": keys}))
-    return shrunk_levels(np.asarray(returns, np.float32), levels, [each.role for each in samples])
+    return shrunk_levels(np.asarray(returns, np.float32), levels, [each.role for each in samples], episodes)
 
 
 def labels_of(samples, fact):
@@ -84,8 +84,9 @@ cases = st.lists(
 )
 
 
-def reference(samples, returns, out):
-    """One sample at a time: the shrunk mean of its groups, itself left out (``out``) or not."""
+def reference(samples, returns, out, episodes=None):
+    """One sample at a time: the shrunk mean of its groups, itself or its episode left out (``out``) or not."""
+    owners = list(range(len(samples))) if episodes is None else list(episodes)
     facts = ("phase", "segment", "country")
     labels = {fact: labels_of(samples, fact) for fact in facts}
     unit = np.full(len(returns), np.nan)
@@ -99,7 +100,7 @@ def reference(samples, returns, out):
         for fine, coarse in ((("country"), None), ("segment", "country"), ("phase", "segment")):
             members = [i for i in range(len(samples)) if labels[fine][i] == labels[fine][index]]
             if out:
-                members.remove(index)
+                members = [i for i in members if owners[i] != owners[index]]
             if coarse is None:
                 guess = np.mean(returns[members]) if members else returns[index]
                 continue
@@ -120,6 +121,9 @@ def test_shrunk_means_equal_a_plain_loop(case):
     assert ours.mean_N == pytest.approx(reference(samples, returns, out=False), abs=1e-7)
     assert ours.rest_N == pytest.approx(reference(samples, returns, out=True), abs=1e-7)
     assert ((ours.share_N >= 0) & (ours.share_N <= 1)).all()
+    episodes = np.arange(len(case)) % 4
+    out = reference(samples, returns, out=True, episodes=episodes)
+    assert shrunk(samples, returns, episodes=episodes)["country+phase"].rest_N == pytest.approx(out, abs=1e-7)
 
 
 @settings(max_examples=30, deadline=None)
