@@ -23,6 +23,7 @@ FULL = {"decoupled": True, "entropy_coef": 0.01, "beta": 0.02, "tokens_per_micro
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "plain": ("qwen3", FULL, {}),
     "tied": ("qwen2", {"tokens_per_microbatch": 256, "gradient_checkpointing": True}, {}),
+    "free text": ("qwen3", {"tokens_per_microbatch": 256}, {}),
     "one micro-batch": ("qwen3", {"tokens_per_microbatch": 100_000}, {}),
     "adapters": ("qwen3", FULL, LORA),
     "bf16": ("llama", {"bf16": True, "tokens_per_microbatch": 256, "minibatches": 1}, {}),
@@ -63,7 +64,9 @@ with process_group(rank, ranks, address, timeout_s=float(timeout_s)) as sharding
         one = made()
         parameters = sum(value.numel() for value in one.model.parameters())
         held = sum(getattr(value, "_local_tensor", value).numel() for value in one.model.parameters())
-        metrics = [one.step(Batch(ragged_episodes(version, count=12), version)).metrics for version in range(updates)]
+        free = name == "free text"
+        batches = [Batch(ragged_episodes(version, count=12, free=free), version) for version in range(updates)]
+        metrics = [one.step(batch).metrics for batch in batches]
         state = one.state()
         # The whole state goes back into a sharded learner as it was.
         other = made()
