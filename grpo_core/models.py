@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
 )
+from transformers.utils.logging import disable_progress_bar
 
 from grpo_core.adapters import has_adapters, merged_tensors, save_adapters
 from grpo_core.errors import CheckpointError
@@ -105,6 +107,8 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[PreTra
     _check_weights(folder)
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")):
         raise CheckpointError(f"{folder} has no tokenizer (tokenizer.json): copy the one the model was trained with")
+    if not sys.stderr.isatty():
+        disable_progress_bar()  # its bar of loaded weights is noise in a log
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, report = AutoModelForCausalLM.from_pretrained(
