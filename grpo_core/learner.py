@@ -18,7 +18,7 @@ from grpo_core.advantages import RunningBaseline, updated_baselines
 from grpo_core.alignment import alignment_of_turns
 from grpo_core.audit import StepRecord, audit_record, update_metrics
 from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, minibatch_shares, training_turns
-from grpo_core.diagnostics import DIAGNOSTICS, token_diagnostics
+from grpo_core.diagnostics import token_diagnostics
 from grpo_core.errors import DivergenceError
 from grpo_core.forward import PolicyForward
 from grpo_core.grouping import required_facts
@@ -31,8 +31,7 @@ from grpo_core.sharding import ALONE, Sharding, spread_like, whole
 from grpo_core.surgery import SurgeryRecord, operate
 from grpo_core.topping_up import turns_with_signal
 from grpo_core.types import Batch, FloatArray
-
-_MAXIMA = np.array([name.endswith("_max") for name in DIAGNOSTICS])
+from grpo_core.update_sums import UpdateSums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,10 +50,7 @@ class _Pass:
     roles: Sequence[str]  # by episode
     compared: Sequence[str]  # by turn, its group of grouping.surgery_key; empty without gradient surgery
     steps: list[StepRecord] = field(default_factory=list)
-    sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(len(DIAGNOSTICS)))
-    fresh_gap: float | None = None  # largest |lp - behaviour lp| of turns these very weights had sampled
-    tokens: int = 0
-    padded: int = 0
+    sums: UpdateSums = field(default_factory=UpdateSums)
 
 
 class Learner:
@@ -175,19 +171,16 @@ class Learner:
         )
         self.memory = judgement.memory
         self.version += 1
-        self._gather(totals)
-        sums = dict(zip(DIAGNOSTICS, totals.sums.tolist(), strict=True))
-        metrics = update_metrics(batch, self.settings, self.grouping.keys, judgement, turns, totals.steps, sums)
+        sums = totals.sums
+        sums.gather(self._sharding)
+        metrics = update_metrics(batch, self.settings, self.grouping.keys, judgement, turns, totals.steps, sums.named)
         seconds = time.perf_counter() - start
         metrics |= {
             "learning_rate": learning_rate,
-            "input_tokens": float(totals.tokens),
-            "padding_fraction": 1 - totals.tokens / totals.padded if totals.padded else 0.0,
             "seconds": seconds,
-            "tokens_per_second": totals.tokens / seconds,
+            "tokens_per_second": sums.tokens / seconds,
+            **sums.metrics,
         }
-        if totals.fresh_gap is not None:
-            metrics["fresh_logprob_gap"] = totals.fresh_gap
         record = audit_record(self.version, self.settings, self.grouping, judgement, totals.steps, metrics)
         return UpdateResult(metrics, record)
 
@@ -331,23 +324,8 @@ class Learner:
         (loss * self._sharding.ranks).backward()  # type: ignore[no-untyped-call]
         if not own:
             return 0.0
-        seen = token_diagnostics(tokens, losses, self.settings).cpu().numpy()
-        if micro.fresh:
-            totals.fresh_gap = max(totals.fresh_gap or 0.0, float(seen[DIAGNOSTICS.index("gap_max")]))
-        totals.sums = np.where(_MAXIMA, np.maximum(totals.sums, seen), totals.sums + seen)
-        totals.tokens += micro.tokens
-        totals.padded += micro.input_ids.numel()
+        totals.sums.add(micro, token_diagnostics(tokens, losses, self.settings).cpu().numpy())
         return float(loss.detach())
-
-    def _gather(self, totals: _Pass) -> None:
-        """Make the numbers of this rank's micro-batches those of all."""
-        added = self._sharding.total(np.array([*totals.sums, totals.tokens, totals.padded]))
-        highest = self._sharding.largest(
-            np.array([*totals.sums, -1.0 if totals.fresh_gap is None else totals.fresh_gap])
-        )
-        totals.sums = np.where(_MAXIMA, highest[:-1], added[:-2])
-        totals.fresh_gap = None if highest[-1] < 0 else float(highest[-1])
-        totals.tokens, totals.padded = int(added[-2]), int(added[-1])
 
     def _diverged(self, what: str, value: float, totals: _Pass) -> DivergenceError:
         self._optimizer.zero_grad(set_to_none=True)
