@@ -77,7 +77,8 @@ def group_advantages(
     return.
 
     With ``shrunk``, the statistics of ``shrunk_levels`` by level, a group's mean and variance lean on its parents';
-    then exactly 0 is what a group gives whose whole chain of parents has equal returns.
+    then exactly 0 is what a group gives whose whole chain of parents has equal returns or, under ``leave_one_out``, is
+    of one episode.
 
     ``scale``: ``"group"`` divides by the group's deviation + eps (at the running level by the running one, and
     the result stays within 3 deviations); ``"batch"`` by the root mean square of all centred returns of the
@@ -100,7 +101,7 @@ def group_advantages(
             divisor[judged] = np.maximum(signal.std, np.abs(centred[judged]) / RUNNING_LIMIT)
         elif shrunk is not None:
             level = shrunk[group.level]
-            signal = _shrunk_signal(level, group.members[0])
+            signal = _shrunk_signal(level, group.members[0], leave_one_out)
             if not signal.zero:
                 baselines = level.rest_N if leave_one_out else level.mean_N
                 centred[judged] = returns[judged].astype(np.float64) - baselines[judged]
@@ -137,11 +138,11 @@ def _rest(returns: FloatArray, group: Group, owners: NDArray[np.integer]) -> NDA
     return means[[place[member] for member in group.judged]]
 
 
-def _shrunk_signal(level: ShrunkLevel, member: int) -> GroupSignal:
+def _shrunk_signal(level: ShrunkLevel, member: int, leave_one_out: bool) -> GroupSignal:
     return GroupSignal(
         mean=float(level.mean_N[member]),
         std=math.sqrt(float(level.variance_N[member])),
-        zero=bool(level.constant_N[member]),
+        zero=bool(level.constant_N[member] or (leave_one_out and level.alone_N[member])),
         share=float(level.share_N[member]),
     )
 

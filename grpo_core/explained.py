@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grpo_core.grouping import CLUSTER_FACTS, ROLE_FACT, UNPLACED, Sample, levels_of
-from grpo_core.left_out import means_of_other_episodes
+from grpo_core.left_out import episodes_in_group, means_of_other_episodes
 from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
 from grpo_core.types import FloatArray
 
@@ -73,7 +73,7 @@ def explained_sums(samples: Sequence[Sample], returns: FloatArray, settings: Gro
     Args:
         samples: of one batch.
         returns: (samples,) finite.
-        settings: the declared keys, and ``min_group_size``, under which the country's mean judges.
+        settings: the declared keys, and ``min_group_size`` in episodes, under which the country's mean judges.
 
     Raises:
         GroupingError: as ``levels_of`` does for the declared keys.
@@ -112,7 +112,7 @@ def _sums(
     sizes = np.bincount(label)
     between = float((np.bincount(label, values) ** 2 / np.maximum(sizes, 1)).sum())
     mean, others = means_of_other_episodes(values, label, episodes)
-    own = placed & (sizes[label] >= min_group_size) & (others > 0)
+    own = placed & (episodes_in_group(label, episodes) >= min_group_size) & (others > 0)
     left_out = float(((values - np.where(own, mean, by_country)) ** 2).sum())
     return KeySums(
         between=between,

@@ -1,7 +1,7 @@
 """How good a way to judge turns is, measured on its policy gradients: bias, noise, direction, effective samples.
 
 The same batches are judged in different ways; each way gives every batch a gradient ``sum_i A_i s_i / n``, where
-``s_i`` is the score of turn i (the gradient of its tokens' mean log-probability). A *reference* judges the same turns
+``s_i`` is the score of turn i (the gradient of its tokens' summed log-probability). A *reference* judges the same turns
 without bias and with little noise. Both share their noise, so their mean difference over batches is a sharp estimate
 of bias. Squared norms of means are U-statistics (Hoeffding, Ann. Math. Stat. 19, 1948): products of different batches
 only, so that noise does not pass for signal. Axes: M turns, K batches, D sketched and C drawn gradient dimensions.
@@ -124,14 +124,16 @@ def judged_by(way: str, samples: Sequence[Sample], returns: FloatArray, *, min_g
     keys = tuple(dict.fromkeys((*chain.split("<"), "country")))
     settings = GroupingSettings(keys=keys, min_group_size=min_group_size, allow_outcome_keys=True)
     levels = levels_of(samples, settings)
+    episodes = np.array([sample.episode for sample in samples], np.int64)
+    roles = [sample.role for sample in samples]
     return group_advantages(
         returns,
         groups_of(samples, levels, min_group_size),
         {},
         scale="none",
         leave_one_out=word == "left-out",
-        episodes=np.array([sample.episode for sample in samples]),
-        shrunk=shrunk_levels(returns, levels, [sample.role for sample in samples]) if word == "shrunk" else None,
+        episodes=episodes,
+        shrunk=shrunk_levels(returns, levels, roles, episodes) if word == "shrunk" else None,
     )[0]
 
 

@@ -1,4 +1,4 @@
-"""Means that leave out the judged one's whole episode: turns of one episode share its luck."""
+"""Means without the judged one's whole episode, and counts of episodes: turns of one episode share its luck."""
 
 from __future__ import annotations
 
@@ -19,3 +19,10 @@ def means_of_other_episodes(
     count_N = np.bincount(group_N)[group_N] - np.bincount(part_N)[part_N]
     total_N = np.bincount(group_N, values_N)[group_N] - np.bincount(part_N, values_N)[part_N]
     return np.where(count_N > 0, total_N / np.maximum(count_N, 1), 0.0), count_N
+
+
+def episodes_in_group(label_N: NDArray[np.integer], episode_N: NDArray[np.integer]) -> NDArray[np.int64]:
+    """How many different episodes each sample's group (``label_N``) has samples of, its own included; shape (N,)."""
+    _, group_N = np.unique(label_N, return_inverse=True)
+    pairs = np.unique(np.stack([group_N, episode_N]), axis=1)
+    return np.bincount(pairs[0])[group_N]

@@ -12,8 +12,8 @@ from grpo_core.shrinkage import shrunk_levels, variance_components
 CHAIN = GroupingSettings(keys=("country+phase", "country+segment", "country"), min_group_size=2, shrinkage=True)
 
 
-def sample(role, segment, phase):
-    return Sample(role, 0, {"country": role, "segment": segment, "phase": f"{segment}{phase}"})
+def sample(role, segment, phase, episode=0):
+    return Sample(role, episode, {"country": role, "segment": segment, "phase": f"{segment}{phase}"})
 
 
 def shrunk(samples, returns, keys=CHAIN.keys, episodes=None):
@@ -104,9 +104,15 @@ def reference(samples, returns, out, episodes=None):
             if coarse is None:
                 guess = np.mean(returns[members]) if members else returns[index]
                 continue
-            within, between = variance_components(unit, labels[fine], labels[coarse])
+            cells = sorted({(labels[fine][i], labels[coarse][i], owners[i]) for i in range(len(samples))})
+            means = [
+                np.mean([unit[i] for i in range(len(samples)) if (labels[fine][i], owners[i]) == (group, owner)])
+                for group, _, owner in cells
+            ]
+            groups, parents, _ = (np.array(column, np.int32) for column in zip(*cells, strict=True))
+            within, between = variance_components(np.array(means), groups, parents)
             if members and between > 0:
-                share = 1 / (1 + within / between / len(members))
+                share = 1 / (1 + within / between / len({owners[i] for i in members}))
                 guess = share * np.mean(returns[members]) + (1 - share) * guess
         guesses.append(guess)
     return guesses
@@ -122,8 +128,9 @@ def test_shrunk_means_equal_a_plain_loop(case):
     assert ours.rest_N == pytest.approx(reference(samples, returns, out=True), abs=1e-7)
     assert ((ours.share_N >= 0) & (ours.share_N <= 1)).all()
     episodes = np.arange(len(case)) % 4
-    out = reference(samples, returns, out=True, episodes=episodes)
-    assert shrunk(samples, returns, episodes=episodes)["country+phase"].rest_N == pytest.approx(out, abs=1e-7)
+    shared = shrunk(samples, returns, episodes=episodes)["country+phase"]
+    for found, out in ((shared.mean_N, False), (shared.rest_N, True)):
+        assert found == pytest.approx(reference(samples, returns, out=out, episodes=episodes), abs=1e-7)
 
 
 @settings(max_examples=30, deadline=None)
@@ -159,10 +166,55 @@ def test_large_groups_keep_their_mean_and_groups_without_difference_take_the_par
     assert level.mean_N.tolist() == [2.0] * 8
 
 
+def share_of_own_mean(turns, apart, uneven=False):
+    """Mean share over forty batches of eight groups of three episodes each; an episode's turns share its luck."""
+    rng, shares = np.random.default_rng(turns), []
+    for _ in range(40):
+        samples, returns = [], []
+        for episode in range(24):
+            count = int(rng.integers(1, 2 * turns)) if uneven else turns
+            luck = apart * (episode // 3) + rng.normal()
+            samples += [Sample("A", episode, {"country": "A", "table": episode // 3})] * count
+            returns += [luck + 0.2 * rng.normal() for _ in range(count)]
+        episodes = np.array([each.episode for each in samples])
+        keys = ("country+table", "country")
+        shares.append(shrunk(samples, returns, keys, episodes)["country+table"].share_N.mean())
+    return np.mean(shares)
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+@pytest.mark.parametrize("turns", [1, 4, 8])
+def test_luck_that_an_episodes_turns_share_is_no_difference_between_groups(turns, uneven):
+    assert share_of_own_mean(turns, apart=0.0, uneven=uneven) < 0.3
+    assert share_of_own_mean(turns, apart=5.0, uneven=uneven) > 0.95
+
+
+def test_a_chain_of_one_episode_is_without_signal_when_that_is_left_out():
+    samples = [sample("A", "o", phase, 0) for phase in (0, 0, 1, 1)]
+    samples += [sample("B", "o", 0, 1)] * 2 + [sample("B", "o", 1, 2)] * 2
+    returns = np.array([1, 2, 4, 8, 1, 2, 4, 8], np.float32)
+    episodes = np.array([each.episode for each in samples])
+    levels = levels_of(samples, CHAIN)
+    behind = shrunk_levels(returns, levels, [each.role for each in samples], episodes)
+    for leave_one_out in (False, True):
+        advantages, signals = group_advantages(
+            returns,
+            groups_of(samples, levels, 1),
+            {},
+            leave_one_out=leave_one_out,
+            episodes=episodes,
+            shrunk=behind,
+        )
+        alone = [leave_one_out, leave_one_out, False, False]  # B's groups are of one episode each, their parent of two
+        assert [signal.zero for signal in signals] == alone
+        assert advantages.astype(bool).tolist() == [not leave_one_out] * 4 + [True] * 4
+
+
 @settings(deadline=None, max_examples=40)
 @given(st.floats(-100, 100, width=32), st.integers(2, 30), st.booleans(), st.sampled_from(["group", "batch", "none"]))
 def test_equal_returns_in_the_whole_chain_give_exactly_nothing(value, count, leave_one_out, scale):
-    samples = [sample("A", "om"[index % 2], index % 3) for index in range(count)] + [sample("B", "o", 0)] * 2
+    samples = [sample("A", "om"[index % 2], index % 3, index) for index in range(count)]
+    samples += [sample("B", "o", 0, count), sample("B", "o", 0, count + 1)]
     returns = np.array([value] * count + [0.0, 1.0], np.float32)
     levels = levels_of(samples, CHAIN)
     groups = groups_of(samples, levels, 2)
@@ -174,7 +226,7 @@ def test_equal_returns_in_the_whole_chain_give_exactly_nothing(value, count, lea
 
 
 def test_a_constant_group_still_learns_from_its_parent():
-    samples = [sample("A", "o", 0)] * 2 + [sample("A", "o", 1)] * 3
+    samples = [sample("A", "o", int(index > 1), index) for index in range(5)]
     returns = np.array([1, 1, 0, 4, 2], np.float32)
     levels = levels_of(samples, CHAIN)
     groups = groups_of(samples, levels, 2)
