@@ -179,11 +179,12 @@ def make_groups(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[
 def groups_of(samples: Sequence[Sample], levels: Sequence[Level], min_group_size: int) -> tuple[Group, ...]:
     """Every sample judged by exactly one group.
 
-    Each level, from fine to coarse, sorts ALL samples into groups. A group of at least ``min_group_size``
-    samples judges those of its members that no finer group judged (``Group.judged``); its baseline is made from
-    all of its members (``Group.members``), also those with a finer group of their own. So a sample whose fine
-    group is too small is compared with everybody that shares its coarser key. What no expression can place is
-    judged by its role's running baseline: groups of level ``"running"``, whose members are just the judged ones.
+    Each level, from fine to coarse, sorts ALL samples into groups. A group with samples of at least
+    ``min_group_size`` episodes (turns of one episode share its luck and cannot judge one another) judges those of
+    its members that no finer group judged (``Group.judged``); its baseline is made from all of its members
+    (``Group.members``), also those with a finer group of their own. So a sample whose fine group is too small is
+    compared with everybody that shares its coarser key. What no expression can place is judged by its role's running
+    baseline: groups of level ``"running"``, whose members are just the judged ones.
 
     Groups come by level and then in order of their first member; the order of samples decides nothing else.
     """
@@ -192,7 +193,7 @@ def groups_of(samples: Sequence[Sample], levels: Sequence[Level], min_group_size
     for level in levels:
         for key, members in level.members.items():
             judged = tuple(index for index in members if index in waiting)
-            if judged and len(members) >= min_group_size:
+            if judged and len({samples[index].episode for index in members}) >= min_group_size:
                 groups.append(Group(key=key, level=level.expression, members=members, judged=judged))
                 waiting.difference_update(judged)
     by_role: dict[str, list[int]] = defaultdict(list)
@@ -215,7 +216,12 @@ def key_column(samples: Sequence[Sample], fact: str, expression: str) -> list[Ke
     ]
     if bins is not None:
         return list(_quantile_bins(samples, [_number(value, fact) for value in values], bins))
-    return [repr(value) if isinstance(value, float) else value for value in values]
+    return [_as_key(value) if isinstance(value, float) else value for value in values]
+
+
+def _as_key(value: float) -> KeyValue:
+    """A whole number as such, so that 1.0 is 1 and -0.0 is 0; other numbers by their text."""
+    return int(value) if value.is_integer() else repr(value)
 
 
 def fact_of(sample: Sample, name: str, asker: str) -> FactValue:

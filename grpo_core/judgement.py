@@ -126,7 +126,7 @@ def judge(
         names = named_groups(samples, grouping.weight_key, grouping)
         weights = group_weights(
             grouping.group_weights,
-            Counter(names),
+            _episodes_by_name(names, samples),
             memory.progress,
             grouping.min_group_weight,
             grouping.max_group_weight,
@@ -152,8 +152,17 @@ def named_groups(samples: Sequence[Sample], expression: str, grouping: GroupingS
         GroupingError: a sample lacks a fact of the expression, or it cannot be used.
     """
     facts = parse_expression(expression, grouping.allow_outcome_keys)
-    columns = [key_column(samples, fact, expression) for fact in facts]
-    return [
-        "+".join(_WITHOUT_A_PLACE if value is None else str(value) for value in values)
-        for values in zip(*columns, strict=True)
-    ]
+    keys = list(zip(*(key_column(samples, fact, expression) for fact in facts), strict=True))
+    names: dict[tuple[Any, ...], str] = {}
+    for key in keys:
+        if key not in names:
+            name = "+".join(_WITHOUT_A_PLACE if value is None else str(value) for value in key)
+            taken = sum(other.split("#")[0] == name for other in names.values())
+            names[key] = f"{name}#{taken + 1}" if taken else name  # values may hold a + themselves
+    return [names[key] for key in keys]
+
+
+def _episodes_by_name(names: Sequence[str], samples: Sequence[Sample]) -> dict[str, int]:
+    """Episodes of each group, in order of their first samples: how many turns they have is an outcome."""
+    pairs = dict.fromkeys((name, sample.episode) for name, sample in zip(names, samples, strict=True))
+    return dict(Counter(name for name, _ in pairs))

@@ -10,6 +10,7 @@ first step is REINFORCE (arXiv 2402.14740); its leave-one-out baseline is the gr
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -54,11 +55,11 @@ def clipped_surrogate(
     ``rho`` from above, so that a negative advantage costs at most ``delta |A|`` (dual clip, arXiv 1912.09729 and
     2505.07291).
     """
-    ratio_N = log_ratio_N.exp()
-    clipped_N = ratio_N.clamp(1 - epsilon, 1 + epsilon_high)
-    if delta is not None:
-        ratio_N = ratio_N.clamp(max=delta)
-    return -torch.minimum(ratio_N * advantages_N, clipped_N * advantages_N)
+    # For A >= 0 the minimum is that of rho and 1 + epsilon_high, for A < 0 the larger of rho and 1 - epsilon. Bounded
+    # before exp: a ratio beyond what a float holds must not turn a gradient of 0 into 0 times infinity.
+    gains_N = log_ratio_N.clamp(max=math.log1p(epsilon_high))
+    costs_N = log_ratio_N.clamp(math.log1p(-epsilon), None if delta is None else math.log(delta))
+    return -torch.where(advantages_N < 0, costs_N, gains_N).exp() * advantages_N
 
 
 def cispo(log_ratio_N: Tensor, logprobs_N: Tensor, advantages_N: Tensor, epsilon_high: float) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
@@ -76,10 +77,13 @@ def opponent_adjusted(returns: FloatArray, samples: Sequence[Sample]) -> FloatAr
     strength of the opponents out of what members of a group differ in.
 
     Raises:
-        GroupingError: a sample lacks the prediction, or it is text.
+        GroupingError: a sample lacks the prediction, or it is not a finite number.
     """
     expected = [fact_of(sample, EXPECTED_RETURN_FACT, "grouping.opponent_adjusted") for sample in samples]
-    if any(isinstance(value, str) for value in expected):
-        raise GroupingError(f"the fact {EXPECTED_RETURN_FACT!r} of an episode is text; it is a return, a number")
+    wrong = [value for value in expected if isinstance(value, str) or not math.isfinite(value)]
+    if wrong:
+        raise GroupingError(
+            f"the fact {EXPECTED_RETURN_FACT!r} of an episode is {wrong[0]!r}; it is a return, a finite number"
+        )
     adjusted: FloatArray = (returns.astype(np.float64) - np.asarray(expected, np.float64)).astype(np.float32)
     return adjusted

@@ -73,7 +73,7 @@ class GroupingSettings(Settings):
         "adaptive and dirichlet are clusters; a group under min_group_size falls back to the next, at last to a "
         "running mean per country",
     )
-    min_group_size: int = Field(4, ge=2, description="Samples under which a group falls back")
+    min_group_size: int = Field(4, ge=2, description="Episodes under which a group falls back")
     scale_rewards: Literal["group", "batch", "none"] = Field("batch", description="Divide advantages by this deviation")
     baseline: Literal["mean", "leave_one_out"] = Field(
         "mean", description="A group's mean, or that of the other members (removes the (G-1)/G shrinkage)"
@@ -97,7 +97,7 @@ class GroupingSettings(Settings):
         "less, or more for groups whose returns are moving",
     )
     weight_key: str = Field("country", description="Key expression of the groups that group_weights weighs")
-    min_group_weight: float = Field(0.5, gt=0, le=1, description="Smallest group weight; the mean over samples is 1")
+    min_group_weight: float = Field(0.5, gt=0, le=1, description="Smallest group weight; the mean over episodes is 1")
     max_group_weight: float = Field(2.0, ge=1, description="Largest group weight")
     n_groups: int = Field(4, ge=1, description="Clusters a country of auto and adaptive; the most of dirichlet")
     cluster_features: tuple[str, ...] = Field(
@@ -171,7 +171,9 @@ class LearnerSettings(Settings):
     )
     kl_estimator: Literal["k1", "k2", "k3"] = Field("k3", description="Estimator of that KL from one sampled token")
     use_bias_correction_kl: bool = Field(
-        True, description="Multiply the KL estimate by the importance ratio, so that its gradient is the reverse KL's"
+        True,
+        description="Multiply the KL estimate by the importance ratio, so that the gradient of k1 and k3 is the "
+        "reverse KL's; k2 has it without",
     )
     decoupled: bool = Field(
         False,
@@ -299,6 +301,10 @@ class LearnerSettings(Settings):
             (
                 self.beta > 0 and self.kl_estimator == "k1" and not self.use_bias_correction_kl,
                 "kl_estimator k1 has no gradient in expectation without use_bias_correction_kl",
+            ),
+            (
+                self.beta > 0 and self.kl_estimator == "k2" and self.use_bias_correction_kl,
+                "kl_estimator k2 has the reverse KL's gradient by itself; set use_bias_correction_kl = false",
             ),
         ]
 

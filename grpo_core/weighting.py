@@ -1,8 +1,9 @@
-"""How loudly each group speaks: bounded factors on advantages, mean 1 over the batch's samples.
+"""How loudly each group speaks: bounded factors on advantages, mean 1 over the batch's episodes.
 
 A group here is one value of ``grouping.weight_key`` (a country, unless set otherwise), coarser than the groups that
 make baselines. ``balanced`` needs only the counts. The other two look at returns, and only at those of earlier
-batches: a factor that depended on the returns it multiplies would bias the gradient.
+batches: a factor that depended on the returns it multiplies would bias the gradient. Episodes are counted, not turns,
+as how many turns an episode has depends on how it went.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ def group_weights(
     lowest: float,
     highest: float,
 ) -> dict[str, float]:
-    """Weight of each group, within [lowest, highest], whose mean over samples is 1.
+    """Weight of each group, within [lowest, highest], whose mean over episodes is 1.
 
-    - ``balanced``: in inverse proportion to the group's samples, so that groups have equal totals.
+    - ``balanced``: in inverse proportion to the group's episodes, so that groups have equal totals of them.
     - ``performance``: ``exp(-z)``, z the group's slow mean return standardised over the groups: more for the weaker.
     - ``adaptive``: in proportion to ``GroupProgress.learning``, up or down (the teacher of Matiisen et al.,
       arXiv 1707.00183, likewise prefers tasks with a large slope of either sign).
@@ -58,7 +59,7 @@ def group_weights(
 
     Args:
         kind: which.
-        counts: samples of each group in this batch, >= 1.
+        counts: episodes of each group in this batch, >= 1.
         past: progress before this batch.
         lowest: in (0, 1].
         highest: >= 1.
@@ -77,7 +78,7 @@ def group_weights(
 
 
 def bounded_to_mean_one(raw_G: Float64Array, size_G: Float64Array, lowest: float, highest: float) -> Float64Array:
-    """``clip(c * raw, lowest, highest)`` with the c that makes the mean over samples 1; shape (groups,).
+    """``clip(c * raw, lowest, highest)`` with the c that makes the mean over episodes 1; shape (groups,).
 
     Raw weights are >= 0; if all are 0 the weights are 1. Found by bisection, as the mean rises with c.
     """

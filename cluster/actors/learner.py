@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -297,7 +298,7 @@ def _catalogued(
     metrics: Mapping[str, float], audit: Mapping[str, Any], episodes: Sequence[Episode]
 ) -> dict[str, float]:
     """The learner's flat numbers under the catalogue's names."""
-    values = {name: metrics[ours] for ours, name in _CATALOGUED.items() if ours in metrics}
+    values = {name: metrics[ours] for ours, name in _CATALOGUED.items() if math.isfinite(metrics.get(ours, math.nan))}
     values["entente_clip_fraction"] = metrics["clip_fraction_low"] + metrics["clip_fraction_high"]
     for name, value in metrics.items():
         if name.startswith("reward/"):

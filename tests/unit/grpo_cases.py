@@ -107,7 +107,7 @@ def episode_of(turns: tuple[Turn, ...], *, role: str = "FRANCE", name: str = "bl
     )
 
 
-def ragged_episodes(seed: int, count: int = 9, **facts: object) -> tuple[Episode, ...]:
+def ragged_episodes(seed: int, count: int = 12, **facts: object) -> tuple[Episode, ...]:
     """Episodes of 1-4 turns over three countries, some turns without a choice."""
     rng = np.random.default_rng(seed)
     out = []

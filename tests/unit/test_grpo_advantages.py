@@ -114,7 +114,10 @@ def test_the_order_of_samples_does_not_matter(case, random):
 def test_countries_are_only_names(case):
     other = {"A": "B", "B": "A"}
     swapped = dict(zip("AB", (RUNNING["B"], RUNNING["A"]), strict=True))
-    samples = [Sample(other[role], 0, {"country": other[role], "phase": phase}) for role, phase, _ in case]
+    samples = [
+        Sample(other[role], index, {"country": other[role], "phase": phase})
+        for index, (role, phase, _) in enumerate(case)
+    ]
     returns = np.array([value for _, _, value in case], np.float32)
     renamed, _ = group_advantages(returns, make_groups(samples, CHAIN), swapped)
     assert renamed.tolist() == judged(case)[0].tolist()

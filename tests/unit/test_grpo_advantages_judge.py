@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from grpo_core.advantages import RunningBaseline
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import CLUSTER_FACTS
-from grpo_core.judgement import JudgeMemory, judge
+from grpo_core.grouping import CLUSTER_FACTS, Sample
+from grpo_core.judgement import JudgeMemory, judge, named_groups
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Episode
 from tests.unit.grpo_cases import episode_of, ragged_turn
@@ -212,3 +212,30 @@ def test_clusters_can_be_weighed_without_being_baselines():
     judgement = judged(clustered_rows(0), group_weights="balanced", weight_key="country+auto", n_groups=2)
     assert {group.level for group in judgement.groups} == {"country"}
     assert set(judgement.group_weights) == {"A+0", "A+1", "B+0", "B+1"}
+
+
+def test_names_tell_groups_apart_whose_values_hold_a_plus():
+    facts = [("A+B", "C"), ("A", "B+C"), ("A+B", "C"), (1, "C"), ("1", "C")]
+    samples = [Sample("F", i, {"country": "F", "x": x, "y": y}) for i, (x, y) in enumerate(facts)]
+    names = named_groups(samples, "country+x+y", GroupingSettings())
+    assert names[0] == names[2]
+    assert len(set(names)) == 4
+    assert names[0] == "F+A+B+C"
+
+
+def test_balance_counts_episodes_as_turns_are_an_outcome():
+    """A role whose games last longer must not weigh less for it."""
+
+    def weights(lengths):
+        episodes = [
+            episode_of(
+                tuple(ragged_turn(np.random.default_rng(i), reward=float(i)) for _ in range(lengths[i % 2])),
+                role="AB"[i % 2],
+                name=f"e/{i}",
+            )
+            for i in range(6)
+        ]
+        grouping = GroupingSettings(keys=("country",), min_group_size=2, group_weights="balanced")
+        return judge(episodes, LearnerSettings(), grouping, {}).group_weights
+
+    assert weights((2, 2)) == weights((1, 5)) == {"A": pytest.approx(1), "B": pytest.approx(1)}

@@ -11,12 +11,18 @@ from tests.unit.grpo_cases import episode_of, ragged_turn
 CHAIN = GroupingSettings(keys=("country+phase", "country+segment", "country"), min_group_size=3)
 
 
-def sample(role: str, phase: str, segment: str = "opening") -> Sample:
-    return Sample(role, 0, {"country": role, "phase": phase, "segment": segment})
+def samples_of_facts(*facts: tuple[str, ...]) -> list[Sample]:
+    """One sample an episode: role, phase and segment."""
+    return [
+        Sample(role, index, {"country": role, "phase": phase, "segment": segment})
+        for index, (role, phase, segment) in enumerate(facts)
+    ]
 
 
 def test_small_groups_are_judged_against_all_samples_of_the_coarser_key():
-    samples = [sample("FRANCE", "S1901M")] * 4 + [sample("FRANCE", "F1901M")] * 2 + [sample("ITALY", "S1901M")]
+    samples = samples_of_facts(
+        *[("FRANCE", "S1901M", "opening")] * 4, *[("FRANCE", "F1901M", "opening")] * 2, ("ITALY", "S1901M", "opening")
+    )
     groups = make_groups(samples, CHAIN)
     assert [(group.level, group.key, group.members, group.judged) for group in groups] == [
         ("country+phase", ("FRANCE", "S1901M"), (0, 1, 2, 3), (0, 1, 2, 3)),
@@ -26,9 +32,21 @@ def test_small_groups_are_judged_against_all_samples_of_the_coarser_key():
 
 
 def test_the_chain_is_walked_to_its_end():
-    samples = [sample("FRANCE", "S1901M"), sample("FRANCE", "F1901M"), sample("FRANCE", "S1904M", "middle")]
+    samples = samples_of_facts(
+        ("FRANCE", "S1901M", "opening"), ("FRANCE", "F1901M", "opening"), ("FRANCE", "S1904M", "middle")
+    )
     (group,) = make_groups(samples, CHAIN)
     assert (group.level, group.judged) == ("country", (0, 1, 2))
+
+
+def test_turns_of_one_episode_are_no_group_however_many_they_are():
+    facts = {"country": "FRANCE", "segment": "opening"}
+    endgame = [Sample("FRANCE", 0, {**facts, "phase": f"S19{year:02}M", "segment": "endgame"}) for year in range(9, 15)]
+    others = [Sample("FRANCE", episode, {**facts, "phase": "S1901M"}) for episode in range(1, 3)]
+    (group,) = make_groups([*endgame, *others], CHAIN)
+    assert (group.level, group.judged) == ("country", tuple(range(8)))
+    two = make_groups([*endgame, *others[:1]], CHAIN)
+    assert [each.level for each in two] == [RUNNING_LEVEL]
 
 
 @given(
@@ -39,7 +57,7 @@ def test_the_chain_is_walked_to_its_end():
     st.integers(2, 6),
 )
 def test_every_sample_is_judged_once_and_only_beside_its_own_role(facts, smallest):
-    samples = [sample(*each) for each in facts]
+    samples = samples_of_facts(*facts)
     groups = make_groups(samples, CHAIN.model_copy(update={"min_group_size": smallest}))
     assert sorted(index for group in groups for index in group.judged) == list(range(len(samples)))
     for group in groups:
@@ -50,7 +68,9 @@ def test_every_sample_is_judged_once_and_only_beside_its_own_role(facts, smalles
 
 @given(st.permutations(range(12)))
 def test_the_order_of_samples_changes_no_group(order):
-    samples = [sample("AB"[index % 2], ["S1901M", "F1901M"][index % 3 == 0], "om"[index > 8]) for index in range(12)]
+    samples = samples_of_facts(
+        *[("AB"[index % 2], ["S1901M", "F1901M"][index % 3 == 0], "om"[index > 8]) for index in range(12)]
+    )
 
     def named(groups, of):
         return {
@@ -79,7 +99,7 @@ def test_outcomes_may_not_group_unless_allowed(fact):
 @pytest.mark.parametrize("keys", [("phase",), ("country+phase", "segment"), ("lineup+phase",)])
 def test_a_chain_that_would_mix_roles_is_refused(keys):
     with pytest.raises(GroupingError, match="mix roles"):
-        make_groups([sample("FRANCE", "S1901M")], GroupingSettings(keys=keys))
+        make_groups(samples_of_facts(("FRANCE", "S1901M", "opening")), GroupingSettings(keys=keys))
 
 
 @pytest.mark.parametrize("expression", ["country+", "country++phase", "country+country"])
@@ -90,7 +110,7 @@ def test_malformed_expressions_are_refused(expression):
 
 def test_an_unknown_fact_names_the_nearest():
     with pytest.raises(GroupingError, match=r"'phsae'.*nearest: 'phase'"):
-        make_groups([sample("FRANCE", "S1901M")], GroupingSettings(keys=("country+phsae",)))
+        make_groups(samples_of_facts(("FRANCE", "S1901M", "opening")), GroupingSettings(keys=("country+phsae",)))
 
 
 def test_turns_facts_are_unknown_to_whole_episodes():

@@ -151,9 +151,9 @@ def test_the_same_position_played_by_two_countries_makes_two_groups():
 def test_tasks_and_whatever_is_declared_are_facts():
     rng = np.random.default_rng(0)
     turn = ragged_turn(rng, keys={"alliance": "FT", "own_centers": 5, "phase": "S1901M"})
-    (sample,) = samples_of([episode_of((turn,))], "segment")
+    samples = samples_of([episode_of((turn,)), episode_of((turn,), name="block/1")], "segment")
     settings = GroupingSettings(keys=("country+task+alliance+lineup+own_centers",), min_group_size=2)
-    (group,) = make_groups([sample, sample], settings)
+    (group,) = make_groups(samples, settings)
     assert group.key == ("FRANCE", "test", "FT", "l1", 5)
 
 
@@ -187,3 +187,9 @@ def test_what_a_configuration_needs_is_known_before_anything_is_played():
     assert required_facts(weighed) == {"country": ("country",), "country+season": ("country", "season")}
     with pytest.raises(GroupingError, match="mix roles"):
         required_facts(weighed.model_copy(update={"weight_key": "season"}))
+
+
+def test_whole_numbers_group_alike_however_they_are_written():
+    samples = difficulties([1, 1.0, 0.0, -0.0])
+    groups = make_groups(samples, GroupingSettings(keys=("country+difficulty",), min_group_size=2))
+    assert [(group.key, group.members) for group in groups] == [(("A", 1), (0, 1)), (("A", 0), (2, 3))]

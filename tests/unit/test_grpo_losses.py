@@ -260,3 +260,13 @@ def test_contradictory_settings_are_refused_in_one_line(options, message):
         LearnerSettings(**options)
     (error,) = raised.value.errors()
     assert "\n" not in error["msg"]
+
+
+@pytest.mark.parametrize("advantage", [1.0, 0.0, -1.0])
+def test_a_ratio_beyond_what_a_float_holds_has_the_gradient_of_its_clip(advantage):
+    log_ratio = torch.tensor([120.0, -500.0], requires_grad=True)
+    loss = clipped_surrogate(log_ratio, torch.full((2,), advantage), 0.2, 0.28, delta=4.0)
+    loss.sum().backward()
+    high, low = {1.0: (-1.28, 0.0), 0.0: (0.0, 0.0), -1.0: (4.0, 0.8)}[advantage]
+    assert loss.tolist() == pytest.approx([high, low], abs=1e-6)
+    assert log_ratio.grad.tolist() == [0.0, 0.0]

@@ -78,5 +78,6 @@ def test_a_missing_or_worded_prediction_is_refused():
     returns = np.zeros(1, np.float32)
     with pytest.raises(GroupingError, match=r"opponent_adjusted.*'expected_return'.*nearest: 'expected_retrun'"):
         opponent_adjusted(returns, [Sample("A", 0, {"country": "A", "expected_retrun": 1})])
-    with pytest.raises(GroupingError, match="is text"):
-        opponent_adjusted(returns, [Sample("A", 0, {"country": "A", "expected_return": "high"})])
+    for wrong in ("high", float("nan"), float("inf")):
+        with pytest.raises(GroupingError, match="a finite number"):
+            opponent_adjusted(returns, [Sample("A", 0, {"country": "A", "expected_return": wrong})])
