@@ -23,7 +23,8 @@ class BlockLedger:
     hold. Which blocks of a country those are, the buffer decides: the oldest. Extra blocks are numbered by the update
     that asked for them, so that the same update finds them again after a restart. Each takes the place of the block
     that the update used in its stead, hence no other waits longer for it; one that came too late is used by the next
-    update, lest every later block of its country be used an update too late.
+    update, lest every later block of its country be used an update too late. Late ones are among the extra blocks that
+    ``learner.top_up_episodes`` allows the next update, so it asks for the fewer others.
     """
 
     def __init__(self, config: Config, matchmaker: Matchmaker, version: int) -> None:
@@ -34,7 +35,7 @@ class BlockLedger:
         self._max_staleness = config.rollout.max_staleness
         self._total = config.learner.updates * self._per_update
         self._updates = config.learner.updates
-        self._tops_up = config.learner.top_up_episodes > 0
+        self._most_extra = config.learner.top_up_episodes // config.rollout.num_generations  # blocks of an update
         self._next = 0
         self._complete: set[int] = set()  # stored whole before this process began
         self._started = 0
@@ -49,6 +50,7 @@ class BlockLedger:
         self._extra: deque[tuple[int, int]] = deque()  # (update, index) of extra blocks to be played
         self._asked: Counter[str] = Counter()  # extra blocks numbered for the update under way
         self._late: Counter[str] = Counter()  # extra blocks that earlier updates went without
+        self._taken_late = 0  # of these, given to the update under way, or still due to it
         self._stored_extra: dict[int, dict[int, bool]] = {}  # update -> index -> stored whole, before this process
 
     @property
@@ -75,10 +77,12 @@ class BlockLedger:
                 self._finished[learner_of_block(self._seed, index)] += 1
         self._used.update(topped_up)
         self._late.subtract(topped_up)
-        for update in range(self._updates if self._tops_up or any(topped_up.values()) else 0):
-            self._stored_extra[update] = self._extra_blocks_of(update, buffer)
+        for update in range(self._updates if self._most_extra or any(topped_up.values()) else 0):
+            self._stored_extra[update] = stored = self._extra_blocks_of(update, buffer)
             if update < self._version:
                 self._adopt_late(update)
+            if update == self._version - 1:
+                self._replay_lost(update, stored)
         forgotten = sum((self._used - self._finished).values())
         if forgotten:
             raise RunError(
@@ -144,15 +148,17 @@ class BlockLedger:
     def top_up(self, blocks: Mapping[str, int]) -> bool:
         """The update under way wants further blocks; whether there are any to wait for.
 
-        What came too late for an earlier update is taken first, wanted or not.
+        What came too late for an earlier update is taken first, wanted or not. Others are asked for as far as
+        ``learner.top_up_episodes`` has room beside all that is late: whether it is taken now depends on when it comes.
         """
+        asked = self._within_room({power: max(0, blocks.get(power, 0) - self._late[power]) for power in POWERS})
         for power in POWERS:
             waiting = self._finished[power] - self._used[power] - self._due[power]
-            count = max(blocks.get(power, 0), min(self._late[power], waiting))
-            covered = min(count, self._late[power])
-            self._late[power] -= covered
-            self._due[power] += count
-            for _ in range(count - covered):
+            late = min(self._late[power], max(waiting, blocks.get(power, 0)))
+            self._late[power] -= late
+            self._taken_late += late
+            self._due[power] += late + asked[power]
+            for _ in range(asked[power]):
                 index = extra_block(self._version, power, self._asked[power])
                 self._asked[power] += 1
                 self._play_extra(self._version, index, self._stored_extra.get(self._version, {}).pop(index, False))
@@ -166,6 +172,17 @@ class BlockLedger:
         self._due = Counter(self.quota(self._version))
         self._scheduled.update(self._due)
         self._asked.clear()
+        self._taken_late = 0
+
+    def _within_room(self, lacking: Mapping[str, int]) -> Counter[str]:
+        """As many of these as the update has room for: one by one to the country that lacks the most."""
+        room = self._most_extra - self._taken_late - self._late.total() - self._asked.total()
+        first = self._version % len(POWERS)  # ties go round from update to update
+        powers = POWERS[first:] + POWERS[:first]
+        asked: Counter[str] = Counter()
+        for _ in range(min(room, sum(lacking.values()))):
+            asked[max(powers, key=lambda power: lacking[power] - asked[power])] += 1
+        return asked
 
     def _extra_blocks_of(self, update: int, buffer: ReplayBuffer) -> dict[int, bool]:
         """Those with a stored episode, and whether whole; numbers are given in order, so that a gap is their end."""
@@ -184,6 +201,16 @@ class BlockLedger:
         for index, whole in self._stored_extra.pop(update, {}).items():
             self._late[learner_of_block(self._seed, index)] += 1
             self._play_extra(update, index, whole)
+
+    def _replay_lost(self, update: int, stored: Mapping[int, bool]) -> None:
+        """Extra blocks that were being played when the driver died, though others had been used in their stead."""
+        for power in POWERS:
+            numbers = itertools.count()
+            while self._late[power] < 0:
+                index = extra_block(update, power, next(numbers))
+                if index not in stored:
+                    self._extra.append((update, index))
+                    self._late[power] += 1
 
     def _play_extra(self, update: int, index: int, whole: bool) -> None:
         if whole:

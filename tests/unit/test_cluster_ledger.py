@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -131,6 +132,66 @@ def test_extra_blocks_neither_starve_an_update_nor_make_others_wait_longer(
         ledger.updated()
     assert len(ages) == 25 + taken
     assert gives_up or max(ages) <= staleness
+
+
+TOPPED_UP = load_config(
+    "smoke", [*SMALL, "learner.episodes_per_update=14", "learner.updates=3", "learner.top_up_episodes=4"]
+)
+
+
+def play(ledger: BlockLedger, buffer: MemoryBuffer, blocks: Iterable[LineupBlock]) -> None:
+    for block in blocks:
+        buffer.append([episode(block.block_id, member, block.learner_power) for member in range(block.num_generations)])
+        ledger.finished(BlockReport(block, 2, 2, 0.1))
+
+
+def test_an_extra_block_that_is_lost_after_another_was_used_in_its_stead_is_played_again() -> None:
+    buffer = MemoryBuffer(group_timeout_s=60)
+    ledger = ledger_at(0, TOPPED_UP)
+    blocks = [ledger.next_block() for _ in range(14)]  # two updates', as max_staleness = 1 admits
+    play(ledger, buffer, blocks[:7])
+    ledger.hand_over()
+    assert ledger.top_up({"FRANCE": 1})
+    lost = ledger.next_extra_block()  # is being played while the next update's block of France is used
+    play(ledger, buffer, blocks[7:])
+    assert ledger.hand_over() == {"FRANCE": 1}
+    topped_up = ledger.topped_up
+    ledger.updated()
+    for _ in range(2):  # the driver dies, and again before the block is played
+        again = ledger_at(1, TOPPED_UP)
+        again.recover(buffer, topped_up)
+        assert again.missing() == {"FRANCE": 1}
+        assert again.next_extra_block() == lost
+        assert not again.extra_wanted()
+    play(again, buffer, [lost])
+    assert again.hand_over() == again.quota(1)
+    assert not again.top_up({})  # it was not late: nothing is left over
+
+
+def test_late_blocks_are_among_those_that_the_bound_allows() -> None:
+    buffer = MemoryBuffer(group_timeout_s=60)
+    ledger = ledger_at(0, TOPPED_UP)
+    blocks = [ledger.next_block() for _ in range(21)]
+    play(ledger, buffer, blocks[:7])
+    ledger.hand_over()
+    assert ledger.top_up({"FRANCE": 1, "ITALY": 1})
+    late = [ledger.next_extra_block() for _ in range(2)]
+    ledger.updated()  # it gave up waiting
+    play(ledger, buffer, [*blocks[7:14], late[0]])
+    ledger.hand_over()
+    assert ledger.top_up({"ENGLAND": 1})  # for the late block of France alone: Italy's may yet come, two are the bound
+    assert not ledger.extra_wanted()
+    assert ledger.hand_over() == {"FRANCE": 1}
+    assert not ledger.top_up({"ENGLAND": 1})
+    play(ledger, buffer, late[1:])
+    assert ledger.top_up({"ENGLAND": 1})
+    assert ledger.hand_over() == {"ITALY": 1}
+    assert not ledger.top_up({"ENGLAND": 1})
+    ledger.updated()
+    play(ledger, buffer, blocks[14:])
+    ledger.hand_over()
+    assert ledger.top_up({"ENGLAND": 2})
+    assert [ledger.next_extra_block().learner_power for _ in range(2)] == ["ENGLAND"] * 2
 
 
 def test_extra_blocks_are_found_again_after_a_restart_by_the_update_that_asked() -> None:
