@@ -1,8 +1,9 @@
-"""Bias and noise of one batch's gradient under each way of judging it, by a bootstrap over its line-up blocks.
+"""Bias and noise of one batch's gradient under each way of judging it, by resampling its line-up blocks.
 
 Where ``gradient_quality`` has many independent batches, a run that is being looked at has one. Its blocks were played
-independently of one another, so drawing blocks with replacement shows how the batch's gradient would have varied (the
-cluster bootstrap: Davison and Hinkley, "Bootstrap Methods and their Application", 1997). Baselines are those of the
+independently of one another, so how its gradient differs from block to block shows how it would have varied: by a
+bootstrap over blocks for bias (Davison and Hinkley, "Bootstrap Methods and their Application", 1997), by a jackknife
+over them for variances (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993). Baselines are those of the
 whole batch and are held. Which countries a resample holds is left to chance, so what sets their gradients apart counts
 as noise, although the rotation of countries would keep some of it out. Axes: M turns, B blocks, D sketched gradient
 dimensions, R resamples.
@@ -71,10 +72,15 @@ def bootstrap_gradients(
     """Compare ways of judging one batch; its gradient is the mean over turns, ``sum_b G_b / sum_b n_b``.
 
     Bias: with ``E_b`` a block's difference to the reference, products ``E_a . E_b`` of different blocks only estimate
-    the squared length of the mean difference without its noise (a U-statistic). Deviation: that of the resampled
-    gradients, times ``sqrt(B / (B - 1))``. Effective samples: the yardstick's variance over the way's, both with the
-    judged episode left out, so that a mean that shrinks the gradient by the judged one's own share gains nothing.
-    Intervals are the percentiles 2.5 and 97.5 over resamples, in each of which the variance is the linearised one.
+    the squared length of the mean difference without its noise (a U-statistic). Deviation: from the linearised
+    variance of that ratio. Effective samples: the yardstick's variance over the way's, both with the judged episode
+    left out, so that a mean that shrinks the gradient by the judged one's own share gains nothing.
+
+    Bias has the percentiles 2.5 and 97.5 over resamples. They would be too narrow for a variance of few blocks, so
+    deviation and effective samples have their logarithm's jackknife deviation over blocks times Student's quantile of
+    B - 1 degrees. On made-up blocks of one size these intervals of 95% held the true deviation in 0.95 to 0.97 of
+    batches of 4 to 28 blocks, in 0.87 to 0.90 where the blocks' own deviations vary (log-normal, 0.6), and the true
+    effective samples then in 0.90 to 0.93.
 
     Args:
         ways: by name, (B, D) gradients of the blocks (``block_gradients``).
@@ -83,7 +89,7 @@ def bootstrap_gradients(
         reference: (B, D), of advantages without bias (``reference_advantages``).
         turns_B: turns of each block.
         yardstick: the name in ``left_out`` that effective samples are counted in.
-        resamples: R.
+        resamples: R, for bias.
         seed: of the draws; all ways see the same ones.
 
     Raises:
@@ -98,15 +104,15 @@ def bootstrap_gradients(
     generator = np.random.default_rng(seed)
     drawn = generator.multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples).astype(np.float64)
     draws = np.concatenate([np.ones((1, blocks)), drawn])  # the batch itself, then its resamples
-    plain = _variance(left_out[yardstick], turns_B, draws)
+    without = np.concatenate([np.ones((1, blocks)), 1 - np.eye(blocks)])  # the batch itself, then less one block each
+    plain = _variance(left_out[yardstick], turns_B, without)
     out = {}
     for name, way in ways.items():
         bias = np.sqrt(np.maximum(_squared_mean(way - reference, turns_B, draws), 0.0)) / length
-        deviation = np.sqrt(_variance(way, turns_B, draws)) / length
-        deviation[0] = np.sqrt(_resampled_variance(way, turns_B, drawn)) / length
-        gain = _ratio(plain, _variance(left_out[name], turns_B, draws)) if name in left_out else None
-        out[name] = WayQuality(_interval(bias), _interval(deviation), None if gain is None else _interval(gain))
-    noise = float(_variance(reference, turns_B, draws[:1])[0])
+        deviation = np.sqrt(_variance(way, turns_B, without)) / length
+        gain = _ratio(plain, _variance(left_out[name], turns_B, without)) if name in left_out else None
+        out[name] = WayQuality(_interval(bias), _jackknife(deviation), None if gain is None else _jackknife(gain))
+    noise = float(_variance(reference, turns_B, without[:1])[0])
     return GradientBootstrap(blocks, int(turns_B.sum()), min(1.0, noise / length**2), out)
 
 
@@ -119,14 +125,6 @@ def _variance(way: Floats, turns_B: NDArray[np.int64], draws: Floats) -> Floats:
     distance = np.diag(products) - 2 * size * along + size**2 * (along * share).sum(1)[:, None]
     out: Floats = np.maximum((draws * distance).sum(1), 0.0) / (draws @ size) ** 2 * blocks / (blocks - 1)
     return out
-
-
-def _resampled_variance(way: Floats, turns_B: NDArray[np.int64], drawn: Floats) -> float:
-    """Variance (trace) of the resampled gradients themselves."""
-    share = drawn / (drawn @ turns_B)[:, None]
-    centred = share - share.mean(0)
-    blocks = len(turns_B)
-    return max(0.0, float(((centred @ (way @ way.T)) * centred).sum())) / len(drawn) * blocks / (blocks - 1)
 
 
 def _squared_mean(error: Floats, turns_B: NDArray[np.int64], draws: Floats) -> Floats:
@@ -149,3 +147,22 @@ def _interval(values: Floats) -> Interval:
     resampled = values[1:][np.isfinite(values[1:])]
     low, high = np.percentile(resampled, [2.5, 97.5]) if len(resampled) else (np.nan, np.nan)
     return Interval(float(values[0]), float(low), float(high))
+
+
+def _jackknife(values: Floats) -> Interval:
+    """The batch's own value, and its interval from those less one block each, by the deviation of their logarithms.
+
+    (0, 0) where all are 0; (0, inf) where one block decides whether there is anything, so that nothing can be said.
+    """
+    from scipy.special import stdtrit  # type: ignore[import-untyped]
+
+    value, less_one = float(values[0]), values[1:]
+    if not values.any():
+        return Interval(0.0, 0.0, 0.0)
+    if not ((values > 0) & np.isfinite(values)).all():
+        return Interval(value, 0.0, np.inf) if np.isfinite(value) else Interval(np.nan, np.nan, np.nan)
+    blocks = len(less_one)
+    logs = np.log(less_one)
+    spread = float(np.sqrt((blocks - 1) / blocks * ((logs - logs.mean()) ** 2).sum()))
+    factor = np.exp(min(float(stdtrit(blocks - 1, 0.975)) * spread, 600.0))  # what a float can hold
+    return Interval(value, float(value / factor), float(value * factor))

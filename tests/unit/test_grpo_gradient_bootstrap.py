@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from grpo_core.gradient_bootstrap import block_gradients, bootstrap_gradients
-from grpo_core.gradient_quality import judged_by, reference_advantages
+from grpo_core.gradient_quality import Interval, judged_by, reference_advantages
 from grpo_core.grouping import Sample
 
 EVEN = np.full(40, 5)
@@ -51,7 +51,44 @@ def test_a_known_covariance_is_recovered():
     assert np.mean(found) == pytest.approx(np.trace(covariance) / 40, rel=0.05)
 
 
-def test_blocks_of_unequal_length_are_resampled_with_their_turns():
+@pytest.mark.parametrize(
+    ("blocks", "uneven", "least"), [(4, 0.0, 0.92), (4, 0.6, 0.8), (14, 0.0, 0.92), (14, 0.6, 0.8)]
+)
+def test_intervals_hold_the_true_deviation_also_with_few_blocks(blocks, uneven, least):
+    rng = np.random.default_rng(blocks)
+    truth, held = 2 * np.exp(uneven**2 / 2) / np.sqrt(blocks), 0
+    for _ in range(300):
+        sizes = rng.lognormal(-(uneven**2) / 2, uneven, (blocks, 1))
+        way = np.eye(1, 40) + 2 * rng.normal(size=(blocks, 40)) / np.sqrt(40) * sizes
+        seen = one(way, turns=np.ones(blocks, np.int64), resamples=10).ways["way"].deviation
+        assert seen.low < seen.value < seen.high
+        held += seen.low <= truth / np.linalg.norm(way.mean(0)) <= seen.high
+    assert least * 300 <= held < 300
+
+
+def test_intervals_of_effective_samples_hold_the_true_ones():
+    rng, held = np.random.default_rng(0), 0
+    for _ in range(300):
+        common, own = rng.normal(size=(2, 7, 40)) * rng.lognormal(-0.18, 0.6, (2, 7, 1))
+        ways = {"plain": 10 + 20 * common + 30 * own, "way": 10 + 20 * common}
+        found = bootstrap_gradients(ways, ways, ways["way"], np.ones(7, np.int64), yardstick="plain", resamples=10)
+        gain = found.ways["way"].effective_samples
+        assert gain is not None
+        held += gain.low <= (20**2 + 30**2) / 20**2 <= gain.high
+    assert 0.8 * 300 <= held < 300
+
+
+def test_a_way_that_one_block_alone_decides_has_a_deviation_without_an_upper_end():
+    way = np.zeros((5, 6))
+    way[2, 0] = 3.0
+    ways = {"one": way, "nothing": np.zeros((5, 6))}
+    found = bootstrap_gradients(ways, {"one": way}, way, np.full(5, 5), yardstick="one", resamples=10).ways
+    alone = found["one"].deviation
+    assert alone.low == 0 < alone.value < alone.high == np.inf
+    assert found["nothing"].deviation == Interval(0.0, 0.0, 0.0)
+
+
+def test_blocks_of_unequal_length_count_with_their_turns():
     turns = np.random.default_rng(5).integers(1, 20, 40)
     way = turns[:, None] * (np.ones(6) + noise(scale=0.5)) + noise(seed=1)
     found = one(way, turns=turns, resamples=3000).ways["way"].deviation
