@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from cluster.config import Config, load_config
 from cluster.errors import RunError
+from cluster.groups_audit import find_leaks
 from cluster.last_batch import last_batch_path, load_last_batch
 from cluster.run_folder import RunFolder
 from cluster.stages import Stage
 from grpo_core.batching import TrainingTurn, training_turns
 from grpo_core.checkpoint import load_checkpoint
 from grpo_core.checkpoint_folders import checkpoint_versions
-from grpo_core.errors import GroupingError
 from grpo_core.explained import candidate_keys
 from grpo_core.fast_layers import use_fast_layers
 from grpo_core.gradient_bootstrap import MIN_BLOCKS, WayQuality, block_gradients, bootstrap_gradients
 from grpo_core.gradient_quality import judged_by, reference_advantages, turn_scores
-from grpo_core.grouping import ROLE_FACT, Sample, parse_expression
+from grpo_core.grouping import ROLE_FACT, Sample
 from grpo_core.judgement import judge, sample_of_turns
 from grpo_core.left_out import means_of_other_episodes
 from grpo_core.models import load_model
@@ -136,16 +136,9 @@ def _scores(checkpoint: Path, turns: Sequence[TrainingTurn], stage: Stage, seed:
 
 def _reference_keys(config: Config, best_keys: Sequence[str]) -> tuple[str, ...]:
     """The best key that may judge, then the declared ones, then the country."""
-    honest = [key for key in (*best_keys[:1], *config.grouping.keys) if _known_before(key)]
-    return tuple(dict.fromkeys((*honest, ROLE_FACT)))
-
-
-def _known_before(key: str) -> bool:
-    try:
-        parse_expression(key, False)
-    except GroupingError:
-        return False
-    return True
+    keys = (*best_keys[:1], *config.grouping.keys)
+    leaks = find_leaks(keys, config.grouping.cluster_features)
+    return tuple(dict.fromkeys((*(key for key in keys if key not in leaks), ROLE_FACT)))
 
 
 def _judge(batch: Batch, config: Config, best_keys: Sequence[str], reference_keys: tuple[str, ...]) -> _Judged:
@@ -155,17 +148,18 @@ def _judge(batch: Batch, config: Config, best_keys: Sequence[str], reference_key
     judgement = judge(batch.episodes, config.learner, unscaled, {})
     samples, returns = judgement.samples, judgement.returns
     known = candidate_keys(samples, grouping)
+    leaks = find_leaks(grouping.keys, grouping.cluster_features)
     undeclared = [key for key in best_keys if key in known and key not in grouping.keys]
     word = "left-out " if grouping.baseline == "leave_one_out" else ""
     ways = {NONE: returns, BATCH: judged_by(BATCH, samples, returns)}
     left_out = {NONE: returns, BATCH: returns - _batch_of_others(samples, returns)}
     if len(grouping.keys) > 1:
         ways[CHAIN] = judgement.advantages
-        if not grouping.shrinkage and all(map(_known_before, grouping.keys)):
+        if not grouping.shrinkage and not leaks:
             left_out[CHAIN] = reference_advantages(grouping.keys, samples, returns, min_group_size=size)
     for key in (*grouping.keys, *undeclared):
         ways[key] = judged_by(word + key, samples, returns, min_group_size=size)
-        if _known_before(key):
+        if key not in leaks:
             left_out[key] = reference_advantages((key, ROLE_FACT), samples, returns, min_group_size=size)
     return _Judged(ways, left_out, reference_advantages(reference_keys, samples, returns))
 

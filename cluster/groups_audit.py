@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,8 @@ from cluster.errors import RunError
 from cluster.run_folder import RunFolder
 from grpo_core.audit import AUDIT_SCHEMA
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import RUNNING_LEVEL, parse_expression
+from grpo_core.grouping import CLUSTER_FACTS, RUNNING_LEVEL, parse_expression
+from grpo_core.settings import OUTCOME_KEYS
 
 Record = Mapping[str, Any]
 
@@ -84,15 +85,15 @@ class GroupsAudit:
     samples: int
     levels: tuple[LevelAudit, ...]  # from fine to coarse, the running baseline last
     keys: tuple[KeyAudit, ...]  # declared and not, the best first; empty where no record speaks of keys
-    recommended: str | None  # the key of the largest leave-one-out R squared
+    recommended: str | None  # the key of the largest leave-one-out R squared that is known before acting
     trends: Mapping[str, Trend]  # by the metric's name in the records
     outcome_keys_allowed: bool  # in any update
     leaks: Mapping[str, str]  # expression -> why its facts were not known before acting
 
     @property
     def best_undeclared(self) -> tuple[str, ...]:
-        """The undeclared keys that explain most, at most three."""
-        return tuple(each.key for each in self.keys if each.place is None)[:BEST]
+        """The undeclared keys that explain most and are known before acting, at most three."""
+        return tuple(each.key for each in self.keys if each.place is None and each.key not in self.leaks)[:BEST]
 
 
 def read_records(run_dir: Path) -> list[Record]:
@@ -132,8 +133,11 @@ def _record(path: Path) -> Record:
 def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
     """Sum the records (at least one) up."""
     keys = explained_by_keys(records)
-    best = recommended_key(keys)
     expressions = list(dict.fromkeys(expression for record in records for expression in record["keys"]))
+    leaks: dict[str, str] = {}
+    for record in records:
+        leaks |= find_leaks(record["keys"], record.get("cluster_features", ()))
+    best = recommended_key(keys, leaks)
     samples = sum(group["judged"] for record in records for group in record["groups"])
     return GroupsAudit(
         run=run,
@@ -146,18 +150,29 @@ def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
         recommended=None if best is None else best.key,
         trends={name: trend for name in FOLLOWED if (trend := _trend(name, records)) is not None},
         outcome_keys_allowed=any(record["outcome_keys_allowed"] for record in records),
-        leaks=find_leaks(expressions),
+        leaks=leaks,
     )
 
 
-def find_leaks(expressions: Sequence[str]) -> dict[str, str]:
-    """Expressions that name a fact known only after the actions it judges, each with the reason."""
+def find_leaks(expressions: Sequence[str], cluster_features: Sequence[str]) -> dict[str, str]:
+    """Expressions that name a fact known only after the actions it judges, each with the reason.
+
+    Clusters are such a fact where ``cluster_features``, the facts that they are made from, names an outcome.
+    """
     leaks: dict[str, str] = {}
+    outcomes = sorted(OUTCOME_KEYS.intersection(cluster_features))
     for expression in expressions:
         try:
-            parse_expression(expression, False)
+            facts = parse_expression(expression, False)
         except GroupingError as error:
             leaks[expression] = str(error)
+            continue
+        clusters = [fact for fact in facts if fact in CLUSTER_FACTS]
+        if clusters and outcomes:
+            leaks[expression] = (
+                f"key expression {expression!r} uses {clusters[0]!r}, made by grouping.cluster_features from "
+                f"{', '.join(outcomes)}, known only after the actions it would judge; name facts that are known before"
+            )
     return leaks
 
 
@@ -194,10 +209,15 @@ def explained_by_keys(records: Sequence[Record]) -> tuple[KeyAudit, ...]:
     return tuple(sorted(found, key=lambda each: (-round(each.leave_one_out_r2, 6), each.place is None, each.groups)))
 
 
-def recommended_key(keys: Sequence[KeyAudit]) -> KeyAudit | None:
-    """The key of the largest leave-one-out R squared among those that every update knows; None without any."""
+def recommended_key(keys: Sequence[KeyAudit], leaks: Collection[str]) -> KeyAudit | None:
+    """The key of the largest leave-one-out R squared among those that every update knows; None without any.
+
+    Args:
+        keys: the best first.
+        leaks: keys that may not judge, because they are made from outcomes.
+    """
     updates = max((each.updates for each in keys), default=0)
-    return next((each for each in keys if each.updates == updates), None)
+    return next((each for each in keys if each.updates == updates and each.key not in leaks), None)
 
 
 def _level(level: str, records: Sequence[Record], samples: int) -> LevelAudit:

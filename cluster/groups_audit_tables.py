@@ -54,7 +54,7 @@ def show_gradients(audit: GradientAudit, console: Console) -> None:
         "bias: length of the mean difference to the reference, which leaves the judged episode out of the mean of its "
         f"{' < '.join(audit.reference)}; deviation: of the batch's gradient, from block to block; both in lengths of "
         "the reference. effective samples: how many times the batch that its mean would need for as little noise (the "
-        "judged episode left out). Below: 95% intervals over resampled blocks.",
+        "judged episode left out). Below: 95% intervals from what sets the blocks apart.",
         style="dim",
         markup=False,
         highlight=False,
@@ -95,7 +95,7 @@ def recommendation(keys: Sequence[KeyAudit], recommended: str) -> str:
 
 
 def _show_keys(audit: GroupsAudit, console: Console) -> None:
-    if audit.recommended is None:
+    if not audit.keys:
         console.print("variance explained: left out, no record says what keys explain (made by an earlier version, or "
                       "returns do not vary)", markup=False)  # fmt: skip
         return
@@ -120,7 +120,10 @@ def _show_keys(audit: GroupsAudit, console: Console) -> None:
         style="dim",
         highlight=False,
     )
-    console.print(recommendation(audit.keys, audit.recommended), markup=False, highlight=False, style="bold")
+    said = "recommended: none, every key is made from outcomes"
+    if audit.recommended is not None:
+        said = recommendation(audit.keys, audit.recommended)
+    console.print(said, markup=False, highlight=False, style="bold")
 
 
 def _levels(audit: GroupsAudit) -> Table:

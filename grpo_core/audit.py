@@ -131,6 +131,7 @@ def audit_record(
         "importance_sampling_level": learner.importance_sampling_level,
         "normalizer": learner.named_normalizer,
         "keys": list(grouping.keys),
+        "cluster_features": list(grouping.cluster_features),
         "min_group_size": grouping.min_group_size,
         "scale_rewards": grouping.scale_rewards,
         "baseline": grouping.baseline,

@@ -17,6 +17,8 @@ from cluster.config import dump_config, load_config
 from cluster.gradient_audit import NoGradientsError, audit_gradients
 from cluster.last_batch import load_last_batch
 from cluster.run_folder import RunFolder
+from grpo_core.gradient_quality import TurnScores
+from grpo_core.returns import sample_returns
 from services.replay.memory_buffer import MemoryBuffer
 from tests.unit.grpo_cases import episode_of, ragged_turn
 
@@ -86,6 +88,29 @@ def test_the_last_batch_is_judged_in_every_way_at_the_weights_before_it(run: Pat
     assert 0 < found.ways["country+lineup"].bias.value < 1 / 8
 
 
+def test_effective_samples_are_counted_against_the_mean_of_the_other_episodes(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = np.random.default_rng(0).normal(size=(96, 16)).astype(np.float32)
+    scores = TurnScores(drawn, drawn[:, :0])
+    monkeypatch.setattr("cluster.gradient_audit.turn_scores", lambda *given, **options: scores)
+    seen = audit_gradients(run, [], quiet).ways["none"].effective_samples
+    batch = load_last_batch(RunFolder(run))
+    assert batch is not None
+    learner = load_config(run / "config.toml").learner
+    returns = sample_returns(batch.episodes, learner.returns, learner.discount).reshape(48, 2)
+    others = np.array([np.delete(returns, episode, 0).mean() for episode in range(48)])
+    blocks = [episode.block_id for episode in batch.episodes]
+
+    def variance(advantages: np.ndarray) -> float:  # type: ignore[type-arg]
+        by_episode = (advantages[..., None] * drawn.reshape(48, 2, 16)).sum(1)
+        by_block = [by_episode[[each == block for each in blocks]].sum(0) for block in sorted(set(blocks))]
+        return float(np.var(by_block, axis=0).sum())
+
+    assert seen is not None
+    assert seen.value == pytest.approx(variance(returns - others[:, None]) / variance(returns), rel=1e-4)
+
+
 def test_the_same_seed_gives_the_same_table(run: Path) -> None:
     first, again = (audit_gradients(run, [], quiet, max_turns=40, seed=3) for _ in range(2))
     assert first == again
@@ -106,12 +131,18 @@ def test_keys_that_leave_the_judged_episode_out_already_are_no_more_biased(run: 
     assert found.ways["country+lineup"].bias.value == pytest.approx(0, abs=1e-6)
 
 
-def test_of_keys_made_from_outcomes_no_effective_samples_are_told(run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "features"), [("country+return", []), ("country+auto", ["return"])], ids=["a fact", "clusters"]
+)
+def test_of_keys_made_from_outcomes_no_effective_samples_are_told(
+    key: str, features: list[str], run: Path, tmp_path: Path
+) -> None:
     other = shutil.copytree(run, tmp_path / "run")
-    changes = ["grouping.allow_outcome_keys=true", "grouping.keys=['country+return', 'country']"]
+    grouping = [f"grouping.keys=['{key}', 'country']", f"grouping.cluster_features={features}"]
+    changes = ["grouping.allow_outcome_keys=true", *grouping]
     (other / "config.toml").write_text(dump_config(load_config(other / "config.toml", changes)))
-    found = audit_gradients(other, [], quiet, max_turns=40)
-    assert found.ways["country+return"].effective_samples is None
+    found = audit_gradients(other, [key], quiet, max_turns=40)
+    assert found.ways[key].effective_samples is None
     assert found.ways["declared chain"].effective_samples is None
     assert found.ways["country"].effective_samples is not None
     assert found.reference == ("country",)

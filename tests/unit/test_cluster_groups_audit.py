@@ -4,13 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cluster import cli
 from cluster.config import Config, dump_config
 from cluster.errors import RunError
 from cluster.groups_audit import audit_groups, explained_by_keys, find_leaks, read_records, recommended_key
-from cluster.groups_audit_tables import recommendation
-from grpo_core.audit import AUDIT_SCHEMA
+from cluster.groups_audit_tables import recommendation, show
+from grpo_core.audit import AUDIT_SCHEMA, audit_record
+from grpo_core.judgement import judge
 from grpo_core.learner import Learner
 from grpo_core.models import make_small_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
@@ -78,7 +80,7 @@ def test_keys_are_ranked_by_their_left_out_errors_over_all_updates() -> None:
     assert [each.place for each in keys] == [1, None, 2]
     assert (lineup.eta_squared, lineup.groups, lineup.by_country_fraction) == (12 / 40, 5, 5 / 40)
     assert phase.updates == country.updates == 2
-    recommended = recommended_key(keys)
+    recommended = recommended_key(keys, ())
     assert recommended is not None
     assert recommended.key == "country+phase"
 
@@ -107,7 +109,7 @@ def test_only_what_every_update_knows_is_recommended_and_of_equals_the_declared(
     luck = explaining(2, country__phase=sums(8), country=sums(8), country__fork=sums(1))
     keys = explained_by_keys([first, luck])
     assert keys[0].key == "country+fork"
-    recommended = recommended_key(keys)
+    recommended = recommended_key(keys, ())
     assert recommended is not None
     assert recommended.key in ("country", "country+phase")
 
@@ -162,9 +164,51 @@ def test_trends_follow_thirds_and_skip_what_was_not_finite() -> None:
 
 
 def test_keys_made_from_outcomes_are_named() -> None:
-    leaks = find_leaks(["country+phase", "country+return_quartile", "country"])
+    leaks = find_leaks(["country+phase", "country+return_quartile", "country"], [])
     assert list(leaks) == ["country+return_quartile"]
     assert "return_quartile" in leaks["country+return_quartile"]
+
+
+@pytest.mark.parametrize("clusters", ["auto", "adaptive", "dirichlet"])
+def test_clusters_of_outcomes_are_outcomes(clusters: str) -> None:
+    keys = [f"country+{clusters}", "country"]
+    assert not find_leaks(keys, ["difficulty", "own_centers"])
+    leaks = find_leaks(keys, ["difficulty", "return"])
+    assert list(leaks) == [f"country+{clusters}"]
+    assert "from return" in leaks[f"country+{clusters}"]
+
+
+@pytest.mark.parametrize(("key", "features"), [("country+return", []), ("country+auto", ["return"])])
+def test_what_is_known_only_afterwards_is_never_recommended(key: str, features: list[str]) -> None:
+    told = explaining(1, **{key.replace("+", "__"): sums(1), "country": sums(7), "country__phase": sums(8)})
+    audit = audit_groups("run", [told | {"keys": [key, "country"], "cluster_features": features}])
+    assert audit.keys[0].key == key
+    assert list(audit.leaks) == [key]
+    assert audit.recommended == "country"
+    later = explaining(2, country=sums(7), country__phase=sums(8)) | {"keys": ["country"], "cluster_features": []}
+    audit = audit_groups("run", [told | {"keys": [key, "country"], "cluster_features": features}, later])
+    assert audit.best_undeclared == ("country+phase",)
+
+
+def test_where_all_keys_leak_none_is_recommended(capsys: pytest.CaptureFixture[str]) -> None:
+    told = explaining(1, country__return=sums(1)) | {"keys": ["country+return"]}
+    audit = audit_groups("run", [told])
+    assert audit.recommended is None
+    show(audit, Console(width=80))
+    text = capsys.readouterr().out
+    assert "recommended: none" in text
+    assert "0.900" in text
+
+
+def test_the_learners_own_records_tell_what_clusters_are_made_from() -> None:
+    grouping = GroupingSettings(
+        keys=("country+auto", "country"), cluster_features=("return",), allow_outcome_keys=True, min_group_size=2
+    )
+    told = LearnerSettings(returns="episode")
+    written = audit_record(1, told, grouping, judge(ragged_episodes(seed=3), told, grouping, {}), [], {})
+    audit = audit_groups("run", [written])
+    assert list(audit.leaks) == ["country+auto"]
+    assert audit.recommended != "country+auto"
 
 
 def test_the_learners_own_records_are_understood(tmp_path: Path) -> None:
