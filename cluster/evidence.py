@@ -129,7 +129,8 @@ def measure_grouping(
         stage: called with the name of a stage and its number of steps; gives what hears of steps done.
 
     Returns:
-        Plain JSON: ``rows``, sizes and provenance; what could not be told from the noise is None.
+        Plain JSON: ``rows``, sizes and provenance; what could not be told from the noise is None. A row's ``drowned``
+        is the share of bootstrap draws that its intervals had to leave out for want of signal.
 
     Raises:
         CheckpointError: the folder is not a usable model.
@@ -156,17 +157,19 @@ def measure_grouping(
         "episodes": len(episodes),
         "turns": len(turns),
         "rows": [
-            {"returns": row.returns, "tokens": row.tokens, "way": row.way, **_finite(asdict(row.quality))}
-            for row in rows
+            {"returns": row.returns, "tokens": row.tokens, "way": row.way, **plain_quality(row.quality)} for row in rows
         ],
     }
 
 
-def _finite(quality: dict[str, dict[str, float]]) -> dict[str, dict[str, float | None]]:
-    return {
+def plain_quality(quality: GradientQuality) -> dict[str, Any]:
+    """Every measure's value and interval, None where it is not finite, and the number ``drowned``."""
+    measures = {
         measure: {name: number if math.isfinite(number) else None for name, number in interval.items()}
-        for measure, interval in quality.items()
+        for measure, interval in asdict(quality).items()
+        if measure != "drowned"
     }
+    return {**measures, "drowned": quality.drowned}
 
 
 def judge_all_ways(

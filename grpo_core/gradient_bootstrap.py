@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from grpo_core.gradient_quality import Interval
+from grpo_core.gradient_quality import Interval, percentile_interval
 from grpo_core.types import FloatArray
 
 Floats = NDArray[np.float64]
@@ -111,7 +111,9 @@ def bootstrap_gradients(
         bias = np.sqrt(np.maximum(_squared_mean(way - reference, turns_B, draws), 0.0)) / length
         deviation = np.sqrt(_variance(way, turns_B, without)) / length
         gain = _ratio(plain, _variance(left_out[name], turns_B, without)) if name in left_out else None
-        out[name] = WayQuality(_interval(bias), _jackknife(deviation), None if gain is None else _jackknife(gain))
+        out[name] = WayQuality(
+            percentile_interval(bias), _jackknife(deviation), None if gain is None else _jackknife(gain)
+        )
     noise = float(_variance(reference, turns_B, without[:1])[0])
     return GradientBootstrap(blocks, int(turns_B.sum()), min(1.0, noise / length**2), out)
 
@@ -140,13 +142,6 @@ def _squared_mean(error: Floats, turns_B: NDArray[np.int64], draws: Floats) -> F
 def _ratio(above: Floats, below: Floats) -> Floats:
     """NaN where there is nothing to divide by."""
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
-
-
-def _interval(values: Floats) -> Interval:
-    """The batch's own value, and the percentiles of its resamples that have one."""
-    resampled = values[1:][np.isfinite(values[1:])]
-    low, high = np.percentile(resampled, [2.5, 97.5]) if len(resampled) else (np.nan, np.nan)
-    return Interval(float(values[0]), float(low), float(high))
 
 
 def _jackknife(values: Floats) -> Interval:

@@ -57,6 +57,7 @@ class GradientQuality:
     sign_agreement: Interval  # share of parameters, weighted by size, whose sign a batch gets right
     wrong_direction: Interval  # share of batches whose gradient points away from the true one
     effective_samples: Interval  # how many times the samples the yardstick would need for the same noise
+    drowned: float  # share of resamples whose noise left a measure without a value; intervals are without them
 
 
 def turn_scores(
@@ -186,53 +187,53 @@ def gradient_quality(
         seed: of the bootstrap.
     """
     count = len(sketch)
-    signs = _sign_agreement(coordinates, reference_coordinates)
-    away = _points_away(sketch, reference)
-    products = {
-        "error": (sketch - reference) @ (sketch - reference).T,
-        "own": sketch @ sketch.T,
-        "true": reference @ reference.T,
-        "cross": (sketch @ reference.T + reference @ sketch.T) / 2,
-        "yardstick": yardstick @ yardstick.T,
-        "yardstick cross": (yardstick @ reference.T + reference @ yardstick.T) / 2,
-    }
-
-    def measure(weights: Floats) -> list[float]:
-        error, own, true, cross, plain, plain_cross = (_between(product, weights) for product in products.values())
-        if not true > 0:  # drowned in noise: nothing can be said of this draw
-            return [float("nan")] * 7
-        # What counts is the component along the true gradient: a shrunk one is as good after a larger step.
-        noise = _variance(products["own"], own, weights) * true / cross**2
-        plain_noise = _variance(products["yardstick"], plain, weights) * true / plain_cross**2
-        return [
-            float(np.sqrt(max(error, 0.0) / true)),
-            cross / true,
-            cross / float(np.sqrt(own * true)) if own > 0 else float("nan"),
-            noise,
-            float(np.average(signs, weights=weights)),
-            float(np.average(away, weights=weights)),
-            plain_noise / noise,
-        ]
-
-    values = measure(np.ones(count))
-    generator = np.random.default_rng(seed)
-    drawn = np.array(
-        [measure(generator.multinomial(count, np.full(count, 1 / count)).astype(float)) for _ in range(resamples)]
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=resamples)
+    draws = np.concatenate([np.ones((1, count)), drawn])  # the batches themselves, then their resamples
+    error = sketch - reference
+    own, plain, true = sketch @ sketch.T, yardstick @ yardstick.T, reference @ reference.T
+    length = _between(true, draws)
+    length[~(length > 0)] = np.nan  # drowned in noise: nothing can be said of this draw
+    along, plain_along = (_between(each @ reference.T, draws) for each in (sketch, yardstick))
+    # What counts is the component along the true gradient: a shrunk one is as good after a larger step.
+    noise = _ratio(_variance(own, draws) * length, along**2)
+    plain_noise = _ratio(_variance(plain, draws) * length, plain_along**2)
+    known = length / length  # 1, or NaN
+    measures = (
+        np.sqrt(np.maximum(_between(error @ error.T, draws), 0.0) / length),
+        along / length,
+        _ratio(along, np.sqrt(np.maximum(_between(own, draws), 0.0) * length)),
+        noise,
+        known * (draws @ _sign_agreement(coordinates, reference_coordinates)) / count,
+        known * (draws @ _points_away(sketch, reference)) / count,
+        _ratio(plain_noise, noise),
     )
-    low, high = np.nanpercentile(drawn, [2.5, 97.5], axis=0)
-    return GradientQuality(*(Interval(float(v), float(a), float(b)) for v, a, b in zip(values, low, high, strict=True)))
+    bias, slope, cosine, noise_along, right, wrong, gain = (percentile_interval(each) for each in measures)
+    drowned = float(np.isnan(np.stack(measures)[:, 1:]).any(axis=0).mean())
+    return GradientQuality(bias, slope, cosine, noise_along, right, wrong, gain, drowned)
 
 
-def _between(product: Floats, weights: Floats) -> float:
-    """Weighted mean of the products of different batches: an unbiased squared length of the mean."""
-    total = weights @ product @ weights - (weights**2) @ np.diag(product)
-    pairs = weights.sum() ** 2 - (weights**2).sum()
-    return float(total / pairs) if pairs else float("nan")
+def percentile_interval(values: Floats) -> Interval:
+    """The first value, and the percentiles 2.5 and 97.5 of those of the others that are finite."""
+    resampled = values[1:][np.isfinite(values[1:])]
+    low, high = np.percentile(resampled, [2.5, 97.5]) if len(resampled) else (np.nan, np.nan)
+    return Interval(float(values[0]), float(low), float(high))
 
 
-def _variance(product: Floats, squared_mean: float, weights: Floats) -> float:
-    """Trace of the covariance of a batch's gradient."""
-    return float(np.average(np.diag(product), weights=weights)) - squared_mean
+def _between(product: Floats, draws: Floats) -> Floats:
+    """For every draw the mean product of different batches: an unbiased squared length of the mean."""
+    total = ((draws @ product) * draws).sum(1) - draws**2 @ np.diag(product)
+    return _ratio(total, draws.sum(1) ** 2 - (draws**2).sum(1))
+
+
+def _variance(product: Floats, draws: Floats) -> Floats:
+    """For every draw the trace of the covariance of a batch's gradient."""
+    squares: Floats = draws @ np.diag(product) / draws.sum(1)
+    return squares - _between(product, draws)
+
+
+def _ratio(above: Floats, below: Floats) -> Floats:
+    """NaN where there is nothing to divide by."""
+    return np.divide(above, below, out=np.full_like(above, np.nan), where=below != 0)
 
 
 def _sign_agreement(coordinates: Floats, reference: Floats) -> Floats:

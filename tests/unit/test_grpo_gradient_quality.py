@@ -79,6 +79,41 @@ def test_signs_and_directions_count_what_points_the_wrong_way():
     assert seen.wrong_direction.low < 0.25 < seen.wrong_direction.high
 
 
+def test_signs_and_directions_are_compared_with_the_other_batches_reference():
+    # The fourth batch outweighs the rest: its own reference would vouch for it, the others' speaks against it.
+    coordinates = np.array([[1.0], [1.0], [1.0], [-10.0]])
+    sketch = np.hstack([coordinates, np.full((4, 1), 5.0)])  # a second direction, so that there is a mean gradient
+    along_first = sketch * [1.0, 0.0]
+    seen = gradient_quality(along_first, sketch, sketch, coordinates, coordinates, resamples=20)
+    assert seen.sign_agreement.value == 0
+    assert seen.wrong_direction.value == 1
+    opposite = gradient_quality(-along_first, sketch, sketch, -coordinates, coordinates, resamples=20)
+    assert opposite.sign_agreement.value == 1
+    assert opposite.wrong_direction.value == 0
+
+
+def test_a_way_that_leaves_no_gradient_has_neither_direction_nor_noise():
+    reference = vectors([1.0, 1.0], 0.1)
+    seen = quality(0 * reference, reference, unjudged=reference)
+    assert (seen.bias.value, seen.slope.value) == pytest.approx((1, 0))
+    assert np.isnan([seen.cosine.value, seen.noise.value, seen.effective_samples.value]).all()
+    assert seen.drowned == 1
+
+
+def test_resamples_without_signal_are_counted():
+    clear = vectors([5.0, 5.0], 0.5, batches=12)
+    assert quality(clear, clear).drowned == 0
+    faint = vectors([0.3, 0.3], 1.0, batches=12, seed=3)
+    seen = gradient_quality(clear, faint, clear, clear, faint, resamples=400, seed=1)
+    generator, without = np.random.default_rng(1), 0
+    for _ in range(400):
+        times = generator.multinomial(12, np.full(12, 1 / 12))
+        pairs = [times[a] * times[b] * (faint[a] @ faint[b]) for a in range(12) for b in range(12) if a != b]
+        without += sum(pairs) <= 0
+    assert 0 < without < 400
+    assert seen.drowned == without / 400
+
+
 def test_scores_equal_plain_gradients_and_keep_inner_products():
     model, episodes = tiny_model(), ragged_episodes(3)
     turns = training_turns(episodes, 0)[:3]
