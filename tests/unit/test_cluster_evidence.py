@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from cluster.config import Config
-from cluster.evidence import BLOCKS, judge_all_ways
-from grpo_core.gradient_quality import TurnScores
+from cluster.evidence import BLOCKS, judge_all_ways, plain_quality
+from grpo_core.gradient_quality import Interval, TurnScores
 from grpo_core.types import Episode, Turn
 
 ROLES = ("AUSTRIA", "FRANCE", "TURKEY")
@@ -100,3 +101,12 @@ def test_leaving_the_judged_episode_out_takes_the_shrinkage_away(rows, returns):
     assert quality.slope.value == pytest.approx(1, abs=0.1)
     assert rows[returns, "country+fork"].slope.high < 0.7  # groups of two
     assert quality.bias.low == 0 < rows[returns, "country+fork"].bias.low
+
+
+def test_a_row_tells_what_drowned_in_noise(rows):
+    quality = rows["per_phase", "country"]
+    assert plain_quality(quality)["drowned"] == 0
+    told = plain_quality(replace(quality, bias=Interval(0.5, np.nan, np.inf), drowned=0.25))
+    assert told["bias"] == {"value": 0.5, "low": None, "high": None}
+    assert told["drowned"] == 0.25
+    assert told["slope"]["value"] == quality.slope.value
