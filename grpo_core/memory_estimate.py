@@ -1,9 +1,10 @@
 """How much memory a learner will need, from its settings and its model's shape: before it starts, not when it dies.
 
 What is counted is what a step keeps: weights, gradients, AdamW's two moments, a reference copy, and either the
-activations and logits of the largest micro-batch or the copies that publishing makes, whichever is more. Activations
-are those of blocks as in Llama, Mistral and Qwen. Measured on small models the estimate is 1 to 1.5 times the peak of
-what torch allocates; the interpreter and its libraries (0.6 GiB) come on top. No torch is needed to ask.
+activations and logits of the largest micro-batch (with gradient surgery, beside the groups' gradients) or the copies
+that publishing makes, whichever is more. Activations are those of blocks as in Llama, Mistral and Qwen. Measured on
+small models the estimate is 1 to 1.5 times the peak of what torch allocates; the interpreter and its libraries
+(0.6 GiB) come on top. No torch is needed to ask.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from grpo_core.errors import ResourceError
-from grpo_core.settings import LearnerSettings, PolicySettings
+from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 
 _GIB = 1 << 30
 _MOST_ADMISSIBLE = 4096  # distinct ids that are admissible anywhere in one micro-batch under a mask
+_SURGERY_GROUPS = 7  # countries; of another grouping.surgery_key no more is known beforehand, so a lower bound
 
 # Bytes kept for the backward pass a token and block, per unit of (hidden, query, key and value, feed-forward) width.
 # Two norms keep two states each, and the block's two sums one; queries and keys a norm of their own and the rotated
@@ -63,12 +65,18 @@ class MemoryEstimate:
     reference: int
     step: int  # activations and logits of one micro-batch
     publishing: int  # copies of the weights on their way to engines and disk, while no step runs
+    surgery: int = 0  # gradients of groups side by side, while a step runs
 
     @property
     def total(self) -> int:
         """The most that is held at once."""
         lasting = self.weights + self.gradients + self.moments + self.reference
-        return lasting + max(self.step, self.publishing)
+        return lasting + max(self.step + self.surgery, self.publishing)
+
+    @property
+    def step_is_largest(self) -> bool:
+        """Whether a step needs more than publishing does."""
+        return self.step + self.surgery > self.publishing
 
     def __str__(self) -> str:
         parts = {
@@ -76,7 +84,11 @@ class MemoryEstimate:
             "gradients": self.gradients,
             "optimizer": self.moments,
             "reference": self.reference,
-            "micro-batch" if self.step > self.publishing else "publishing": max(self.step, self.publishing),
+            **(
+                {"micro-batch": self.step, "gradient surgery": self.surgery}
+                if self.step_is_largest
+                else {"publishing": self.publishing}
+            ),
         }
         listed = ", ".join(f"{name} {size / _GIB:.2f}" for name, size in parts.items() if size)
         return f"{self.total / _GIB:.2f} GiB ({listed})"
@@ -90,6 +102,7 @@ def estimate_memory(
     parameters: int,
     trained: int,
     free_text: bool = False,
+    grouping: GroupingSettings | None = None,
 ) -> MemoryEstimate:
     """What a learner of this model will hold on one device.
 
@@ -100,6 +113,8 @@ def estimate_memory(
         parameters: all numbers of the model, adapters included.
         trained: those that have a gradient.
         free_text: whether tokens are sampled from the whole vocabulary, whose logits are made a block at a time.
+        grouping: ``gradient_surgery``, which keeps a gradient a group. The groups of ``surgery_key = "country"`` are
+            seven; of any other key seven are counted too, a lower bound. None: no surgery.
     """
     weights = 4 * trained + (2 if policy.dtype == "bfloat16" else 4) * (parameters - trained)
     tokens = max(learner.tokens_per_microbatch, policy.context_length)
@@ -107,6 +122,7 @@ def estimate_memory(
     logits = 4 * (1 << 20) if free_text else 2 * 4 * tokens * ids  # and their gradients
     if learner.bf16:
         logits += 2 * parameters  # matrices cast once a micro-batch and kept for its backward pass
+    operates = grouping is not None and grouping.gradient_surgery != "none"
     merged = weights if policy.use_peft else 0
     return MemoryEstimate(
         weights=weights,
@@ -115,6 +131,7 @@ def estimate_memory(
         reference=4 * parameters if learner.beta > 0 and not policy.use_peft else 0,
         step=_activations(shape, policy, learner, tokens) + logits,
         publishing=merged + 2 * weights,
+        surgery=_SURGERY_GROUPS * 4 * trained if operates else 0,
     )
 
 
@@ -134,11 +151,12 @@ def check_learner_memory(
     """
     if estimate.total <= available:
         return
+    stepping = estimate.step_is_largest
     changes = {
-        f"lower learner.tokens_per_microbatch ({learner.tokens_per_microbatch})": estimate.step > estimate.publishing,
-        "set learner.gradient_checkpointing": not learner.gradient_checkpointing
-        and estimate.step > estimate.publishing,
-        "set learner.bf16": not learner.bf16 and estimate.step > estimate.publishing,
+        "set grouping.gradient_surgery = none": stepping and estimate.surgery > 0,
+        f"lower learner.tokens_per_microbatch ({learner.tokens_per_microbatch})": stepping,
+        "set learner.gradient_checkpointing": stepping and not learner.gradient_checkpointing,
+        "set learner.bf16": stepping and not learner.bf16,
         "train adapters (policy.use_peft)": not policy.use_peft,
         "freeze the base in bfloat16 (policy.dtype)": policy.use_peft and policy.dtype == "float32",
     }

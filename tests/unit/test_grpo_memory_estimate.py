@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from torch import nn
@@ -28,7 +30,17 @@ def long_episodes(count: int = 9) -> tuple[Episode, ...]:
     return tuple(episode_of((turn,), name=f"b/{index}") for index, turn in enumerate(turns))
 
 
-def estimated(model: nn.Module, policy: PolicySettings, learner: LearnerSettings) -> MemoryEstimate:
+def of_seven_countries() -> tuple[Episode, ...]:
+    """Nine long episodes a country, so that each has a gradient of its own."""
+    return tuple(
+        dataclasses.replace(episode, role=power, keys={**episode.keys, "country": power}, reward=float(index % 2))
+        for index, (episode, power) in enumerate(zip(long_episodes(63), sorted([*"ABCDEFG"] * 9), strict=True))
+    )
+
+
+def estimated(
+    model: nn.Module, policy: PolicySettings, learner: LearnerSettings, grouping: GroupingSettings
+) -> MemoryEstimate:
     sizes = [(value.numel(), value.requires_grad) for value in model.parameters()]
     return estimate_memory(
         ModelShape.of(model.config),
@@ -36,20 +48,24 @@ def estimated(model: nn.Module, policy: PolicySettings, learner: LearnerSettings
         learner,
         parameters=sum(size for size, _ in sizes),
         trained=sum(size for size, trained in sizes if trained),
+        grouping=grouping,
     )
 
 
-def measured_and_estimated(layers: int, policy_options: dict, learner_options: dict) -> tuple[int, MemoryEstimate]:
+def measured_and_estimated(
+    layers: int, policy_options: dict, learner_options: dict, surgery: str = "none"
+) -> tuple[int, MemoryEstimate]:
     policy = PolicySettings(layers=layers, context_length=128, **policy_options)
     learner = LearnerSettings(minibatches=1, tokens_per_microbatch=1000, **learner_options)
     model = make_small_model(policy, VOCABULARY, eos_id=1, bos_id=2, pad_id=0, seed=0)
     reference = tiny_copy(policy) if learner.beta > 0 and not policy.use_peft else None
     if policy.use_peft:
         model = add_adapters(model, policy, seed=0)
-    worker = Learner(model, learner, GroupingSettings(keys=("country",)), 0, reference=reference)
-    estimate = estimated(model, policy, learner)
+    grouping = GroupingSettings(keys=("country",), gradient_surgery=surgery)
+    worker = Learner(model, learner, grouping, 0, reference=reference)
+    estimate = estimated(model, policy, learner, grouping)
     with TensorMemory() as memory:
-        worker.step(Batch(long_episodes(), 0))
+        worker.step(Batch(long_episodes() if surgery == "none" else of_seven_countries(), 0))
     return memory.peak + estimate.weights + estimate.reference, estimate
 
 
@@ -73,6 +89,13 @@ def tiny_copy(policy: PolicySettings) -> nn.Module:
 )
 def test_the_estimate_is_between_the_measured_peak_and_half_more(layers: int, policy: dict, learner: dict) -> None:
     measured, estimate = measured_and_estimated(layers, policy, learner)
+    assert measured <= estimate.total <= 1.5 * measured, (measured / 1e6, str(estimate))
+
+
+@pytest.mark.parametrize("policy", [{}, {"use_peft": True}], ids=str)
+def test_gradient_surgery_keeps_a_gradient_a_country(policy: dict) -> None:
+    measured, estimate = measured_and_estimated(2, policy, {}, "pcgrad")
+    assert estimate.surgery == 7 * estimate.gradients
     assert measured <= estimate.total <= 1.5 * measured, (measured / 1e6, str(estimate))
 
 
@@ -126,6 +149,11 @@ def test_a_learner_that_does_not_fit_is_refused_in_one_line_with_what_helps() ->
         "are free: lower learner.tokens_per_microbatch (2048); set learner.gradient_checkpointing; set learner.bf16; "
         "train adapters (policy.use_peft); or take a smaller model"
     )
+    operating = dataclasses.replace(estimate, surgery=700 * MEGABYTE)
+    with pytest.raises(
+        ResourceError, match=r"gradient surgery 0.68\), .* free: set grouping.gradient_surgery = none; "
+    ):
+        check_learner_memory(operating, 1424 * MEGABYTE, policy, learner)
     everything = LearnerSettings(bf16=True, gradient_checkpointing=True)
     frozen = PolicySettings(use_peft=True, dtype="bfloat16")
     publishing = MemoryEstimate(MEGABYTE, 0, 0, 0, MEGABYTE, 3 * MEGABYTE)
