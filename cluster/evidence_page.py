@@ -43,6 +43,7 @@ _NAMES = {
     "left-out country+fork+phase": "country + fork + phase, left-out",
     "country+return_quartile": "country + return quartile (an outcome)",
 }
+_DROWNED_OFTEN = 0.05  # share of left-out draws above which intervals are said to be too narrow
 
 
 def way_name(way: str) -> str:
@@ -51,7 +52,7 @@ def way_name(way: str) -> str:
 
 
 def show(evidence: Mapping[str, Any], console: Console) -> None:
-    """Print a table for each kind of return: point estimates with their 95% intervals."""
+    """Print a table for each kind of return: point estimates with their 95% intervals, and what those leave out."""
     console.print(
         f"{evidence['episodes']:,} episodes, {evidence['turns']:,} turns, {evidence['batches']} batches of "
         f"{evidence['episodes_a_batch']}; lengths are in those of the true gradient",
@@ -66,6 +67,16 @@ def show(evidence: Mapping[str, Any], console: Console) -> None:
             if (row["returns"], row["tokens"]) == block:
                 table.add_row(way_name(row["way"]), *(_cell(row[measure]) for measure in _COLUMNS))
         console.print(table)
+    drowned = [row for row in evidence["rows"] if row.get("drowned", 0.0) > _DROWNED_OFTEN]
+    if drowned:
+        most = max(drowned, key=lambda row: row["drowned"])
+        console.print(
+            f"{len(drowned)} of {len(evidence['rows'])} rows left more than {_DROWNED_OFTEN:.0%} of the bootstrap's "
+            f"draws out of their intervals for want of signal (most: {most['drowned']:.0%}, {way_name(most['way'])}): "
+            "those intervals are too narrow; play more batches",
+            markup=False,
+            highlight=False,
+        )
 
 
 def _cell(value: Mapping[str, float | None]) -> str:

@@ -10,9 +10,9 @@ from cluster.evidence_page import show, write_evidence_page
 MEASURES = ("bias", "slope", "cosine", "noise", "sign_agreement", "wrong_direction", "effective_samples")
 
 
-def row(returns, way, value):
+def row(returns, way, value, drowned=0.0):
     interval = {"value": value, "low": None if value is None else value - 0.25, "high": None if value is None else 8.0}
-    return {"returns": returns, "tokens": "sum", "way": way, **dict.fromkeys(MEASURES, interval)}
+    return {"returns": returns, "tokens": "sum", "way": way, "drowned": drowned, **dict.fromkeys(MEASURES, interval)}
 
 
 EVIDENCE = {
@@ -44,3 +44,16 @@ def test_the_page_leaves_out_what_drowned_in_noise(tmp_path):
     assert "country + phase" in page
     assert "commit abc1234" in page
     assert "no baseline" not in page.split("Plotly.newPlot")[-1].split("categoryarray")[0]
+
+
+def test_rows_whose_intervals_left_many_draws_out_are_told_of():
+    def told(*drowned):
+        out = io.StringIO()
+        rows = [row("per_phase", f"country+{number}", 1.0, share) for number, share in enumerate(drowned)]
+        show({**EVIDENCE, "rows": rows}, Console(file=out, width=80))
+        return " ".join(out.getvalue().split())
+
+    assert "left more than" not in told(0.0, 0.05)
+    text = told(0.0, 0.06, 0.5, 0.2)
+    assert "3 of 4 rows left more than 5% of the bootstrap's draws out" in text
+    assert "(most: 50%, country + 2)" in text
