@@ -109,8 +109,8 @@ def judged_by(way: str, samples: Sequence[Sample], returns: FloatArray, *, min_g
     """Advantages (M,) of one batch, unscaled.
 
     ``none`` takes the return itself, ``batch`` takes the batch's mean off it. A chain of key expressions joined by
-    ``<``, as in ``country+phase<country``, takes off the mean of the finest group of at least ``min_group_size``.
-    A word before it and a space changes that: ``shrunk`` lets small groups lean on their parents, ``left-out`` leaves
+    ``<``, as in ``country+phase<country``, takes off the mean of the finest group of at least ``min_group_size``
+    episodes. A word before it and a space changes that: ``shrunk`` lets small groups lean on their parents, ``left-out`` leaves
     the judged episode out of the mean.
 
     Raises:
@@ -144,7 +144,7 @@ def reference_advantages(
     """Advantages (M,) over ALL data whose baseline leaves out the whole episode judged, not just the turn.
 
     No baseline depends on actions of its own episode, so the gradient has no bias; with the finest keys that hold
-    ``min_group_size`` turns it has little noise.
+    ``min_group_size`` episodes it has little noise.
     """
     settings = GroupingSettings(keys=keys, min_group_size=min_group_size)
     episodes = np.array([sample.episode for sample in samples])
