@@ -110,8 +110,8 @@ def judged_by(way: str, samples: Sequence[Sample], returns: FloatArray, *, min_g
 
     ``none`` takes the return itself, ``batch`` takes the batch's mean off it. A chain of key expressions joined by
     ``<``, as in ``country+phase<country``, takes off the mean of the finest group of at least ``min_group_size``
-    episodes. A word before it and a space changes that: ``shrunk`` lets small groups lean on their parents, ``left-out`` leaves
-    the judged episode out of the mean.
+    episodes. A word before it and a space changes that: ``shrunk`` lets small groups lean on their parents,
+    ``left-out`` leaves the judged episode out of the mean.
 
     Raises:
         GroupingError: as ``levels_of`` and ``shrunk_levels`` do.
