@@ -17,6 +17,7 @@ import psutil
 from cluster.config import Config
 from cluster.errors import RunError
 from cluster.guardian import guarded
+from cluster.learner_memory import SMALL_VOCABULARY, learner_estimate, policy_size
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from services.replay.embedded import EmbeddedServer
@@ -31,11 +32,16 @@ OBJECT_STORE_BYTES = 256 << 20
 
 
 def needed_bytes(config: Config, parameters: int) -> int:
-    """A lower estimate of the memory a run needs on one machine: processes, weights, optimizer and activations."""
-    weights = 4 * parameters
-    learner = WORKER_BYTES + 4 * weights + 64 * config.learner.tokens_per_microbatch * config.policy.hidden_size
-    cache_row = 2 * config.policy.layers * config.policy.hidden_size * 4 * config.policy.context_length
-    rollout = WORKER_BYTES + 2 * weights + cache_row * config.inference.max_concurrent_decisions
+    """A lower estimate of the memory a run needs on one machine: processes, weights, optimizer and activations.
+
+    Args:
+        config: of the run.
+        parameters: of the small policy; those of ``policy.path`` are counted from its ``config.json``.
+    """
+    learner = WORKER_BYTES + learner_estimate(config, parameters).total
+    shape, parameters = policy_size(config.policy, parameters)
+    cache_row = 2 * shape.layers * shape.key_value * 4 * config.policy.context_length
+    rollout = WORKER_BYTES + 2 * 4 * parameters + cache_row * config.inference.max_concurrent_decisions
     return DRIVER_AND_RAY_BYTES + OBJECT_STORE_BYTES + learner + config.rollout.actors * rollout
 
 
@@ -50,7 +56,7 @@ def available_bytes() -> int:
     return available
 
 
-def small_policy_parameters(config: Config, vocabulary: int = 512) -> int:
+def small_policy_parameters(config: Config, vocabulary: int = SMALL_VOCABULARY) -> int:
     """Parameters of the configured small policy (untied embeddings), for estimates before it is made."""
     policy = config.policy
     attention = 4 * policy.hidden_size * policy.hidden_size
@@ -61,15 +67,23 @@ def small_policy_parameters(config: Config, vocabulary: int = 512) -> int:
 def check_memory(config: Config) -> None:
     """Refuse a run that would be killed half-way.
 
+    On a cluster nothing is refused here: its actors run elsewhere, and the learner looks for itself.
+
     Raises:
         RunError: says how much is needed, how much is there and what to lower.
     """
-    needed, available = needed_bytes(config, small_policy_parameters(config)), available_bytes()
+    if config.run.ray_address is not None:
+        return
+    parameters = small_policy_parameters(config)
+    needed, available = needed_bytes(config, parameters), available_bytes()
     if needed > available:
+        surgery = config.grouping.gradient_surgery != "none"
         raise RunError(
-            f"not enough memory: this run needs about {needed / GIB:.1f} GiB and {available / GIB:.1f} GiB are free; "
+            f"not enough memory: this run needs about {needed / GIB:.1f} GiB, of which its learner "
+            f"{learner_estimate(config, parameters)}, and {available / GIB:.1f} GiB are free; "
             f"lower rollout.actors ({config.rollout.actors}), inference.max_concurrent_decisions, "
             "learner.tokens_per_microbatch or the policy's size"
+            + (", or set grouping.gradient_surgery = none" if surgery else "")
         )
 
 
