@@ -185,14 +185,17 @@ class BlockLedger:
         return asked
 
     def _extra_blocks_of(self, update: int, buffer: ReplayBuffer) -> dict[int, bool]:
-        """Those with a stored episode, and whether whole; numbers are given in order, so that a gap is their end."""
+        """Those with a stored episode, and whether whole.
+
+        Numbers are given in order, but blocks end in any: only past the most that an update asks for is a gap the end.
+        """
         found: dict[int, bool] = {}
         for start in itertools.count(0, _NUMBERS_AT_ONCE):
             numbers = range(start, start + _NUMBERS_AT_ONCE)
             indices = [extra_block(update, power, number) for power in POWERS for number in numbers]
             stored = self._stored(buffer, indices)
             found |= stored
-            if not stored:
+            if not stored and numbers.stop >= self._most_extra:
                 break
         return found
 

@@ -77,6 +77,23 @@ def test_after_a_restart_only_incomplete_blocks_are_played_again() -> None:
     assert again.next_block().index == 6
 
 
+def test_the_last_of_many_extra_blocks_is_found_though_all_before_it_are_still_played() -> None:
+    config = load_config("smoke", [*SMALL, "learner.top_up_episodes=80"])
+    ledger, buffer = ledger_at(0, config), MemoryBuffer(group_timeout_s=60)
+    while ledger.wanted():
+        play(ledger, buffer, [ledger.next_block()])
+    ledger.hand_over()
+    assert ledger.top_up({"FRANCE": 40})
+    extra = [ledger.next_extra_block() for _ in range(40)]
+    play(ledger, buffer, extra[-1:])
+    again = ledger_at(0, config)
+    again.recover(buffer, {})
+    again.hand_over()
+    assert again.top_up({"FRANCE": 40})
+    assert [again.next_extra_block() for _ in range(39)] == extra[:-1]
+    assert not again.extra_wanted()
+
+
 class Waiting:
     """Blocks as the buffer keeps them: by country, in order of arrival, with the version that each began with."""
 
