@@ -97,12 +97,18 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
         ReportError: it cannot be written.
     """
     ways = list(dict.fromkeys(row["way"] for row in evidence["rows"]))
+    ways.sort(key=lambda way: "return_quartile" in way)  # what is forbidden comes last
     figure = make_subplots(
-        rows=2, cols=2, subplot_titles=[title for _, title, _ in _PANELS], shared_yaxes=True, horizontal_spacing=0.03
+        rows=2,
+        cols=2,
+        subplot_titles=[title for _, title, _ in _PANELS],
+        shared_yaxes=True,
+        horizontal_spacing=0.03,
+        vertical_spacing=0.09,
     )
     for number, (measure, _, scale) in enumerate(_PANELS):
         row, column = number // 2 + 1, number % 2 + 1
-        for block, (name, color) in _BLOCKS.items():
+        for offset, (block, (name, color)) in zip((-0.22, 0, 0.22), _BLOCKS.items(), strict=True):
             rows = [
                 line
                 for line in evidence["rows"]
@@ -112,7 +118,7 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
             figure.add_trace(
                 go.Scatter(
                     x=[value["value"] for value in values],
-                    y=[way_name(line["way"]) for line in rows],
+                    y=[ways.index(line["way"]) + offset for line in rows],  # side by side
                     error_x={
                         "type": "data",
                         "symmetric": False,
@@ -120,7 +126,7 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
                         "arrayminus": [value["value"] - value["low"] for value in values],
                     },
                     mode="markers",
-                    marker={"color": color, "size": 9},
+                    marker={"color": color, "size": 7},
                     name=name,
                     legendgroup=name,
                     showlegend=number == 0,
@@ -129,7 +135,9 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
                 col=column,
             )
         figure.update_xaxes(type=scale, row=row, col=column)
-    figure.update_yaxes(categoryorder="array", categoryarray=[way_name(way) for way in reversed(ways)])
+    figure.update_yaxes(
+        tickvals=list(range(len(ways))), ticktext=[way_name(way) for way in ways], range=[len(ways) - 0.5, -0.5]
+    )
     figure.update_layout(
         title={
             "text": (
@@ -140,7 +148,7 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
             "font": {"size": 15},
         },
         template="plotly_white",
-        height=820,
+        height=900,
         width=1180,
         legend={"orientation": "h", "y": -0.06},
         margin={"l": 10, "r": 20, "t": 90, "b": 40},

@@ -23,11 +23,11 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 
 from cluster.bench.figure import Figure
 from cluster.bench.head import spread
-from cluster.bench.learner import Lengths, decoded_freely, plain_advantages, ragged_episodes
+from cluster.bench.learner import GROUPING, Lengths, decoded_freely, plain_advantages, ragged_episodes
 from cluster.bench.requirements import MissingRequirementError
 from grpo_core.batching import TrainingTurn, split_by_budget, training_turns
 from grpo_core.learner import Learner
-from grpo_core.settings import GroupingSettings, LearnerSettings
+from grpo_core.settings import LearnerSettings
 from grpo_core.types import Batch, Episode
 
 Side = Literal["free", "masked", "plain"]
@@ -217,7 +217,7 @@ def case_episodes(case: Case, side: Side) -> tuple[Episode, ...]:
 
 def learner_step(model: nn.Module, case: Case, episodes: tuple[Episode, ...]) -> Callable[[], float]:
     """A step of the learner, from episodes to new weights; gives the loss."""
-    learner = Learner(model, case.settings, GroupingSettings(), seed=3)
+    learner = Learner(model, case.settings, GROUPING, seed=3)
     return lambda: float(learner.step(Batch(episodes, learner.version)).metrics["loss"])
 
 

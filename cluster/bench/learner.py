@@ -24,6 +24,7 @@ EPISODES = 20
 TURNS_EACH = 10
 LONGEST_TURN = 140  # tokens of prompt and completion
 ROLES = ("ENGLAND", "FRANCE")
+GROUPING = GroupingSettings(min_group_size=2)  # the smallest batch has two episodes of each role
 
 
 def run(rounds: int) -> list[Figure]:
@@ -37,7 +38,7 @@ def run(rounds: int) -> list[Figure]:
         model = make_small_model(PolicySettings(), VOCABULARY, eos_id=1, bos_id=2, pad_id=0, seed=5)
         episodes = ragged_episodes(seed=11)
         settings = LearnerSettings(learning_rate=1e-5, lr_warmup_updates=0, minibatches=1)
-        learner = Learner(copy.deepcopy(model), settings, GroupingSettings(), seed=3)
+        learner = Learner(copy.deepcopy(model), settings, GROUPING, seed=3)
         plain = PaddedLearner(model, settings, episodes)
         # The first step of both warms up and must find the same loss, else the rates cannot be compared.
         ours = learner.step(Batch(episodes, learner.version)).metrics["loss"]

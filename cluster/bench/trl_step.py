@@ -13,12 +13,12 @@ from torch import nn
 
 from cluster.bench.figure import Figure
 from cluster.bench.head import spread
-from cluster.bench.learner import LONGEST_TURN, VOCABULARY, decoded_freely, ragged_episodes
+from cluster.bench.learner import GROUPING, LONGEST_TURN, VOCABULARY, decoded_freely, ragged_episodes
 from cluster.bench.memory import in_fresh_process, peak_growth_mb, peak_is_measurable
 from cluster.bench.trl_trainer import TRL_ROWS, Outcome, Step, TrlSide, require_trl
 from grpo_core.learner import Learner
 from grpo_core.models import make_small_model
-from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
+from grpo_core.settings import LearnerSettings, PolicySettings
 from grpo_core.types import Batch, Episode
 
 CASES = ((VOCABULARY, 20), (150_000, 4))  # vocabulary, episodes of ten turns: many ids take TRL long
@@ -127,7 +127,7 @@ class LearnerSide:
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
-        self._learner = Learner(model, SETTINGS, GroupingSettings(), seed=3)
+        self._learner = Learner(model, SETTINGS, GROUPING, seed=3)
 
     def prepared(self, episodes: tuple[Episode, ...]) -> Step:
         """A step on these episodes; grouping, advantages and tensors are part of it."""
@@ -153,6 +153,6 @@ def _interleaved(steps: Mapping[Side, Step], rounds: int) -> dict[Side, float]:
 def _peak_mb(side: Side, vocabulary: int, count: int) -> float:
     torch.set_num_threads(1)
     ours = make_side(side, vocabulary)
-    ours.prepared(bench_episodes(side, vocabulary, 2))()  # libraries and the optimizer take what they keep
+    ours.prepared(bench_episodes(side, vocabulary, 4))()  # libraries and the optimizer take what they keep
     ours.model.zero_grad(set_to_none=True)
     return peak_growth_mb(ours.prepared(bench_episodes(side, vocabulary, count)))

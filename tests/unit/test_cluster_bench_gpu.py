@@ -27,7 +27,7 @@ TINY = gpu.Case(
     gradient_checkpointing=True,
     tokens_per_microbatch=2048,
     lengths=Lengths(prompt=(10, 30), completion=(3, 12)),
-    episodes=2,
+    episodes=4,
 )
 
 
