@@ -212,6 +212,7 @@ class LearnerWorker:
             parameters=sum(count for count, _, _ in sizes),
             trained=sum(count for count, _, trained in sizes if trained),
             free_text=config.inference.decoding == "free",
+            grouping=config.grouping,
         )
         loaded = sum(size for _, size, _ in sizes)
         check_learner_memory(estimate, available_bytes() + loaded, config.policy, config.learner)
