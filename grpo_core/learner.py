@@ -96,11 +96,11 @@ class Learner:
             raise ValueError("gradient surgery and alignment do not work across processes; turn them off, or use one")
         self._sharding = sharding
         self._forward = PolicyForward(model, bf16=learner.bf16, gradient_checkpointing=learner.gradient_checkpointing)
-        sharding.shard(self._forward, self._forward.called_blocks())
+        sharding.shard(self._forward, self._forward.called_blocks)
         self._reference: PolicyForward | None = None
         if learner.beta > 0 and not has_adapters(model):
             self._reference = PolicyForward(_frozen(reference, model), bf16=learner.bf16)
-            sharding.shard(self._reference, self._reference.called_blocks())
+            sharding.shard(self._reference, self._reference.called_blocks)
         self.model = model
         self.settings = learner
         self.grouping = grouping

@@ -18,7 +18,7 @@ batch to the others and calls ``step`` at the same time as they do. The whole mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -40,12 +40,12 @@ class Sharding:
     ranks: int
     device: torch.device  # of this rank's weights
 
-    def shard(self, module: nn.Module, blocks: Sequence[nn.Module]) -> None:
+    def shard(self, module: nn.Module, blocks: Callable[[], Sequence[nn.Module]]) -> None:
         """Spread a module's parameters over the ranks, in place; their names stay.
 
         Args:
             module: gathers around its call whatever lies outside the blocks.
-            blocks: parts of it that gather around their own calls.
+            blocks: gives the parts of it that gather around their own calls.
         """
         if self.ranks == 1:
             return
@@ -53,7 +53,7 @@ class Sharding:
         from torch.distributed.fsdp import fully_shard
 
         mesh = init_device_mesh(self.device.type, (self.ranks,))
-        for part in (*blocks, module):
+        for part in (*blocks(), module):
             fully_shard(part, mesh=mesh)
 
     def share(self, micros: Sequence[MicroBatch]) -> list[tuple[MicroBatch, bool]]:
