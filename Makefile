@@ -7,12 +7,15 @@ export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 # Without such a folder torch comes from PyTorch's own index; TORCH=auto picks the build for this machine's GPU.
 TORCH ?= cpu
 TORCH_INDEX := $(if $(UV_FIND_LINKS),,$(addprefix --torch-backend=,$(TORCH)))
-INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable . --group dev
+# Compiled once here: where Python may not write its caches, every process would compile torch again.
+INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable . --group dev
 # uv brings its own certificates unless told where the machine's are.
 export SSL_CERT_FILE ?= $(shell $(PYTHON) -c "import ssl; print(ssl.get_default_verify_paths().cafile or '')" 2>/dev/null)
 export RAY_DEDUP_LOGS = 0
 export RAY_USAGE_STATS_ENABLED = 0
 RUN ?= runs/demo
+# One thread each: two processes with two threads on two cores would wait for one another.
+UNIT_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit --numprocesses=auto --maxprocesses=4
 
 .PHONY: setup demo test unit system check bench format browser clean help
 
@@ -34,11 +37,11 @@ demo: setup ## train the small policy from random weights, or go on with a demo 
 
 test: setup browser ## every check and test
 	$(MAKE) check
-	$(BIN)/pytest tests/unit
+	$(UNIT_TESTS)
 	$(BIN)/pytest tests/system --durations=8
 
 unit: setup ## the fast tests alone
-	$(BIN)/pytest tests/unit
+	$(UNIT_TESTS)
 
 system: setup browser ## the tests with real servers, Ray and processes
 	$(BIN)/pytest tests/system --durations=8
