@@ -23,7 +23,9 @@ class GameSettings(Settings):
 class InferenceSettings(Settings):
     """The engine that writes the learner's orders."""
 
-    engine: Literal["torch"] = Field("torch", description="Inference engine of the rollout actors")
+    engine: Literal["auto", "torch", "vllm"] = Field(
+        "auto", description="Inference engine of the rollout actors; auto: vllm where it is installed and a GPU is there"
+    )
     decoding: Literal["constrained", "free"] = Field(
         "constrained", description="constrained: only legal order sheets can be sampled; free: parsed and repaired"
     )
@@ -31,6 +33,25 @@ class InferenceSettings(Settings):
     max_completion_length: int = Field(224, ge=16, description="Tokens of the longest order sheet")
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of training games")
     threads: int = Field(1, ge=1, description="CPU threads of one engine")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        "auto", description="Number format of vllm's weights; auto: that of the policy's folder"
+    )
+    swap: Literal["wait", "keep"] = Field(
+        "wait",
+        description="What vllm does with decisions in flight when full weights arrive; wait: they finish under the "
+        "weights they began with, new ones are held; keep: they are held and go on under the new ones",
+    )
+    tensor_parallel_size: int = Field(1, ge=1, description="GPUs of one vllm engine")
+    gpu_memory_utilization: float = Field(0.85, gt=0, le=1, description="Share of a GPU's memory that vllm takes")
+    kv_cache_mib: int | None = Field(
+        None, ge=16, description="MiB of vllm's KV cache; unset: what its memory share leaves, on a CPU what is needed"
+    )
+    quantization: str | None = Field(None, description="vllm's quantization of the weights, such as fp8; unset: none")
+    max_loras: int = Field(4, ge=1, description="LoRA adapters that vllm batches together: the learner's and opponents'")
+    enforce_eager: bool = Field(False, description="vllm without CUDA graphs: slower, less memory; always so on a CPU")
+    engine_process: Literal["auto", "actor", "own"] = Field(
+        "auto", description="Where vllm steps; auto: on a CPU in the rollout actor's process, else in one of its own"
+    )
 
 
 class RedisSettings(Settings):
