@@ -1,12 +1,16 @@
-"""Low-rank adapters through ``peft``: wrap a frozen model, switch the adapter off, merge it, keep it on disk.
+"""Low-rank adapters through ``peft``: wrap a frozen model, switch the adapter off, merge it, keep it, send it.
 
 LoRA (Hu et al., arXiv 2106.09685): a linear layer computes ``W x + (lora_alpha / lora_r) B A x`` with a frozen ``W``,
 ``A`` (lora_r, in) random and ``B`` (out, lora_r) 0 at first, so that training starts from the very model it wraps.
+
+On the way to engines and in snapshots an adapter is one safetensors file: peft's tensors under peft's names, and peft's
+``adapter_config.json`` as a text in the header, by which it is told from full weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +21,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from grpo_core.errors import CheckpointError
+from grpo_core.merging import Lora, fingerprint, merge
+from grpo_core.named_tensors import from_safetensors, metadata_of, named_tensors, to_safetensors
 from grpo_core.settings import PolicySettings
 from grpo_core.sharding import whole
 
@@ -25,6 +31,7 @@ if TYPE_CHECKING:  # peft takes seconds to import, which a run without adapters 
     from transformers import PreTrainedModel
 
 WEIGHTS = "adapter_model.safetensors"  # peft's own name, beside its adapter_config.json
+_CONFIG = "adapter_config"  # name of the configuration in a payload's header
 
 
 def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int) -> PeftModel:
@@ -45,6 +52,7 @@ def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int) ->
 
     targets = list(settings.lora_target_modules)
     config = LoraConfig(
+        revision=fingerprint(named_tensors(model)),
         r=settings.lora_r,
         lora_alpha=settings.lora_alpha,
         lora_dropout=0.0,
@@ -92,11 +100,9 @@ def merged_tensors(model: nn.Module) -> dict[str, Tensor]:
     wrapped: Any = model
     base = wrapped.get_base_model()
     tensors: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for name, tensor in base.state_dict(keep_vars=True).items():
-        if id(tensor) in seen or ".lora_" in name:
+    for name, tensor in named_tensors(base).items():
+        if ".lora_" in name:
             continue
-        seen.add(id(tensor))
         layer, found, leaf = name.rpartition(".base_layer.")
         value = whole(tensor.detach())
         if found and leaf == "weight":
@@ -105,6 +111,44 @@ def merged_tensors(model: nn.Module) -> dict[str, Tensor]:
             value = (value.float() + delta.float()).to(value.dtype)
         tensors[f"{layer}.{leaf}" if found else name] = value
     return tensors
+
+
+def adapter_payload(model: nn.Module) -> bytes:
+    """The adapter of ``add_adapters``' model for engines and snapshots; the same adapter gives the same bytes.
+
+    Its tensors are of the adapter's own type. The configuration names no folder, but the base's ``fingerprint`` as its
+    ``revision``, so that it is merged with no other.
+    """
+    wrapped: Any = model
+    (adapter,) = wrapped.active_adapters
+    config = wrapped.peft_config[adapter].to_dict()
+    config |= {"base_model_name_or_path": None, "inference_mode": True}
+    text = json.dumps(config, sort_keys=True, default=sorted)  # what JSON has no word for are sets of names
+    return to_safetensors(_adapter_tensors(model), {"format": "pt", _CONFIG: text})
+
+
+def adapter_config_of(payload: bytes | memoryview) -> str | None:
+    """The configuration (JSON) in the header of an adapter's payload; None of full weights.
+
+    Raises:
+        CheckpointError: the bytes have no safetensors header.
+    """
+    return metadata_of(payload).get(_CONFIG)
+
+
+def merged(base: Mapping[str, Tensor], payload: bytes | memoryview) -> dict[str, Tensor]:
+    """The full weights of a base under an adapter: ``W + scale B A``, summed in fp32, of the type and device of ``W``.
+
+    The adapter is plain LoRA on linear layers, ``scale`` as in ``merging.Lora``. What it does not touch is the base's
+    own tensor; tied embeddings, which ``named_tensors`` gives once, stay tied.
+
+    Raises:
+        CheckpointError: no adapter, one of another kind, or one whose names, shapes or base differ.
+    """
+    text = adapter_config_of(payload)
+    if text is None:
+        raise CheckpointError("these are full weights, where an adapter is wanted")
+    return merge(base, Lora.of(text), from_safetensors(payload))
 
 
 def save_adapters(model: nn.Module, folder: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
@@ -24,8 +23,10 @@ from transformers import (
 )
 from transformers.utils.logging import disable_progress_bar
 
-from grpo_core.adapters import has_adapters, merged_tensors, save_adapters
+from grpo_core.adapters import adapter_config_of, adapter_payload, has_adapters, merged_tensors, save_adapters
 from grpo_core.errors import CheckpointError
+from grpo_core.named_tensors import from_safetensors, to_safetensors
+from grpo_core.named_tensors import named_tensors as named_tensors
 from grpo_core.settings import PolicySettings
 from grpo_core.sharding import whole
 
@@ -135,8 +136,12 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[PreTra
 
 def weights_payload(model: nn.Module) -> bytes:
     """All weights of the plain model as one safetensors file in memory, adapters merged, tied tensors once."""
-    tensors = {name: tensor.contiguous() for name, tensor in plain_tensors(model).items()}
-    return bytes(safetensors.torch.save(tensors))
+    return to_safetensors(plain_tensors(model))
+
+
+def policy_payload(model: nn.Module) -> bytes:
+    """What engines are sent and snapshots keep: the adapter of a model that has one, else all weights."""
+    return adapter_payload(model) if has_adapters(model) else weights_payload(model)
 
 
 def plain_model(model: nn.Module) -> PreTrainedModel:
@@ -170,12 +175,11 @@ def read_payload(payload: bytes | memoryview, like: Mapping[str, Tensor]) -> dic
     """The tensors of ``weights_payload`` bytes, checked against those they replace.
 
     Raises:
-        CheckpointError: not safetensors, or names or shapes differ.
+        CheckpointError: not safetensors, an adapter, or names or shapes differ.
     """
-    try:
-        tensors: dict[str, Tensor] = safetensors.torch.load(bytes(payload))
-    except SafetensorError as error:
-        raise CheckpointError(f"weights are not safetensors: {_one_line(error)}") from error
+    if adapter_config_of(payload) is not None:
+        raise CheckpointError("this is an adapter, where full weights are wanted")
+    tensors = from_safetensors(payload)
     if tensors.keys() != like.keys():
         missing, extra = sorted(like.keys() - tensors.keys()), sorted(tensors.keys() - like.keys())
         raise CheckpointError(
@@ -187,17 +191,6 @@ def read_payload(payload: bytes | memoryview, like: Mapping[str, Tensor]) -> dic
             raise CheckpointError(
                 f"weights of another shape: {name} is {tuple(tensor.shape)}, expected {tuple(like[name].shape)}"
             )
-    return tensors
-
-
-def named_tensors(model: PreTrainedModel) -> dict[str, Tensor]:
-    """Parameters and saved buffers by name; a tensor with several names (tied embeddings) under its first."""
-    tensors: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            tensors[name] = tensor
     return tensors
 
 

@@ -27,7 +27,7 @@ from grpo_core.checkpoint import load_checkpoint, save_checkpoint
 from grpo_core.checkpoint_folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
 from grpo_core.learner import Learner
 from grpo_core.memory_estimate import ModelShape, check_learner_memory, estimate_memory
-from grpo_core.models import ADAPTER, load_model, make_small_model, plain_model, save_model, weights_payload
+from grpo_core.models import ADAPTER, load_model, make_small_model, plain_model, policy_payload, save_model
 from grpo_core.types import Batch, Episode
 from opponents.llm import TRUNCATED
 from services.environments.diplomacy.notation import WORD_PATTERN, words
@@ -89,8 +89,8 @@ class LearnerWorker:
         return self._learner.version
 
     def publish(self) -> Payload:
-        """The current weights, for engines."""
-        return seal(self._learner.version, weights_payload(self._model))
+        """The current weights, for engines: of a policy with adapters the adapter alone."""
+        return seal(self._learner.version, policy_payload(self._model))
 
     def collect(self, blocks: Mapping[str, int], timeout_s: float) -> Shortage:
         """Take blocks for the next update without learning yet; says which further ones would top it up.
@@ -185,11 +185,11 @@ class LearnerWorker:
         return str(folder)
 
     def snapshot(self, path: str) -> int:
-        """Write the current weights as one safetensors file, for the population; returns their version."""
+        """Write what ``publish`` gives into one safetensors file, for the population; returns its version."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = target.with_name(f".{target.name}.new")
-        temporary.write_bytes(weights_payload(self._model))
+        temporary.write_bytes(policy_payload(self._model))
         temporary.replace(target)
         return self._learner.version
 

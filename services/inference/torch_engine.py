@@ -18,7 +18,6 @@ import torch
 from transformers import PreTrainedModel
 
 from grpo_core.errors import CheckpointError
-from grpo_core.models import read_payload
 from services.inference.constraints import ConstraintError, SheetState
 from services.inference.decoding import FreeState, Writing
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
@@ -61,8 +60,7 @@ class TorchEngine:
         self._vocabulary = np.arange(self._skeleton.vocab_size, dtype=np.int32)
         self._max_rows = max_concurrent_decisions
         self._tokens_per_pass = tokens_per_pass
-        first = {name: tensor.data for name, tensor in self._skeleton.tensors.items()}
-        self._lanes: dict[str, Lane] = {LEARNER: Lane(self._skeleton, first, version=0)}
+        self._lanes: dict[str, Lane] = {LEARNER: Lane(self._skeleton, self._skeleton.base, version=0)}
         self._leaving: list[Lane] = []  # replaced or removed, until their last decision is written
         self._queue: deque[Writing] = deque()
         self._joining: dict[str, list[Writing]] = {}  # on their way from the queue into a lane, by policy
@@ -88,28 +86,24 @@ class TorchEngine:
         return await answer
 
     async def update_weights(self, payload: bytes | memoryview, version: int, policy: str = LEARNER) -> None:
-        """Give a policy new weights, adding it if the name is new.
+        """Give a policy new weights, full ones or an adapter, adding it if the name is new.
 
-        Decisions in flight finish under the weights they began with; those that begin later carry
-        ``version``.
+        An adapter is merged with the weights that the engine was constructed with, whatever full weights the policy or
+        any other has been sent since. Decisions in flight finish under the weights they began with; those that begin
+        later carry ``version``.
 
         Raises:
-            EngineError: not safetensors, or names or shapes do not match; the old weights stay in use.
+            EngineError: not safetensors, or names, shapes or the adapter's base do not match; the old weights stay in
+                use.
         """
         if self._closed:
             raise EngineError("the engine is closed")
-        skeleton = self._skeleton
         try:
-            tensors = read_payload(payload, skeleton.tensors)
+            weights = self._skeleton.read(payload)
         except CheckpointError as error:
             raise EngineError(f"weights of {policy!r} version {version} were refused: {error}") from error
-        # Copies: inside the payload tensors are not aligned to what vector units like, and would keep all of it alive.
-        weights = {
-            name: tensor.to(device=skeleton.device, dtype=skeleton.tensors[name].dtype, copy=True)
-            for name, tensor in tensors.items()
-        }
         old = self._lanes.get(policy)
-        self._lanes[policy] = Lane(skeleton, weights, version)
+        self._lanes[policy] = Lane(self._skeleton, weights, version)
         if old:
             self._leaving.append(old)
 

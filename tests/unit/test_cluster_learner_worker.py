@@ -13,8 +13,9 @@ import cluster.actors.learner
 from cluster.actors.learner import LearnerWorker
 from cluster.config import load_config
 from cluster.errors import RunError
+from grpo_core.adapters import adapter_config_of, merged
 from grpo_core.errors import ResourceError
-from grpo_core.models import load_model, weights_payload
+from grpo_core.models import load_model, named_tensors
 from grpo_core.types import Episode
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
@@ -70,8 +71,45 @@ def test_adapters_go_on_after_a_restart_as_if_there_had_been_none(tmp_path: Path
     (metrics, payload), (again, same) = updated(worker), updated(restarted)
     assert metrics["entente_reference_kl"] == again["entente_reference_kl"] > 0
     assert payload == same
-    plain, _ = load_model(run / "checkpoints" / "3", getattr(torch, worker._config.policy.dtype))
-    assert weights_payload(plain) == same.data
+    dtype = getattr(torch, worker._config.policy.dtype)
+    first_weights, checkpoint = (named_tensors(load_model(run / "checkpoints" / name, dtype)[0]) for name in "03")
+    sent = merged(first_weights, same.data)
+    assert sent.keys() == checkpoint.keys()
+    for name, tensor in checkpoint.items():
+        assert torch.equal(sent[name], tensor), name
+
+
+def test_a_policy_with_adapters_publishes_and_freezes_them_alone(tmp_path: Path) -> None:
+    adapted = worker_at(tmp_path / "adapted", "policy.use_peft=true", "policy.lora_r=1")
+    plain = worker_at(tmp_path / "plain")
+    for worker, kind in ((adapted, True), (plain, False)):
+        _, payload = updated(worker)
+        assert (adapter_config_of(payload.data) is not None) == kind
+        snapshot = tmp_path / "population" / f"{kind}.safetensors"
+        assert worker.snapshot(str(snapshot)) == 1
+        assert snapshot.read_bytes() == payload.data
+        assert worker.last_report().weight_bytes == len(payload.data)
+    assert len(adapted.publish().data) < 0.3 * len(plain.publish().data)
+
+
+@pytest.mark.parametrize("source", ["made", "folder"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_engines_start_from_the_very_weights_that_the_adapter_sits_on(tmp_path: Path, source: str, dtype: str) -> None:
+    options = ["policy.use_peft=true", f"policy.dtype={dtype}"]
+    if source == "folder":
+        worker_at(tmp_path / "made")
+        options += [f"policy.path={tmp_path / 'made' / 'checkpoints' / '0'}"]
+    worker = worker_at(tmp_path / "run", *options)
+    engine_model, _ = load_model(tmp_path / "run" / "checkpoints" / "0")  # as rollout actors load it
+    base = named_tensors(engine_model)
+    assert {tensor.dtype for tensor in base.values()} == {torch.float32}
+    inner = worker._model.get_base_model()
+    own = {name.replace(".base_layer.", "."): value for name, value in named_tensors(inner).items()}
+    assert base.keys() == {name for name in own if ".lora_" not in name}
+    for name, tensor in base.items():
+        assert torch.equal(own[name].float(), tensor), name
+    for name, tensor in merged(base, worker.publish().data).items():
+        assert torch.equal(tensor, base[name]), "a fresh adapter changes nothing"
 
 
 def test_adapters_without_the_weights_they_sit_on_are_refused(tmp_path: Path) -> None:
