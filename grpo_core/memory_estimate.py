@@ -123,14 +123,15 @@ def estimate_memory(
     if learner.bf16:
         logits += 2 * parameters  # matrices cast once a micro-batch and kept for its backward pass
     operates = grouping is not None and grouping.gradient_surgery != "none"
-    merged = weights if policy.use_peft else 0
+    # Engines get the adapter; a checkpoint holds it merged. Of full weights two copies are made on the way into bytes.
+    publishing = weights + 2 * 4 * trained if policy.use_peft else 2 * weights
     return MemoryEstimate(
         weights=weights,
         gradients=4 * trained,
         moments=8 * trained,
         reference=4 * parameters if learner.beta > 0 and not policy.use_peft else 0,
         step=_activations(shape, policy, learner, tokens) + logits,
-        publishing=merged + 2 * weights,
+        publishing=publishing,
         surgery=_SURGERY_GROUPS * 4 * trained if operates else 0,
     )
 

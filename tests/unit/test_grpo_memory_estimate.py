@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from grpo_core.adapters import add_adapters
 from grpo_core.errors import ResourceError
 from grpo_core.learner import Learner
 from grpo_core.memory_estimate import MemoryEstimate, ModelShape, check_learner_memory, estimate_memory
-from grpo_core.models import make_small_model
+from grpo_core.models import make_small_model, policy_payload, save_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch, Episode
+from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.grpo_cases import VOCABULARY, episode_of, ragged_turn, tiny_model
 from tests.unit.tensor_memory import TensorMemory
 
@@ -90,6 +92,17 @@ def tiny_copy(policy: PolicySettings) -> nn.Module:
 def test_the_estimate_is_between_the_measured_peak_and_half_more(layers: int, policy: dict, learner: dict) -> None:
     measured, estimate = measured_and_estimated(layers, policy, learner)
     assert measured <= estimate.total <= 1.5 * measured, (measured / 1e6, str(estimate))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_publishing_an_adapter_copies_the_base_once_for_the_checkpoint(dtype: str, tmp_path: Path) -> None:
+    policy = PolicySettings(layers=3, hidden_size=192, intermediate_size=384, use_peft=True, dtype=dtype)
+    model = add_adapters(make_small_model(policy, VOCABULARY, eos_id=1, bos_id=2, pad_id=0, seed=0), policy, seed=0)
+    payload = policy_payload(model)
+    with TensorMemory() as memory:
+        save_model(model, make_word_tokenizer([f"w{number}" for number in range(VOCABULARY - 4)], r"\S+"), tmp_path)
+    measured = memory.peak + len(payload)
+    assert measured <= estimated(model, policy, LearnerSettings(), GroupingSettings()).publishing <= 1.5 * measured
 
 
 @pytest.mark.parametrize("policy", [{}, {"use_peft": True}], ids=str)
