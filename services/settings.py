@@ -24,7 +24,7 @@ class InferenceSettings(Settings):
     """The engine that writes the learner's orders."""
 
     engine: Literal["auto", "torch", "vllm"] = Field(
-        "auto", description="Inference engine of the rollout actors; auto: vllm where it is installed and a GPU is there"
+        "auto", description="Inference engine of the rollout actors; auto: vllm where it is installed with a GPU"
     )
     decoding: Literal["constrained", "free"] = Field(
         "constrained", description="constrained: only legal order sheets can be sampled; free: parsed and repaired"
@@ -47,7 +47,7 @@ class InferenceSettings(Settings):
         None, ge=16, description="MiB of vllm's KV cache; unset: what its memory share leaves, on a CPU what is needed"
     )
     quantization: str | None = Field(None, description="vllm's quantization of the weights, such as fp8; unset: none")
-    max_loras: int = Field(4, ge=1, description="LoRA adapters that vllm batches together: the learner's and opponents'")
+    max_loras: int = Field(4, ge=1, description="LoRA adapters that vllm batches together, opponents' included")
     enforce_eager: bool = Field(False, description="vllm without CUDA graphs: slower, less memory; always so on a CPU")
     engine_process: Literal["auto", "actor", "own"] = Field(
         "auto", description="Where vllm steps; auto: on a CPU in the rollout actor's process, else in one of its own"

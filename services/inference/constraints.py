@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -62,6 +63,24 @@ class SheetConstraint:
             self.end_id,
             max((_trie(slot.alternatives, slot.claims).highest for slot in self.slots), default=0),
         )
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(SheetConstraint)
+
+
+def encode_sheet(constraint: SheetConstraint) -> bytes:
+    """A sheet as bytes, for an engine in another process."""
+    return _encoder.encode(constraint)
+
+
+def decode_sheet(data: bytes) -> SheetConstraint:
+    """What ``encode_sheet`` wrote.
+
+    Raises:
+        msgspec.DecodeError: it did not.
+    """
+    return _decoder.decode(data)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,6 +156,11 @@ class SheetState:
     def finished(self) -> bool:
         """True once nothing is left to choose and the last forced run was taken."""
         return self._node is None and not self._forced
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a choice is still to come, forced tokens or not."""
+        return self._node is not None
 
     def forced(self) -> list[int]:
         """The tokens that follow without choice, taken: a second call gives none until ``advance``."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.inference.constraints import ConstraintError, SheetState
-from services.inference.engine import Generation, GenerationRequest
+from services.inference.engine import EngineError, Generation, GenerationRequest
 from services.inference.sampling import stream
 
 
@@ -37,12 +37,12 @@ class TextState(Protocol):
 class FreeState:
     """The whole vocabulary until the end id or the last token that fits."""
 
-    __slots__ = ("_end_ids", "_left", "_vocabulary", "ended", "finished")
+    __slots__ = ("_end_ids", "_vocabulary", "ended", "finished", "left")
 
     def __init__(self, vocabulary: NDArray[np.int32], end_ids: frozenset[int], limit: int) -> None:
         self._vocabulary = vocabulary
         self._end_ids = end_ids
-        self._left = limit
+        self.left = limit  # tokens that may still be written
         self.ended = False  # by an end id
         self.finished = False
 
@@ -56,9 +56,51 @@ class FreeState:
 
     def advance(self, token_id: int) -> None:
         """Write any id."""
-        self._left -= 1
+        self.left -= 1
         self.ended = token_id in self._end_ids
-        self.finished = self.ended or self._left == 0
+        self.finished = self.ended or self.left == 0
+
+
+def begin_writing(
+    request: GenerationRequest, vocabulary: NDArray[np.int32], end_ids: frozenset[int], context: int
+) -> SheetState | FreeState:
+    """The state of a decision that nothing was written of.
+
+    Args:
+        request: the decision.
+        vocabulary: (V,) every id of the model.
+        end_ids: those that end free text.
+        context: tokens the model can hold, prompt and completion.
+
+    Raises:
+        EngineError: a prompt or sheet that does not fit, or ids outside the vocabulary.
+    """
+    if not request.temperature >= 0:
+        raise EngineError(f"temperature {request.temperature} is not a number from 0 on")
+    prompt, size = request.prompt_ids, len(vocabulary)
+    if not prompt:
+        raise EngineError("the prompt is empty; a decision starts from at least one token")
+    if min(prompt) < 0 or max(prompt) >= size:
+        raise EngineError(f"a prompt id is outside the model's {size} tokens: check the tokenizer")
+    room = context - len(prompt)
+    if request.constraint is None:
+        limit = min(request.max_completion_length, room)
+        if limit < 1:
+            raise EngineError(f"a prompt of {len(prompt)} tokens leaves no room in a context of {context}")
+        return FreeState(vocabulary, end_ids, limit)
+    try:
+        longest, highest = request.constraint.longest, request.constraint.highest_id
+        state = SheetState(request.constraint)
+    except ConstraintError as error:
+        raise EngineError(f"the order sheet cannot be written: {error}") from error
+    if highest >= size:
+        raise EngineError(f"the sheet's token {highest} is outside the model's {size} tokens")
+    if longest > min(request.max_completion_length, room):
+        raise EngineError(
+            f"a sheet of up to {longest} tokens does not fit: prompt {len(prompt)}, "
+            f"context {context}, max_completion_length {request.max_completion_length}"
+        )
+    return state
 
 
 class Writing:

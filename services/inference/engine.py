@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from grpo_core.probe import Probe
 from services.inference.constraints import SheetConstraint
 
 LEARNER = "learner"
@@ -58,13 +59,22 @@ class Engine(Protocol):
         """
         ...
 
-    async def update_weights(self, payload: bytes | memoryview, version: int, policy: str = LEARNER) -> None:
-        """Swap one policy's weights in place (safetensors bytes), adding the policy if the name is new.
+    async def update_weights(
+        self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None
+    ) -> None:
+        """Swap one policy's weights in place (full ones or an adapter), adding the policy if the name is new.
 
         Decisions in flight finish under the weights they began with; later ones carry ``version``.
 
+        Args:
+            payload: safetensors bytes; an adapter's say so in their header.
+            version: the learner's update count.
+            policy: whose.
+            probe: what the learner computes with these weights.
+
         Raises:
-            EngineError: names or shapes do not match the model; the old weights stay in use.
+            EngineError: names or shapes do not match the model, or the engine does not compute what the probe says;
+                the old weights stay in use.
         """
         ...
 
@@ -74,6 +84,18 @@ class Engine(Protocol):
 
     def stats(self) -> Mapping[str, float]:
         """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; queue is as of now."""
+        ...
+
+    async def sleep(self) -> None:
+        """Finish what is being written, hold what is asked for from now on, and leave the GPU to somebody else.
+
+        Raises:
+            EngineError: decisions in flight did not finish in time.
+        """
+        ...
+
+    async def wake(self) -> None:
+        """Go on after ``sleep``; a no-op when awake."""
         ...
 
     async def close(self) -> None:

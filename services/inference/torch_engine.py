@@ -18,8 +18,10 @@ import torch
 from transformers import PreTrainedModel
 
 from grpo_core.errors import CheckpointError
-from services.inference.constraints import ConstraintError, SheetState
-from services.inference.decoding import FreeState, Writing
+from grpo_core.probe import Probe
+from services.inference.agreement import TOLERANCE, probe_requests, refusal
+from services.inference.constraints import SheetState
+from services.inference.decoding import FreeState, Writing, begin_writing
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.lane import Lane, Skeleton
 
@@ -27,6 +29,7 @@ from services.inference.lane import Lane, Skeleton
 # process their phase and ask again in time for the next pass: future -> decision -> gather -> game -> new
 # decisions.
 _ROUNDS_BETWEEN_PASSES = 5
+_SLEEP_TIMEOUT_S = 60.0
 
 
 class TorchEngine:
@@ -65,6 +68,7 @@ class TorchEngine:
         self._queue: deque[Writing] = deque()
         self._joining: dict[str, list[Writing]] = {}  # on their way from the queue into a lane, by policy
         self._task: asyncio.Task[None] | None = None
+        self._asleep = False
         self._closed = False
         self._counts = dict.fromkeys(("decisions", "completion_tokens", "sampled_tokens", "prompt_tokens"), 0)
         self._busy_seconds = 0.0
@@ -81,11 +85,12 @@ class TorchEngine:
             self._finish(writing, self._lanes[request.policy].version)
             return answer.result()
         self._queue.append(writing)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._write_all(), name="torch engine")
+        self._begin()
         return await answer
 
-    async def update_weights(self, payload: bytes | memoryview, version: int, policy: str = LEARNER) -> None:
+    async def update_weights(
+        self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None
+    ) -> None:
         """Give a policy new weights, full ones or an adapter, adding it if the name is new.
 
         An adapter is merged with the weights that the engine was constructed with, whatever full weights the policy or
@@ -93,8 +98,8 @@ class TorchEngine:
         later carry ``version``.
 
         Raises:
-            EngineError: not safetensors, or names, shapes or the adapter's base do not match; the old weights stay in
-                use.
+            EngineError: not safetensors, names, shapes or the adapter's base do not match, or the engine does not
+                compute what the probe says; the old weights stay in use.
         """
         if self._closed:
             raise EngineError("the engine is closed")
@@ -102,8 +107,11 @@ class TorchEngine:
             weights = self._skeleton.read(payload)
         except CheckpointError as error:
             raise EngineError(f"weights of {policy!r} version {version} were refused: {error}") from error
+        lane = Lane(self._skeleton, weights, version)
+        if probe is not None and (wrong := self._refusal(probe, lane, policy)):
+            raise EngineError(wrong)
         old = self._lanes.get(policy)
-        self._lanes[policy] = Lane(self._skeleton, weights, version)
+        self._lanes[policy] = lane
         if old:
             self._leaving.append(old)
 
@@ -117,6 +125,25 @@ class TorchEngine:
         """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; queue is as of now."""
         return {**self._counts, "busy_seconds": self._busy_seconds, "queue": len(self._queue)}
 
+    async def sleep(self) -> None:
+        """Finish what is being written and hold what is asked for from now on; weights stay where they are.
+
+        Raises:
+            EngineError: decisions in flight did not finish in time.
+        """
+        self._asleep = True
+        if self._task is not None and not self._task.done():
+            _, late = await asyncio.wait([self._task], timeout=_SLEEP_TIMEOUT_S)
+            if late:
+                raise EngineError(
+                    f"{self._active()} decisions in flight did not finish within {_SLEEP_TIMEOUT_S:.0f} s"
+                )
+
+    async def wake(self) -> None:
+        """Go on after ``sleep``; a no-op when awake."""
+        self._asleep = False
+        self._begin()
+
     async def close(self) -> None:
         """Fail what is queued or being written, free the memory and return. Closing twice is fine."""
         self._closed = True
@@ -127,40 +154,37 @@ class TorchEngine:
             await asyncio.wait([self._task], timeout=10)
         self._task = None
 
+    def _begin(self) -> None:
+        """See to it that what is queued is written."""
+        if self._queue and not self._asleep and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._write_all(), name="torch engine")
+
+    def _refusal(self, probe: Probe, lane: Lane, policy: str) -> str | None:
+        """What the lane computes otherwise than the learner, if anything."""
+        loop = asyncio.get_running_loop()
+        writings = [
+            Writing(
+                request, begin_writing(request, self._vocabulary, self._end_ids, self._context), loop.create_future()
+            )
+            for request in probe_requests(probe, policy)
+        ]
+        joining: list[Writing] = writings
+        with torch.inference_mode():
+            while joining or lane:
+                lane.step(joining, self._tokens_per_pass)
+                joining = []
+        answers = [writing.generation(lane.version) for writing in writings]
+        return refusal(
+            probe, answers, policy, lane.version, TOLERANCE[str(self._skeleton.dtype).removeprefix("torch.")]
+        )
+
     def _checked_state(self, request: GenerationRequest) -> SheetState | FreeState:
         if self._closed:
             raise EngineError("the engine is closed")
         if request.policy not in self._lanes:
             known = ", ".join(sorted(self._lanes))
             raise EngineError(f"unknown policy {request.policy!r}; this engine has {known}")
-        if not request.temperature >= 0:
-            raise EngineError(f"temperature {request.temperature} is not a number from 0 on")
-        prompt = request.prompt_ids
-        if not prompt:
-            raise EngineError("the prompt is empty; a decision starts from at least one token")
-        if min(prompt) < 0 or max(prompt) >= self._skeleton.vocab_size:
-            raise EngineError(
-                f"a prompt id is outside the model's {self._skeleton.vocab_size} tokens: check the tokenizer"
-            )
-        room = self._context - len(prompt)
-        if request.constraint is None:
-            limit = min(request.max_completion_length, room)
-            if limit < 1:
-                raise EngineError(f"a prompt of {len(prompt)} tokens leaves no room in a context of {self._context}")
-            return FreeState(self._vocabulary, self._end_ids, limit)
-        try:
-            longest, highest = request.constraint.longest, request.constraint.highest_id
-            state = SheetState(request.constraint)
-        except ConstraintError as error:
-            raise EngineError(f"the order sheet cannot be written: {error}") from error
-        if highest >= self._skeleton.vocab_size:
-            raise EngineError(f"the sheet's token {highest} is outside the model's {self._skeleton.vocab_size} tokens")
-        if longest > min(request.max_completion_length, room):
-            raise EngineError(
-                f"a sheet of up to {longest} tokens does not fit: prompt {len(prompt)}, "
-                f"context {self._context}, max_completion_length {request.max_completion_length}"
-            )
-        return state
+        return begin_writing(request, self._vocabulary, self._end_ids, self._context)
 
     async def _write_all(self) -> None:
         """Step until nothing is queued or being written."""
@@ -168,7 +192,7 @@ class TorchEngine:
             while True:
                 for _ in range(_ROUNDS_BETWEEN_PASSES):
                     await asyncio.sleep(0)
-                if not self._queue and not self._active():
+                if not self._active() and (self._asleep or not self._queue):
                     return
                 start = time.perf_counter()
                 with torch.inference_mode():
@@ -185,7 +209,7 @@ class TorchEngine:
 
     def _pass(self) -> None:
         """Let waiting decisions in, then one step of every lane."""
-        free = self._max_rows - self._active()
+        free = 0 if self._asleep else self._max_rows - self._active()
         joining = self._joining
         while self._queue and free > 0:
             writing = self._queue.popleft()

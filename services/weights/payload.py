@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from grpo_core.probe import Probe
 from grpo_core.types import PolicyVersion
 
 
@@ -32,6 +33,7 @@ class Payload:
     version: int  # the learner's update count; 0 = initial weights
     data: bytes | memoryview  # safetensors
     checksum: str  # SHA-256 of ``data``, lower-case hexadecimal
+    probe: Probe | None = None  # what the learner computes with them, for engines to compare
 
     @property
     def policy_version(self) -> PolicyVersion:
@@ -40,11 +42,11 @@ class Payload:
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., Payload], tuple[object, ...]]:
         data = PickleBuffer(self.data) if protocol.__index__() >= 5 else bytes(self.data)
-        return _restore, (self.version, data, self.checksum)
+        return _restore, (self.version, data, self.checksum, self.probe)
 
 
-def _restore(version: int, data: bytes | PickleBuffer, checksum: str) -> Payload:
-    return Payload(version, data if isinstance(data, bytes) else memoryview(data).toreadonly(), checksum)
+def _restore(version: int, data: bytes | PickleBuffer, checksum: str, probe: Probe | None) -> Payload:
+    return Payload(version, data if isinstance(data, bytes) else memoryview(data).toreadonly(), checksum, probe)
 
 
 def pack(version: int, tensors: Mapping[str, torch.Tensor | NDArray[Any]]) -> Payload:
@@ -70,9 +72,9 @@ def pack(version: int, tensors: Mapping[str, torch.Tensor | NDArray[Any]]) -> Pa
         raise WeightsError(f"version {version} cannot be written as safetensors: {error}") from error
 
 
-def seal(version: int, data: bytes) -> Payload:
+def seal(version: int, data: bytes, probe: Probe | None = None) -> Payload:
     """A payload of bytes that already are safetensors."""
-    return Payload(version=version, data=data, checksum=hashlib.sha256(data).hexdigest())
+    return Payload(version=version, data=data, checksum=hashlib.sha256(data).hexdigest(), probe=probe)
 
 
 def verify(payload: Payload) -> None:

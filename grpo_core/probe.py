@@ -1,0 +1,80 @@
+"""A few tokens by which an engine shows that it runs the very weights the learner published."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """P prompts, each with its T likeliest next tokens in turn (greedy) and their log-probabilities."""
+
+    prompts: tuple[tuple[int, ...], ...]  # P
+    tokens: tuple[tuple[int, ...], ...]  # (P, T)
+    logprobs: tuple[tuple[float, ...], ...]  # (P, T), over the whole vocabulary at temperature 1
+    # (P, T) how far behind the second likeliest token is, in log-probability: ties may fall either way elsewhere.
+    leads: tuple[tuple[float, ...], ...]
+
+
+@torch.no_grad()
+def make_probe(model: nn.Module, prompts: Sequence[Sequence[int]], length: int = 4) -> Probe:
+    """Write ``length`` greedy tokens after each prompt with the model as it is.
+
+    Args:
+        model: a transformers causal LM, adapters included.
+        prompts: token ids, none empty.
+        length: tokens a prompt.
+    """
+    was_training = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    tokens: list[tuple[int, ...]] = []
+    logprobs: list[tuple[float, ...]] = []
+    leads: list[tuple[float, ...]] = []
+    try:
+        for prompt in prompts:
+            ids = list(prompt)
+            steps: list[tuple[int, float, float]] = []
+            for _ in range(length):
+                step = _step(model(input_ids=torch.tensor([ids], device=device)).logits[0, -1])
+                steps.append(step)
+                ids.append(step[0])
+            chosen, values, ahead = zip(*steps, strict=True)
+            tokens.append(chosen)
+            logprobs.append(values)
+            leads.append(ahead)
+    finally:
+        model.train(was_training)
+    return Probe(tuple(tuple(prompt) for prompt in prompts), tuple(tokens), tuple(logprobs), tuple(leads))
+
+
+def disagreement(
+    probe: Probe, number: int, tokens: Sequence[int], logprobs: Sequence[float], tolerance: float
+) -> str | None:
+    """What an engine's greedy answer to prompt ``number`` says otherwise than the learner; None where they agree.
+
+    Tokens are compared up to the first that was as good as tied (a lead within ``tolerance``, in log-probability).
+    """
+    if not tokens:
+        return f"no answer to probe {number}"
+    expected = zip(probe.tokens[number], probe.logprobs[number], probe.leads[number], strict=True)
+    for position, ((token, logprob, lead), found, value) in enumerate(zip(expected, tokens, logprobs, strict=False)):
+        if abs(value - logprob) > tolerance:
+            return (
+                f"log-probability {value:.5f} instead of the learner's {logprob:.5f} at token {position} of "
+                f"probe {number}"
+            )
+        if found != token:
+            return None if lead <= tolerance else f"token {found} instead of {token} at {position} of probe {number}"
+    return None
+
+
+def _step(logits: Tensor) -> tuple[int, float, float]:
+    """The likeliest token, its log-probability, and its lead over the second."""
+    highest, ids = torch.log_softmax(logits.float(), dim=-1).topk(2)
+    values = highest.tolist()
+    return int(ids[0]), values[0], values[0] - values[1]

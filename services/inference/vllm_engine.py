@@ -1,0 +1,354 @@
+"""The production engine: vLLM under the very masks of the torch engine, on GPUs and on a CPU.
+
+Policies are full weights or LoRA adapters over the weights the engine began with. Adapters are batched together with
+their base; different full weights take turns (``turnstile``). A swap takes effect between decisions, without a
+restart; it is followed by a probe of the learner's own greedy tokens, which refuses weights that arrived wrong.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from grpo_core.adapters import adapter_config_of
+from grpo_core.errors import CheckpointError
+from grpo_core.models import read_payload
+from grpo_core.probe import Probe
+from services.inference.agreement import TOLERANCE, probe_requests, refusal
+from services.inference.constraints import encode_sheet
+from services.inference.decoding import FreeState, Writing, begin_writing
+from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
+from services.inference.turnstile import Turnstile
+from services.inference.vllm_core import VLLMCore
+from services.inference.vllm_mask import SHEET
+
+SWAP_TIMEOUT_S = 60.0  # for decisions in flight to finish, and for a probe to be answered
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FullWeights:
+    """The weights of a whole model, kept so that they can be loaded again."""
+
+    source: bytes | memoryview | Path  # safetensors bytes, or the folder the engine began with
+
+
+@dataclass(slots=True, eq=False)
+class Adapter:
+    """A LoRA adapter that vLLM holds while it is a policy or a request in flight names it."""
+
+    request: Any  # vLLM's LoRARequest
+    folder: TemporaryDirectory[str]
+    users: int = 0
+    retired: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Policy:
+    """What a name stands for at the moment."""
+
+    version: int
+    weights: FullWeights
+    adapter: Adapter | None = None
+
+
+class VLLMEngine:
+    """Implements ``engine.Engine``; begins as the learner's version 0 with the weights of a folder."""
+
+    def __init__(
+        self,
+        core: VLLMCore,
+        folder: Path,
+        *,
+        keep_in_flight: bool = False,
+        probe_tolerance: float = TOLERANCE["float32"],
+    ) -> None:
+        """Take over a core that was started from ``folder``.
+
+        Args:
+            core: vLLM, as ``vllm_start.start_core`` gives it.
+            folder: the model it runs, in Hugging Face layout.
+            keep_in_flight: decisions in flight go on under new full weights, rather than being finished before.
+            probe_tolerance: largest difference of a probe's log-probabilities.
+        """
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        self._core = core
+        self._context = int(config["max_position_embeddings"])
+        self._vocabulary = np.arange(config["vocab_size"], dtype=np.int32)
+        ends = config.get("eos_token_id")
+        self._end_ids = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
+        self._like = _shapes(folder)
+        self._base = FullWeights(folder)
+        self._policies: dict[str, Policy] = {LEARNER: Policy(0, self._base)}
+        self._turnstile: Turnstile[FullWeights] = Turnstile(self._base, self._load, SWAP_TIMEOUT_S)
+        self._keep = keep_in_flight
+        self._tolerance = probe_tolerance
+        self._numbers = itertools.count(1)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._nap: AsyncExitStack | None = None
+        self._counts = dict.fromkeys(
+            ("decisions", "completion_tokens", "sampled_tokens", "prompt_tokens", "cached_prompt_tokens"), 0
+        )
+        self._swaps = 0
+        self._swap_seconds = 0.0
+
+    async def generate(self, request: GenerationRequest) -> Generation:
+        """Queue one decision and wait for it; vLLM batches concurrent calls.
+
+        Raises:
+            EngineError: unknown policy name, a prompt or sheet that does not fit, or the engine is closed or dead.
+        """
+        answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
+        self._policy(request.policy)
+        state = begin_writing(request, self._vocabulary, self._end_ids, self._context)
+        writing = Writing(request, state, answer)
+        if writing.state.finished:  # the sheet left no choice
+            return self._count(writing.generation(self._policy(request.policy).version), writing, 0)
+        async with self._turnstile.under(lambda: self._policy(request.policy).weights):
+            policy = self._policy(request.policy)
+            adapter = policy.adapter
+            if adapter is not None:
+                adapter.users += 1
+            try:
+                cached = await self._write(writing, adapter)
+            finally:
+                if adapter is not None:
+                    adapter.users -= 1
+                    self._free(adapter)
+        return self._count(writing.generation(policy.version), writing, cached)
+
+    async def update_weights(
+        self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None
+    ) -> None:
+        """Swap one policy's weights (full, or an adapter), adding the policy if the name is new.
+
+        Decisions in flight finish under the weights they began with (unless ``keep_in_flight``, under which they carry
+        the older version); later ones carry ``version``.
+
+        Raises:
+            EngineError: not safetensors, names or shapes do not match, or the engine disagrees with the probe; the
+                old weights stay in use.
+        """
+        if self._closed or self._nap is not None:
+            raise EngineError(
+                f"the engine {'is closed' if self._closed else 'sleeps: wake it before it takes weights'}"
+            )
+        start = time.perf_counter()
+        try:
+            configuration = adapter_config_of(payload)
+            if configuration is None:
+                read_payload(payload, self._like)
+        except CheckpointError as error:
+            raise EngineError(f"weights of {policy!r} version {version} were refused: {error}") from error
+        if configuration is not None:
+            await self._update_adapter(payload, configuration, version, policy, probe)
+        elif policy == LEARNER or probe is not None:
+            await self._update_full(FullWeights(payload), version, policy, probe)
+        else:
+            self._replace(policy, Policy(version, FullWeights(payload)))  # loaded when it is its turn
+        self._swaps += 1
+        self._swap_seconds += time.perf_counter() - start
+
+    def remove_policy(self, policy: str) -> None:
+        """Forget a policy; decisions in flight are finished, those that wait fail. Unknown names pass."""
+        removed = self._policies.pop(policy, None)
+        if removed is not None and removed.adapter is not None:
+            removed.adapter.retired = True
+            self._free(removed.adapter)
+
+    def stats(self) -> Mapping[str, float]:
+        """Since start: decisions, {completion,sampled,prompt,cached_prompt}_tokens, busy_seconds; queue as of now."""
+        return {
+            **self._counts,
+            "busy_seconds": self._core.busy_seconds(),
+            "queue": self._turnstile.waiting,
+            "weight_switches": self._turnstile.switches,
+        }
+
+    async def sleep(self) -> None:
+        """Finish what is in flight, hold what is asked for from now on, and free the GPU; weights wait in memory.
+
+        Raises:
+            EngineError: decisions in flight did not finish in time.
+        """
+        if self._nap is not None:
+            return
+        async with AsyncExitStack() as nap:
+            await nap.enter_async_context(self._turnstile.alone(drained=True))
+            await self._core.sleep()
+            self._nap = nap.pop_all()
+
+    async def wake(self) -> None:
+        """Go on after ``sleep``; a no-op when awake."""
+        if self._nap is None:
+            return
+        await self._core.wake()
+        nap, self._nap = self._nap, None
+        await nap.aclose()
+
+    async def close(self) -> None:
+        """Fail what is queued, free the memory and return. Closing twice is fine."""
+        if self._closed:
+            return
+        self._closed = True
+        self._turnstile.fail(EngineError("the engine was closed"))
+        await self._core.close()
+        for policy in self._policies.values():
+            if policy.adapter is not None:
+                policy.adapter.folder.cleanup()
+        self._policies.clear()
+
+    def _policy(self, name: str) -> Policy:
+        if self._closed:
+            raise EngineError("the engine is closed")
+        policy = self._policies.get(name)
+        if policy is None:
+            raise EngineError(f"unknown policy {name!r}; this engine has {', '.join(sorted(self._policies))}")
+        return policy
+
+    def _replace(self, name: str, policy: Policy) -> None:
+        self.remove_policy(name)
+        self._policies[name] = policy
+
+    async def _write(self, writing: Writing, adapter: Adapter | None) -> int:
+        """Let vLLM write; gives the tokens of the prompt that it had cached."""
+        request = writing.request
+        written = await self._core.write(
+            f"decision-{next(self._numbers)}",
+            list(writing.pending),
+            self._parameters(writing),
+            None if adapter is None else adapter.request,
+        )
+        tokens, logprobs = written.token_ids, written.logprobs
+        position = 0
+        while not writing.over:
+            if position >= len(tokens):
+                raise EngineError(f"vLLM stopped after {len(tokens)} tokens, before the sheet was complete")
+            writing.accept(tokens[position], logprobs[position], writing.state.admissible())
+            if writing.failure is not None:
+                raise EngineError(f"the order sheet cannot be completed: {writing.failure}")
+            position += len(writing.pending)
+        if not np.isfinite(logprobs).all():
+            raise EngineError(
+                f"log-probabilities of a {request.policy!r} decision are not finite: its weights are damaged"
+            )
+        return written.cached_tokens
+
+    def _parameters(self, writing: Writing) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        request, constraint = writing.request, writing.request.constraint
+        if constraint is None:
+            assert isinstance(writing.state, FreeState)
+            ends, extra, limit = sorted(self._end_ids), None, writing.state.left
+        else:
+            ends, extra = [constraint.end_id], {SHEET: encode_sheet(constraint)}
+            limit = constraint.longest
+        return SamplingParams(
+            temperature=request.temperature,
+            seed=request.seed & 0x7FFF_FFFF_FFFF_FFFF,
+            max_tokens=limit,
+            stop_token_ids=ends,
+            logprobs=0,  # the sampled token's own
+            flat_logprobs=True,
+            detokenize=False,
+            extra_args=extra,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+            skip_clone=True,
+        )
+
+    def _count(self, generation: Generation, writing: Writing, cached: int) -> Generation:
+        counts = self._counts
+        counts["decisions"] += 1
+        counts["prompt_tokens"] += len(writing.request.prompt_ids)
+        counts["cached_prompt_tokens"] += cached
+        counts["completion_tokens"] += len(generation.completion_ids)
+        counts["sampled_tokens"] += writing.sampled
+        return generation
+
+    async def _load(self, weights: FullWeights) -> None:
+        await self._core.load_weights(weights.source, keep=False)
+
+    async def _update_full(self, weights: FullWeights, version: int, policy: str, probe: Probe | None) -> None:
+        async with self._turnstile.alone(drained=not self._keep):
+            before = self._turnstile.loaded
+            await self._core.load_weights(weights.source, keep=self._keep)
+            wrong = None if probe is None else await self._refusal(probe, None, policy, version)
+            if wrong is not None:
+                await self._core.load_weights(before.source, keep=self._keep)
+                raise EngineError(wrong)
+            self._turnstile.now_loaded(weights)
+            self._replace(policy, Policy(version, weights))
+
+    async def _update_adapter(
+        self, payload: bytes | memoryview, configuration: str, version: int, policy: str, probe: Probe | None
+    ) -> None:
+        from vllm.lora.request import LoRARequest
+
+        number = next(self._numbers)
+        folder: TemporaryDirectory[str] = TemporaryDirectory(prefix="entente-adapter-")
+        (Path(folder.name) / "adapter_config.json").write_text(configuration, encoding="utf-8")
+        await asyncio.to_thread((Path(folder.name) / "adapter_model.safetensors").write_bytes, payload)
+        adapter = Adapter(LoRARequest(f"{policy}-{version}-{number}", number, folder.name), folder)
+        try:
+            await self._core.add_adapter(adapter.request)
+        except (ValueError, RuntimeError, TypeError, KeyError) as error:
+            folder.cleanup()
+            raise EngineError(f"the adapter of {policy!r} version {version} was refused by vLLM: {error}") from error
+        if probe is not None:
+            async with self._turnstile.under(lambda: self._base):
+                wrong = await self._refusal(probe, adapter, policy, version)
+            if wrong is not None:
+                adapter.retired = True
+                self._free(adapter)
+                raise EngineError(wrong)
+        self._replace(policy, Policy(version, self._base, adapter))
+
+    async def _refusal(self, probe: Probe, adapter: Adapter | None, policy: str, version: int) -> str | None:
+        """What the loaded weights compute otherwise than the learner, if anything."""
+        loop = asyncio.get_running_loop()
+        writings = [
+            Writing(
+                request, begin_writing(request, self._vocabulary, self._end_ids, self._context), loop.create_future()
+            )
+            for request in probe_requests(probe, policy)
+        ]
+        try:
+            async with asyncio.timeout(SWAP_TIMEOUT_S):
+                await asyncio.gather(*(self._write(writing, adapter) for writing in writings))
+        except TimeoutError:
+            return f"weights of {policy!r} version {version} gave no answer to a probe within {SWAP_TIMEOUT_S:.0f} s"
+        return refusal(probe, [writing.generation(version) for writing in writings], policy, version, self._tolerance)
+
+    def _free(self, adapter: Adapter) -> None:
+        """Let go of an adapter that is nobody's any more."""
+        if not adapter.retired or adapter.users:
+            return
+        task = asyncio.get_running_loop().create_task(self._core.remove_adapter(adapter.request.lora_int_id))
+        self._tasks.add(task)  # the loop itself keeps no hold of it
+        task.add_done_callback(self._tasks.discard)
+        adapter.folder.cleanup()
+
+
+def _shapes(folder: Path) -> dict[str, Tensor]:
+    """Names and shapes of a folder's weights, as tensors without memory."""
+    shapes: dict[str, Tensor] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118  (not a mapping)
+                shapes[name] = torch.empty(tensors.get_slice(name).get_shape(), device="meta")
+    return shapes

