@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from pathlib import Path
 
@@ -11,13 +12,17 @@ import torch
 
 import cluster.actors.learner
 from cluster.actors.learner import LearnerWorker
+from cluster.actors.rollout import RolloutWorker
 from cluster.config import load_config
 from cluster.errors import RunError
+from cluster.run_folder import RunFolder
 from grpo_core.adapters import adapter_config_of, merged
 from grpo_core.errors import ResourceError
 from grpo_core.models import load_model, named_tensors
 from grpo_core.types import Episode
+from opponents.population import Population
 from services.environments.diplomacy.position import POWERS
+from services.inference.engine import LEARNER, Generation, GenerationRequest
 from services.replay.memory_buffer import MemoryBuffer
 from services.weights.payload import Payload
 from tests.unit.grpo_cases import episode_of, ragged_turn
@@ -110,6 +115,32 @@ def test_engines_start_from_the_very_weights_that_the_adapter_sits_on(tmp_path: 
         assert torch.equal(own[name].float(), tensor), name
     for name, tensor in merged(base, worker.publish().data).items():
         assert torch.equal(tensor, base[name]), "a fresh adapter changes nothing"
+
+
+@pytest.mark.parametrize("options", [(), ("policy.use_peft=true",), ("policy.use_peft=true", "policy.dtype=bfloat16")])
+def test_rollout_actors_take_what_the_learner_publishes_and_freezes(tmp_path: Path, options: tuple[str, ...]) -> None:
+    worker = worker_at(tmp_path, *options)
+    folder = RunFolder(tmp_path)
+    rollouts = RolloutWorker(worker._config, str(folder.checkpoints / "0"), str(folder.population), None)
+    population = Population(folder.population)
+    for version in (0, 1):
+        payload = updated(worker)[1] if version else worker.publish()
+        asyncio.run(rollouts.swap(payload))
+        frozen = tmp_path / f"v{payload.version}.safetensors"
+        worker.snapshot(str(frozen))
+        member = population.add_policy(frozen, version=payload.version)
+        population.save()
+        asyncio.run(rollouts._opponent(member))
+
+    async def decide(policy: str) -> Generation:
+        return await rollouts._engine.generate(
+            GenerationRequest((1, 5, 6), None, seed=3, max_completion_length=8, policy=policy)
+        )
+
+    learner, first, newest = (asyncio.run(decide(policy)) for policy in (LEARNER, "policy/v0", "policy/v1"))
+    assert (learner.policy_version, first.policy_version, newest.policy_version) == (1, 0, 1)
+    assert learner.completion_ids.tolist() == newest.completion_ids.tolist()
+    assert learner.logprobs.tolist() == newest.logprobs.tolist() != first.logprobs.tolist()
 
 
 def test_adapters_without_the_weights_they_sit_on_are_refused(tmp_path: Path) -> None:
