@@ -28,6 +28,10 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key of the config; repeatable."),
 ]
+RemotesConfig = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="A config whose [opponents.remotes] describes players remote:NAME."),
+]
 
 
 @app.command(epilog="Example: `entente train laptop --set learner.learning_rate=1e-4 --run-dir runs/first`")
@@ -80,23 +84,30 @@ def play(
     out: Annotated[Path, typer.Option(help="Where to save the game, in the engine's own format.")],
     seat: Annotated[
         list[str] | None,
-        typer.Option(metavar="POWER=PLAYER", help="A bot, checkpoint or run folder for one power; repeatable."),
+        typer.Option(
+            metavar="POWER=PLAYER", help="A bot, checkpoint or run folder, or remote:NAME, for one power; repeatable."
+        ),
     ] = None,
     default: Annotated[str, typer.Option(help="Who plays the other powers.")] = "random",
     until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year played to its end.")] = 1910,
     seed: Annotated[int, typer.Option(min=0, help="The same seed plays the same game.")] = 7,
     html: Annotated[Path | None, typer.Option(help="Also a page that shows it phase by phase.")] = None,
+    config: RemotesConfig = None,
 ) -> None:
     """Play one game and save it."""
     from cluster.play import play as play_one
     from cluster.run_folder import check_writable
-    from cluster.seating import parse_seats
+    from cluster.seating import parse_seats, remotes_of
 
     seats = parse_seats(seat or [], default)
     check_writable(out)
     if html is not None:
         check_writable(html)
-    record = play_one(seats, until, seed, out)
+    remotes = remotes_of(config)
+    try:
+        record = play_one(seats, until, seed, out, remotes)
+    finally:  # what calls cost is worth knowing also where one failed
+        _show_lines(remotes.report())
     outcome = record.outcome
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")
     for power, centers in sorted(outcome.centers.items(), key=lambda item: (-item[1], item[0])):
@@ -114,15 +125,16 @@ def play(
     epilog="Example: `entente evaluate runs/demo --against random,dumbbot --games-per-country 10 --until 1905`"
 )
 def evaluate(
-    candidate: Annotated[str, typer.Argument(help="A checkpoint or run folder, or a bot.")],
+    candidate: Annotated[str, typer.Argument(help="A checkpoint or run folder, a bot, or remote:NAME.")],
     against: Annotated[
-        str, typer.Option(help="Bots, comma-separated; each fills the six other seats in turn.")
+        str, typer.Option(help="Bots or remote:NAMEs, comma-separated; each fills the six other seats in turn.")
     ] = "random",
     games_per_country: Annotated[int, typer.Option(min=1, help="Games as each of the seven powers.")] = 10,
     until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year of a game.")] = 1910,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives every candidate the same games.")] = 0,
-    temperature: Annotated[float, typer.Option(min=0, help="Of sampling; 0 is greedy.")] = 1.0,
+    temperature: Annotated[float, typer.Option(min=0, help="Of a checkpoint's sampling; 0 is greedy.")] = 1.0,
     json_out: Annotated[Path | None, typer.Option("--json", help="Also write the rows as JSON.")] = None,
+    config: RemotesConfig = None,
 ) -> None:
     """Measure a player against fixed anchors, all seven countries alike, with 95 % intervals."""
     from rich.console import Console
@@ -131,32 +143,39 @@ def evaluate(
     from cluster.errors import RunError
     from cluster.evaluate import evaluate as measure
     from cluster.run_folder import check_writable
+    from cluster.seating import remotes_of
 
     if json_out is not None:
         check_writable(json_out)
     names = list(dict.fromkeys(name.strip() for name in against.split(",") if name.strip()))
     if not names:
         raise RunError("--against names nobody; give bots, e.g. --against random,dumbbot")
+    remotes = remotes_of(config)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("games")
-        rows = measure(
-            candidate,
-            names,
-            games_per_country=games_per_country,
-            until_year=until,
-            seed=seed,
-            temperature=temperature,
-            progress=lambda name, done, total: bars.update(
-                bar, description=f"against six {name}", completed=done, total=total
-            ),
-        )
+    try:
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+            bar = bars.add_task("games")
+            rows = measure(
+                candidate,
+                names,
+                games_per_country=games_per_country,
+                until_year=until,
+                seed=seed,
+                temperature=temperature,
+                remotes=remotes,
+                progress=lambda name, done, total: bars.update(
+                    bar, description=f"against six {name}", completed=done, total=total
+                ),
+            )
+    finally:
+        _show_lines(remotes.report())
     for row in rows:
         typer.echo(_evaluation_text(row))
     if json_out is not None:
-        json_out.write_text(
-            json.dumps({"candidate": candidate, "evaluations": rows}, indent=2) + "\n", encoding="utf-8"
-        )
+        document: dict[str, Any] = {"candidate": candidate, "evaluations": rows}
+        if counters := remotes.stats():
+            document["remotes"] = counters
+        json_out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
         typer.echo(f"written to {json_out}")
 
 
@@ -318,6 +337,11 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
 def _stop(text: str, code: int) -> NoReturn:
     print(text, file=sys.stderr)
     sys.exit(code)
+
+
+def _show_lines(lines: Sequence[str]) -> None:
+    for line in lines:
+        typer.echo(line)
 
 
 def _evaluation_text(row: dict[str, Any]) -> str:

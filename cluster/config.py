@@ -8,7 +8,7 @@ import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import tomli_w
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -25,7 +25,7 @@ from grpo_core.settings import (
     Settings,
 )
 from opponents.bots.registry import BOT_NAMES
-from opponents.settings import EPISODE_FACTS, TURN_FACTS, OpponentsSettings
+from opponents.settings import EPISODE_FACTS, REMOTE_PREFIX, TURN_FACTS, OpponentsSettings, unknown_remote
 from services.environments.diplomacy.rewards import check_weights
 from services.settings import GameSettings, InferenceSettings, MetricsSettings, RedisSettings
 
@@ -49,7 +49,21 @@ class RunSettings(Settings):
 class RolloutSettings(Settings):
     """Who plays the games, how many, and how far ahead of the learner."""
 
-    actors: int = Field(1, ge=1, description="Rollout actors, one engine and one CPU core each")
+    actors: int = Field(1, ge=1, description="Rollout actors, one engine each")
+    cpus_per_actor: float = Field(1.0, gt=0, description="CPU cores that Ray keeps for one rollout actor")
+    gpus_per_actor: float = Field(
+        0.0,
+        ge=0,
+        description="GPUs that Ray keeps for one rollout actor, all on one node; whole above 1, a fraction where actors "
+        "share one (then lower inference.gpu_memory_utilization); 0: its engine sees none",
+    )
+    share_gpu_with_learner: bool = Field(
+        False,
+        description="One GPU for the learner and one rollout actor, which take turns: games are held and the engine's "
+        "memory is freed while the learner updates; between updates the learner's model and optimizer lie in the "
+        "machine's memory, and of the GPU it keeps its CUDA context, about half a GiB; needs actors = 1 and "
+        "gpus_per_actor = learner.gpus, 1 or (turns on the CPU) 0",
+    )
     num_generations: int = Field(
         8, ge=1, description="Games of one line-up block: same country, opponents and versions"
     )
@@ -58,12 +72,25 @@ class RolloutSettings(Settings):
         1, ge=0, description="Updates that an episode may lag behind the learner; 0: strictly on-policy"
     )
     start_timeout_s: float = Field(180.0, gt=0, description="Seconds for an actor to load its model and report ready")
-    swap_timeout_s: float = Field(60.0, gt=0, description="Seconds for published weights to reach an engine")
+    swap_timeout_s: float = Field(
+        60.0,
+        gt=0,
+        description="Seconds for an engine to take published weights, counted once it is ready for them; also for it to "
+        "free the GPU and to take it back",
+    )
     block_timeout_s: float = Field(900.0, gt=0, description="Seconds for one block before its actor is replaced")
     update_timeout_s: float = Field(
         1800.0, gt=0, description="Seconds for one learner update, waiting for episodes included"
     )
-    max_replacements: int = Field(20, ge=0, description="Dead rollout actors replaced before the run gives up")
+    max_replacements: int = Field(
+        20, ge=0, description="Rollout actors replaced (they died, hung or refused weights) before the run gives up"
+    )
+
+
+class TrainingSettings(LearnerSettings):
+    """How one batch becomes a better policy, and where that is computed."""
+
+    gpus: Literal[0, 1] = Field(0, description="GPUs that Ray keeps for the learner; 0: it computes on CPUs")
 
 
 class EvaluationSettings(Settings):
@@ -88,7 +115,7 @@ class Config(Settings):
     opponents: OpponentsSettings = OpponentsSettings()
     redis: RedisSettings = RedisSettings()
     grouping: GroupingSettings = GroupingSettings()
-    learner: LearnerSettings = LearnerSettings()
+    learner: TrainingSettings = TrainingSettings()
     alignment: AlignmentSettings = AlignmentSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
     metrics: MetricsSettings = MetricsSettings()
@@ -109,15 +136,47 @@ class Config(Settings):
             raise ValueError("inference.max_completion_length must leave room for a prompt in policy.context_length")
         check_weights(self.game.reward)
         self._check_group_keys()
+        self._check_players()
+        return self
+
+    def _check_players(self) -> None:
+        for name in self.opponents.members:
+            if name.startswith(REMOTE_PREFIX):
+                remote = name.removeprefix(REMOTE_PREFIX)
+                if remote not in self.opponents.remotes:
+                    raise ValueError(f"opponents.members: {unknown_remote(remote, self.opponents.remotes)}")
+            elif name not in BOT_NAMES:
+                raise ValueError(
+                    f"opponents.members: no bot is called {name!r}; there are {', '.join(BOT_NAMES)}, and remote:NAME"
+                )
         for key, names in (
-            ("opponents.members", tuple(self.opponents.members)),
             ("evaluation.against", self.evaluation.against),
             ("evaluation.final_against", self.evaluation.final_against),
         ):
             for name in names:
                 if name not in BOT_NAMES:
                     raise ValueError(f"{key}: no bot is called {name!r}; there are {', '.join(BOT_NAMES)}")
-        return self
+
+    def _check_places(self) -> None:
+        rollout, size = self.rollout, self.inference.tensor_parallel_size
+        if rollout.gpus_per_actor > 1 and not rollout.gpus_per_actor.is_integer():
+            raise ValueError(f"rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) must be whole above 1")
+        if rollout.share_gpu_with_learner:
+            if rollout.actors != 1 or size != 1:
+                raise ValueError(
+                    "rollout.share_gpu_with_learner is for one GPU: set rollout.actors and "
+                    "inference.tensor_parallel_size to 1"
+                )
+            if rollout.gpus_per_actor != self.learner.gpus:
+                raise ValueError(
+                    f"rollout.share_gpu_with_learner needs rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) equal to "
+                    f"learner.gpus ({self.learner.gpus}): 1, or 0 for turns on the CPU"
+                )
+        elif size > 1 and rollout.gpus_per_actor != size:
+            raise ValueError(
+                f"rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) must equal inference.tensor_parallel_size "
+                f"({size}): one engine spans that many GPUs"
+            )
 
     def _check_group_keys(self) -> None:
         facts = ("task", *EPISODE_FACTS, *(() if self.learner.returns == "episode" else TURN_FACTS))
@@ -219,14 +278,30 @@ def _one_line(error: ValidationError) -> str:
         hint = f"did you mean {'.'.join([*location[:-1], near[0]])}?" if near else f"known keys: {', '.join(known)}"
         return f"unknown key {name}; {hint}"
     message = str(first["msg"]).removeprefix("Value error, ")
+    if first["type"] == "missing":
+        return f"{name} is not set"
     return f"{name}: {message} (got {first['input']!r})" if name else message
 
 
 def _known_keys(location: Sequence[str]) -> list[str]:
     model: type[BaseModel] = Config
-    for part in location:
+    parts = iter(location)
+    for part in parts:
         annotation = model.model_fields[part].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        tables = table_model(annotation)
+        if tables is not None:
+            next(parts, None)  # the table's name, which is the user's own
+            model = tables
+        elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            model = annotation
+        else:
             return []
-        model = annotation
     return sorted(model.model_fields)
+
+
+def table_model(annotation: Any) -> type[BaseModel] | None:
+    """The model of each table in a key that holds tables by name (``dict[str, SomeSettings]``), else None."""
+    if get_origin(annotation) is not dict:
+        return None
+    value = get_args(annotation)[1]
+    return value if isinstance(value, type) and issubclass(value, BaseModel) else None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from cluster.games import EvaluationGame, EvaluationResult, evaluation_games, play_evaluation_game, summarize
 from cluster.seating import open_policy
+from opponents.remotes import Remotes
 
 CONCURRENT_GAMES = 64
 
@@ -19,24 +20,27 @@ def evaluate(
     until_year: int,
     seed: int = 0,
     temperature: float = 1.0,
+    remotes: Remotes | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[dict[str, object]]:
     """One row of ``summary.json``'s evaluations for each opponent.
 
     Args:
-        candidate: bot name, checkpoint or run folder.
-        against: bot names; each fills the six other seats in turn.
+        candidate: bot name, checkpoint or run folder, remote:NAME.
+        against: the same; each fills the six other seats in turn.
         games_per_country: games as each of the seven powers.
         until_year: last year played.
         seed: the same seed gives every candidate the same games.
-        temperature: sampling temperature of a language model; 0 is greedy.
+        temperature: sampling temperature of a checkpoint; 0 is greedy. A remote has its own in its settings.
+        remotes: the remote players that may be named; closed when the games are over.
         progress: hears opponent, games done, games in all.
 
     Raises:
-        RunError, CheckpointError: the candidate or an opponent cannot be seated.
+        RunError, CheckpointError, EndpointError: the candidate or an opponent cannot be seated, or does not answer.
     """
-    player = open_policy(candidate, temperature=temperature)
-    opponents = {name: open_policy(name) for name in against}
+    remotes = remotes or Remotes({})
+    player = open_policy(candidate, remotes, temperature=temperature)
+    opponents = {name: open_policy(name, remotes) for name in against}
 
     async def play_all(games: list[EvaluationGame]) -> list[EvaluationResult]:
         seats = asyncio.Semaphore(CONCURRENT_GAMES)
@@ -53,8 +57,15 @@ def evaluate(
 
         return list(await asyncio.gather(*map(play_one, games)))
 
-    rows = []
-    for name in against:
-        games = evaluation_games(candidate, name, games_per_country, until_year, seed)
-        rows.append(summarize(asyncio.run(play_all(games)), checkpoint=candidate, against=name, until_year=until_year))
-    return rows
+    async def measure() -> list[dict[str, object]]:
+        rows = []
+        try:
+            for name in against:
+                games = evaluation_games(candidate, name, games_per_country, until_year, seed)
+                results = await play_all(games)
+                rows.append(summarize(results, checkpoint=candidate, against=name, until_year=until_year))
+        finally:
+            await remotes.close()
+        return rows
+
+    return asyncio.run(measure())

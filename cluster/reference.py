@@ -7,6 +7,8 @@ import json
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from cluster.config import table_model
+
 
 def config_reference(model: type[BaseModel]) -> str:
     """Text in TOML's shape: a section each, a key a line with its default, range and description."""
@@ -15,15 +17,25 @@ def config_reference(model: type[BaseModel]) -> str:
         settings = field.annotation
         assert isinstance(settings, type)
         assert issubclass(settings, BaseModel)
-        lines += [f"[{section}]  # {(settings.__doc__ or '').strip().splitlines()[0]}"]
-        lines += [_line(name, key) for name, key in settings.model_fields.items()]
-        lines.append("")
+        lines += _section(section, settings)
     return "\n".join(lines).rstrip()
+
+
+def _section(name: str, settings: type[BaseModel]) -> list[str]:
+    """Its keys, then a section for each key that holds tables by name."""
+    tables = {key: table_model(field.annotation) for key, field in settings.model_fields.items()}
+    lines = [f"[{name}]  # {(settings.__doc__ or '').strip().splitlines()[0]}"]
+    lines += [_line(key, field) for key, field in settings.model_fields.items() if tables[key] is None]
+    lines.append("")
+    for key, table in tables.items():
+        if table is not None:
+            lines += _section(f"{name}.{key}.NAME", table)
+    return lines
 
 
 def _line(name: str, field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True)
-    value = "unset" if default is None else json.dumps(default, default=list)
+    value = "required" if field.is_required() else "unset" if default is None else json.dumps(default, default=list)
     bounds = [
         f"{sign} {getattr(mark, attribute)}"
         for mark in field.metadata

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cluster.config import load_config
 from cluster.errors import RunError
 from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.policy import Policy
+from opponents.remotes import Remotes
+from opponents.settings import REMOTE_PREFIX
 from services.environments.diplomacy.position import POWERS
 
 MAX_COMPLETION_LENGTH = 224
 
 
-def open_policy(name: str, *, temperature: float = 1.0, threads: int = 1, concurrent: int = 64) -> Policy:
-    """A bot by name, a checkpoint folder, or a run folder (its newest checkpoint).
+def open_policy(
+    name: str, remotes: Remotes, *, temperature: float = 1.0, threads: int = 1, concurrent: int = 64
+) -> Policy:
+    """A bot by name, a checkpoint folder, a run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
 
     Raises:
-        RunError: neither a bot nor a folder; lists the bots.
+        RunError: none of them; lists the bots.
         CheckpointError: the folder is not a usable checkpoint.
+        EndpointError: there is no such remote, or its key is missing.
     """
     if name in BOT_NAMES:
         return make_bot(name)
+    if name.startswith(REMOTE_PREFIX):
+        return remotes.policy(name.removeprefix(REMOTE_PREFIX))
     path = Path(name)
     if not path.is_dir():
-        raise RunError(f"{name!r} is neither a bot ({', '.join(BOT_NAMES)}) nor the folder of a checkpoint or run")
+        raise RunError(
+            f"{name!r} is neither a bot ({', '.join(BOT_NAMES)}) nor the folder of a checkpoint or run, nor remote:NAME"
+        )
     # torch takes seconds to import; bots need none of it.
     from grpo_core.checkpoint import load_checkpoint
     from grpo_core.checkpoint_folders import MANIFEST, latest_checkpoint
@@ -39,6 +49,15 @@ def open_policy(name: str, *, temperature: float = 1.0, threads: int = 1, concur
     return LLMPolicy(
         engine, OrderTokens(tokenizer), temperature=temperature, max_completion_length=MAX_COMPLETION_LENGTH
     )
+
+
+def remotes_of(config: str | None) -> Remotes:
+    """The remote players that a config describes (a file, or the name of a shipped one); none without one.
+
+    Raises:
+        ConfigError: the config cannot be read.
+    """
+    return Remotes({} if config is None else load_config(config).opponents.remotes)
 
 
 def parse_seats(seats: list[str], default: str) -> dict[str, str]:

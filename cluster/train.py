@@ -31,6 +31,7 @@ from cluster.update_call import UpdateCall
 from grpo_core.checkpoint_folders import checkpoint_versions
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
+from opponents.remotes import add_members
 from services.inference.engine import LEARNER
 from services.metrics.display import Display
 from services.metrics.exporter import Exporter
@@ -191,15 +192,14 @@ def evaluate(
 
 
 def open_population(config: Config, folder: RunFolder, version: int) -> Population:
-    """The run's population: on disk, less the snapshots of updates that a crash undid; else the config's bots."""
+    """The run's population: on disk, less the snapshots of updates that a crash undid; else the config's members."""
     if folder.population.exists():
         population = Population.load(folder.population)
         if population.forget_after(version):
             population.save()
         return population
     population = Population(folder.population)
-    for name, weight in config.opponents.members.items():
-        population.add_bot(name, weight=weight)
+    add_members(population, config.opponents)
     population.save()
     return population
 

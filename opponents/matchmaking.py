@@ -51,8 +51,9 @@ class Matchmaker:
         """The block at ``index`` >= 0.
 
         Each run of seven blocks (0-6, 7-13, ...) gives every country once, in an order of its own. Opponents are drawn
-        from the active bots and, of the active snapshots up to version ``newest_snapshot`` (None: all), the newest
-        ``max_snapshots``: a bound that depends on the index alone makes the line-up independent of timing.
+        from the active bots, the active remotes and, of the active snapshots up to version ``newest_snapshot`` (None:
+        all), the newest ``max_snapshots``: a bound that depends on the index alone makes the line-up independent of
+        timing.
 
         Raises:
             ValueError: the index is negative.
@@ -90,7 +91,7 @@ class Matchmaker:
             key=lambda member: member.version,
         )
         kept = {member.id for member in snapshots[max(0, len(snapshots) - self._max_snapshots) :]}
-        return tuple(member for member in drawable if member.kind == "bot" or member.id in kept)
+        return tuple(member for member in drawable if member.kind != "policy" or member.id in kept)
 
 
 def block_name(index: int) -> str:

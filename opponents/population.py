@@ -1,4 +1,4 @@
-"""The versioned population: bots and frozen snapshots of the learner, in one JSON file."""
+"""The versioned population: bots, remote players and frozen snapshots of the learner, in one JSON file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class PopulationError(Exception):
 class Member:
     """Somebody who can be invited to the table. What it plays never changes: new weights, new member."""
 
-    id: str  # "bot/dumbbot", "policy/v20"
-    kind: Literal["bot", "policy"]
-    name: str  # the bot's name, or the path of the weights file relative to the population file
-    version: int  # the learner's update count for policies, 0 for bots
-    checksum: str  # SHA-256 of the weights file; of the name and this package's version for bots
+    id: str  # "bot/dumbbot", "policy/v20", "remote/gpt"
+    kind: Literal["bot", "policy", "remote"]
+    name: str  # the bot's or remote's name, or the path of the weights file relative to the population file
+    version: int  # the learner's update count for policies, else 0
+    checksum: str  # SHA-256 of the weights file; for others of the name (or settings) and this package's version
     parent: str | None  # id of the member it was trained from
     created_at_update: int
     weight: float  # how often it is drawn, relative to the other active members; >= 0
@@ -127,13 +127,26 @@ class Population:
 
     def add_bot(self, name: str, *, weight: float = 1.0, created_at_update: int = 0) -> Member:
         """Take in a bot as ``bot/<name>``; raises as ``add`` does."""
+        return self._add_fixed("bot", name, bot_checksum(name), weight, created_at_update)
+
+    def add_remote(self, name: str, identity: str, *, weight: float = 1.0, created_at_update: int = 0) -> Member:
+        """Take in a remote player as ``remote/<name>``; raises as ``add`` does.
+
+        ``identity`` says what decides how it plays (``RemoteSettings.identity``).
+        """
+        return self._add_fixed("remote", name, remote_checksum(identity), weight, created_at_update)
+
+    def _add_fixed(
+        self, kind: Literal["bot", "remote"], name: str, checksum: str, weight: float, created_at_update: int
+    ) -> Member:
+        """A member without weights of ours, as ``<kind>/<name>``."""
         return self.add(
             Member(
-                id=f"bot/{name}",
-                kind="bot",
+                id=f"{kind}/{name}",
+                kind=kind,
                 name=name,
                 version=0,
-                checksum=bot_checksum(name),
+                checksum=checksum,
                 parent=None,
                 created_at_update=created_at_update,
                 weight=weight,
@@ -198,7 +211,7 @@ class Population:
         return self.path.parent / member.name
 
     def verify(self, member: Member) -> None:
-        """Check that the member still plays what it played when it joined.
+        """Check that the member still plays what it played when it joined (a bot or a policy; ``Remotes`` for others).
 
         Raises:
             PopulationError: names the member and the file whose checksum differs (bots: the package version).
@@ -221,6 +234,11 @@ class Population:
 def bot_checksum(name: str) -> str:
     """SHA-256 of a bot's name and this package's version: what a bot plays changes only with a release."""
     return hashlib.sha256(f"{name}\n{_package_version()}".encode()).hexdigest()
+
+
+def remote_checksum(identity: str) -> str:
+    """SHA-256 of what decides how a remote player plays, and of this package's version, which words its prompt."""
+    return hashlib.sha256(f"{identity}\n{_package_version()}".encode()).hexdigest()
 
 
 def _package_version() -> str:

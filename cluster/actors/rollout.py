@@ -19,6 +19,7 @@ from opponents.llm import LLMPolicy, OrderTokens
 from opponents.matchmaking import LineupBlock
 from opponents.policy import Policy
 from opponents.population import Member, Population
+from opponents.remotes import Remotes
 from opponents.table import make_episode, play_game
 from services.environments.diplomacy.game import DiplomacyGame
 from services.inference.engine import LEARNER
@@ -49,6 +50,7 @@ class RolloutWorker:
         self._policies: dict[str, Policy] = {LEARNER: self._language_policy(LEARNER, config.inference.temperature)}
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
         self._playing: Counter[str] = Counter()  # running blocks by opponent
+        self._remotes = Remotes(config.opponents.remotes)
         self._snapshots: dict[str, Policy] = {}  # frozen policies that the engine holds, the oldest first
         self._version = -1  # of the learner's weights that were swapped in
         self._swapped = asyncio.Condition()
@@ -117,12 +119,13 @@ class RolloutWorker:
         return list(await asyncio.gather(*(self._evaluate(game) for game in games)))
 
     async def stats(self) -> Mapping[str, float]:
-        """The engine's counters since start."""
-        return self._engine.stats()
+        """The engine's counters since start, and the remote players' after ``remote_``."""
+        return {**self._engine.stats(), **self._remotes.totals()}
 
     async def close(self) -> None:
-        """Free the engine and the buffer's connection."""
+        """Free the engine and the connections to endpoints and buffer."""
         await self._engine.close()
+        await self._remotes.close()
         if self._buffer is not None:
             self._buffer.close()
 
@@ -189,6 +192,8 @@ class RolloutWorker:
     async def _opponent(self, member: Member) -> Policy:
         if member.kind == "bot":
             return self._bot(member.name)
+        if member.kind == "remote":
+            return self._remotes.member(member)
         if member.id not in self._snapshots:
             population = Population.load(self._population_file)
             population.verify(member)
