@@ -8,7 +8,7 @@ import json
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import tomli_w
 from pydantic import BaseModel, Field, ValidationError, model_validator
@@ -54,7 +54,7 @@ class RolloutSettings(Settings):
     gpus_per_actor: float = Field(
         0.0,
         ge=0,
-        description="GPUs that Ray keeps for one rollout actor, all on one node; whole above 1, a fraction where actors "
+        description="GPUs of one rollout actor, all on one node; whole above 1, a fraction where several actors "
         "share one (then lower inference.gpu_memory_utilization); 0: its engine sees none",
     )
     share_gpu_with_learner: bool = Field(
@@ -75,8 +75,8 @@ class RolloutSettings(Settings):
     swap_timeout_s: float = Field(
         60.0,
         gt=0,
-        description="Seconds for an engine to take published weights, counted once it is ready for them; also for it to "
-        "free the GPU and to take it back",
+        description="Seconds for an engine to take published weights, counted once it is ready for them; also for it "
+        "to free the GPU and to take it back",
     )
     block_timeout_s: float = Field(900.0, gt=0, description="Seconds for one block before its actor is replaced")
     update_timeout_s: float = Field(
@@ -169,8 +169,8 @@ class Config(Settings):
                 )
             if rollout.gpus_per_actor != self.learner.gpus:
                 raise ValueError(
-                    f"rollout.share_gpu_with_learner needs rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) equal to "
-                    f"learner.gpus ({self.learner.gpus}): 1, or 0 for turns on the CPU"
+                    f"rollout.share_gpu_with_learner needs rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) equal "
+                    f"to learner.gpus ({self.learner.gpus}): 1, or 0 for turns on the CPU"
                 )
         elif size > 1 and rollout.gpus_per_actor != size:
             raise ValueError(
