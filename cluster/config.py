@@ -137,6 +137,7 @@ class Config(Settings):
         check_weights(self.game.reward)
         self._check_group_keys()
         self._check_players()
+        self._check_places()
         return self
 
     def _check_players(self) -> None:
