@@ -17,6 +17,9 @@ from services.metrics.exporter import Exporter
 from services.metrics.jsonl import JsonlSink, read_metrics
 from services.metrics.sink import FanOut, MetricsSink
 
+_SWAP_FAILURES = {
+    cause: key("entente_swap_failures_total", cause=cause) for cause in ("died", "timed_out", "refused", "lost")
+}
 _COUNTERS = (
     "entente_games_total",
     "entente_episodes_total",
@@ -31,6 +34,7 @@ _COUNTERS = (
     "entente_defective_orders_total",
     "entente_truncated_decisions_total",
     "entente_stale_episodes_total",
+    *_SWAP_FAILURES.values(),
 )
 # Engine counter -> catalogue counter.
 _ENGINE = {
@@ -75,7 +79,7 @@ class Progress:
         self._counters = dict.fromkeys(_COUNTERS, 0.0)
         if resume_after is not None:
             self._recover_counters()
-        self._restarts_before = self._counters["entente_worker_restarts_total"]
+        self._before = dict(self._counters)
         self._version = resume_after or 0
         self._recorded = self._last_recorded() if resume_after is not None else 0
         self._swap_seconds: list[float] = []
@@ -101,7 +105,7 @@ class Progress:
     def catch_up(self, report: UpdateReport | None, workers: int) -> None:
         """After a restart: record the update behind the checkpoint, where the last process died before it could."""
         if report is not None and report.version > self._recorded:
-            self.update(report, workers, 0)
+            self.update(report, workers, 0, {})
 
     def block(self, report: BlockReport) -> None:
         """A block was played."""
@@ -119,15 +123,18 @@ class Progress:
             self._counters[name] += now - before if now >= before else now
             self._engine_seen[ours] = now
 
-    def update(self, report: UpdateReport, workers: int, restarts: int) -> None:
-        """Record and show a finished update."""
+    def update(self, report: UpdateReport, workers: int, restarts: int, swap_failures: Mapping[str, int]) -> None:
+        """Record and show a finished update; restarts and swap failures (by cause) are this process's so far."""
         counters = self._counters
         self._version = self._recorded = report.version
         counters["entente_episodes_total"] += report.episodes
         counters["entente_topped_up_episodes_total"] += report.topped_up_episodes
         counters["entente_learner_tokens_total"] += report.tokens
         counters["entente_learner_busy_seconds_total"] += report.busy_s
-        counters["entente_worker_restarts_total"] = self._restarts_before + restarts
+        name = "entente_worker_restarts_total"
+        counters[name] = self._before[name] + restarts
+        for cause, name in _SWAP_FAILURES.items():
+            counters[name] = self._before[name] + swap_failures.get(cause, 0)
         counters["entente_stale_episodes_total"] += report.stale_episodes
         counters["entente_defective_orders_total"] += report.defective_orders
         counters["entente_truncated_decisions_total"] += report.truncated

@@ -212,13 +212,20 @@ def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
         server.close()
 
 
-def death_of(error: Any) -> str:
-    """Why an actor is dead, in one line: what its constructor raised, or what Ray knows."""
+def cause_of_death(error: Any) -> str:
+    """Why an actor is dead, in a few words: what its constructor raised, or what Ray knows."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if getattr(error, "actor_init_failed", False):
         # The last line of the remote traceback is "package.module.SomeError: its message".
         return f"could not start: {lines[-1].partition(': ')[2] or lines[-1]}"
-    return f"died ({lines[0] if lines else 'no reason given'}); the last checkpoint is intact: go on with --resume"
+    return f"died ({lines[0] if lines else 'no reason given'})"
+
+
+def death_of(error: Any) -> str:
+    """The same for the end of a run: with what to do."""
+    if getattr(error, "actor_init_failed", False):
+        return cause_of_death(error)
+    return f"{cause_of_death(error)}; the last checkpoint is intact: go on with --resume"
 
 
 def answer(ref: Any, timeout_s: float, who: str) -> Any:

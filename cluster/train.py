@@ -76,8 +76,9 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         # The rollout actors load their modules while the learner writes it.
         policy_folder = str(folder.checkpoints / str(next(iter(checkpoint_versions(folder.path)), 0)))
         pool = WorkerPool(
-            lambda: rollout_actor.remote(config_json, policy_folder, str(folder.population), redis_url, run_id),
+            lambda _slot: rollout_actor.remote(config_json, policy_folder, str(folder.population), redis_url, run_id),
             config.rollout,
+            learner.publish.remote,
         )
         stack.callback(pool.close)
         version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
@@ -146,13 +147,15 @@ def learn(
             ledger.finished(block)
             progress.block(block)
         progress.swaps(events.swap_seconds)
+        for notice in events.notices:
+            progress.display.log(notice)
         # 4. A finished update: its weights to every engine, its numbers to the record.
         if events.other and (update := call.answered(version)):
             report, weights = update
             pool.broadcast(weights, report.version)
             version, last_update = report.version, time.monotonic()
             progress.engine(pool.stats())
-            progress.update(report, pool.size, pool.restarts)
+            progress.update(report, pool.size, pool.restarts, pool.swap_failures)
             snapshot_if_due(config, folder, population, learner, version)
             every = config.evaluation.every
             if every and version % every == 0 and version < config.learner.updates:

@@ -1,0 +1,262 @@
+"""Rollout actors that are killed, stopped, slow or contrary while they take weights: real Ray, real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+import ray
+
+from cluster.actors.pool import WorkerPool
+from cluster.config import RolloutSettings
+from cluster.errors import RunError
+from tests.system.fake_players import Block, FakePlayer, Publisher, Weights
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_ray() -> Iterator[None]:
+    ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
+    yield
+    ray.shutdown()
+
+
+class Table:
+    """A pool of fake players and what became of it."""
+
+    def __init__(self, folder: Path, *, players: dict[int, dict[str, Any]] | None = None, **settings: Any) -> None:
+        self.log = folder / "log"
+        self.log.touch()
+        self.republished: list[Weights] = []
+        self.blocks: list[tuple[str, int]] = []
+        self.notices: list[str] = []
+        self.swaps = 0
+        self._spawned = 0
+        self._players = players or {}
+        limits = {"actors": 2, "games_per_actor": 8, "swap_timeout_s": 30.0, **settings}
+        self.pool = WorkerPool(self._spawn, RolloutSettings(**limits), lambda: ray.put(self.republished[-1]))
+
+    def _spawn(self, slot: int) -> Any:
+        number = self._spawned
+        self._spawned += 1
+        actor = ray.remote(FakePlayer).options(num_cpus=0.1, max_concurrency=100)
+        return actor.remote(number, str(self.log), **self._players.get(number, {}))
+
+    def __enter__(self) -> Table:
+        self.pool.wait_ready()
+        self.broadcast(Weights(0))
+        self.wait(lambda: self.swaps == self.pool.size, "first weights")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.close()
+
+    def broadcast(self, weights: Weights) -> None:
+        self.pool.broadcast(ray.put(weights), weights.version)
+
+    def start(self, *blocks: Block) -> None:
+        for block in blocks:
+            self.wait(lambda block=block: self.pool.has_room(block.num_generations), "room")
+            self.pool.start(block, [])
+
+    def poll(self) -> None:
+        events = self.pool.poll((), 0.1)
+        self.blocks += events.blocks
+        self.notices += events.notices
+        self.swaps += len(events.swap_seconds)
+
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 40) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, f"no {what}:\n{self.log.read_text()}"
+            self.poll()
+
+    def said(self, line: str) -> bool:
+        return line in self.log.read_text().splitlines()
+
+    def pid(self, number: int) -> int:
+        (line,) = [line for line in self.log.read_text().splitlines() if line.startswith(f"{number} pid ")]
+        return int(line.split()[-1])
+
+    def played(self) -> list[str]:
+        return sorted(name for name, _ in self.blocks)
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@pytest.mark.parametrize(("how", "cause"), [(signal.SIGKILL, "died"), (signal.SIGSTOP, "timed_out")])
+def test_an_actor_lost_in_the_middle_of_a_swap(tmp_path: Path, how: signal.Signals, cause: str) -> None:
+    with Table(tmp_path, swap_timeout_s=3.0) as table:
+        first = [Block(f"old/{number}", hang=frozenset({0})) for number in range(2)]
+        table.start(*first)
+        table.wait(lambda: table.said("0 plays old/0") or table.said("0 plays old/1"), "block on player 0")
+        table.broadcast(Weights(1, hang=frozenset({0})))
+        table.wait(lambda: table.said("0 swap 1"), "swap of player 0")
+        lost = table.pid(0)
+        os.kill(lost, how)
+        try:
+            table.start(*(Block(f"new/{number}") for number in range(4)))
+            # The other plays all that can be played before the lost one is given up, or beside its replacement.
+            table.wait(lambda: len(table.blocks) == 6, "all blocks")
+            table.wait(lambda: gone(lost), "end of the lost process")
+        finally:
+            if not gone(lost):
+                os.kill(lost, signal.SIGKILL)
+        assert table.played() == ["new/0", "new/1", "new/2", "new/3", "old/0", "old/1"]
+        assert 0 not in {player for _, player in table.blocks}
+        assert table.pool.restarts == 1
+        assert dict(table.pool.swap_failures) == {cause: 1}
+        assert len(table.notices) == 1
+        table.wait(lambda: table.said("2 has 1"), "weights at the replacement")
+        assert table.pool.size == 2
+        assert table.pool.games_in_flight == 0
+
+
+def test_others_play_on_while_one_is_stuck(tmp_path: Path) -> None:
+    with Table(tmp_path, swap_timeout_s=60.0) as table:
+        table.broadcast(Weights(1, hang=frozenset({0})))
+        table.start(*(Block(f"b/{number}") for number in range(6)))
+        table.wait(lambda: len(table.blocks) == 6, "all blocks from the other player")
+        assert {player for _, player in table.blocks} == {1}
+        assert table.pool.restarts == 0
+
+
+def test_a_slow_start_is_no_stuck_swap_but_has_a_limit_of_its_own(tmp_path: Path) -> None:
+    players = {1: {"loading_s": 3600.0}, 2: {"loading_s": 4.0}}
+    with Table(tmp_path, players=players, actors=1, swap_timeout_s=2.0, start_timeout_s=10.0) as table:
+        os.kill(table.pid(0), signal.SIGKILL)
+        table.start(Block("b"))  # which tells that it is dead
+        table.wait(lambda: bool(table.blocks), "block")
+        assert table.said("2 has 0")
+        assert table.pool.restarts == 2
+        assert "died" in table.notices[0]
+        assert "was not ready after 10 s (rollout.start_timeout_s)" in table.notices[1]
+        assert not table.pool.swap_failures
+
+
+def test_refused_weights_are_sent_once_more(tmp_path: Path) -> None:
+    with Table(tmp_path, max_replacements=1) as table:
+        table.broadcast(Weights(1, refuse={0: 1}))
+        table.start(*(Block(f"b/{number}") for number in range(4)))
+        table.wait(lambda: table.said("0 has 1") and len(table.blocks) == 4, "weights at player 0 and all blocks")
+        assert table.pool.restarts == 0
+        assert dict(table.pool.swap_failures) == {"refused": 1}
+        assert "refused weights of version 1: these weights disagree with the learner" in table.notices[0]
+        # Twice in a row: another actor; and when that one refuses them too, the run ends with the reason.
+        table.broadcast(Weights(2, refuse={1: 2}))
+        table.wait(lambda: table.said("2 has 2"), "weights at the replacement")
+        assert table.pool.restarts == 1
+        table.broadcast(Weights(3, refuse={2: 2}))
+        with pytest.raises(RunError, match=r"rollout.max_replacements.*refused weights of version 3: these weights"):
+            table.wait(lambda: False, "end of the run", 10)
+
+
+def owned_by_the_dead(weights: Weights) -> Any:
+    publisher = ray.remote(Publisher).options(num_cpus=0.1).remote()
+    (ref,) = ray.get(publisher.owned.remote(weights), timeout=30)
+    os.kill(ray.get(publisher.pid.remote(), timeout=30), signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            ray.get(ref, timeout=5)
+        except ray.exceptions.ObjectLostError:
+            return ref
+        time.sleep(0.1)
+    raise AssertionError("the weights outlived their owner")
+
+
+def test_weights_whose_owner_died(tmp_path: Path) -> None:
+    with Table(tmp_path, max_replacements=1) as table:
+        table.republished = [Weights(1)]
+        table.pool.broadcast(owned_by_the_dead(Weights(1)), 1)
+        table.start(*(Block(f"b/{number}") for number in range(4)))
+        table.wait(lambda: len(table.blocks) == 4, "all blocks, under the weights that were published again")
+        assert table.pool.restarts == 0
+        assert set(table.pool.swap_failures) == {"lost"}
+        assert "could not fetch weights of version 1" in table.notices[0]
+
+
+def test_weights_of_a_dead_learner_end_the_run(tmp_path: Path) -> None:
+    with Table(tmp_path) as table:
+        publisher = ray.remote(Publisher).options(num_cpus=0.1, max_concurrency=2).remote()
+        pid = ray.get(publisher.pid.remote(), timeout=30)
+        table.pool.broadcast(publisher.never.remote(), 1)
+        table.poll()
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(RunError, match=r"the learner died .*--resume"):
+            table.wait(lambda: False, "end of the run", 30)
+        assert table.pool.restarts == 0
+
+
+def test_an_evaluation_survives_an_actor_stuck_in_a_swap_and_one_stopped_while_it_plays(tmp_path: Path) -> None:
+    with Table(tmp_path, swap_timeout_s=2.0) as table:
+        table.broadcast(Weights(1, hang=frozenset({0})))
+        heard: list[int] = []
+        results = table.pool.evaluate(list(range(40)), heard.append, 3.0)
+        assert results == list(range(40))
+        assert sum(heard) == 40
+        assert dict(table.pool.swap_failures) in ({}, {"timed_out": 1})
+        table.wait(lambda: table.said("2 has 1"), "weights at the replacement")
+        stopped = table.pid(1)
+        os.kill(stopped, signal.SIGSTOP)
+        try:
+            assert table.pool.evaluate(list(range(40)), heard.append, 3.0) == list(range(40))
+            assert table.pool.restarts == 2
+            table.wait(lambda: gone(stopped), "end of the stopped process")
+        finally:
+            if not gone(stopped):
+                os.kill(stopped, signal.SIGKILL)
+
+
+def test_a_rest_holds_the_games_and_costs_them_no_time(tmp_path: Path) -> None:
+    with Table(tmp_path, actors=1, block_timeout_s=4.0) as table:
+        table.start(Block("long", seconds=1.0))
+        table.wait(lambda: table.said("0 plays long"), "block")
+        table.wait(table.pool.rest, "rest")
+        assert not table.pool.has_room(1)
+        end = time.monotonic() + 5.0
+        table.wait(lambda: time.monotonic() > end, "longer rest than a block may take")
+        assert not table.blocks
+        table.broadcast(Weights(1))
+        table.wait(lambda: bool(table.blocks) and table.said("0 has 1"), "block and new weights")
+        assert table.pool.restarts == 0
+        asked = [line for line in table.log.read_text().splitlines() if "pid" not in line]
+        assert asked[-5:] == ["0 plays long", "0 sleeps", "0 wakes", "0 swap 1", "0 has 1"]
+        table.start(Block("next"))
+        table.wait(lambda: len(table.blocks) == 2, "block after the rest")
+
+
+def test_an_actor_that_will_not_sleep_is_ended_and_replaced_after_the_rest(tmp_path: Path) -> None:
+    with Table(tmp_path, actors=1, players={0: {"refuses_sleep": True}}) as table:
+        table.start(Block("b", hang=frozenset({0})))
+        table.wait(table.pool.rest, "rest")
+        assert table.pool.size == 0
+        assert "could not sleep: this engine cannot sleep" in table.notices[0]
+        table.poll()
+        assert "1 pid" not in table.log.read_text(), "an engine was started on the learner's GPU"
+        table.broadcast(Weights(1))
+        table.wait(lambda: bool(table.blocks), "block on the replacement")
+        assert table.pool.size == 1
+
+
+def test_an_engine_s_counters_do_not_fall_when_its_actor_is_replaced(tmp_path: Path) -> None:
+    with Table(tmp_path, actors=2) as table:
+        assert table.pool.stats() == {"decisions": 20.0}
+        os.kill(table.pid(0), signal.SIGKILL)
+        table.broadcast(Weights(1))
+        table.wait(lambda: table.said("2 has 1"), "replacement")
+        assert table.pool.stats() == {"decisions": 30.0}
