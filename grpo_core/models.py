@@ -104,14 +104,10 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[PreTra
     Raises:
         CheckpointError: what is missing, damaged or of the wrong kind, in one line.
     """
-    _check_config(folder)
-    _check_weights(folder)
-    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")):
-        raise CheckpointError(f"{folder} has no tokenizer (tokenizer.json): copy the one the model was trained with")
+    tokenizer = load_tokenizer(folder)
     if not sys.stderr.isatty():
         disable_progress_bar()  # its bar of loaded weights is noise in a log
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         model, report = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
         )
@@ -132,6 +128,23 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[PreTra
             "take both from the same checkpoint"
         )
     return model.eval(), tokenizer
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model's folder, whose files are checked as ``load_model`` does, short of loading the weights.
+
+    Raises:
+        CheckpointError: what is missing, damaged or of the wrong kind, in one line.
+    """
+    _check_config(folder)
+    _check_weights(folder)
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")):
+        raise CheckpointError(f"{folder} has no tokenizer (tokenizer.json): copy the one the model was trained with")
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError) as error:
+        raise CheckpointError(f"the tokenizer of {folder} cannot be loaded: {_one_line(error)}") from error
+    return tokenizer
 
 
 def weights_payload(model: nn.Module) -> bytes:

@@ -16,21 +16,23 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cluster.actors.intake import Intake
+from cluster.actors.learner_device import LearnerDevice
 from cluster.actors.reports import Shortage, UpdateReport
 from cluster.config import Config
 from cluster.errors import RunError
 from cluster.last_batch import save_last_batch
 from cluster.run_folder import RunFolder, write_atomically
-from cluster.runtime import available_bytes
 from grpo_core.adapters import add_adapters, load_adapters
 from grpo_core.checkpoint import load_checkpoint, save_checkpoint
 from grpo_core.checkpoint_folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
 from grpo_core.learner import Learner
 from grpo_core.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.models import ADAPTER, load_model, make_small_model, plain_model, policy_payload, save_model
+from grpo_core.probe import make_probe
 from grpo_core.types import Batch, Episode
-from opponents.llm import TRUNCATED
-from services.environments.diplomacy.notation import WORD_PATTERN, words
+from opponents.llm import TRUNCATED, OrderTokens
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.position import POWERS
 from services.inference.word_tokenizer import make_word_tokenizer
 from services.metrics.catalogue import key
@@ -59,6 +61,12 @@ def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBas
     return model, tokenizer
 
 
+def probe_prompts(tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, ...]]:
+    """What engines are asked after a swap: the opening as two countries see it."""
+    position = DiplomacyGame(1901).position
+    return [OrderTokens(tokenizer).prompt(render(position, power)) for power in ("ENGLAND", "TURKEY")]
+
+
 class LearnerWorker:
     """Owns the model, its optimizer and the consuming end of the buffer; lives in a ``LearnerActor``."""
 
@@ -68,6 +76,7 @@ class LearnerWorker:
         self._config = config
         self._folder = RunFolder(Path(run_dir))
         self._buffer = buffer
+        self._device = LearnerDevice(config)
         self._intake = Intake(config, buffer)
         self._windows = CountryWindows()
         self._report: UpdateReport | None = None
@@ -90,7 +99,9 @@ class LearnerWorker:
 
     def publish(self) -> Payload:
         """The current weights, for engines: of a policy with adapters the adapter alone."""
-        return seal(self._learner.version, policy_payload(self._model))
+        return seal(
+            self._learner.version, policy_payload(self._model), make_probe(self._model, probe_prompts(self._tokenizer))
+        )
 
     def collect(self, blocks: Mapping[str, int], timeout_s: float) -> Shortage:
         """Take blocks for the next update without learning yet; says which further ones would top it up.
@@ -122,7 +133,9 @@ class LearnerWorker:
         oldest = self._learner.version - self._config.rollout.max_staleness
         episodes = intake.fresh(self._learner.version)
         batch = Batch(episodes, self._learner.version)
-        result = self._learner.step(batch)
+        with self._device.working(self._learner):
+            result = self._learner.step(batch)
+            payload = self.publish()
         self._last_batch = batch
         self._receipts.extend(intake.receipts)
         for episode in episodes:
@@ -133,7 +146,6 @@ class LearnerWorker:
         stale = [episode.episode_id for episode in delivered if episode.episode_id not in set(used)]
         audit = {**result.audit, "episodes": used, "set_aside": stale}
         write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit))
-        payload = self.publish()
         self._report = UpdateReport(
             version=version,
             metrics={
@@ -214,8 +226,7 @@ class LearnerWorker:
             free_text=config.inference.decoding == "free",
             grouping=config.grouping,
         )
-        loaded = sum(size for _, size, _ in sizes)
-        check_learner_memory(estimate, available_bytes() + loaded, config.policy, config.learner)
+        check_learner_memory(estimate, self._device.free_bytes(self._model), config.policy, config.learner)
 
     def _make_learner(self) -> Learner:
         """The learner of the loaded model.
@@ -227,7 +238,10 @@ class LearnerWorker:
         config = self._config
         # Adapters need no second model: they are their own reference while they are switched off.
         reference = self._first_policy() if config.learner.beta > 0 and not config.policy.use_peft else None
-        return Learner(
+        self._device.enter(self._model)
+        if reference is not None:
+            self._device.enter(reference)
+        learner = Learner(
             self._model,
             config.learner,
             config.grouping,
@@ -235,6 +249,8 @@ class LearnerWorker:
             reference=reference,
             alignment=config.alignment,
         )
+        self._device.leave(learner)
+        return learner
 
     def _first_policy(self) -> PreTrainedModel:
         """A model of the run's first weights, which ``learner.beta`` keeps the policy near."""

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from cluster.actors.reports import BlockReport
 from cluster.config import Config
+from cluster.engines import make_engine
 from cluster.errors import RunError
 from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
 from grpo_core.checkpoint_folders import is_whole_checkpoint
@@ -23,7 +24,6 @@ from opponents.remotes import Remotes
 from opponents.table import make_episode, play_game
 from services.environments.diplomacy.game import DiplomacyGame
 from services.inference.engine import LEARNER
-from services.inference.torch_engine import TorchEngine
 from services.replay.buffer import ReplayBuffer
 from services.weights.payload import Payload, verify
 
@@ -32,18 +32,8 @@ class RolloutWorker:
     """Plays blocks and evaluations; a plain asyncio object that lives in a ``RolloutActor``."""
 
     def __init__(self, config: Config, policy_folder: str, population_file: str, buffer: ReplayBuffer | None) -> None:
-        import torch
-
-        from grpo_core.models import load_model
-
-        torch.set_num_threads(config.inference.threads)
-        model, tokenizer = load_model(Path(policy_folder))
         self._config = config
-        self._engine = TorchEngine(
-            model,
-            max_concurrent_decisions=config.inference.max_concurrent_decisions,
-            threads=config.inference.threads,
-        )
+        self._engine, tokenizer = make_engine(config, Path(policy_folder))
         self._tokens = OrderTokens(tokenizer)
         self._population_file = Path(population_file)
         self._buffer = buffer
@@ -56,7 +46,13 @@ class RolloutWorker:
         self._swapped = asyncio.Condition()
 
     async def ready(self) -> Mapping[str, float]:
-        """Answer once the model is loaded."""
+        """Answer once the engine has written its first decision; what begins later is not slowed by any start.
+
+        Raises:
+            EngineError: it could not.
+        """
+        position = DiplomacyGame(self._config.game.until_year).position
+        await self._policies[LEARNER].act(position, "FRANCE", seed=0)
         return self._engine.stats()
 
     async def swap(self, payload: Payload) -> float:
@@ -64,12 +60,13 @@ class RolloutWorker:
 
         Raises:
             WeightsError: the payload does not match its checksum; the old weights stay in use.
+            EngineError: the engine refuses them, or does not compute with them what the learner does; likewise.
         """
         start = time.perf_counter()
         verify(payload)
         if payload.version < self._version:
             return 0.0  # overtaken by a newer version on the way
-        await self._engine.update_weights(payload.data, payload.version)
+        await self._engine.update_weights(payload.data, payload.version, probe=payload.probe)
         async with self._swapped:
             self._version = payload.version
             self._swapped.notify_all()
@@ -117,6 +114,18 @@ class RolloutWorker:
         """
         await self._wait_for_weights(version)
         return list(await asyncio.gather(*(self._evaluate(game) for game in games)))
+
+    async def sleep(self) -> None:
+        """Finish the decisions in flight, hold games and leave the GPU to the learner; no weights are taken meanwhile.
+
+        Raises:
+            EngineError: the decisions did not finish in time.
+        """
+        await self._engine.sleep()
+
+    async def wake(self) -> None:
+        """Go on after ``sleep``."""
+        await self._engine.wake()
 
     async def stats(self) -> Mapping[str, float]:
         """The engine's counters since start, and the remote players' after ``remote_``."""

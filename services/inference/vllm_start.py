@@ -18,6 +18,7 @@ _MIB = 1 << 20
 # A CPU's KV cache: what all decisions need at once is often small, and little more is gained by keeping prefixes.
 _CPU_CACHE_MIB = (64, 2048)
 _CPU_TOKENS_PER_STEP = 2048
+_CPU_BLOCK = 32  # tokens; prefixes are shared in whole blocks, and the usual 128 are more than a small policy's prompt
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -70,11 +71,11 @@ def engine_arguments(
 ) -> dict[str, Any]:
     """The fields of vLLM's ``EngineArgs``."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    dtype = settings.dtype if settings.dtype != "auto" else str(config.get("dtype") or config.get("torch_dtype"))
+    dtype = weights_type(folder, settings)
     arguments: dict[str, Any] = {
         "model": str(folder),
         "skip_tokenizer_init": True,  # ids go in and ids come out
-        "dtype": dtype if dtype in _BYTES else "auto",
+        "dtype": dtype,
         "max_num_seqs": settings.max_concurrent_decisions,
         "tensor_parallel_size": settings.tensor_parallel_size,
         "quantization": settings.quantization,
@@ -93,6 +94,7 @@ def engine_arguments(
         # A prompt fed in parts makes vLLM turn back the request's random stream, which a CPU's cannot.
         arguments |= {
             "enable_chunked_prefill": False,
+            "block_size": _CPU_BLOCK,
             "max_num_batched_tokens": max(_CPU_TOKENS_PER_STEP, int(config["max_position_embeddings"])),
         }
     if settings.kv_cache_mib is not None:
@@ -100,7 +102,7 @@ def engine_arguments(
     elif on_gpu:
         arguments["gpu_memory_utilization"] = settings.gpu_memory_utilization
     else:
-        arguments["kv_cache_memory_bytes"] = cpu_cache_bytes(config, settings, _BYTES.get(dtype, 2))
+        arguments["kv_cache_memory_bytes"] = cpu_cache_bytes(config, settings, _BYTES[dtype])
     if max_lora_rank:
         arguments |= {
             "enable_lora": True,
@@ -109,6 +111,15 @@ def engine_arguments(
             "max_cpu_loras": max(adapters, settings.max_loras),
         }
     return arguments
+
+
+def weights_type(folder: Path, settings: InferenceSettings) -> str:
+    """The number format of the weights as vLLM holds them: ``float32``, ``bfloat16`` or ``float16``."""
+    if settings.dtype != "auto":
+        return settings.dtype
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    named = str(config.get("dtype") or config.get("torch_dtype"))
+    return named if named in _BYTES else "bfloat16"
 
 
 def cpu_cache_bytes(config: Mapping[str, Any], settings: InferenceSettings, bytes_per_number: int) -> int:
