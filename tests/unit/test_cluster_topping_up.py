@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -60,6 +60,7 @@ class InstantPool:
     """Plays one block a poll; ``silent`` says which blocks pay all their games alike, ``late`` which ones wait."""
 
     size, restarts, games_in_flight = 1, 0, 0
+    swap_failures: ClassVar[dict[str, int]] = {}
 
     def __init__(self, config: Config, buffer: MemoryBuffer, silent: Any, version: int, polls: int) -> None:
         self.config, self.buffer, self.silent, self.version = config, buffer, silent, version
