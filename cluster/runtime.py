@@ -18,6 +18,7 @@ from cluster.config import Config
 from cluster.errors import RunError
 from cluster.guardian import guarded
 from cluster.learner_memory import SMALL_VOCABULARY, learner_estimate, policy_size
+from cluster.placement import cpus_asked
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from services.replay.embedded import EmbeddedServer
@@ -28,6 +29,7 @@ PASSWORD_VARIABLE = "ENTENTE_REDIS_PASSWORD"  # noqa: S105  (the variable's name
 # Resident memory measured on Linux x86-64 with the CPU build of torch.
 DRIVER_AND_RAY_BYTES = int(1.2 * GIB)
 WORKER_BYTES = int(0.6 * GIB)
+GPU_WORKER_BYTES = int(3 * GIB)  # an engine that computes on a GPU: torch with CUDA and vLLM in one or two processes
 OBJECT_STORE_BYTES = 256 << 20
 
 
@@ -38,10 +40,15 @@ def needed_bytes(config: Config, parameters: int) -> int:
         config: of the run.
         parameters: of the small policy; those of ``policy.path`` are counted from its ``config.json``.
     """
-    learner = WORKER_BYTES + learner_estimate(config, parameters).total
+    estimate = learner_estimate(config, parameters)
+    # On a GPU only what lies here between updates, and the copies on their way to engines and disk.
+    here = estimate.weights + estimate.moments + estimate.reference + estimate.publishing
+    learner = WORKER_BYTES + (here if config.learner.gpus else estimate.total)
     shape, parameters = policy_size(config.policy, parameters)
     cache_row = 2 * shape.layers * shape.key_value * 4 * config.policy.context_length
     rollout = WORKER_BYTES + 2 * 4 * parameters + cache_row * config.inference.max_concurrent_decisions
+    if config.rollout.gpus_per_actor:
+        rollout = GPU_WORKER_BYTES + 2 * parameters  # of a sleeping engine
     return DRIVER_AND_RAY_BYTES + OBJECT_STORE_BYTES + learner + config.rollout.actors * rollout
 
 
@@ -92,7 +99,7 @@ def ray_cluster(config: Config) -> Iterator[None]:
     """A local Ray, or the cluster that ``run.ray_address`` names; a local one ends with the block.
 
     Raises:
-        RunError: the cluster does not answer, or has fewer CPUs than the actors ask for.
+        RunError: the cluster does not answer.
     """
     # Ray reads these when it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -104,7 +111,7 @@ def ray_cluster(config: Config) -> Iterator[None]:
         if config.run.ray_address is None:
             ray.init(
                 address="local",
-                num_cpus=max(config.rollout.actors + 1, os.cpu_count() or 1),
+                num_cpus=max(cpus_asked(config), os.cpu_count() or 1),
                 object_store_memory=OBJECT_STORE_BYTES,
                 include_dashboard=False,
                 log_to_driver=False,
@@ -174,9 +181,10 @@ def actor_variables(threads: int) -> dict[str, str]:
     }
 
 
-def actor_environment(threads: int) -> dict[str, dict[str, str]]:
-    """The same as a Ray runtime environment."""
-    return {"env_vars": actor_variables(threads)}
+def actor_environment(threads: int, *, gpus: float = 0.0) -> dict[str, dict[str, str]]:
+    """The same as a Ray runtime environment; an actor without GPUs sees none, one with GPUs those that Ray gives it."""
+    hidden = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
+    return {"env_vars": {**actor_variables(threads), **hidden}}
 
 
 def with_password(url: str, password: str | None) -> str:

@@ -23,6 +23,7 @@ from cluster.config import Config
 from cluster.errors import RunError
 from cluster.games import evaluation_games, summarize
 from cluster.ledger import BlockLedger
+from cluster.placement import check_gpus, placed
 from cluster.progress import Progress
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
@@ -50,6 +51,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         KeyboardInterrupt: after the learner's state was saved.
     """
     folder = RunFolder(run_dir)
+    check_gpus(config)
     check_memory(config)
     with ExitStack() as stack:
         stack.enter_context(folder.held())
@@ -62,21 +64,31 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         display.stage("starting the replay server and Ray")
         redis_url = stack.enter_context(replay_server(config, folder))
         stack.enter_context(ray_cluster(config))
+        places = stack.enter_context(placed(config))
         display.stage("loading the policy")
         config_json, run_id = config.model_dump_json(), folder.run_id
         learner = (
             ray.remote(LearnerActor)
-            .options(num_cpus=1, runtime_env=actor_environment(config.learner.threads))
+            .options(
+                **places.of_learner(),
+                runtime_env=actor_environment(config.learner.threads, gpus=config.learner.gpus),
+            )
             .remote(config_json, str(folder.path), redis_url, run_id, resume)
         )
+        if config.rollout.share_gpu_with_learner:
+            # An engine that starts measures how much of the GPU is free: not before the learner has left it.
+            answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
         rollout_actor = ray.remote(RolloutActor).options(
-            num_cpus=1, max_concurrency=1000, runtime_env=actor_environment(config.inference.threads)
+            max_concurrency=1000,
+            runtime_env=actor_environment(config.inference.threads, gpus=config.rollout.gpus_per_actor),
         )
         # The first checkpoint is never pruned, so a later replacement finds it too; weights are swapped in before play.
         # The rollout actors load their modules while the learner writes it.
         policy_folder = str(folder.checkpoints / str(next(iter(checkpoint_versions(folder.path)), 0)))
         pool = WorkerPool(
-            lambda _slot: rollout_actor.remote(config_json, policy_folder, str(folder.population), redis_url, run_id),
+            lambda slot: rollout_actor.options(**places.of_rollout(slot)).remote(
+                config_json, policy_folder, str(folder.population), redis_url, run_id
+            ),
             config.rollout,
             learner.publish.remote,
         )
@@ -130,7 +142,8 @@ def learn(
     """The loop of updates; returns the last version."""
     admission = Admission(config.learner.episodes_per_update, config.rollout.max_staleness)
     games = config.rollout.num_generations
-    call = UpdateCall(config, learner, ledger, progress.display.log)
+    shared = config.rollout.share_gpu_with_learner
+    call = UpdateCall(config, learner, ledger, progress.display.log, may_learn=pool.rest if shared else None)
     last_update = time.monotonic()
     progress.training_begins()
     while version < config.learner.updates:
@@ -139,7 +152,7 @@ def learn(
             pool.start(ledger.next_extra_block(), population.active())
         while ledger.wanted() and admission.admits(version, ledger.started_episodes, games) and pool.has_room(games):
             pool.start(ledger.next_block(), population.active())
-        # 2. Learn as soon as this update's blocks lie in the buffer.
+        # 2. Learn as soon as this update's blocks lie in the buffer (and a shared GPU is free).
         call.proceed(version)
         # 3. Wait for whatever comes first.
         events = pool.poll(call.waits_for, POLL_S)
@@ -149,7 +162,7 @@ def learn(
         progress.swaps(events.swap_seconds)
         for notice in events.notices:
             progress.display.log(notice)
-        # 4. A finished update: its weights to every engine, its numbers to the record.
+        # 4. A finished update: its weights to every engine (which wakes those that rest), its numbers to the record.
         if events.other and (update := call.answered(version)):
             report, weights = update
             pool.broadcast(weights, report.version)

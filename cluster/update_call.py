@@ -30,13 +30,25 @@ class UpdateCall:
         ledger: BlockLedger,
         log: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
+        may_learn: Callable[[], bool] | None = None,
     ) -> None:
+        """Call nothing yet.
+
+        Args:
+            config: of the run.
+            learner: the actor.
+            ledger: of the blocks.
+            log: hears what the user should know.
+            clock: seconds.
+            may_learn: asked before an update begins, again and again until it says yes; None: at any time.
+        """
         self._settings = config.learner
         self._timeout_s = config.redis.group_timeout_s + config.redis.connect_timeout_s
         self._learner = learner
         self._ledger = ledger
         self._log = log
         self._clock = clock
+        self._may_learn = may_learn
         self._refs: list[Any] = []  # the call under way: report and weights of an update, or a shortage
         self._learning = False  # whether that call is the update itself
         self._collected = self._settings.top_up_episodes == 0  # nothing more is to be taken before it
@@ -54,7 +66,10 @@ class UpdateCall:
         if not self._ledger.ready():
             if self._deadline is None or self._clock() < self._deadline:
                 return
-            self._give_up(version, "did not arrive within learner.top_up_timeout_s", self._ledger.missing())
+            if not self._collected:
+                self._give_up(version, "did not arrive within learner.top_up_timeout_s", self._ledger.missing())
+        if self._collected and self._may_learn is not None and not self._may_learn():
+            return
         if self._settings.top_up_episodes == 0:
             self._ledger.top_up({})  # a resumed run may have some left from before it was turned off
         blocks = self._ledger.hand_over()

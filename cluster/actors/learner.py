@@ -22,6 +22,7 @@ from cluster.config import Config
 from cluster.errors import RunError
 from cluster.last_batch import save_last_batch
 from cluster.run_folder import RunFolder, write_atomically
+from cluster.runtime import available_bytes
 from grpo_core.adapters import add_adapters, load_adapters
 from grpo_core.checkpoint import load_checkpoint, save_checkpoint
 from grpo_core.checkpoint_folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
@@ -226,7 +227,9 @@ class LearnerWorker:
             free_text=config.inference.decoding == "free",
             grouping=config.grouping,
         )
-        check_learner_memory(estimate, self._device.free_bytes(self._model), config.policy, config.learner)
+        loaded = sum(size for _, size, _ in sizes)
+        free = self._device.free_bytes(available_bytes() + loaded)
+        check_learner_memory(estimate, free, config.policy, config.learner)
 
     def _make_learner(self) -> Learner:
         """The learner of the loaded model.

@@ -70,6 +70,18 @@ class RolloutActor:
     async def swap(self, payload: Payload) -> float:  # noqa: D102
         return await self._worker.swap(payload)
 
+    async def sleep(self) -> None:
+        """Finish the decisions in flight, hold the games and free the GPU for the learner.
+
+        The pool waits ``rollout.swap_timeout_s`` for it, gives no weights and no new games meanwhile, and then calls
+        ``wake`` before it sends the next weights.
+        """
+        await self._worker.sleep()
+
+    async def wake(self) -> None:
+        """Take the GPU back and go on with the games, under the weights held when they fell asleep."""
+        await self._worker.wake()
+
     async def play_block(self, block: LineupBlock, members: Sequence[Member], version: int) -> BlockReport:  # noqa: D102
         return await self._worker.play_block(block, members, version)
 

@@ -1,0 +1,98 @@
+"""Places in a real Ray, whose GPUs are only counted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+import ray
+
+from cluster.config import Config, load_config
+from cluster.errors import RunError
+from cluster.placement import Placement, placed
+from cluster.runtime import actor_environment
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def local_ray() -> Iterator[None]:
+    ray.init(
+        address="local", num_cpus=5, num_gpus=4, include_dashboard=False, log_to_driver=False,
+        object_store_memory=100 << 20,
+    )  # fmt: skip
+    yield
+    ray.shutdown()
+
+
+class Looker:
+    def gpus(self) -> tuple[list[int], str | None]:
+        return [int(name) for name in ray.get_gpu_ids()], os.environ.get(VISIBLE)
+
+
+def look(places: Placement) -> list[list[int]]:
+    """The GPUs of the learner, then of each rollout actor."""
+    config = places.config
+    learner = ray.remote(Looker).options(
+        **places.of_learner(), runtime_env=actor_environment(1, gpus=config.learner.gpus)
+    )
+    gpus = config.rollout.gpus_per_actor
+    rollouts = [
+        ray.remote(Looker).options(**places.of_rollout(slot), runtime_env=actor_environment(1, gpus=gpus))
+        for slot in range(config.rollout.actors)
+    ]
+    actors = [options.remote() for options in (learner, *rollouts)]
+    seen = ray.get([actor.gpus.remote() for actor in actors], timeout=60)
+    for actor in actors:
+        ray.kill(actor)
+    for numbers, visible in seen:
+        assert visible == ",".join(map(str, numbers)), "an actor sees other GPUs than its own"
+    return [numbers for numbers, _ in seen]
+
+
+def config(*overrides: str) -> Config:
+    return load_config("smoke", overrides)
+
+
+def test_every_actor_sees_its_own_gpus_and_places_are_given_back() -> None:
+    with placed(config("learner.gpus=1", "rollout.gpus_per_actor=1", "rollout.actors=3")) as places:
+        assert sorted(gpu for numbers in look(places) for gpu in numbers) == [0, 1, 2, 3]
+    with placed(config("rollout.gpus_per_actor=4", "inference.tensor_parallel_size=4")) as places:
+        assert [len(numbers) for numbers in look(places)] == [0, 4]
+    with placed(config("rollout.actors=4", "rollout.gpus_per_actor=0.5", "rollout.cpus_per_actor=0.5")) as places:
+        learner, *rollouts = look(places)
+        assert learner == []
+        assert len({number for (number,) in rollouts}) == 2
+
+
+def test_by_turns_learner_and_rollouts_see_the_same_gpu() -> None:
+    with placed(config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")) as places:
+        learner, rollout = look(places)
+        assert learner == rollout
+        assert len(learner) == 1
+
+
+def test_what_cannot_be_placed_is_one_line_that_says_what_was_asked_and_what_there_is() -> None:
+    with pytest.raises(RunError) as caught, placed(config("rollout.actors=2", "rollout.gpus_per_actor=3")):
+        raise AssertionError("placed")
+    text = str(caught.value)
+    assert "they ask for [1 CPU], 2 x [1 CPU, 3 GPUs], each on one node; its nodes have [5 CPUs, 4 GPUs]" in text
+    assert "rollout.gpus_per_actor" in text
+    assert "\n" not in text
+    # Enough in all, but somebody else has it: waited for as long as an actor may take to start.
+    with placed(config("learner.gpus=1")):
+        waits = config("rollout.gpus_per_actor=4", "rollout.start_timeout_s=2")
+        with (
+            pytest.raises(RunError, match=r"within 2 s \(rollout.start_timeout_s\).* of which 3 CPUs, 3 GPUs are free"),
+            placed(waits),
+        ):
+            raise AssertionError("placed")
+    with placed(config("rollout.gpus_per_actor=4")):
+        pass  # what could not be placed holds nothing

@@ -1,0 +1,73 @@
+"""Where actors are placed: what is asked of Ray, and what contradicts itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from cluster.config import Config, ConfigError, load_config
+from cluster.errors import RunError
+from cluster.placement import bundles, check_gpus, cpus_asked, gpus_asked
+from cluster.runtime import actor_environment
+
+
+def config(*overrides: str) -> Config:
+    return load_config("smoke", overrides)
+
+
+def test_every_actor_has_a_place_of_its_own() -> None:
+    asked = config("rollout.actors=3", "rollout.cpus_per_actor=0.5", "rollout.gpus_per_actor=0.25", "learner.gpus=1")
+    assert bundles(asked) == [{"CPU": 1.0, "GPU": 1}, *[{"CPU": 0.5, "GPU": 0.25}] * 3]
+    assert (cpus_asked(asked), gpus_asked(asked)) == (3, 1.75)
+    plain = config("rollout.actors=2")
+    assert bundles(plain) == [{"CPU": 1.0}] * 3
+    assert gpus_asked(plain) == 0
+
+
+def test_all_gpus_of_one_engine_are_in_one_place() -> None:
+    asked = config("rollout.actors=2", "rollout.gpus_per_actor=4", "inference.tensor_parallel_size=4")
+    assert bundles(asked) == [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 4.0}, {"CPU": 1.0, "GPU": 4.0}]
+
+
+def test_learner_and_rollouts_that_take_turns_share_one_place() -> None:
+    asked = config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")
+    assert bundles(asked) == [{"CPU": 2.0, "GPU": 1}]
+    assert bundles(config("rollout.share_gpu_with_learner=true")) == [{"CPU": 2.0}]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "hint"),
+    [
+        (("rollout.gpus_per_actor=1.5",), "must be whole above 1"),
+        (("learner.gpus=2",), "learner.gpus"),
+        (("inference.tensor_parallel_size=2",), "must equal inference.tensor_parallel_size (2)"),
+        (("inference.tensor_parallel_size=2", "rollout.gpus_per_actor=1"), "rollout.gpus_per_actor (1) must equal"),
+        (("rollout.share_gpu_with_learner=true", "rollout.actors=2"), "set rollout.actors"),
+        (("rollout.share_gpu_with_learner=true", "learner.gpus=1"), "equal to learner.gpus (1)"),
+    ],
+)
+def test_places_that_contradict_one_another_are_refused(overrides: tuple[str, ...], hint: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        config(*overrides)
+    assert hint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_machine_with_too_few_gpus_is_told_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    check_gpus(config("learner.gpus=1"))
+    check_gpus(config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1"))
+    with pytest.raises(RunError, match=r"asks for 2 GPUs \(learner.gpus, rollout.gpus_per_actor\).* sees 1 on") as few:
+        check_gpus(config("learner.gpus=1", "rollout.gpus_per_actor=1"))
+    assert "\n" not in str(few.value)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RunError, match="sees none on this machine"):
+        check_gpus(config("learner.gpus=1"))
+    check_gpus(config())
+    check_gpus(config("learner.gpus=1", "run.ray_address=auto"))  # its actors run elsewhere
+
+
+def test_actors_without_gpus_see_none() -> None:
+    assert actor_environment(1)["env_vars"]["CUDA_VISIBLE_DEVICES"] == ""
+    assert "CUDA_VISIBLE_DEVICES" not in actor_environment(1, gpus=0.5)["env_vars"]
