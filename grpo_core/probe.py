@@ -18,6 +18,7 @@ class Probe:
     logprobs: tuple[tuple[float, ...], ...]  # (P, T), over the whole vocabulary at temperature 1
     # (P, T) how far behind the second likeliest token is, in log-probability: ties may fall either way elsewhere.
     leads: tuple[tuple[float, ...], ...]
+    numbers: str = "float32"  # the coarsest number format the learner computed them in
 
 
 @torch.no_grad()
@@ -49,7 +50,15 @@ def make_probe(model: nn.Module, prompts: Sequence[Sequence[int]], length: int =
             leads.append(ahead)
     finally:
         model.train(was_training)
-    return Probe(tuple(tuple(prompt) for prompt in prompts), tuple(tokens), tuple(logprobs), tuple(leads))
+    formats = {value.dtype for value in model.parameters() if value.is_floating_point()}
+    coarsest = max(formats, key=lambda dtype: torch.finfo(dtype).eps)
+    return Probe(
+        tuple(tuple(prompt) for prompt in prompts),
+        tuple(tokens),
+        tuple(logprobs),
+        tuple(leads),
+        str(coarsest).removeprefix("torch."),
+    )
 
 
 def disagreement(

@@ -20,7 +20,11 @@ def probe_requests(probe: Probe, policy: str) -> list[GenerationRequest]:
 
 
 def refusal(probe: Probe, answers: Sequence[Generation], policy: str, version: int, tolerance: float) -> str | None:
-    """Why these weights are refused, in one line; None where engine and learner agree."""
+    """Why these weights are refused, in one line; None where engine and learner agree.
+
+    ``tolerance`` is the engine's; a learner that computes more coarsely is allowed its own.
+    """
+    tolerance = max(tolerance, TOLERANCE.get(probe.numbers, 0.0))
     for number, answer in enumerate(answers):
         wrong = disagreement(probe, number, answer.completion_ids.tolist(), answer.logprobs.tolist(), tolerance)
         if wrong is not None:
