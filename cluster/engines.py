@@ -1,4 +1,4 @@
-"""Which engine a rollout actor hosts, and how it is made from the run's configuration."""
+"""Which engines a rollout actor hosts, and how they are made from the run's configuration."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from cluster.config import Config
 
 if TYPE_CHECKING:
     from services.inference.engine import Engine
+    from services.settings import InferenceSettings
+
+# Of a GPU's share for inference, what the learner's engine keeps where opponents have one of their own.
+LEARNERS_SHARE = 0.6
 
 
 def engine_kind(config: Config) -> Literal["torch", "vllm"]:
@@ -31,32 +35,94 @@ def make_engine(config: Config, folder: Path) -> tuple[Engine, Any]:
     """
     import torch
 
+    from grpo_core.models import load_tokenizer
+
     inference = config.inference
     torch.set_num_threads(inference.threads)
+    tokenizer = load_tokenizer(folder)
     if engine_kind(config) == "torch":
-        from grpo_core.models import load_model
-        from services.inference.torch_engine import TorchEngine
+        return _torch_engine(config, folder), tokenizer
+    on_gpu = torch.cuda.is_available()
+    if not _needs_second_engine(config, folder, on_gpu):
+        return _vllm_engine(config, folder, inference, on_gpu), tokenizer
+    from services.inference.paired_engine import PairedEngine
 
-        model, tokenizer = load_model(folder)
-        torch_engine = TorchEngine(
-            model, max_concurrent_decisions=inference.max_concurrent_decisions, threads=inference.threads
-        )
-        return torch_engine, tokenizer
-    from grpo_core.models import load_tokenizer
+    if not on_gpu:  # the torch engine holds any number of small policies at once
+        return PairedEngine(_vllm_engine(config, folder, inference, on_gpu), _torch_engine(config, folder)), tokenizer
+    total = inference.gpu_memory_utilization
+    learners, opponents = (
+        inference.model_copy(update={"gpu_memory_utilization": total * share, "engine_process": "own"})
+        for share in (LEARNERS_SHARE, 1 - LEARNERS_SHARE)
+    )
+    return (
+        PairedEngine(_vllm_engine(config, folder, learners, on_gpu), _vllm_engine(config, folder, opponents, on_gpu)),
+        tokenizer,
+    )
+
+
+def second_engine_fits(
+    weight_bytes: int, cache_bytes: int, memory_bytes: int, utilization: float, learners_share: float = LEARNERS_SHARE
+) -> bool:
+    """Whether a GPU holds the model twice, each time with keys and values for all decisions in flight.
+
+    Args:
+        weight_bytes: of the model on this GPU.
+        cache_bytes: keys and values of ``inference.max_concurrent_decisions`` at a quarter of the context.
+        memory_bytes: of the GPU.
+        utilization: share of it that inference may take.
+        learners_share: of that, what the learner's engine gets; the other gets the rest.
+    """
+    smaller = utilization * min(learners_share, 1 - learners_share)
+    return weight_bytes + cache_bytes <= smaller * memory_bytes
+
+
+def _needs_second_engine(config: Config, folder: Path, on_gpu: bool) -> bool:
+    """Only snapshots of a policy without adapters are full weights."""
+    wanted = config.inference.opponent_engine
+    if config.policy.use_peft or not config.opponents.snapshot_every or wanted == "turns":
+        return False
+    if wanted == "second" or not on_gpu:
+        return True
+    import torch
+
+    from services.inference.vllm_start import cache_bytes
+
+    weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    gpus = config.inference.tensor_parallel_size
+    _, memory = torch.cuda.mem_get_info()
+    return second_engine_fits(
+        weights // gpus,
+        cache_bytes(folder, config.inference) // (4 * gpus),
+        memory,
+        config.inference.gpu_memory_utilization,
+    )
+
+
+def _torch_engine(config: Config, folder: Path) -> Engine:
+    from grpo_core.models import load_model
+    from services.inference.torch_engine import TorchEngine
+
+    model, _ = load_model(folder)
+    return TorchEngine(
+        model,
+        max_concurrent_decisions=config.inference.max_concurrent_decisions,
+        threads=config.inference.threads,
+    )
+
+
+def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_gpu: bool) -> Engine:
     from services.inference.agreement import TOLERANCE
     from services.inference.vllm_engine import VLLMEngine
     from services.inference.vllm_start import start_core, weights_type
 
-    tokenizer = load_tokenizer(folder)
     core = start_core(
         folder,
         inference,
-        on_gpu=torch.cuda.is_available(),
+        on_gpu=on_gpu,
         max_lora_rank=config.policy.lora_r if config.policy.use_peft else 0,
         # The learner's newest version, the one before while decisions finish under it, and the frozen ones.
         adapters=config.opponents.max_snapshots + 2,
         sleeps=config.rollout.share_gpu_with_learner,
     )
     numbers = "bfloat16" if config.learner.bf16 else weights_type(folder, inference)
-    engine = VLLMEngine(core, folder, keep_in_flight=inference.swap == "keep", probe_tolerance=TOLERANCE[numbers])
-    return engine, tokenizer
+    return VLLMEngine(core, folder, keep_in_flight=inference.swap == "keep", probe_tolerance=TOLERANCE[numbers])

@@ -49,6 +49,11 @@ class InferenceSettings(Settings):
     quantization: str | None = Field(None, description="vllm's quantization of the weights, such as fp8; unset: none")
     max_loras: int = Field(4, ge=1, description="LoRA adapters that vllm batches together, opponents' included")
     enforce_eager: bool = Field(False, description="vllm without CUDA graphs: slower, less memory; always so on a CPU")
+    opponent_engine: Literal["auto", "second", "turns"] = Field(
+        "auto",
+        description="Who writes for opponents that are full weights (adapters are batched with the learner's); turns: "
+        "the learner's vllm, in turn; second: an engine of their own; auto: second where memory allows",
+    )
     engine_process: Literal["auto", "actor", "own"] = Field(
         "auto", description="Where vllm steps; auto: on a CPU in the rollout actor's process, else in one of its own"
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +101,8 @@ def engine_arguments(
     elif on_gpu:
         arguments["gpu_memory_utilization"] = settings.gpu_memory_utilization
     else:
-        arguments["kv_cache_memory_bytes"] = cpu_cache_bytes(config, settings, _BYTES[dtype])
+        low, high = _CPU_CACHE_MIB
+        arguments["kv_cache_memory_bytes"] = min(max(cache_bytes(folder, settings), low * _MIB), high * _MIB)
     if max_lora_rank:
         arguments |= {
             "enable_lora": True,
@@ -122,20 +122,13 @@ def weights_type(folder: Path, settings: InferenceSettings) -> str:
     return named if named in _BYTES else "bfloat16"
 
 
-def cpu_cache_bytes(config: Mapping[str, Any], settings: InferenceSettings, bytes_per_number: int) -> int:
-    """Enough for every decision in flight at full length, within bounds.
-
-    Args:
-        config: the model's ``config.json``.
-        settings: of inference.
-        bytes_per_number: of a cached key or value.
-    """
+def cache_bytes(folder: Path, settings: InferenceSettings) -> int:
+    """Keys and values of ``max_concurrent_decisions`` at the full length of the context."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     heads = config.get("num_key_value_heads") or config["num_attention_heads"]
     width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    token = 2 * config["num_hidden_layers"] * heads * width * bytes_per_number
-    needed = token * config["max_position_embeddings"] * settings.max_concurrent_decisions
-    low, high = _CPU_CACHE_MIB
-    return int(min(max(needed, low * _MIB), high * _MIB))
+    token = 2 * config["num_hidden_layers"] * heads * width * _BYTES[weights_type(folder, settings)]
+    return int(token * config["max_position_embeddings"] * settings.max_concurrent_decisions)
 
 
 def start_failure(error: BaseException, folder: Path, settings: InferenceSettings) -> str:
