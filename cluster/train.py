@@ -78,20 +78,20 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         if config.rollout.share_gpu_with_learner:
             # An engine that starts measures how much of the GPU is free: not before the learner has left it.
             answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
-        rollout_actor = ray.remote(RolloutActor).options(
-            max_concurrency=1000,
-            runtime_env=actor_environment(config.inference.threads, gpus=config.rollout.gpus_per_actor),
-        )
         # The first checkpoint is never pruned, so a later replacement finds it too; weights are swapped in before play.
         # The rollout actors load their modules while the learner writes it.
         policy_folder = str(folder.checkpoints / str(next(iter(checkpoint_versions(folder.path)), 0)))
-        pool = WorkerPool(
-            lambda slot: rollout_actor.options(**places.of_rollout(slot)).remote(
-                config_json, policy_folder, str(folder.population), redis_url, run_id
-            ),
-            config.rollout,
-            learner.publish.remote,
-        )
+        rollout_environment = actor_environment(config.inference.threads, gpus=config.rollout.gpus_per_actor)
+
+        def rollout_actor(slot: int) -> Any:
+            options = {**places.of_rollout(slot), "max_concurrency": 1000, "runtime_env": rollout_environment}
+            return (
+                ray.remote(RolloutActor)
+                .options(**options)
+                .remote(config_json, policy_folder, str(folder.population), redis_url, run_id)
+            )
+
+        pool = WorkerPool(rollout_actor, config.rollout, learner.publish.remote)
         stack.callback(pool.close)
         version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
         progress = stack.enter_context(Progress(config, folder, display, version if resume else None, exporter))
