@@ -224,7 +224,7 @@ class OpenAIClient:
     def _shown(self, error: openai.APIStatusError) -> str:
         body = error.body
         text = str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
-        line = " ".join(text.split())
+        line = " ".join(text.split()).rstrip(".")
         if self._key != NO_KEY:
             line = line.replace(self._key, "***")
         return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}..."

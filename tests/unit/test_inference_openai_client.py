@@ -122,7 +122,7 @@ def test_busy_servers_are_asked_again_and_no_more_often_than_allowed() -> None:
     ("response", "expected", "kind"),
     [
         (refusal(401, "bad key sk-secret"), f"the key is not accepted; check the key in {KEY_VARIABLE}", True),
-        (refusal(404, "The model `x` does not exist."), "does not exist.; check model and base_url", True),
+        (refusal(404, "The model `x` does not exist."), "does not exist; check model and base_url", True),
         (refusal(429, "pay", code="insufficient_quota"), "no quota left", True),
         (refusal(400, "sk-secret is too long\nfor me"), "HTTP 400: *** is too long for me; the server does not", False),
     ],
