@@ -125,10 +125,10 @@ class Learner:
         A model made on a GPU may wait on the CPU between steps, but one made on the CPU has layers for CPUs alone
         (see ``PolicyForward``).
         """
+        self._optimizer.zero_grad(set_to_none=True)
         self.model.to(device)
         if self._reference is not None:
             self._reference.to(device)
-        self._optimizer.zero_grad(set_to_none=True)
         for moments in self._optimizer.state.values():
             moments.update({name: value.to(device) for name, value in moments.items() if isinstance(value, Tensor)})
         self._device = device
