@@ -17,7 +17,7 @@ from opponents.population import Population
 from services.metrics.jsonl import read_metrics
 from tests.system.training_process import ENTENTE, QUICK, TrainingProcess, audits
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 SETTINGS = (
     "policy.use_peft=true", "policy.lora_r=2", "learner.learning_rate=0.01", "learner.checkpoint_every=1",
