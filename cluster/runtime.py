@@ -29,6 +29,7 @@ PASSWORD_VARIABLE = "ENTENTE_REDIS_PASSWORD"  # noqa: S105  (the variable's name
 # Resident memory measured on Linux x86-64 with the CPU build of torch.
 DRIVER_AND_RAY_BYTES = int(1.2 * GIB)
 WORKER_BYTES = int(0.6 * GIB)
+VLLM_BYTES = int(0.4 * GIB)  # its modules and smallest cache
 GPU_WORKER_BYTES = int(3 * GIB)  # an engine that computes on a GPU: torch with CUDA and vLLM in one or two processes
 OBJECT_STORE_BYTES = 256 << 20
 
@@ -47,6 +48,8 @@ def needed_bytes(config: Config, parameters: int) -> int:
     shape, parameters = policy_size(config.policy, parameters)
     cache_row = 2 * shape.layers * shape.key_value * 4 * config.policy.context_length
     rollout = WORKER_BYTES + 2 * 4 * parameters + cache_row * config.inference.max_concurrent_decisions
+    if config.inference.engine == "vllm":
+        rollout += VLLM_BYTES
     if config.rollout.gpus_per_actor:
         rollout = GPU_WORKER_BYTES + 2 * parameters  # of a sleeping engine
     return DRIVER_AND_RAY_BYTES + OBJECT_STORE_BYTES + learner + config.rollout.actors * rollout

@@ -55,7 +55,8 @@ class InferenceSettings(Settings):
         "the learner's vllm, in turn; second: an engine of their own; auto: second where memory allows",
     )
     engine_process: Literal["auto", "actor", "own"] = Field(
-        "auto", description="Where vllm steps; auto: on a CPU in the rollout actor's process, else in one of its own"
+        "auto",
+        description="Where vllm steps; auto: on a CPU in the actor's process, else in its own; over several GPUs: own",
     )
 
 

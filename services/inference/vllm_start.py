@@ -57,7 +57,8 @@ def start_core(
     arguments = engine_arguments(
         folder, settings, on_gpu=on_gpu, max_lora_rank=max_lora_rank, adapters=adapters, sleeps=sleeps
     )
-    own = settings.engine_process == "own" or (settings.engine_process == "auto" and on_gpu)
+    asked = settings.engine_process
+    own = asked == "own" or (asked == "auto" and on_gpu) or settings.tensor_parallel_size > 1
     try:
         return ProcessCore(arguments) if own else InlineCore(arguments)
     # Whatever vLLM, torch or a CUDA library raises at the start: there is no common class.
