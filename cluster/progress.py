@@ -42,6 +42,11 @@ _ENGINE = {
     "completion_tokens": "entente_completion_tokens_total",
     "busy_seconds": "entente_rollout_busy_seconds_total",
 }
+# The same of remote players, in runs that have some.
+_REMOTES = {
+    f"remote_{name}": f"entente_remote_{name}_total"
+    for name in ("calls", "retries", "failures", "defects", "held", "prompt_tokens", "completion_tokens", "cost")
+}
 
 
 class Progress:
@@ -76,7 +81,8 @@ class Progress:
             display.log(f"metrics at {exporter.url}")
             sinks.append(exporter)
         self._sink = FanOut(*sinks)
-        self._counters = dict.fromkeys(_COUNTERS, 0.0)
+        self._engine_counters = _ENGINE | _REMOTES if config.opponents.remotes else _ENGINE
+        self._counters = dict.fromkeys((*_COUNTERS, *self._engine_counters.values()), 0.0)
         if resume_after is not None:
             self._recover_counters()
         self._before = dict(self._counters)
@@ -116,8 +122,8 @@ class Progress:
         self._swap_seconds.extend(seconds)
 
     def engine(self, stats: Mapping[str, float]) -> None:
-        """Take the engines' counters; they begin anew when an actor is replaced."""
-        for ours, name in _ENGINE.items():
+        """Take the counters of engines and remote players; they begin anew when an actor is replaced."""
+        for ours, name in self._engine_counters.items():
             now = stats.get(ours, 0.0)
             before = self._engine_seen.get(ours, 0.0)
             self._counters[name] += now - before if now >= before else now
@@ -283,7 +289,7 @@ class Progress:
     def _recover_counters(self) -> None:
         lines = read_metrics(self._folder.metrics) if self._folder.metrics.exists() else []
         for line in lines:
-            for name in _COUNTERS:
+            for name in self._counters:
                 value = line.metrics.get(name)
                 if isinstance(value, float | int):
                     self._counters[name] = float(value)

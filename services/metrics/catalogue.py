@@ -121,6 +121,16 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_defective_orders_total", "orders", "Orders that were unreadable, illegal or missing"),
         _counter("entente_truncated_decisions_total", "decisions", "Decisions cut off at the length limit"),
     ),
+    "remotes": (
+        _counter("entente_remote_calls_total", "calls", "Calls that the endpoints of remote players answered"),
+        _counter("entente_remote_retries_total", "calls", "Attempts of such calls beyond the first"),
+        _counter("entente_remote_failures_total", "calls", "Such calls without an answer"),
+        _counter("entente_remote_defects_total", "orders", "Orders of remote players that were not legal, or missing"),
+        _counter("entente_remote_held_total", "decisions", "Decisions that a failed call left to holding"),
+        _counter("entente_remote_prompt_tokens_total", "tokens", "Prompt tokens, as the endpoints count them"),
+        _counter("entente_remote_completion_tokens_total", "tokens", "Completion tokens, as the endpoints count them"),
+        _counter("entente_remote_cost_total", "currency", "Cost of these tokens at the configured prices"),
+    ),
     "evaluation": (
         _gauge(
             "entente_evaluation_mean_centers",
