@@ -27,7 +27,9 @@ class EndpointSettings(Settings):
         None, min_length=1, description="Environment variable that holds the key; unset: the server asks for none"
     )
     timeout_s: float = Field(60.0, gt=0, description="Seconds for one attempt of a call")
-    max_retries: int = Field(4, ge=0, description="Further attempts after time-outs, lost connections, 429 and 5xx")
+    max_retries: int = Field(
+        4, ge=0, le=100, description="Further attempts after time-outs, lost connections, 429 and 5xx"
+    )
     max_in_flight: int = Field(8, ge=1, description="Calls under way at once, from one process")
     temperature: float | None = Field(None, ge=0, description="Sampling temperature; unset: the server's own")
     max_completion_length: int = Field(512, ge=16, description="Tokens of the longest answer, reasoning included")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +13,9 @@ import openai
 from openai.types.chat import ChatCompletion
 
 from services.inference.endpoint import EndpointError, EndpointRefusedError, EndpointSettings
+from services.inference.repeating import asked_wait_s, backoff_s, is_passing
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 8.0  # before an attempt is repeated, doubled each time
-LONGEST_OBEYED_WAIT_S = 60.0  # that a server may ask for in Retry-After
 NO_KEY = "none"  # the library asks for one, and would else send the one of OPENAI_API_KEY to whatever server this is
-# Busy, or lost on the way: the same call may well succeed a moment later.
-_PASSING = (408, 409, 425, 429)
 _TEXT_SHOWN = 200  # characters of a server's own explanation
 
 
@@ -111,7 +107,7 @@ class OpenAIClient:
         if answer.usage is not None:
             self.counters.prompt_tokens += answer.usage.prompt_tokens or 0
             self.counters.completion_tokens += answer.usage.completion_tokens or 0
-        if masked and finished:
+        if masked and choice.finish_reason == "stop":
             assert regex is not None
             masked = self._saw_masked(re.fullmatch(regex, text.strip()) is not None)
         return Completion(text, finished, masked)
@@ -186,11 +182,11 @@ class OpenAIClient:
                 happened, wait = f"no connection ({error.__cause__ or error})", None
                 advice = "is the server up, and base_url right?"
             except openai.APIStatusError as error:
-                if not _is_passing(error):
+                if not is_passing(error):
                     if isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
                         raise
                     raise self._refusal(error, "extra_body" in request) from None
-                happened, wait = f"HTTP {error.status_code}: {self._shown(error)}", _asked_wait_s(error)
+                happened, wait = f"HTTP {error.status_code}: {self._shown(error)}", asked_wait_s(error)
                 advice = "wait, or lower max_in_flight" if error.status_code == 429 else "look at the server's log"
             else:
                 # A wrong path may answer with a page, and a proxy with an error in a success.
@@ -200,7 +196,7 @@ class OpenAIClient:
                 advice = "is base_url right (it mostly ends in /v1)?"
             if attempt + 1 < attempts:
                 self.counters.retries += 1
-                await asyncio.sleep(_backoff_s(attempt) if wait is None else wait)
+                await asyncio.sleep(backoff_s(attempt) if wait is None else wait)
         tried = "" if attempts == 1 else f" in {attempts} attempts"
         raise EndpointError(f"{self._where}: {happened}{tried}; {advice}")
 
@@ -240,23 +236,3 @@ def _read_key(where: str, variable: str | None) -> str:
             "export it (on every node of a cluster)"
         )
     return key
-
-
-def _is_passing(error: openai.APIStatusError) -> bool:
-    if error.code == "insufficient_quota":
-        return False
-    return error.status_code in _PASSING or error.status_code >= 500
-
-
-def _asked_wait_s(error: openai.APIStatusError) -> float | None:
-    """Seconds that the server asks to wait, if it does so in a number."""
-    try:
-        asked = float(error.response.headers.get("retry-after", ""))
-    except ValueError:
-        return None
-    return min(asked, LONGEST_OBEYED_WAIT_S) if asked >= 0 else None
-
-
-def _backoff_s(attempt: int) -> float:
-    """Doubled each time, and spread so that callers do not come back all at once."""
-    return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**attempt) * random.uniform(0.75, 1.0)

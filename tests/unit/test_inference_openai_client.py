@@ -7,12 +7,15 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx2
+import openai
 import pytest
 from aiohttp import web
 from pydantic import ValidationError
 
 from services.inference.endpoint import EndpointError, EndpointRefusedError, EndpointSettings
 from services.inference.openai_client import Completion, OpenAIClient
+from services.inference.repeating import asked_wait_s, backoff_s
 from tests.unit.endpoint_server import FakeEndpoint, Request, Script, answer, refusal, serving
 
 HELLO = [{"role": "user", "content": "hello"}]
@@ -140,6 +143,15 @@ def test_what_repeating_cannot_mend_is_not_repeated(
         assert len(endpoint.requests) == 1
 
     ask(one_after_another(response), use, api_key_variable=KEY_VARIABLE)
+
+
+def test_waits_grow_up_to_a_bound_and_a_servers_wish_is_obeyed_up_to_one() -> None:
+    for attempt, longest in ((0, 0.5), (1, 1.0), (2, 2.0), (10, 8.0), (1000, 8.0)):
+        waits = [backoff_s(attempt) for _ in range(50)]
+        assert 0.75 * longest <= min(waits) < max(waits) <= longest
+    for asked, obeyed in (("3", 3.0), ("0.5", 0.5), ("1e9", 60.0), ("-1", None), ("nan", None), ("tomorrow", None)):
+        response = httpx2.Response(429, headers={"retry-after": asked}, request=httpx2.Request("POST", "http://x"))
+        assert asked_wait_s(openai.RateLimitError("busy", response=response, body=None)) == obeyed
 
 
 def test_no_answer_no_server_and_no_api_are_told_apart() -> None:
