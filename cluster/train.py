@@ -23,7 +23,7 @@ from cluster.config import Config
 from cluster.errors import RunError
 from cluster.games import evaluation_games, summarize
 from cluster.ledger import BlockLedger
-from cluster.placement import check_gpus, placed
+from cluster.placement import Placement, check_gpus, placed
 from cluster.progress import Progress
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
@@ -66,38 +66,18 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         stack.enter_context(ray_cluster(config))
         places = stack.enter_context(placed(config))
         display.stage("loading the policy")
-        config_json, run_id = config.model_dump_json(), folder.run_id
-        learner = (
-            ray.remote(LearnerActor)
-            .options(
-                **places.of_learner(),
-                runtime_env=actor_environment(config.learner.threads, gpus=config.learner.gpus),
-            )
-            .remote(config_json, str(folder.path), redis_url, run_id, resume)
-        )
+        learner = start_learner(config, folder, places, redis_url, resume)
+        first_weights = learner.publish.remote()
         if config.rollout.share_gpu_with_learner:
             # An engine that starts measures how much of the GPU is free: not before the learner has left it.
             answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
-        # The first checkpoint is never pruned, so a later replacement finds it too; weights are swapped in before play.
-        # The rollout actors load their modules while the learner writes it.
-        policy_folder = str(folder.checkpoints / str(next(iter(checkpoint_versions(folder.path)), 0)))
-        rollout_environment = actor_environment(config.inference.threads, gpus=config.rollout.gpus_per_actor)
-
-        def rollout_actor(slot: int) -> Any:
-            options = {**places.of_rollout(slot), "max_concurrency": 1000, "runtime_env": rollout_environment}
-            return (
-                ray.remote(RolloutActor)
-                .options(**options)
-                .remote(config_json, policy_folder, str(folder.population), redis_url, run_id)
-            )
-
-        pool = WorkerPool(rollout_actor, config.rollout, learner.publish.remote)
+        pool = start_rollouts(config, folder, places, redis_url, learner)
         stack.callback(pool.close)
         version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
         progress = stack.enter_context(Progress(config, folder, display, version if resume else None, exporter))
         population = open_population(config, folder, version)
         pool.wait_ready()
-        pool.broadcast(learner.publish.remote(), version)
+        pool.broadcast(first_weights, version)
         matchmaker = Matchmaker(
             population,
             config.rollout.num_generations,
@@ -107,7 +87,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         ledger = BlockLedger(config, matchmaker, version)
         if resume:
             report: UpdateReport | None = answer(learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
-            recover(ledger, config, redis_url, run_id, {} if report is None else report.topped_up)
+            recover(ledger, config, redis_url, folder.run_id, {} if report is None else report.topped_up)
             progress.catch_up(report, pool.size)
             display.log(f"resumed at version {version}; {ledger.started_episodes} episodes were already played")
         try:
@@ -127,6 +107,31 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
             raise
     write_report(folder.path, Config().model_dump(mode="json"))
     return folder
+
+
+def start_learner(config: Config, folder: RunFolder, places: Placement, redis_url: str, resume: bool) -> Any:
+    """The learner actor, loading."""
+    environment = actor_environment(config.learner.threads, gpus=config.learner.gpus)
+    actor = ray.remote(LearnerActor).options(**places.of_learner(), runtime_env=environment)
+    return actor.remote(config.model_dump_json(), str(folder.path), redis_url, folder.run_id, resume)
+
+
+def start_rollouts(config: Config, folder: RunFolder, places: Placement, redis_url: str, learner: Any) -> WorkerPool:
+    """The rollout actors, loading; those of a new run load their modules while the learner writes its first checkpoint.
+
+    That checkpoint is never pruned, so a later replacement finds it too; weights are swapped in before play.
+    """
+    policy_folder = str(folder.checkpoints / str(next(iter(checkpoint_versions(folder.path)), 0)))
+    environment = actor_environment(config.inference.threads, gpus=config.rollout.gpus_per_actor)
+    arguments = (config.model_dump_json(), policy_folder, str(folder.population), redis_url, folder.run_id)
+
+    def spawn(slot: int) -> Any:
+        options = {**places.of_rollout(slot), "max_concurrency": 1000, "runtime_env": environment}
+        return ray.remote(RolloutActor).options(**options).remote(*arguments)
+
+    # While an engine is awake there is no room on a shared GPU to compute what is published with the weights.
+    republish = None if config.rollout.share_gpu_with_learner else learner.publish.remote
+    return WorkerPool(spawn, config.rollout, republish)
 
 
 def learn(

@@ -99,10 +99,12 @@ class LearnerWorker:
         return self._learner.version
 
     def publish(self) -> Payload:
-        """The current weights, for engines: of a policy with adapters the adapter alone."""
-        return seal(
-            self._learner.version, policy_payload(self._model), make_probe(self._model, probe_prompts(self._tokenizer))
-        )
+        """The current weights, for engines: of a policy with adapters the adapter alone.
+
+        Computes with them; a GPU that is shared with an engine must be free for that.
+        """
+        with self._device.working(self._learner):
+            return self._sealed()
 
     def collect(self, blocks: Mapping[str, int], timeout_s: float) -> Shortage:
         """Take blocks for the next update without learning yet; says which further ones would top it up.
@@ -136,7 +138,7 @@ class LearnerWorker:
         batch = Batch(episodes, self._learner.version)
         with self._device.working(self._learner):
             result = self._learner.step(batch)
-            payload = self.publish()
+            payload = self._sealed()
         self._last_batch = batch
         self._receipts.extend(intake.receipts)
         for episode in episodes:
@@ -209,6 +211,10 @@ class LearnerWorker:
     def close(self) -> None:
         """Let go of the buffer."""
         self._buffer.close()
+
+    def _sealed(self) -> Payload:
+        probe = make_probe(self._model, probe_prompts(self._tokenizer))
+        return seal(self._learner.version, policy_payload(self._model), probe)
 
     def _trained(self, base: PreTrainedModel) -> nn.Module:
         """What is trained: the base itself, or adapters in it."""
