@@ -199,7 +199,8 @@ def doctor(
 @app.command(epilog="Example: `entente bench --only engine --json bench.json`")
 def bench(
     only: Annotated[
-        str | None, typer.Option(help="One of: game_loop, bots, engine, learner, head, trl_step, gpu, replay, weights.")
+        str | None,
+        typer.Option(help="One of: game_loop, bots, engine, vllm, learner, head, trl_step, gpu, replay, weights."),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 5,
     json_out: Annotated[Path, typer.Option("--json", help="Where the figures go as JSON.")] = Path("bench.json"),

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
 import statistics
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Sequence
 
 import torch
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
+from cluster.bench.actor_process import actor_process
 from cluster.bench.figure import Figure
-from cluster.runtime import actor_variables
 from grpo_core.models import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.bots.registry import make_bot
@@ -35,7 +30,6 @@ BATCH = 64
 DECISIONS = 5 * BATCH
 UNTIL_YEAR = 1905
 MAX_COMPLETION_LENGTH = 224
-START_TIMEOUT_S = 120.0
 
 
 def run(rounds: int) -> list[Figure]:
@@ -56,21 +50,21 @@ def _measure(rounds: int) -> list[Figure]:
     tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
     requests = real_requests(OrderTokens(tokenizer), DECISIONS)
     batches = [requests[start : start + BATCH] for start in range(0, len(requests), BATCH)]
-    yardstick = _model(tokenizer)
+    yardstick = small_policy(tokenizer)
     seconds: dict[str, list[float]] = {"ours": [], "masked": [], "plain": []}
     written: dict[str, list[int]] = {"ours": [], "masked": [], "plain": []}
-    with _actor_process() as actor:
-        tokens, _ = actor.submit(_round_of_ours).result(START_TIMEOUT_S)  # warms up, and tells how long sheets are
+    with actor_process("torch engine", _Ours) as actor:
+        tokens, _ = actor.call(_Ours.round)  # warms up, and tells how long sheets are
         length = round(tokens / len(requests))
-        _generate(yardstick, tokenizer, batches[0][:8], length, masked=True)
+        generate(yardstick, tokenizer, batches[0][:8], length, masked=True)
         for _ in range(rounds):
-            tokens, took = actor.submit(_round_of_ours).result(START_TIMEOUT_S)
+            tokens, took = actor.call(_Ours.round)
             written["ours"].append(tokens)
             seconds["ours"].append(took)
             for name in ("masked", "plain"):
                 start = time.perf_counter()
                 written[name].append(
-                    sum(_generate(yardstick, tokenizer, batch, length, masked=name == "masked") for batch in batches)
+                    sum(generate(yardstick, tokenizer, batch, length, masked=name == "masked") for batch in batches)
                 )
                 seconds[name].append(time.perf_counter() - start)
     elapsed = {name: statistics.median(values) for name, values in seconds.items()}
@@ -88,35 +82,23 @@ def _measure(rounds: int) -> list[Figure]:
     ]
 
 
-@contextmanager
-def _actor_process() -> Iterator[ProcessPoolExecutor]:
-    """A process with the environment of a rollout actor, which is where the engine lives."""
-    before = dict(os.environ)
-    os.environ.update(actor_variables(1))
-    try:
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            pool.submit(os.getpid).result(START_TIMEOUT_S)  # started now, under these variables
-            os.environ.clear()
-            os.environ.update(before)
-            yield pool
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+class _Ours:
+    """The torch engine and the requests."""
 
+    def __init__(self) -> None:
+        tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
+        self._engine = TorchEngine(small_policy(tokenizer), max_concurrent_decisions=BATCH, threads=1)
+        self._requests = real_requests(OrderTokens(tokenizer), DECISIONS)
 
-def _round_of_ours() -> tuple[int, float]:
-    """Completion tokens and seconds of all requests, written once by this process's engine."""
-    engine, requests = _engine_and_requests()
-    start = time.perf_counter()
-    tokens = _write_ours(engine, requests)
-    return tokens, time.perf_counter() - start
+    def round(self) -> tuple[int, float]:
+        """Completion tokens and seconds of all requests, queued at once."""
+        start = time.perf_counter()
+        tokens = asyncio.run(self._write_all())
+        return tokens, time.perf_counter() - start
 
-
-@cache
-def _engine_and_requests() -> tuple[TorchEngine, Sequence[GenerationRequest]]:
-    tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
-    engine = TorchEngine(_model(tokenizer), max_concurrent_decisions=BATCH, threads=1)
-    return engine, real_requests(OrderTokens(tokenizer), DECISIONS)
+    async def _write_all(self) -> int:
+        generations = await asyncio.gather(*(self._engine.generate(request) for request in self._requests))
+        return sum(len(generation.completion_ids) for generation in generations)
 
 
 def real_requests(tokens: OrderTokens, count: int) -> list[GenerationRequest]:
@@ -145,7 +127,8 @@ def real_requests(tokens: OrderTokens, count: int) -> list[GenerationRequest]:
     return requests[:count]
 
 
-def _model(tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+def small_policy(tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+    """The small policy of the default settings, untrained."""
     return make_small_model(
         PolicySettings(),
         len(tokenizer),
@@ -156,17 +139,7 @@ def _model(tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     )
 
 
-def _write_ours(engine: TorchEngine, requests: Sequence[GenerationRequest]) -> int:
-    """Completion tokens of all requests, queued at once."""
-
-    async def write_all() -> int:
-        generations = await asyncio.gather(*(engine.generate(request) for request in requests))
-        return sum(len(generation.completion_ids) for generation in generations)
-
-    return asyncio.run(write_all())
-
-
-def _generate(
+def generate(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     requests: Sequence[GenerationRequest],
@@ -174,7 +147,15 @@ def _generate(
     *,
     masked: bool,
 ) -> int:
-    """Completion tokens of one batch through ``transformers.generate``."""
+    """Completion tokens of one left-padded batch through ``transformers.generate``.
+
+    Args:
+        model: any causal LM.
+        tokenizer: its tokenizer.
+        requests: the batch.
+        length: tokens of every completion where nothing is masked.
+        masked: sheets are written under their masks, of whatever length.
+    """
     longest = max(len(request.prompt_ids) for request in requests)
     pad, end = int(tokenizer.pad_token_id), int(tokenizer.eos_token_id)
     input_ids = torch.tensor([[pad] * (longest - len(r.prompt_ids)) + list(r.prompt_ids) for r in requests])

@@ -1,0 +1,33 @@
+"""What of the vLLM bench needs no vLLM."""
+
+import pytest
+
+from cluster.bench import suite, vllm
+from cluster.bench.requirements import MissingRequirementError
+
+
+def test_without_vllm_it_says_in_one_line_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "vllm" in suite.SUITE
+    monkeypatch.setattr(vllm, "vllm_installed", lambda: False)
+    with pytest.raises(MissingRequirementError, match="make vllm") as refused:
+        vllm.run(rounds=1)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_large_shape_is_half_a_billion_and_left_out_where_memory_lacks(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    large = vllm.FULL.large
+    assert large is not None
+    assert large.shape.parameters == pytest.approx(0.494e9, rel=0.01)  # of Qwen2.5-0.5B
+    monkeypatch.setattr(vllm, "available_bytes", lambda: large.shape.needed_bytes - 1)
+    assert vllm.large_figures(large, rounds=1) == []
+    assert "0.5B shape is left out" in capsys.readouterr().out
+
+
+def test_time_outside_the_engine_is_a_share_of_the_games() -> None:
+    played = vllm.Played(decisions=50, seconds=10.0, busy_seconds=7.0)
+    figure = vllm.share("small policy", "actor", vllm.FULL.tables[0], played)
+    assert figure.ours == pytest.approx(30.0)
+    assert figure.ratio == pytest.approx(20 / 30)  # below 1: the goal is missed
+    assert "5/s" in figure.note
