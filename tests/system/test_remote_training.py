@@ -1,10 +1,11 @@
-"""Training against a chat model behind an endpoint: drawn, asked, counted and paid for, or the run says why not."""
+"""Runs and evaluations with a chat model behind an endpoint: asked, counted and paid for, or told why not."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from services.metrics.jsonl import read_metrics
-from tests.system.training_process import QUICK, TrainingProcess
+from tests.system.training_process import ENTENTE, QUICK, TrainingProcess
 from tests.unit.endpoint_server import FakeEndpoint, Request, Script, answer, refusal, serving
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
@@ -102,3 +103,25 @@ def test_an_endpoint_that_fails_stops_the_run_with_one_line(tmp_path: Path, monk
         assert error.startswith(f"error: remote:chat (some-model at {endpoint.url}): HTTP 503: out of service; ")
         assert "Traceback" not in training.output()
         assert training.survivors() == []
+
+
+def test_it_is_evaluated_and_met_by_others(tmp_path: Path) -> None:
+    config, rows = tmp_path / "players.toml", tmp_path / "rows.json"
+    with endpoint_in_a_thread(first_legal_orders) as endpoint:
+        config.write_text(f'[opponents.remotes.chat]\nbase_url = "{endpoint.url}"\nmodel = "some-model"\n')
+        done = subprocess.run(
+            [*ENTENTE, "evaluate", "remote:chat", "--against", "hold,remote:chat", "--games-per-country", "1",
+             "--until", "1901", "--config", str(config), "--json", str(rows)],
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        asked = len(endpoint.requests)
+    written = json.loads(rows.read_text())
+    assert [(row["checkpoint"], row["against"]) for row in written["evaluations"]] == [
+        ("remote:chat", "hold"),
+        ("remote:chat", "remote:chat"),
+    ]
+    counters = written["remotes"]["chat"]
+    assert counters["calls"] == counters["decisions"] == asked
+    assert counters["failures"] == counters["defects"] == 0
+    assert f"remote:chat: decisions {asked:,}, calls {asked:,}, retries 0, failures 0" in done.stdout
