@@ -22,7 +22,7 @@ def test_snapshots_take_turns_with_the_learner_in_one_engine(tmp_path: Path) -> 
     with TrainingProcess(
         run, *VLLM, "--set", "inference.opponent_engine=turns", "--set", "learner.updates=6"
     ) as training:
-        assert training.finish() == 0, training.output()
+        assert training.finish(timeout_s=400) == 0, training.output()
         assert training.survivors() == []
     used = episodes_used(run)
     assert len(used) == 6 * EPISODES
@@ -43,14 +43,14 @@ def test_adapters_in_a_process_of_its_own_which_leaves_with_its_actor(tmp_path: 
         *("--set", "learner.updates=8", "--set", "learner.checkpoint_every=100"),
     )
     with TrainingProcess(run, *arguments) as training:
-        training.wait_until(lambda: last_update(run) >= 3, "three updates")
+        training.wait_until(lambda: last_update(run) >= 3, "three updates", timeout_s=300)
         (actor,) = [p for p in training.family.values() if p.is_running() and "RolloutActor" in " ".join(p.cmdline())]
         engines = actor.children(recursive=True)
         assert engines, "vLLM was to have a process of its own"
         actor.kill()
         _, alive = psutil.wait_procs(engines, timeout=30)
         assert not alive, f"the engine outlived its actor: {alive}"
-        assert training.finish() == 0, training.output()
+        assert training.finish(timeout_s=400) == 0, training.output()
         assert training.survivors() == []
     assert last_update(run) == 8
     assert audits(run)[1]["metrics"]["fresh_logprob_gap"] < 1e-4
