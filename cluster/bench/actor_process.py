@@ -87,7 +87,7 @@ def actor_process(
 
     Args:
         name: for messages.
-        make: makes the object there; a class, or a function of a module.
+        make: makes the object there; a class, or a function of a module. What is made may have a ``close``.
         args: what it takes; they and all answers travel pickled.
         kwargs: likewise.
 
@@ -126,6 +126,8 @@ def _serve(connection: Connection, make: Callable[..., Any], args: Any, kwargs: 
         while host is not None and (asked := connection.recv()) is not None:
             method, arguments, options = asked
             connection.send(_outcome(method, host, *arguments, **options))
+    if hasattr(host, "close"):
+        host.close()
 
 
 def _outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[str | None, Any]:

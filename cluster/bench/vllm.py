@@ -67,7 +67,7 @@ class Plan:
 
 FULL = Plan(
     rows=256,
-    loads=(Load(1, 24), Load(16, 192), Load(64, 384), Load(256, 768)),
+    loads=(Load(1, 48), Load(16, 256), Load(64, 640), Load(256, 1024)),
     tables=(Tables("one seat", 64, 1903, all_seats=False), Tables("all seven seats", 64, 1903, all_seats=True)),
     warm_up=Tables("warm-up", 7, 1901, all_seats=True),
     in_flight_at_swap=64,
@@ -82,10 +82,10 @@ FULL = Plan(
             intermediate_size=4864,
             vocabulary=151_936,
         ),
-        rows=8,
-        in_flight_at_swap=2,
-        rounds=2,
-        tables=(Tables("one seat", 4, 1901, all_seats=False),),
+        rows=16,
+        in_flight_at_swap=8,
+        rounds=3,
+        tables=(Tables("one seat", 8, 1902, all_seats=False),),
     ),
 )
 
@@ -115,8 +115,7 @@ def measure(plan: Plan, rounds: int) -> list[Figure]:
             for kind in (("torch", "actor", "own") if plan.own_process else ("torch", "actor"))
         }
         with actor_process("generate", PlainHost, str(small.folder), str(small.moved), real) as plain:
-            plain.call(PlainHost.write, Load(8, 8))  # warms up, and so does the first copy
-            plain.call(PlainHost.copy)
+            plain.call(PlainHost.write, Load(8, 8))  # warms up
             figures = rates(plan, hosts, plain, rounds)
             figures += swaps("small policy", small, hosts, plain, plan.in_flight_at_swap, rounds)
         for host in hosts.values():
@@ -164,6 +163,9 @@ def swaps(
     moved, ours, own = str(policy.moved), hosts["actor"], hosts.get("own")
     busy = f"with probe, {in_flight} decisions in flight"
     seconds: dict[str, list[float]] = defaultdict(list)
+    for through_file in (False, True):  # warms up
+        ours.call(EngineHost.load, moved, through_file=through_file)
+    plain.call(PlainHost.copy)
     for _ in range(rounds):
         seconds[COPY].append(plain.call(PlainHost.copy))
         seconds["weights alone"].append(ours.call(EngineHost.load, moved, through_file=False))
@@ -223,7 +225,6 @@ def large_figures(large: Large, rounds: int) -> list[Figure]:
             actor_process(f"{name}, vLLM", EngineHost, "actor", folder, large.rows, real) as host,
             actor_process(f"{name}, plain", PlainHost, folder, moved, real) as plain,
         ):
-            plain.call(PlainHost.copy)
             hosts: dict[Kind, ActorProcess[EngineHost]] = {"actor": host}
             return swaps(name, policy, hosts, plain, large.in_flight_at_swap, min(rounds, large.rounds)) + [
                 figure for tables in large.tables for figure in games(name, tables, hosts)

@@ -124,6 +124,11 @@ class EngineHost:
         """Seconds of a swap as the learner asks for it, with so many decisions in flight when it comes."""
         return self._runner.run(self._update(_payload(moved), probe, in_flight))
 
+    def close(self) -> None:
+        """End the engine, and its process if it has one."""
+        self._runner.run(self._engine.close())
+        self._runner.close()
+
     async def _write(self, load: Load) -> Wrote:
         await self._forget()
         places = asyncio.Semaphore(load.in_flight)
