@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -98,12 +97,11 @@ class VLLMEngine:
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._death: str | None = None
         self._nap: AsyncExitStack | None = None
         self._counts = dict.fromkeys(
             ("decisions", "completion_tokens", "sampled_tokens", "prompt_tokens", "cached_prompt_tokens"), 0
         )
-        self._swaps = 0
-        self._swap_seconds = 0.0
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """Queue one decision and wait for it; vLLM batches concurrent calls.
@@ -142,11 +140,10 @@ class VLLMEngine:
             EngineError: not safetensors, names or shapes do not match, or the engine disagrees with the probe; the
                 old weights stay in use.
         """
-        if self._closed or self._nap is not None:
-            raise EngineError(
-                f"the engine {'is closed' if self._closed else 'sleeps: wake it before it takes weights'}"
-            )
-        start = time.perf_counter()
+        if self._closed or self._death is not None:
+            raise EngineError(self._death or "the engine is closed")
+        if self._nap is not None:
+            raise EngineError("the engine sleeps: wake it before it takes weights")
         try:
             configuration = adapter_config_of(payload)
             if configuration is None:
@@ -159,8 +156,6 @@ class VLLMEngine:
             await self._update_full(FullWeights(payload), version, policy, probe)
         else:
             self._replace(policy, Policy(version, FullWeights(payload)))  # loaded when it is its turn
-        self._swaps += 1
-        self._swap_seconds += time.perf_counter() - start
 
     def remove_policy(self, policy: str) -> None:
         """Forget a policy; decisions in flight are finished, those that wait fail. Unknown names pass."""
@@ -212,8 +207,8 @@ class VLLMEngine:
         self._policies.clear()
 
     def _policy(self, name: str) -> Policy:
-        if self._closed:
-            raise EngineError("the engine is closed")
+        if self._closed or self._death is not None:
+            raise EngineError(self._death or "the engine is closed")
         policy = self._policies.get(name)
         if policy is None:
             raise EngineError(f"unknown policy {name!r}; this engine has {', '.join(sorted(self._policies))}")
@@ -280,16 +275,38 @@ class VLLMEngine:
         counts["sampled_tokens"] += writing.sampled
         return generation
 
-    async def _load(self, weights: FullWeights) -> None:
-        await self._core.load_weights(weights.source, keep=False)
+    async def _load(self, weights: FullWeights, *, keep: bool = False) -> None:
+        """Make vLLM run under these weights, or under those it had; if it can do neither it is of no more use.
+
+        Raises:
+            EngineError: it could not take them.
+        """
+        before = self._turnstile.loaded
+        try:
+            await self._core.load_weights(weights.source, keep=keep)
+        # vLLM's workers raise whatever torch or safetensors do, and may stop half-way through the layers.
+        except Exception as error:
+            await self._load_back(before, keep=keep)
+            raise EngineError(f"vLLM could not take new weights ({error}); the old ones stay in use") from error
+
+    async def _load_back(self, weights: FullWeights, *, keep: bool) -> None:
+        try:
+            await self._core.load_weights(weights.source, keep=keep)
+        except Exception as error:
+            self._death = f"vLLM is left with half of its weights: {error}"
+            self._turnstile.fail(EngineError(self._death))
+            raise EngineError(self._death) from error
 
     async def _update_full(self, weights: FullWeights, version: int, policy: str, probe: Probe | None) -> None:
         async with self._turnstile.alone(drained=not self._keep):
             before = self._turnstile.loaded
-            await self._core.load_weights(weights.source, keep=self._keep)
-            wrong = None if probe is None else await self._refusal(probe, None, policy, version)
+            await self._load(weights, keep=self._keep)
+            try:
+                wrong = None if probe is None else await self._refusal(probe, None, policy, version)
+            except EngineError as error:
+                wrong = f"weights of {policy!r} version {version} were refused: {error}"
             if wrong is not None:
-                await self._core.load_weights(before.source, keep=self._keep)
+                await self._load_back(before, keep=self._keep)
                 raise EngineError(wrong)
             self._turnstile.now_loaded(weights)
             self._replace(policy, Policy(version, weights))

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import safetensors.torch
 import torch
 from transformers import PreTrainedModel
 
@@ -23,6 +24,7 @@ from services.inference.engine import LEARNER, EngineError, Generation, Generati
 from services.inference.torch_engine import TorchEngine
 from services.inference.vllm_engine import VLLMEngine
 from services.inference.vllm_start import start_core
+from services.inference.vllm_worker import WeightsExtension
 from services.settings import InferenceSettings
 from tests.system.vllm_models import lively_model, shaken, vllm_engine, word_tokenizer, write_all
 
@@ -102,6 +104,37 @@ def test_a_swap_waits_for_decisions_in_flight_and_later_ones_wait_for_it(
     assert {generation.policy_version for generation in late} == {4}
     assert sheets(early) == expected(model, requests)
     assert sheets(late) == expected(newer, requests)
+
+
+def test_weights_that_break_half_way_leave_the_old_ones_in_use(
+    model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
+) -> None:
+    """Names and shapes are right, so nothing refuses them before they are on their way."""
+    newer = shaken(copy.deepcopy(model), 60)
+    with vllm_engine(model, tmp_path) as (engine, runner):
+        real = WeightsExtension.load_policy
+        broken = iter([True, False])
+
+        def load_half(worker: WeightsExtension, source: bytes | str) -> None:
+            if next(broken, False):
+                assert not isinstance(source, str)
+                names = list(safetensors.torch.load(bytes(source)).items())
+                worker.reload_weights(weights_iterator=iter(names[: len(names) // 2]))
+                raise RuntimeError("the line went dead")
+            real(worker, source)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(WeightsExtension, "load_policy", load_half)
+            with pytest.raises(EngineError, match=r"line went dead.*the old ones stay in use"):
+                runner.run(engine.update_weights(weights_payload(newer), 1))
+            written = runner.run(write_all(engine, requests))
+            assert sheets(written) == expected(model, requests)
+            assert {generation.policy_version for generation in written} == {0}
+            broken = iter([True, True])
+            with pytest.raises(EngineError, match="left with half of its weights"):
+                runner.run(engine.update_weights(weights_payload(newer), 1))
+            with pytest.raises(EngineError, match="left with half of its weights"):
+                runner.run(engine.generate(requests[0]))
 
 
 def test_it_sleeps_and_wakes(served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]) -> None:
