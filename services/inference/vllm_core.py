@@ -90,7 +90,10 @@ def prepare_environment() -> None:
 
 
 class InlineCore:
-    """vLLM's engine in this process, stepped by a task of the running loop while there is work."""
+    """vLLM's engine in this process, stepped by a task of the running loop while there is work.
+
+    One a process at a time: closing it ends what all of them would share.
+    """
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # else a CPU's worker gets a process nevertheless

@@ -106,37 +106,6 @@ def test_a_swap_waits_for_decisions_in_flight_and_later_ones_wait_for_it(
     assert sheets(late) == expected(newer, requests)
 
 
-def test_weights_that_break_half_way_leave_the_old_ones_in_use(
-    model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
-) -> None:
-    """Names and shapes are right, so nothing refuses them before they are on their way."""
-    newer = shaken(copy.deepcopy(model), 60)
-    with vllm_engine(model, tmp_path) as (engine, runner):
-        real = WeightsExtension.load_policy
-        broken = iter([True, False])
-
-        def load_half(worker: WeightsExtension, source: bytes | str) -> None:
-            if next(broken, False):
-                assert not isinstance(source, str)
-                names = list(safetensors.torch.load(bytes(source)).items())
-                worker.reload_weights(weights_iterator=iter(names[: len(names) // 2]))
-                raise RuntimeError("the line went dead")
-            real(worker, source)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(WeightsExtension, "load_policy", load_half)
-            with pytest.raises(EngineError, match=r"line went dead.*the old ones stay in use"):
-                runner.run(engine.update_weights(weights_payload(newer), 1))
-            written = runner.run(write_all(engine, requests))
-            assert sheets(written) == expected(model, requests)
-            assert {generation.policy_version for generation in written} == {0}
-            broken = iter([True, True])
-            with pytest.raises(EngineError, match="left with half of its weights"):
-                runner.run(engine.update_weights(weights_payload(newer), 1))
-            with pytest.raises(EngineError, match="left with half of its weights"):
-                runner.run(engine.generate(requests[0]))
-
-
 def test_it_sleeps_and_wakes(served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]) -> None:
     engine, runner = served
     runner.run(engine.update_weights(weights_payload(model), 5))
@@ -217,6 +186,37 @@ def test_games_go_on_under_new_weights_where_decisions_are_kept(
             chosen = int((admissible == int(generation.completion_ids[place])).nonzero()[0])
             logprob = float(torch.log_softmax(logits[admissible], -1)[chosen])
             assert generation.logprobs[place] == pytest.approx(logprob, abs=1e-4)
+
+
+def test_weights_that_break_half_way_leave_the_old_ones_in_use(
+    model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
+) -> None:
+    """Names and shapes are right, so nothing refuses them before they are on their way."""
+    newer = shaken(copy.deepcopy(model), 60)
+    with vllm_engine(model, tmp_path) as (engine, runner):
+        real = WeightsExtension.load_policy
+        broken = iter([True, False])
+
+        def load_half(worker: WeightsExtension, source: bytes | str) -> None:
+            if next(broken, False):
+                assert not isinstance(source, str)
+                names = list(safetensors.torch.load(bytes(source)).items())
+                worker.reload_weights(weights_iterator=iter(names[: len(names) // 2]))
+                raise RuntimeError("the line went dead")
+            real(worker, source)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(WeightsExtension, "load_policy", load_half)
+            with pytest.raises(EngineError, match=r"line went dead.*the old ones stay in use"):
+                runner.run(engine.update_weights(weights_payload(newer), 1))
+            written = runner.run(write_all(engine, requests))
+            assert sheets(written) == expected(model, requests)
+            assert {generation.policy_version for generation in written} == {0}
+            broken = iter([True, True])
+            with pytest.raises(EngineError, match="left with half of its weights"):
+                runner.run(engine.update_weights(weights_payload(newer), 1))
+            with pytest.raises(EngineError, match="left with half of its weights"):
+                runner.run(engine.generate(requests[0]))
 
 
 def test_in_a_process_of_its_own_it_does_the_same(
