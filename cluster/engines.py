@@ -67,7 +67,7 @@ def second_engine_fits(
 
     Args:
         weight_bytes: of the model on this GPU.
-        cache_bytes: keys and values of ``inference.max_concurrent_decisions`` at a quarter of the context.
+        cache_bytes: keys and values of ``inference.max_concurrent_decisions`` at the full length of the context.
         memory_bytes: of the GPU.
         utilization: share of it that inference may take.
         learners_share: of that, what the learner's engine gets; the other gets the rest.
@@ -92,7 +92,7 @@ def _needs_second_engine(config: Config, folder: Path, on_gpu: bool) -> bool:
     _, memory = torch.cuda.mem_get_info()
     return second_engine_fits(
         weights // gpus,
-        cache_bytes(folder, config.inference) // (4 * gpus),
+        cache_bytes(folder, config.inference, config.policy.context_length) // gpus,
         memory,
         config.inference.gpu_memory_utilization,
     )
@@ -111,7 +111,6 @@ def _torch_engine(config: Config, folder: Path) -> Engine:
 
 
 def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_gpu: bool) -> Engine:
-    from services.inference.agreement import TOLERANCE
     from services.inference.vllm_engine import VLLMEngine
     from services.inference.vllm_start import start_core, weights_type
 
@@ -119,10 +118,17 @@ def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_
         folder,
         inference,
         on_gpu=on_gpu,
+        context_length=config.policy.context_length,
         max_lora_rank=config.policy.lora_r if config.policy.use_peft else 0,
         # The learner's newest version, the one before while decisions finish under it, and the frozen ones.
         adapters=config.opponents.max_snapshots + 2,
         sleeps=config.rollout.share_gpu_with_learner,
     )
-    numbers = "bfloat16" if config.learner.bf16 else weights_type(folder, inference)
-    return VLLMEngine(core, folder, keep_in_flight=inference.swap == "keep", probe_tolerance=TOLERANCE[numbers])
+    return VLLMEngine(
+        core,
+        folder,
+        keep_in_flight=inference.swap == "keep",
+        numbers=weights_type(folder, inference),
+        context_length=config.policy.context_length,
+        swap_timeout_s=config.rollout.swap_timeout_s,
+    )

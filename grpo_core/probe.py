@@ -61,25 +61,31 @@ def make_probe(model: nn.Module, prompts: Sequence[Sequence[int]], length: int =
     )
 
 
-def disagreement(
+def compare(
     probe: Probe, number: int, tokens: Sequence[int], logprobs: Sequence[float], tolerance: float
-) -> str | None:
-    """What an engine's greedy answer to prompt ``number`` says otherwise than the learner; None where they agree.
+) -> list[float] | str:
+    """How an engine's greedy answer to prompt ``number`` differs from the learner's.
 
     Tokens are compared up to the first that was as good as tied (a lead within ``tolerance``, in log-probability).
+
+    Returns:
+        Absolute differences of the log-probabilities; or, where they cannot be of the same weights, what differs.
     """
     if not tokens:
         return f"no answer to probe {number}"
+    gaps: list[float] = []
     expected = zip(probe.tokens[number], probe.logprobs[number], probe.leads[number], strict=True)
     for position, ((token, logprob, lead), found, value) in enumerate(zip(expected, tokens, logprobs, strict=False)):
-        if abs(value - logprob) > tolerance:
+        gap = abs(value - logprob)
+        if not gap <= tolerance:  # nor where one of them is no number
             return (
                 f"log-probability {value:.5f} instead of the learner's {logprob:.5f} at token {position} of "
                 f"probe {number}"
             )
+        gaps.append(gap)
         if found != token:
-            return None if lead <= tolerance else f"token {found} instead of {token} at {position} of probe {number}"
-    return None
+            return gaps if lead <= tolerance else f"token {found} instead of {token} at {position} of probe {number}"
+    return gaps
 
 
 def _step(logits: Tensor) -> tuple[int, float, float]:

@@ -24,7 +24,6 @@ from opponents.policy import Policy
 from opponents.table import play_game
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
-from services.inference.agreement import TOLERANCE
 from services.inference.engine import Engine, GenerationRequest
 from services.inference.torch_engine import TorchEngine
 from services.inference.vllm_core import VLLMCore, shared_folder
@@ -105,8 +104,7 @@ class EngineHost:
             model, _ = load_model(self._folder)
             return TorchEngine(model, max_concurrent_decisions=self._settings.max_concurrent_decisions, threads=1)
         self._core = start_core(self._folder, self._settings, on_gpu=False)
-        tolerance = TOLERANCE[weights_type(self._folder, self._settings)]
-        return VLLMEngine(self._core, self._folder, probe_tolerance=tolerance)
+        return VLLMEngine(self._core, self._folder, numbers=weights_type(self._folder, self._settings))
 
     def write(self, load: Load) -> Wrote:
         """The first requests, of which nothing is cached."""

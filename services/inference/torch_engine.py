@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from grpo_core.errors import CheckpointError
 from grpo_core.probe import Probe
-from services.inference.agreement import TOLERANCE, probe_requests, refusal
+from services.inference.agreement import probe_requests, refusal
 from services.inference.constraints import SheetState
 from services.inference.decoding import FreeState, Writing, begin_writing
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
@@ -174,9 +174,7 @@ class TorchEngine:
                 lane.step(joining, self._tokens_per_pass)
                 joining = []
         answers = [writing.generation(lane.version) for writing in writings]
-        return refusal(
-            probe, answers, policy, lane.version, TOLERANCE[str(self._skeleton.dtype).removeprefix("torch.")]
-        )
+        return refusal(probe, answers, policy, lane.version, str(self._skeleton.dtype).removeprefix("torch."))
 
     def _checked_state(self, request: GenerationRequest) -> SheetState | FreeState:
         if self._closed:

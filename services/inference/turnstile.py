@@ -79,11 +79,28 @@ class Turnstile(Generic[Weights]):
         try:
             async with self._swap:
                 if drained:
-                    await self._drain()
+                    await self.drain()
                 yield
         finally:
             self._held -= 1
             self._go_on()
+
+    async def drain(self) -> None:
+        """Wait, alone, until those inside have left.
+
+        Raises:
+            EngineError: they did not leave in time.
+        """
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                while self._inside:
+                    self._left.clear()
+                    await self._left.wait()
+        except TimeoutError:
+            raise EngineError(
+                f"{self._inside} decisions in flight did not finish within {self._timeout_s:.0f} s, so no weights were "
+                "swapped; is the engine stuck, or inference.max_completion_length very long?"
+            ) from None
 
     def now_loaded(self, weights: Weights) -> None:
         """To be told by whoever loaded other weights while alone."""
@@ -91,10 +108,7 @@ class Turnstile(Generic[Weights]):
 
     def fail(self, error: EngineError) -> None:
         """Send away all who wait."""
-        waiting, self._waiting = self._waiting, []
-        for _, gate in waiting:
-            if not gate.done():
-                gate.set_exception(error)
+        self._send_away(self._waiting[:], error)
 
     async def _wait(self, wanted: Callable[[], Weights]) -> None:
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -114,34 +128,43 @@ class Turnstile(Generic[Weights]):
     async def _rotate(self) -> None:
         """Load what was asked for first, let in whoever waits for it, until nobody waits."""
         while self._waiting and not self._held:
-            try:
-                weights = self._waiting[0][0]()
-                if weights is not self._loaded:
-                    async with self._swap:
-                        await self._drain()
-                        await self._load(weights)
-                        self._loaded = weights
-                        self.switches += 1
-                admitted = [entry for entry in self._waiting if entry[0]() is self._loaded]
-            except Exception as error:  # noqa: BLE001  (it must reach those who wait, or they wait for ever)
-                self.fail(
-                    error if isinstance(error, EngineError) else EngineError(f"weights cannot be loaded: {error}")
-                )
+            self._dismiss_hopeless()
+            if not self._waiting:
                 return
+            weights = self._waiting[0][0]()
+            if weights is not self._loaded:
+                try:
+                    async with self._swap:
+                        if weights is not self._loaded:  # still not: somebody may have been alone meanwhile
+                            await self.drain()
+                            await self._load(weights)
+                            self._loaded = weights
+                            self.switches += 1
+                except Exception as error:  # noqa: BLE001  (it must reach those who wait, or they wait for ever)
+                    reason = (
+                        error if isinstance(error, EngineError) else EngineError(f"weights cannot be loaded: {error}")
+                    )
+                    self._dismiss_hopeless()
+                    self._send_away([entry for entry in self._waiting if entry[0]() is weights], reason)
+                    continue
+            self._dismiss_hopeless()
+            admitted = [entry for entry in self._waiting if entry[0]() is self._loaded]
             self._waiting = [entry for entry in self._waiting if entry not in admitted]
             for _, gate in admitted:
                 if not gate.done():
                     gate.set_result(None)
             await asyncio.sleep(0)  # they go in before it is looked who waits next
 
-    async def _drain(self) -> None:
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                while self._inside:
-                    self._left.clear()
-                    await self._left.wait()
-        except TimeoutError:
-            raise EngineError(
-                f"{self._inside} decisions in flight did not finish within {self._timeout_s:.0f} s, so no weights were "
-                "swapped; is the engine stuck, or inference.max_completion_length very long?"
-            ) from None
+    def _dismiss_hopeless(self) -> None:
+        """Send away those whose wish has become impossible: their policy was removed, or the engine is closed."""
+        for entry in self._waiting[:]:
+            try:
+                entry[0]()
+            except EngineError as error:
+                self._send_away([entry], error)
+
+    def _send_away(self, entries: list[tuple[Callable[[], Weights], asyncio.Future[None]]], error: EngineError) -> None:
+        for entry in entries:
+            self._waiting.remove(entry)
+            if not entry[1].done():
+                entry[1].set_exception(error)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +20,7 @@ from services.inference.engine import EngineError
 
 # Rounds of the event loop given to games between steps: see torch_engine.
 _ROUNDS_BETWEEN_STEPS = 5
+_STALE_CACHE = "vLLM did not forget the old weights' keys and values: a request is still in flight"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a folder of our own is made in it)
 
 
@@ -89,6 +91,19 @@ def prepare_environment() -> None:
         os.environ.setdefault(name, value)
 
 
+@contextmanager
+def _doing(what: str) -> Iterator[None]:
+    """Whatever vLLM, torch or safetensors raise while it is asked for something becomes one line of ours."""
+    try:
+        yield
+    except EngineError:
+        raise
+    except Exception as error:
+        dead = type(error).__name__ == "EngineDeadError"
+        reason = "its process died; its log says why (out of memory?)" if dead else _one_line(error)
+        raise EngineError(f"vLLM could not {what}: {reason}") from error
+
+
 class InlineCore:
     """vLLM's engine in this process, stepped by a task of the running loop while there is work.
 
@@ -134,25 +149,30 @@ class InlineCore:
     async def load_weights(self, source: bytes | memoryview | Path, *, keep: bool) -> None:
         """Between two steps, so that nothing else happens meanwhile."""
         data = str(source) if isinstance(source, Path) else source
-        self._engine.collective_rpc("load_policy", args=(data,))
+        with _doing("load weights"):
+            self._engine.collective_rpc("load_policy", args=(data,))
         if not self._engine.reset_prefix_cache(reset_running_requests=keep):
-            raise EngineError("vLLM did not forget the old weights' keys and values: a request is still in flight")
+            raise EngineError(_STALE_CACHE)
 
     async def add_adapter(self, adapter: Any) -> None:
         """Load a LoRA adapter."""
-        self._engine.add_lora(adapter)
+        with _doing("load an adapter"):
+            self._engine.add_lora(adapter)
 
     async def remove_adapter(self, adapter_id: int) -> None:
         """Free a LoRA adapter."""
-        self._engine.remove_lora(adapter_id)
+        with _doing("free an adapter"):
+            self._engine.remove_lora(adapter_id)
 
     async def sleep(self) -> None:
         """Free the GPU's memory."""
-        self._engine.sleep(1)
+        with _doing("fall asleep"):
+            self._engine.sleep(1)
 
     async def wake(self) -> None:
         """Take it again."""
-        self._engine.wake_up()
+        with _doing("wake up"):
+            self._engine.wake_up()
 
     def busy_seconds(self) -> float:
         """Seconds spent in steps."""
@@ -228,36 +248,41 @@ class ProcessCore:
 
     async def load_weights(self, source: bytes | memoryview | Path, *, keep: bool) -> None:
         """Through a file in shared memory, which every worker maps."""
-        await self._engine.pause_generation(mode="keep", clear_cache=False)
-        try:
-            if isinstance(source, Path):
-                await self._engine.collective_rpc("load_policy", args=(str(source),))
-            else:
-                with TemporaryDirectory(prefix="entente-weights-", dir=shared_folder(len(source))) as folder:
-                    file = Path(folder) / "model.safetensors"
-                    await asyncio.to_thread(file.write_bytes, source)
-                    await self._engine.collective_rpc("load_policy", args=(str(file),))
-            if not await self._engine.reset_prefix_cache(reset_running_requests=keep):
-                raise EngineError("vLLM did not forget the old weights' keys and values: a request is still in flight")
-        finally:
-            await self._engine.resume_generation()
+        with _doing("load weights"):
+            await self._engine.pause_generation(mode="keep", clear_cache=False)
+            try:
+                if isinstance(source, Path):
+                    await self._engine.collective_rpc("load_policy", args=(str(source),))
+                else:
+                    with TemporaryDirectory(prefix="entente-weights-", dir=shared_folder(len(source))) as folder:
+                        file = Path(folder) / "model.safetensors"
+                        await asyncio.to_thread(file.write_bytes, source)
+                        await self._engine.collective_rpc("load_policy", args=(str(file),))
+                if not await self._engine.reset_prefix_cache(reset_running_requests=keep):
+                    raise EngineError(_STALE_CACHE)
+            finally:
+                await self._engine.resume_generation()
 
     async def add_adapter(self, adapter: Any) -> None:
         """Load a LoRA adapter."""
-        await self._engine.add_lora(adapter)
+        with _doing("load an adapter"):
+            await self._engine.add_lora(adapter)
 
     async def remove_adapter(self, adapter_id: int) -> None:
         """Free a LoRA adapter."""
-        await self._engine.remove_lora(adapter_id)
+        with _doing("free an adapter"):
+            await self._engine.remove_lora(adapter_id)
 
     async def sleep(self) -> None:
         """Free the GPU's memory."""
-        await self._engine.sleep(1, mode="wait")
+        with _doing("fall asleep"):
+            await self._engine.sleep(1, mode="wait")
 
     async def wake(self) -> None:
         """Take it again."""
-        await self._engine.wake_up()
-        await self._engine.resume_generation()
+        with _doing("wake up"):
+            await self._engine.wake_up()
+            await self._engine.resume_generation()
 
     def busy_seconds(self) -> float:
         """Seconds in which at least one request was in flight."""

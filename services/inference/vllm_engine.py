@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import sys
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,7 +27,7 @@ from grpo_core.adapters import adapter_config_of
 from grpo_core.errors import CheckpointError
 from grpo_core.models import read_payload
 from grpo_core.probe import Probe
-from services.inference.agreement import TOLERANCE, probe_requests, refusal
+from services.inference.agreement import probe_requests, refusal
 from services.inference.constraints import encode_sheet
 from services.inference.decoding import FreeState, Writing, begin_writing
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
@@ -34,7 +35,7 @@ from services.inference.turnstile import Turnstile
 from services.inference.vllm_core import VLLMCore
 from services.inference.vllm_mask import SHEET
 
-SWAP_TIMEOUT_S = 60.0  # for decisions in flight to finish, and for a probe to be answered
+_COOLEST = 0.01  # temperature; vLLM raises lower ones to it, silently
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,7 +73,9 @@ class VLLMEngine:
         folder: Path,
         *,
         keep_in_flight: bool = False,
-        probe_tolerance: float = TOLERANCE["float32"],
+        numbers: str = "float32",
+        context_length: int | None = None,
+        swap_timeout_s: float = 60.0,
     ) -> None:
         """Take over a core that was started from ``folder``.
 
@@ -80,20 +83,27 @@ class VLLMEngine:
             core: vLLM, as ``vllm_start.start_core`` gives it.
             folder: the model it runs, in Hugging Face layout.
             keep_in_flight: decisions in flight go on under new full weights, rather than being finished before.
-            probe_tolerance: largest difference of a probe's log-probabilities.
+            numbers: format of its weights: ``float32``, ``bfloat16`` or ``float16``.
+            context_length: tokens of a prompt and its completion; None: as many as the model can hold.
+            swap_timeout_s: for decisions in flight to finish, and for a probe to be answered.
         """
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self._core = core
-        self._context = int(config["max_position_embeddings"])
+        self._context = min(int(config["max_position_embeddings"]), context_length or sys.maxsize)
         self._vocabulary = np.arange(config["vocab_size"], dtype=np.int32)
         ends = config.get("eos_token_id")
         self._end_ids = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
         self._like = _shapes(folder)
         self._base = FullWeights(folder)
         self._policies: dict[str, Policy] = {LEARNER: Policy(0, self._base)}
-        self._turnstile: Turnstile[FullWeights] = Turnstile(self._base, self._load, SWAP_TIMEOUT_S)
+        self._turnstile: Turnstile[FullWeights] = Turnstile(self._base, self._load, swap_timeout_s)
+        self._updating = asyncio.Lock()  # full weights of the learner come one after another
+        # Adapters do not come and go while the GPU is somebody else's; held while the engine sleeps.
+        self._awake = asyncio.Lock()
+        self._others_in_flight = 0  # decisions that are not the learner's own weights'
         self._keep = keep_in_flight
-        self._tolerance = probe_tolerance
+        self._format = numbers
+        self._swap_timeout_s = swap_timeout_s
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -111,6 +121,8 @@ class VLLMEngine:
         """
         answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
         self._policy(request.policy)
+        if 0 < request.temperature < _COOLEST:
+            raise EngineError(f"vLLM samples at {_COOLEST} at the lowest, not at {request.temperature}; 0 is greedy")
         state = begin_writing(request, self._vocabulary, self._end_ids, self._context)
         writing = Writing(request, state, answer)
         if writing.state.finished:  # the sheet left no choice
@@ -118,11 +130,14 @@ class VLLMEngine:
         async with self._turnstile.under(lambda: self._policy(request.policy).weights):
             policy = self._policy(request.policy)
             adapter = policy.adapter
+            others = request.policy != LEARNER or adapter is not None
+            self._others_in_flight += others
             if adapter is not None:
                 adapter.users += 1
             try:
                 cached = await self._write(writing, adapter)
             finally:
+                self._others_in_flight -= others
                 if adapter is not None:
                     adapter.users -= 1
                     self._free(adapter)
@@ -133,8 +148,9 @@ class VLLMEngine:
     ) -> None:
         """Swap one policy's weights (full, or an adapter), adding the policy if the name is new.
 
-        Decisions in flight finish under the weights they began with (unless ``keep_in_flight``, under which they carry
-        the older version); later ones carry ``version``.
+        Decisions in flight finish under the weights they began with (unless ``keep_in_flight``: then the learner's own,
+        as long as no others are in flight, go on under the new full weights and carry the older version); later ones
+        carry ``version``. While the engine sleeps an opponent's adapter waits for it to wake.
 
         Raises:
             EngineError: not safetensors, names or shapes do not match, or the engine disagrees with the probe; the
@@ -142,18 +158,20 @@ class VLLMEngine:
         """
         if self._closed or self._death is not None:
             raise EngineError(self._death or "the engine is closed")
-        if self._nap is not None:
+        if self._nap is not None and policy == LEARNER:
             raise EngineError("the engine sleeps: wake it before it takes weights")
         try:
             configuration = adapter_config_of(payload)
             if configuration is None:
-                read_payload(payload, self._like)
+                await asyncio.to_thread(read_payload, payload, self._like)  # copies it, and games go on meanwhile
         except CheckpointError as error:
             raise EngineError(f"weights of {policy!r} version {version} were refused: {error}") from error
         if configuration is not None:
-            await self._update_adapter(payload, configuration, version, policy, probe)
+            async with self._awake:
+                await self._update_adapter(payload, configuration, version, policy, probe)
         elif policy == LEARNER or probe is not None:
-            await self._update_full(FullWeights(payload), version, policy, probe)
+            async with self._updating:
+                await self._update_full(FullWeights(payload), version, policy, probe)
         else:
             self._replace(policy, Policy(version, FullWeights(payload)))  # loaded when it is its turn
 
@@ -182,6 +200,7 @@ class VLLMEngine:
         if self._nap is not None:
             return
         async with AsyncExitStack() as nap:
+            await nap.enter_async_context(self._awake)
             await nap.enter_async_context(self._turnstile.alone(drained=True))
             await self._core.sleep()
             self._nap = nap.pop_all()
@@ -235,6 +254,9 @@ class VLLMEngine:
             writing.accept(tokens[position], logprobs[position], writing.state.admissible())
             if writing.failure is not None:
                 raise EngineError(f"the order sheet cannot be completed: {writing.failure}")
+            found = tokens[position : position + len(writing.pending)]
+            if not writing.over and found != writing.pending:
+                raise EngineError(f"vLLM wrote {found} where only {writing.pending} could follow")
             position += len(writing.pending)
         if not np.isfinite(logprobs).all():
             raise EngineError(
@@ -298,15 +320,19 @@ class VLLMEngine:
             raise EngineError(self._death) from error
 
     async def _update_full(self, weights: FullWeights, version: int, policy: str, probe: Probe | None) -> None:
-        async with self._turnstile.alone(drained=not self._keep):
+        keep = self._keep and policy == LEARNER
+        async with self._turnstile.alone(drained=not keep):
+            if keep and (self._others_in_flight or self._turnstile.loaded is not self._policy(policy).weights):
+                keep = False
+                await self._turnstile.drain()
             before = self._turnstile.loaded
-            await self._load(weights, keep=self._keep)
+            await self._load(weights, keep=keep)
             try:
                 wrong = None if probe is None else await self._refusal(probe, None, policy, version)
             except EngineError as error:
                 wrong = f"weights of {policy!r} version {version} were refused: {error}"
             if wrong is not None:
-                await self._load_back(before, keep=self._keep)
+                await self._load_back(before, keep=keep)
                 raise EngineError(wrong)
             self._turnstile.now_loaded(weights)
             self._replace(policy, Policy(version, weights))
@@ -323,16 +349,15 @@ class VLLMEngine:
         adapter = Adapter(LoRARequest(f"{policy}-{version}-{number}", number, folder.name), folder)
         try:
             await self._core.add_adapter(adapter.request)
-        except (ValueError, RuntimeError, TypeError, KeyError) as error:
-            folder.cleanup()
-            raise EngineError(f"the adapter of {policy!r} version {version} was refused by vLLM: {error}") from error
-        if probe is not None:
-            async with self._turnstile.under(lambda: self._base):
-                wrong = await self._refusal(probe, adapter, policy, version)
-            if wrong is not None:
-                adapter.retired = True
-                self._free(adapter)
-                raise EngineError(wrong)
+            if probe is not None:
+                async with self._turnstile.under(lambda: self._base):
+                    wrong = await self._refusal(probe, adapter, policy, version)
+                if wrong is not None:
+                    raise EngineError(wrong)
+        except BaseException:
+            adapter.retired = True
+            self._free(adapter)
+            raise
         self._replace(policy, Policy(version, self._base, adapter))
 
     async def _refusal(self, probe: Probe, adapter: Adapter | None, policy: str, version: int) -> str | None:
@@ -345,19 +370,25 @@ class VLLMEngine:
             for request in probe_requests(probe, policy)
         ]
         try:
-            async with asyncio.timeout(SWAP_TIMEOUT_S):
+            async with asyncio.timeout(self._swap_timeout_s):
                 await asyncio.gather(*(self._write(writing, adapter) for writing in writings))
         except TimeoutError:
-            return f"weights of {policy!r} version {version} gave no answer to a probe within {SWAP_TIMEOUT_S:.0f} s"
-        return refusal(probe, [writing.generation(version) for writing in writings], policy, version, self._tolerance)
+            return (
+                f"weights of {policy!r} version {version} gave no answer to a probe within {self._swap_timeout_s:.0f} s"
+            )
+        return refusal(probe, [writing.generation(version) for writing in writings], policy, version, self._format)
 
     def _free(self, adapter: Adapter) -> None:
         """Let go of an adapter that is nobody's any more."""
         if not adapter.retired or adapter.users:
             return
-        task = asyncio.get_running_loop().create_task(self._core.remove_adapter(adapter.request.lora_int_id))
+        task = asyncio.get_running_loop().create_task(self._remove(adapter))
         self._tasks.add(task)  # the loop itself keeps no hold of it
         task.add_done_callback(self._tasks.discard)
+
+    async def _remove(self, adapter: Adapter) -> None:
+        with suppress(EngineError):  # it is dead, or never had it
+            await self._core.remove_adapter(adapter.request.lora_int_id)
         adapter.folder.cleanup()
 
 

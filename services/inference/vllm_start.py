@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ def start_core(
     settings: InferenceSettings,
     *,
     on_gpu: bool,
+    context_length: int | None = None,
     max_lora_rank: int = 0,
     adapters: int = 0,
     sleeps: bool = False,
@@ -41,6 +44,7 @@ def start_core(
         folder: in Hugging Face layout.
         settings: of inference.
         on_gpu: whether this process may use a GPU.
+        context_length: tokens of a prompt and its completion; None: as many as the model can hold.
         max_lora_rank: highest rank of the adapters it will be given; 0: none will be.
         adapters: policies that may be adapters at the same time, old versions in flight included.
         sleeps: the GPU is shared with the learner.
@@ -55,7 +59,13 @@ def start_core(
         )
     prepare_environment()
     arguments = engine_arguments(
-        folder, settings, on_gpu=on_gpu, max_lora_rank=max_lora_rank, adapters=adapters, sleeps=sleeps
+        folder,
+        settings,
+        on_gpu=on_gpu,
+        context_length=context_length,
+        max_lora_rank=max_lora_rank,
+        adapters=adapters,
+        sleeps=sleeps,
     )
     asked = settings.engine_process
     own = asked == "own" or (asked == "auto" and on_gpu) or settings.tensor_parallel_size > 1
@@ -67,15 +77,24 @@ def start_core(
 
 
 def engine_arguments(
-    folder: Path, settings: InferenceSettings, *, on_gpu: bool, max_lora_rank: int, adapters: int, sleeps: bool
+    folder: Path,
+    settings: InferenceSettings,
+    *,
+    on_gpu: bool,
+    context_length: int | None,
+    max_lora_rank: int,
+    adapters: int,
+    sleeps: bool,
 ) -> dict[str, Any]:
     """The fields of vLLM's ``EngineArgs``."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     dtype = weights_type(folder, settings)
+    context = _context(config, context_length)
     arguments: dict[str, Any] = {
         "model": str(folder),
         "skip_tokenizer_init": True,  # ids go in and ids come out
         "dtype": dtype,
+        "max_model_len": context,
         "max_num_seqs": settings.max_concurrent_decisions,
         "tensor_parallel_size": settings.tensor_parallel_size,
         "quantization": settings.quantization,
@@ -95,7 +114,7 @@ def engine_arguments(
         arguments |= {
             "enable_chunked_prefill": False,
             "block_size": _CPU_BLOCK,
-            "max_num_batched_tokens": max(_CPU_TOKENS_PER_STEP, int(config["max_position_embeddings"])),
+            "max_num_batched_tokens": max(_CPU_TOKENS_PER_STEP, context),
         }
     if settings.kv_cache_mib is not None:
         arguments["kv_cache_memory_bytes"] = settings.kv_cache_mib * _MIB
@@ -103,7 +122,9 @@ def engine_arguments(
         arguments["gpu_memory_utilization"] = settings.gpu_memory_utilization
     else:
         low, high = _CPU_CACHE_MIB
-        arguments["kv_cache_memory_bytes"] = min(max(cache_bytes(folder, settings), low * _MIB), high * _MIB)
+        arguments["kv_cache_memory_bytes"] = min(
+            max(cache_bytes(folder, settings, context_length), low * _MIB), high * _MIB
+        )
     if max_lora_rank:
         arguments |= {
             "enable_lora": True,
@@ -123,13 +144,17 @@ def weights_type(folder: Path, settings: InferenceSettings) -> str:
     return named if named in _BYTES else "bfloat16"
 
 
-def cache_bytes(folder: Path, settings: InferenceSettings) -> int:
+def cache_bytes(folder: Path, settings: InferenceSettings, context_length: int | None = None) -> int:
     """Keys and values of ``max_concurrent_decisions`` at the full length of the context."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     heads = config.get("num_key_value_heads") or config["num_attention_heads"]
     width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
     token = 2 * config["num_hidden_layers"] * heads * width * _BYTES[weights_type(folder, settings)]
-    return int(token * config["max_position_embeddings"] * settings.max_concurrent_decisions)
+    return int(token * _context(config, context_length) * settings.max_concurrent_decisions)
+
+
+def _context(config: Mapping[str, Any], asked: int | None) -> int:
+    return min(int(config["max_position_embeddings"]), asked or sys.maxsize)
 
 
 def start_failure(error: BaseException, folder: Path, settings: InferenceSettings) -> str:
@@ -139,8 +164,8 @@ def start_failure(error: BaseException, folder: Path, settings: InferenceSetting
     if "out of memory" in lower or "memory" in lower or "kv cache" in lower:
         advice = (
             f"lower inference.gpu_memory_utilization ({settings.gpu_memory_utilization}) if others use the GPU, "
-            f"inference.kv_cache_mib or inference.max_concurrent_decisions ({settings.max_concurrent_decisions}), or "
-            "raise inference.tensor_parallel_size"
+            "policy.context_length, inference.kv_cache_mib or inference.max_concurrent_decisions "
+            f"({settings.max_concurrent_decisions}), or raise inference.tensor_parallel_size"
         )
         return f"vLLM found too little memory for {folder}: {text[:300]}; {advice}"
     if "architecture" in lower and ("support" in lower or "not found" in lower):

@@ -37,6 +37,25 @@ def _from_files(path: Path) -> Iterator[tuple[str, Tensor]]:
                 yield name, tensors.get_tensor(name)
 
 
+def mend_cpu_adapters() -> None:
+    """Give rows without an adapter none, on a CPU: vLLM's kernels there read slot -1, which is the last one.
+
+    Nothing shows until as many adapters are loaded as there are slots; then the base's rows are written under the last.
+    """
+    from vllm.lora.punica_wrapper import punica_cpu
+
+    if getattr(punica_cpu.bgmv_shrink, "mended", False):
+        return
+    shrink = punica_cpu.bgmv_shrink
+
+    def mended_shrink(inputs: Tensor, weights: Tensor, output: Tensor, slots: Tensor, scaling: float = 1.0) -> None:
+        shrink(inputs, weights, output, slots, scaling)
+        output[slots[: output.shape[0]] < 0] = 0  # what is expanded from it then adds nothing
+
+    mended_shrink.mended = True  # type: ignore[attr-defined]
+    punica_cpu.bgmv_shrink = mended_shrink
+
+
 def _pack_tied_head(model: Any) -> None:
     """A CPU's output head multiplies by a packed copy of its weights; a reload renews all but that of a tied head.
 
@@ -49,3 +68,7 @@ def _pack_tied_head(model: Any) -> None:
     from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
     dispatch_cpu_unquantized_gemm(head, remove_weight=False)
+
+
+# Here, because vLLM imports this module in every worker, before anything is loaded.
+mend_cpu_adapters()

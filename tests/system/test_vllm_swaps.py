@@ -90,20 +90,27 @@ def test_a_swap_waits_for_decisions_in_flight_and_later_ones_wait_for_it(
     newer = shaken(copy.deepcopy(model), 30)
     runner.run(engine.update_weights(weights_payload(model), 3))
 
-    async def swap_in_the_middle() -> tuple[list[Generation], list[Generation]]:
+    async def swap_in_the_middle() -> list[list[Generation]]:
         early = asyncio.create_task(write_all(engine, requests))
         await asyncio.sleep(0.02)  # they are being written
         swap = asyncio.create_task(engine.update_weights(weights_payload(newer), 4))
-        await asyncio.sleep(0)
-        late = asyncio.create_task(write_all(engine, requests))
+        meanwhile = []
+        while not swap.done():  # some come before it takes hold, some while it waits
+            meanwhile.append(asyncio.create_task(engine.generate(requests[len(meanwhile) % IN_FLIGHT])))
+            await asyncio.sleep(0.002)
         await swap
-        return await early, await late
+        late = await write_all(engine, requests)
+        return [await early, list(await asyncio.gather(*meanwhile)), late]
 
-    early, late = runner.run(swap_in_the_middle())
+    early, meanwhile, late = runner.run(swap_in_the_middle())
+    of = {3: expected(model, requests), 4: expected(newer, requests)}
     assert {generation.policy_version for generation in early} == {3}
     assert {generation.policy_version for generation in late} == {4}
-    assert sheets(early) == expected(model, requests)
-    assert sheets(late) == expected(newer, requests)
+    assert sheets(early) == of[3]
+    assert sheets(late) == of[4]
+    for number, generation in enumerate(meanwhile):
+        assert generation.completion_ids.tolist() == of[generation.policy_version][number % IN_FLIGHT]
+    assert meanwhile[-1].policy_version == 4
 
 
 def test_it_sleeps_and_wakes(served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]) -> None:
@@ -155,6 +162,49 @@ def test_an_adapter_stays_while_a_decision_is_written_with_it(
     assert {generation.policy_version for generation in early} == {1}
 
 
+def test_the_base_is_itself_beside_as_many_adapters_as_there_are_slots(
+    served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]
+) -> None:
+    engine, runner = served
+    runner.run(engine.update_weights(weights_payload(model), 6))
+    wrapped = add_adapters(copy.deepcopy(model), PolicySettings(use_peft=True, lora_r=8), seed=0)
+    torch_engine = TorchEngine(copy.deepcopy(model), max_concurrent_decisions=64)
+    names = [f"slot{number}" for number in range(InferenceSettings().max_loras + 1)]
+    for name in names:
+        with torch.no_grad():
+            for parameter, weight in wrapped.named_parameters():
+                if "lora_" in parameter:
+                    weight.normal_(std=0.1)
+        for each in (engine, torch_engine):
+            runner.run(each.update_weights(adapter_payload(wrapped), 1, policy=name))
+    mixed = [replace(request, policy=name) for name in (LEARNER, *names) for request in requests]
+    assert sheets(runner.run(write_all(engine, mixed))) == sheets(runner.run(write_all(torch_engine, mixed)))
+
+    async def remove_all() -> None:
+        for name in names:
+            engine.remove_policy(name)
+
+    runner.run(remove_all())
+
+
+def test_an_opponents_adapter_waits_for_an_engine_that_sleeps(
+    served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]
+) -> None:
+    engine, runner = served
+    payload = adapter_payload(add_adapters(copy.deepcopy(model), PolicySettings(use_peft=True, lora_r=8), seed=0))
+
+    async def nap() -> Generation:
+        await engine.sleep()
+        update = asyncio.create_task(engine.update_weights(payload, 1, policy="opponent"))
+        await asyncio.sleep(0.1)
+        assert not update.done()
+        await engine.wake()
+        await asyncio.wait_for(update, 10)
+        return await engine.generate(replace(requests[0], policy="opponent"))
+
+    assert runner.run(nap()).policy_version == 1
+
+
 def test_games_go_on_under_new_weights_where_decisions_are_kept(
     model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
 ) -> None:
@@ -174,6 +224,9 @@ def test_games_go_on_under_new_weights_where_decisions_are_kept(
         old = expected(model, requests)
         assert sheets(early) != old  # the ends of those in flight are the new weights'
         assert sheets(runner.run(write_all(engine, requests))) == expected(newer, requests)
+        other = shaken(copy.deepcopy(model), 41)
+        runner.run(engine.update_weights(weights_payload(other), 9, policy="frozen"))
+        assert runner.run(swap_under_an_opponent(engine, requests, payload)) == expected(other, requests)
         # The last token of each was sampled under the new weights, with keys and values made by them.
         for request, generation, before in zip(requests, early, old, strict=True):
             if generation.completion_ids.tolist() == before:
@@ -217,6 +270,16 @@ def test_weights_that_break_half_way_leave_the_old_ones_in_use(
                 runner.run(engine.update_weights(weights_payload(newer), 1))
             with pytest.raises(EngineError, match="left with half of its weights"):
                 runner.run(engine.generate(requests[0]))
+
+
+async def swap_under_an_opponent(
+    engine: VLLMEngine, requests: Sequence[GenerationRequest], payload: bytes
+) -> list[list[int]]:
+    """What a frozen opponent writes while the learner's weights come: they are not its own, so they wait."""
+    early = asyncio.create_task(write_all(engine, [replace(request, policy="frozen") for request in requests]))
+    await asyncio.sleep(0.05)
+    await engine.update_weights(payload, 2)
+    return sheets(await early)
 
 
 def test_in_a_process_of_its_own_it_does_the_same(

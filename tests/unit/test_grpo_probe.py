@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from grpo_core.models import weights_payload
-from grpo_core.probe import Probe, disagreement, make_probe
+from grpo_core.probe import Probe, compare, make_probe
 from services.inference.agreement import probe_requests
 from services.inference.engine import EngineError
 from services.inference.torch_engine import TorchEngine
@@ -38,11 +38,16 @@ def test_what_counts_as_a_disagreement() -> None:
         ([5, 9, 1], [-1.0, -2.0, -9.0], None),  # a tie fell the other way: what follows says nothing
         ([8, 6, 7], [-1.0, -2.0, -3.0], "token 8 instead of 5"),
         ([5, 6], [-1.0, -2.0], None),  # ended by its end id
+        ([5, 6, 7], [float("nan"), -2.0, -3.0], "log-probability"),
         ([], [], "no answer"),
     ):
-        wrong = disagreement(probe, 0, tokens, logprobs, tolerance=0.01)
-        assert (wrong is None) == (expected is None)
-        assert expected is None or (wrong is not None and expected in wrong)
+        found = compare(probe, 0, tokens, logprobs, tolerance=0.01)
+        if expected is None:
+            assert isinstance(found, list)
+            assert max(found) <= 0.01
+        else:
+            assert isinstance(found, str)
+            assert expected in found
 
 
 def test_an_engine_refuses_weights_that_do_not_compute_what_the_learner_does() -> None:

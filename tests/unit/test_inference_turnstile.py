@@ -107,6 +107,33 @@ def test_weights_that_cannot_be_loaded_fail_those_who_want_them_and_nobody_waits
     asyncio.run(play())
 
 
+def test_who_wants_what_is_gone_is_sent_away_alone() -> None:
+    async def play() -> None:
+        board = Board("a")
+        removed = False
+
+        def opponent() -> str:
+            if removed:
+                raise EngineError("unknown policy")
+            return "b"
+
+        async def ask() -> None:
+            async with board.turnstile.under(opponent):
+                pass
+
+        inside = asyncio.create_task(board.decide("a", rounds=20))
+        await asyncio.sleep(0)
+        opponents, others = asyncio.create_task(ask()), asyncio.create_task(board.decide("c"))
+        learner = asyncio.create_task(board.decide("a"))
+        await asyncio.sleep(0)
+        removed = True
+        with pytest.raises(EngineError, match="unknown policy"):
+            await asyncio.wait_for(opponents, 5)
+        assert await asyncio.wait_for(asyncio.gather(inside, learner, others), 5) == ["a", "a", "c"]
+
+    asyncio.run(play())
+
+
 def test_those_inside_who_do_not_leave_are_reported() -> None:
     async def play() -> None:
         board = Board("a", timeout_s=0.05)
