@@ -1,4 +1,4 @@
-"""Rollout actors kept at work: taken through their steps, replaced when they die, hang or refuse their weights."""
+"""Rollout actors kept at work: taken through their steps, replaced when they die, hang, or their engine fails."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from cluster.actors.reports import BlockReport
-from cluster.actors.workers import Call, Job, Ref, Step, Worker
+from cluster.actors.workers import Call, Departure, Job, Ref, Step, Worker, find_home
 from cluster.config import RolloutSettings
 from cluster.errors import RunError
 from cluster.runtime import cause_of_death, death_of
 
 MOST_OVERDUE = 3  # actors replaced because of one and the same job, before the job is to blame
+MOST_FAILED = 3  # likewise, of those whose engine could not play it
 
 
 @dataclass(slots=True)
@@ -48,6 +49,8 @@ class Crew:
         self._settings = settings
         self._republish = republish
         self._vacant: list[int] = []  # slots to fill when the GPU is theirs again
+        self._ended: list[Ref] = []  # homes of actors that were ended since somebody rested
+        self._departures: list[Departure] = []  # that a rest waits for
         self._weights: Ref | None = None
         self._version = 0  # of these weights
         self._limits: dict[Step, tuple[float, str]] = {
@@ -101,11 +104,18 @@ class Crew:
             self.advance(worker)
 
     def rest(self) -> bool:
-        """Ask all engines to free their GPU and to hold their games until the next broadcast; whether all have."""
+        """Ask all engines to free their GPU and to hold their games until the next broadcast; whether all have.
+
+        Actors that were ended have freed it when their processes are gone: this is waited for, for
+        ``rollout.swap_timeout_s`` at most; if that was not enough, a notice says so.
+        """
         self.resting = True
         for worker in self.workers:
             self.advance(worker)
-        return not any(worker.awake for worker in self.workers)
+        self._departures += [Departure(home, self._settings.swap_timeout_s) for home in self._ended]
+        self._ended = []
+        self._departures = [departure for departure in self._departures if not self._over(departure)]
+        return not self._departures and not any(worker.awake for worker in self.workers)
 
     def plays(self, worker: Worker) -> bool:
         """Whether a job may begin there at once."""
@@ -183,7 +193,8 @@ class Crew:
         self.calls.clear()
 
     def _add(self, slot: int) -> None:
-        worker = Worker(slot, self._spawn(slot))
+        actor = self._spawn(slot)
+        worker = Worker(slot, actor, home=actor.__ray_call__.remote(find_home))
         self.workers.append(worker)
         self._ask(worker, "load", worker.actor.ready.remote())
 
@@ -251,9 +262,22 @@ class Crew:
             self._send_again(worker, "refused", f"refused weights of version {call.version}: {reason}")
         elif what in ("sleep", "wake") and refused:
             self._replace(worker, f"could not {what}: {reason}")
+        elif isinstance(what, Job) and isinstance(cause, EngineError):
+            what.failed += 1
+            reason = f"could not play {what.name}: {reason}"
+            if what.failed >= MOST_FAILED:  # no engine can, such as one asked for a prompt that does not fit
+                raise RunError(f"{what.failed} rollout actors, one after another, {reason}") from None
+            self._replace(worker, reason)
         else:
             # A bug; playing on would repeat it.
             raise cause from None
+
+    def _over(self, departure: Departure) -> bool:
+        try:
+            return departure.over()
+        except TimeoutError as error:
+            self.events.notices.append(f"a rollout actor was ended, but its {error}; its GPU may not be free")
+            return True
 
     def _send_again(self, worker: Worker, failure: str, reason: str) -> None:
         """An engine keeps its old weights: it is sent the newest once more; if that fails too, it is replaced."""
@@ -279,6 +303,7 @@ class Crew:
             )
         self.events.notices.append(f"a rollout actor {reason}; it is replaced")
         ray.kill(worker.actor)
+        self._ended.append(worker.home)
         self.calls = {ref: call for ref, call in self.calls.items() if call.worker is not worker}
         self.lost += worker.jobs
         self.workers.remove(worker)

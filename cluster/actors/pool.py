@@ -80,7 +80,8 @@ class WorkerPool:
         """Ask all engines to free their GPU, and hold their games, until the next broadcast; whether they have.
 
         To be asked again between polls. Games lose no time by it: their limits stand still. An actor that does not
-        answer is ended, which frees the GPU too; its replacement starts with the broadcast.
+        answer is ended, which frees the GPU too, once its processes are gone; its replacement starts with the
+        broadcast.
         """
         return self._crew.rest()
 
@@ -105,7 +106,7 @@ class WorkerPool:
         """Wait up to ``timeout_s`` for anything to happen: blocks, swaps, or one of ``others``.
 
         Raises:
-            RunError: more actors failed than ``rollout.max_replacements``, or several at the same block.
+            RunError: more actors failed than ``rollout.max_replacements``, or several at the same job.
         """
         self._place()
         other = self._crew.wait(others, timeout_s)
@@ -124,7 +125,7 @@ class WorkerPool:
         the engines, so this time does not count as theirs.
 
         Raises:
-            RunError: more actors failed than ``rollout.max_replacements``, or several at the same games.
+            RunError: more actors failed than ``rollout.max_replacements``, or several at the same job.
         """
         start = time.monotonic()
         chunks = [list(games[at : at + EVALUATION_CHUNK]) for at in range(0, len(games), EVALUATION_CHUNK)]

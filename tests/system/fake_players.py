@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,21 +30,34 @@ class Block:
     num_generations: int = 1
     seconds: float = 0.05
     hang: frozenset[int] = frozenset()  # players that never finish it
+    fails: frozenset[int] = frozenset()  # players whose engine cannot play it
 
 
 class FakePlayer:
     """Has the methods of a ``RolloutWorker``; players are numbered as they are spawned."""
 
-    def __init__(self, number: int, log: str, loading_s: float = 0.0, refuses_sleep: bool = False) -> None:
+    def __init__(
+        self,
+        number: int,
+        log: str,
+        loading_s: float = 0.0,
+        refuses_sleep: bool = False,
+        fails_evaluations: bool = False,
+        has_engine: bool = False,
+    ) -> None:
         self.number = number
         self._log = Path(log)
         self._loading_s = loading_s
         self._refuses_sleep = refuses_sleep
+        self._fails_evaluations = fails_evaluations
         self._version = -1
         self._refused = 0
         self._awake = asyncio.Event()
         self._awake.set()
         self._note(f"pid {os.getpid()}")
+        if has_engine:  # a process of its own, in a group of its own, or Ray would end it together with its player
+            engine = subprocess.Popen(["sleep", f"{FOR_EVER_S:g}"], start_new_session=True)
+            self._note(f"engine {engine.pid}")
 
     async def ready(self) -> dict[str, float]:
         await asyncio.sleep(self._loading_s)
@@ -68,6 +82,8 @@ class FakePlayer:
         if self.number in block.hang:
             await asyncio.sleep(FOR_EVER_S)
         await asyncio.sleep(block.seconds)
+        if self.number in block.fails:
+            raise EngineError("a prompt of 9 tokens\nleaves no room")
         await self._awake.wait()
         return block.block_id, self.number
 
@@ -75,6 +91,8 @@ class FakePlayer:
         assert self._version >= version, "an evaluation began under old weights"
         self._note(f"evaluates {games[0]}")
         await asyncio.sleep(0.05)
+        if self._fails_evaluations:
+            raise EngineError("the engine's process died")
         return games
 
     async def stats(self) -> dict[str, float]:

@@ -86,8 +86,8 @@ class Table:
     def said(self, line: str) -> bool:
         return line in self.log.read_text().splitlines()
 
-    def pid(self, number: int) -> int:
-        (line,) = [line for line in self.log.read_text().splitlines() if line.startswith(f"{number} pid ")]
+    def pid(self, number: int, what: str = "pid") -> int:
+        (line,) = [line for line in self.log.read_text().splitlines() if line.startswith(f"{number} {what} ")]
         return int(line.split()[-1])
 
     def played(self) -> list[str]:
@@ -222,6 +222,39 @@ def test_an_evaluation_survives_an_actor_stuck_in_a_swap_and_one_stopped_while_i
                 os.kill(stopped, signal.SIGKILL)
 
 
+def test_an_engine_that_cannot_play_a_block_is_replaced_and_all_its_blocks_are_played_again(tmp_path: Path) -> None:
+    with Table(tmp_path) as table:
+        table.start(Block("a", hang=frozenset({0})), Block("b", hang=frozenset({1})))
+        table.wait(lambda: table.said("0 plays a") and table.said("1 plays b"), "a block on each player")
+        table.start(Block("bad", fails=frozenset({0})), Block("other", fails=frozenset({0})))
+        table.wait(lambda: len(table.blocks) == 3, "all blocks but the one that hangs")
+        assert table.played() == ["a", "bad", "other"]
+        assert table.pool.restarts == 1
+        assert "a rollout actor could not play bad: a prompt of 9 tokens leaves no room; it is" in table.notices[0]
+
+
+def test_a_block_that_no_engine_can_play_ends_the_run_before_all_replacements_are_used(tmp_path: Path) -> None:
+    with Table(tmp_path, max_replacements=20) as table:
+        table.start(Block("bad", fails=frozenset(range(30))), Block("good"))
+        with pytest.raises(RunError, match="could not play bad: a prompt of 9 tokens leaves no room") as ended:
+            table.wait(lambda: False, "end of the run", 60)
+        assert "3 rollout actors, one after another" in str(ended.value)
+        assert "\n" not in str(ended.value)
+        assert table.pool.restarts == 2
+
+
+def test_engines_that_fail_at_an_evaluation_are_replaced_up_to_the_limit_of_replacements(tmp_path: Path) -> None:
+    failing = {"fails_evaluations": True}
+    with Table(tmp_path, players={1: failing}, max_replacements=1) as table:
+        assert table.pool.evaluate(list(range(40)), lambda _: None, 30.0) == list(range(40))
+        assert table.pool.restarts == 1
+        table.poll()
+        assert "could not play part" in table.notices[0]
+        os.kill(table.pid(0), signal.SIGKILL)
+        with pytest.raises(RunError, match=r"failed 2 times \(rollout.max_replacements\); the last one died"):
+            table.pool.evaluate(list(range(40)), lambda _: None, 30.0)
+
+
 def test_a_rest_holds_the_games_and_costs_them_no_time(tmp_path: Path) -> None:
     with Table(tmp_path, actors=1, block_timeout_s=4.0) as table:
         table.start(Block("long", seconds=1.0))
@@ -251,6 +284,33 @@ def test_an_actor_that_will_not_sleep_is_ended_and_replaced_after_the_rest(tmp_p
         table.broadcast(Weights(1))
         table.wait(lambda: bool(table.blocks), "block on the replacement")
         assert table.pool.size == 1
+
+
+@pytest.mark.parametrize("engine_ends", [True, False])
+def test_a_rest_begins_when_the_processes_of_a_dead_actor_are_gone_too(tmp_path: Path, engine_ends: bool) -> None:
+    limit = 60.0 if engine_ends else 2.0
+    with Table(tmp_path, actors=1, players={0: {"has_engine": True}}, swap_timeout_s=limit) as table:
+        engine = table.pid(0, "engine")
+        try:
+            os.kill(table.pid(0), signal.SIGKILL)
+            table.wait(lambda: table.pool.rest() or table.pool.restarts == 1, "news of the death")
+            if engine_ends:
+                for _ in range(20):
+                    assert not table.pool.rest(), "an engine still holds the GPU"
+                    table.poll()
+                assert not gone(engine), "nobody was to end it yet"
+                os.kill(engine, signal.SIGKILL)
+            table.wait(table.pool.rest, "rest")
+            table.poll()
+            stayed = [notice for notice in table.notices if "its GPU may not be free" in notice]
+            assert bool(stayed) is not engine_ends
+            assert all(f"processes [{engine}] have not ended within 2 s (rollout.swap_timeout_s)" in n for n in stayed)
+            assert "1 pid" not in table.log.read_text()
+            table.broadcast(Weights(1))
+            table.wait(lambda: table.said("1 has 1"), "weights at the replacement")
+        finally:
+            if not gone(engine):
+                os.kill(engine, signal.SIGKILL)
 
 
 def test_an_engine_s_counters_do_not_fall_when_its_actor_is_replaced(tmp_path: Path) -> None:
