@@ -83,7 +83,9 @@ class RolloutSettings(Settings):
         1800.0, gt=0, description="Seconds for one learner update, waiting for episodes included"
     )
     max_replacements: int = Field(
-        20, ge=0, description="Rollout actors replaced (dead, hung, refused weights, could not play) before the run gives up"
+        20,
+        ge=0,
+        description="Rollout actors replaced (dead, hung, refused weights, could not play) before the run gives up",
     )
 
 
