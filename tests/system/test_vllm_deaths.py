@@ -1,4 +1,4 @@
-"""vLLM's own process dies in the middle of training: its actor is replaced, and every episode counts once."""
+"""vLLM's own process dies or hangs in the middle of training: its actor is replaced, and every episode counts once."""
 
 from __future__ import annotations
 
@@ -24,17 +24,20 @@ def engine_of(training: TrainingProcess) -> psutil.Process:
     return engine
 
 
-def test_training_goes_on_after_the_engine_s_process_was_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", ["kill", "suspend"])
+def test_training_goes_on_after_the_engine_s_process_was_lost(fault: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = (
         *QUICK,
         *("--set", "inference.engine=vllm", "--set", "inference.kv_cache_mib=128"),
         *("--set", "inference.engine_process=own", "--set", f"learner.updates={UPDATES}"),
         *("--set", "learner.checkpoint_every=100", "--set", "evaluation.final_against=[]"),
+        # A process that is only stopped answers neither a swap nor a block.
+        *("--set", "rollout.swap_timeout_s=20", "--set", "rollout.block_timeout_s=40"),
     )
     with TrainingProcess(run, *arguments) as training:
         training.wait_until(lambda: last_update(run) >= 2, "two updates", timeout_s=300)
-        engine_of(training).kill()
+        getattr(engine_of(training), fault)()
         assert training.finish(timeout_s=400) == 0, training.output()
         assert training.survivors() == []
         assert "it is replaced" in training.output()
