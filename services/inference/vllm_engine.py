@@ -12,10 +12,9 @@ import itertools
 import json
 import sys
 from collections.abc import Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from services.inference.constraints import encode_sheet
 from services.inference.decoding import FreeState, Writing, begin_writing
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.turnstile import Turnstile
+from services.inference.vllm_adapters import Adapter, AdapterShelf
 from services.inference.vllm_core import VLLMCore
 from services.inference.vllm_mask import SHEET
 
@@ -43,16 +43,6 @@ class FullWeights:
     """The weights of a whole model, kept so that they can be loaded again."""
 
     source: bytes | memoryview | Path  # safetensors bytes, or the folder the engine began with
-
-
-@dataclass(slots=True, eq=False)
-class Adapter:
-    """A LoRA adapter that vLLM holds while it is a policy or a request in flight names it."""
-
-    request: Any  # vLLM's LoRARequest
-    folder: TemporaryDirectory[str]
-    users: int = 0
-    retired: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +95,7 @@ class VLLMEngine:
         self._format = numbers
         self._swap_timeout_s = swap_timeout_s
         self._numbers = itertools.count(1)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._adapters = AdapterShelf(core)
         self._closed = False
         self._death: str | None = None
         self._nap: AsyncExitStack | None = None
@@ -132,15 +122,11 @@ class VLLMEngine:
             adapter = policy.adapter
             others = request.policy != LEARNER or adapter is not None
             self._others_in_flight += others
-            if adapter is not None:
-                adapter.users += 1
             try:
-                cached = await self._write(writing, adapter)
+                with self._adapters.used(adapter):
+                    cached = await self._write(writing, adapter)
             finally:
                 self._others_in_flight -= others
-                if adapter is not None:
-                    adapter.users -= 1
-                    self._free(adapter)
         return self._count(writing.generation(policy.version), writing, cached)
 
     async def update_weights(
@@ -179,8 +165,7 @@ class VLLMEngine:
         """Forget a policy; decisions in flight are finished, those that wait fail. Unknown names pass."""
         removed = self._policies.pop(policy, None)
         if removed is not None and removed.adapter is not None:
-            removed.adapter.retired = True
-            self._free(removed.adapter)
+            self._adapters.retire(removed.adapter)
 
     def stats(self) -> Mapping[str, float]:
         """Since start: decisions, {completion,sampled,prompt,cached_prompt}_tokens, busy_seconds; queue as of now."""
@@ -340,23 +325,15 @@ class VLLMEngine:
     async def _update_adapter(
         self, payload: bytes | memoryview, configuration: str, version: int, policy: str, probe: Probe | None
     ) -> None:
-        from vllm.lora.request import LoRARequest
-
-        number = next(self._numbers)
-        folder: TemporaryDirectory[str] = TemporaryDirectory(prefix="entente-adapter-")
-        (Path(folder.name) / "adapter_config.json").write_text(configuration, encoding="utf-8")
-        await asyncio.to_thread((Path(folder.name) / "adapter_model.safetensors").write_bytes, payload)
-        adapter = Adapter(LoRARequest(f"{policy}-{version}-{number}", number, folder.name), folder)
+        adapter = await self._adapters.load(payload, configuration, f"{policy}-{version}")
         try:
-            await self._core.add_adapter(adapter.request)
             if probe is not None:
                 async with self._turnstile.under(lambda: self._base):
                     wrong = await self._refusal(probe, adapter, policy, version)
                 if wrong is not None:
                     raise EngineError(wrong)
         except BaseException:
-            adapter.retired = True
-            self._free(adapter)
+            self._adapters.retire(adapter)
             raise
         self._replace(policy, Policy(version, self._base, adapter))
 
@@ -377,19 +354,6 @@ class VLLMEngine:
                 f"weights of {policy!r} version {version} gave no answer to a probe within {self._swap_timeout_s:.0f} s"
             )
         return refusal(probe, [writing.generation(version) for writing in writings], policy, version, self._format)
-
-    def _free(self, adapter: Adapter) -> None:
-        """Let go of an adapter that is nobody's any more."""
-        if not adapter.retired or adapter.users:
-            return
-        task = asyncio.get_running_loop().create_task(self._remove(adapter))
-        self._tasks.add(task)  # the loop itself keeps no hold of it
-        task.add_done_callback(self._tasks.discard)
-
-    async def _remove(self, adapter: Adapter) -> None:
-        with suppress(EngineError):  # it is dead, or never had it
-            await self._core.remove_adapter(adapter.request.lora_int_id)
-        adapter.folder.cleanup()
 
 
 def _shapes(folder: Path) -> dict[str, Tensor]:
