@@ -1,0 +1,60 @@
+"""How one full game ended, as ratings and matchmaking see it: who sat where, and who finished above whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.scoring import sum_of_squares
+
+
+@dataclass(frozen=True, slots=True)
+class GameScore:
+    """A finished game of seven seats; one player may hold several of them.
+
+    Raises:
+        ValueError: not exactly the seven powers, a negative count, or somebody eliminated who owns centres.
+    """
+
+    seats: Mapping[str, str]  # power -> player, e.g. "bot/dumbbot", "policy/v20", "learner"
+    centers: Mapping[str, int]  # power -> supply centres at the end
+    solo: str | None = None  # the power that won alone
+    # Power -> phase or year (anything that grows) in which it fell: of everybody without centres, or of nobody.
+    eliminated: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, powers in (("seats", self.seats), ("centers", self.centers)):
+            if set(powers) != set(POWERS):
+                raise ValueError(f"{name} must name {', '.join(POWERS)}; got {', '.join(sorted(powers)) or 'nobody'}")
+        if min(self.centers.values()) < 0:
+            raise ValueError(f"supply centres cannot be negative: {dict(self.centers)}")
+        if self.solo is not None and self.solo not in POWERS:
+            raise ValueError(f"solo: there is no power {self.solo!r}")
+        fallen = {power for power, count in self.centers.items() if count == 0}
+        if self.eliminated and set(self.eliminated) != fallen:
+            raise ValueError(f"eliminated must say when {', '.join(sorted(fallen)) or 'nobody'} fell, all or none")
+
+    def score(self, power: str) -> float:
+        """Share of the sum of squares in [0, 1]: n² / Σ n²; a solo takes all."""
+        return sum_of_squares(self.centers, self.solo)[power]
+
+    def places(self) -> tuple[tuple[str, ...], ...]:
+        """Powers from first to last; those in one tuple, in the order of POWERS, share a place.
+
+        More centres are better, among powers without any a later fall. After a solo all others share the second
+        place, as the score has it.
+        """
+        if self.solo is not None:
+            return (self.solo,), tuple(power for power in POWERS if power != self.solo)
+        kinds: dict[tuple[int, int], list[str]] = {}
+        for power in POWERS:
+            kinds.setdefault((self.centers[power], self.eliminated.get(power, 0)), []).append(power)
+        return tuple(tuple(kinds[kind]) for kind in sorted(kinds, reverse=True))
+
+    @property
+    def last_is_open(self) -> bool:
+        """Whether nothing is known of the order within the last place: losers of a solo, falls without a date."""
+        if self.solo is not None:
+            return True
+        return not self.eliminated and min(self.centers.values()) == 0
