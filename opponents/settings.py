@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from grpo_core.settings import Settings
 from services.inference.endpoint import EndpointSettings
@@ -15,6 +15,10 @@ from services.inference.endpoint import EndpointSettings
 # What is known before a game, and before a turn of it: the facts that group keys can be made of.
 EPISODE_FACTS = ("country", "lineup")
 TURN_FACTS = ("phase", "segment", "own_centers", "alliance")
+
+MatchmakingStrategy = Literal[
+    "weighted", "uniform", "latest", "pfsp_hard", "pfsp_variance", "rating_window", "curriculum"
+]
 
 REMOTE_PREFIX = "remote:"  # before a remote player's name, where bots and folders are named too
 _REMOTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
@@ -47,6 +51,60 @@ class OpponentsSettings(Settings):
         0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none"
     )
     max_snapshots: int = Field(8, ge=1, description="Newest snapshots that may be drawn; older ones stay on file")
+    matchmaking: MatchmakingStrategy = Field(
+        "weighted",
+        description="Whom the learner meets: weighted (as members says), uniform, latest (the newest snapshot; the "
+        "anchors before there is one), pfsp_hard (whoever beats the learner: weight x (1 - p)^2 with p the learner's "
+        "pairwise score), pfsp_variance (its equals: weight x p (1 - p)), rating_window (members rated near the "
+        "learner), curriculum (a ladder, country by country)",
+    )
+    lineup: Literal["mixed", "same"] = Field(
+        "mixed", description="mixed: every other seat draws a member of its own; same: one member fills them all"
+    )
+    anchor_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of every country's blocks that are played against anchors alone, evenly spread",
+    )
+    anchors: tuple[str, ...] = Field(
+        (), description="These anchors, as in members or by id (policy/v20); empty: all bots among the members"
+    )
+    self_play_seats: int = Field(
+        0,
+        ge=0,
+        le=6,
+        description="Other seats that the learner's newest policy fills itself, except against anchors; nothing is "
+        "learned from them, and weights that arrive during a game are theirs too",
+    )
+    min_draw_probability: float = Field(
+        0.02,
+        ge=0,
+        lt=1,
+        description="Least probability of every drawable member under pfsp_hard, pfsp_variance, rating_window and "
+        "curriculum, so that nobody's score grows stale (with n members at most 1 / n)",
+    )
+    rating_window: float = Field(
+        4.0, gt=0, description="Largest distance in rating under rating_window; the nearest three may always be drawn"
+    )
+    curriculum: tuple[str, ...] = Field(
+        ("random", "greedy", "dumbbot"),
+        min_length=1,
+        description="The ladder of curriculum, easiest first, of members; snapshots follow, the newest last",
+    )
+    difficulty_up: float = Field(
+        1.2,
+        gt=0,
+        description="A country climbs when its share of the sum of squares is surely above this many times what equals "
+        "get there",
+    )
+    difficulty_down: float = Field(
+        0.6, ge=0, description="A country steps down when that share is surely below this many times it"
+    )
+    difficulty_games: int = Field(32, ge=2, description="Least games on a rung before a country leaves it")
+    results_half_life: float = Field(
+        20.0, gt=0, description="Updates after which a game counts half in the learner's scores against members"
+    )
     remotes: dict[str, RemoteSettings] = Field(
         default_factory=dict, description="Chat models behind OpenAI-compatible endpoints, a table each"
     )
@@ -58,6 +116,32 @@ class OpponentsSettings(Settings):
             if _REMOTE_NAME.fullmatch(name) is None:
                 raise ValueError(f"a remote's name is letters, digits, - and _, not {name!r}")
         return value
+
+    @model_validator(mode="after")
+    def _line_ups_can_be_drawn(self) -> Self:
+        drawable = [name for name, weight in self.members.items() if weight > 0]
+        anchors_needed = self.anchor_share > 0 or self.matchmaking == "latest"
+        if anchors_needed and not self.anchors and all(name.startswith(REMOTE_PREFIX) for name in drawable):
+            raise ValueError("anchors: there is no bot among the members to be one; name the anchors")
+        # A member's id may be that of a snapshot yet to be made.
+        named = [("anchors", name) for name in self.anchors if "/" not in name]
+        if self.matchmaking == "curriculum":
+            named += [("curriculum", name) for name in self.curriculum]
+        for key, name in named:
+            if name not in drawable:
+                raise ValueError(f"{key}: {name!r} is none of the members with a weight above 0: {', '.join(drawable)}")
+        if len(set(self.curriculum)) < len(self.curriculum):
+            raise ValueError("curriculum: a member stands on two rungs")
+        if self.difficulty_down >= self.difficulty_up:
+            raise ValueError("difficulty_down must be less than difficulty_up")
+        return self
+
+
+def member_id(name: str) -> str:
+    """The id in the population of whom a configuration names: ``bot/dumbbot``, ``remote/gpt``; ids stay ids."""
+    if name.startswith(REMOTE_PREFIX):
+        return f"remote/{name.removeprefix(REMOTE_PREFIX)}"
+    return name if "/" in name else f"bot/{name}"
 
 
 def unknown_remote(name: str, known: Iterable[str]) -> str:
