@@ -2,43 +2,72 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from opponents.population import Member, Population, PopulationError, bot_checksum
+
+LISTED = [".population.json.lock", "population.json", "snapshots"]
 
 
 @pytest.fixture
 def population(tmp_path):
     (tmp_path / "snapshots").mkdir()
     for version in (10, 20, 30):
-        (tmp_path / "snapshots" / f"{version}.safetensors").write_bytes(b"weights" * version)
+        save_file({"w": np.full(4, version, np.float32)}, tmp_path / "snapshots" / f"{version}.safetensors")
     made = Population(tmp_path / "population.json")
     made.add_bot("dumbbot", weight=2.0)
-    made.add_bot("random")
+    made.add_bot("random", country="FRANCE")
     made.add_policy(tmp_path / "snapshots" / "10.safetensors", version=10)
-    made.add_policy(tmp_path / "snapshots" / "20.safetensors", version=20, parent="policy/v10", weight=0.5)
+    made.add_policy(
+        tmp_path / "snapshots" / "20.safetensors",
+        version=20,
+        parent="policy/v10",
+        weight=0.5,
+        config_digest="0123456789abcdef",
+    )
     return made
+
+
+def listed(population):
+    return sorted(path.name for path in population.path.parent.iterdir())
 
 
 def test_it_comes_back_from_disk_as_it_was(population):
     population.retire("bot/random")
+    population.pin("policy/v10")
+    population.reached(23)
     population.save()
     again = Population.load(population.path)
-    assert again.members == population.members
+    assert again.document() == population.document()
+    assert (again.revision, again.update, again.joins_at) == (1, 23, 24)
     assert [member.id for member in again.active()] == ["bot/dumbbot", "policy/v10", "policy/v20"]
-    assert again["policy/v20"].parent == "policy/v10"
-    assert again["policy/v20"].created_at_update == 20
-    assert again["policy/v20"].name == "snapshots/20.safetensors"
-    assert sorted(path.name for path in population.path.parent.iterdir()) == ["population.json", "snapshots"]
+    assert again["policy/v20"] == Member(
+        id="policy/v20",
+        kind="policy",
+        name="snapshots/20.safetensors",
+        version=20,
+        checksum=again["policy/v20"].checksum,
+        parent="policy/v10",
+        created_at_update=20,
+        weight=0.5,
+        form="full",
+        config_digest="0123456789abcdef",
+    )
+    assert (again["bot/random"].country, again["bot/random"].form) == ("FRANCE", None)
+    assert again["policy/v10"].pinned
+    assert listed(population) == LISTED
 
 
 def test_members_are_verified_against_their_files(population, tmp_path):
     for member in population.members:
         population.verify(member)
-    (tmp_path / "snapshots" / "10.safetensors").write_bytes(b"other weights")
+    save_file({"w": np.zeros(4, np.float32)}, tmp_path / "snapshots" / "10.safetensors")
     with pytest.raises(PopulationError, match=r"policy/v10: .*10\.safetensors has SHA-256"):
         population.verify(population["policy/v10"])
     (tmp_path / "snapshots" / "20.safetensors").unlink()
@@ -79,43 +108,121 @@ def test_impossible_members_are_refused(population, tmp_path):
     for weight in (-1.0, float("nan"), float("inf")):
         with pytest.raises(PopulationError, match="bot/hold: weight must be"):
             population.add_bot("hold", weight=weight)
+    with pytest.raises(PopulationError, match="bot/hold: there is no country 'France'; the seven are AUSTRIA"):
+        population.add_bot("hold", country="France")
     with pytest.raises(PopulationError, match="policy/v99: cannot read"):
         population.add_policy(tmp_path / "none.safetensors", version=99)
     with pytest.raises(PopulationError, match="no member 'bot/nobody'"):
         population.retire("bot/nobody")
     with pytest.raises(PopulationError, match="bot/dumbbot is a bot and has no weights file"):
         population.weights_path(population["bot/dumbbot"])
+    with pytest.raises(PopulationError, match="bot/odd: a bot has no weights, so it has no form 'full'"):
+        population.add(dataclasses.replace(population["bot/random"], id="bot/odd", form="full"))
     assert "bot/hold" not in population
 
 
-def test_what_a_crash_undid_is_forgotten_and_the_rest_stays(population, tmp_path):
-    population.add_policy(tmp_path / "snapshots" / "30.safetensors", version=30)
+@pytest.mark.parametrize("content", ["pickle", "torch", "cut", "empty"])
+def test_weights_are_safetensors_by_their_content_whatever_the_name(population, tmp_path, content):
+    path = tmp_path / "snapshots" / "99.safetensors"
+    whole = (tmp_path / "snapshots" / "30.safetensors").read_bytes()
+    if content == "empty":
+        save_file({}, path)
+    else:
+        pickled = b"\x80\x04\x95" + b"\x00" * 40
+        path.write_bytes({"pickle": pickled, "torch": b"PK\x03\x04" + pickled, "cut": whole[:-1]}[content])
+    with pytest.raises(PopulationError, match=r"policy/v99: .*99\.safetensors holds no (whole safetensors|tensors)"):
+        population.add_policy(path, version=99)
+    assert "policy/v99" not in population
+
+
+def test_an_adapter_is_told_by_its_content(population, tmp_path):
+    save_file({"a": np.ones(2, np.float32)}, tmp_path / "snapshots" / "adapter.st", {"adapter_config": '{"r": 2}'})
+    save_file({"a": np.ones(2, np.float32)}, tmp_path / "snapshots" / "adapter_config.safetensors", {"format": "pt"})
+    assert population.add_policy(tmp_path / "snapshots" / "adapter.st", version=40).form == "adapter"
+    assert population.add_policy(tmp_path / "snapshots" / "adapter_config.safetensors", version=41).form == "full"
+
+
+def test_what_a_crash_undid_is_forgotten_and_what_a_person_added_stays(population, tmp_path):
+    file = tmp_path / "snapshots" / "30.safetensors"
+    population.add_policy(file, version=30)
+    population.reached(30)
+    population.add_bot("hold", created_at_update=population.joins_at)
+    population.add_policy(
+        file, version=400, member_id="policy/other-v400", source="other-1f", created_at_update=population.joins_at
+    )
+    population.readmit(population.retire("policy/v20").id)
     assert population.set_weight("policy/v30", 3.0).weight == 3.0
     assert population["policy/v30"].weight == 3.0
     before = [member.id for member in population.active() if member.id != "policy/v30"]
     assert population.forget_after(20) == ("policy/v30",)
     assert population.forget_after(20) == ()
+    population.reached(20)
+    assert (population.update, population.joins_at) == (30, 31)  # the blocks of 21 to 30 may have begun without them
     assert [member.id for member in population.active()] == before
-    population.add_policy(tmp_path / "snapshots" / "30.safetensors", version=30)
+    assert {"bot/hold", "policy/other-v400", "policy/v20"} <= set(before)
+    assert population["policy/v20"].created_at_update == 31
+    population.add_policy(file, version=30)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("not json", "is not a population file"),
+        (b"\xff{}", "is not a population file"),
         ('{"members": []}', "is not a population file"),
-        ('{"schema": 2, "members": [], "ratings": {}}', "has population schema 2; this version reads 1"),
+        ('{"schema": 3, "members": [], "ratings": {}}', "has population schema 3; this version reads 1 and 2"),
         ('{"schema": 1, "members": [], "ratings": {}}', "is not a population file"),
         ('{"schema": 1, "members": [{"id": "bot/random"}]}', "is not a population file"),
+        ('{"schema": 2, "members": []}', "is not a population file.*revision"),
+        ('{"schema": 2, "revision": -1, "update": 0, "members": []}', "is not a population file"),
+        ('{"schema": 2, "revision": 1, "update": 0, "members": [{"retird": true}]}', "a field 'retird'"),
     ],
 )
 def test_other_files_are_refused_in_one_line(tmp_path, text, message):
     path = tmp_path / "population.json"
-    path.write_text(text)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(PopulationError, match=message) as caught:
         Population.load(path)
     assert "\n" not in str(caught.value)
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda members: members.append(members[0]), "has 'bot/dumbbot' twice"),
+        (lambda members: members[0].update(id="policy/v1"), "'policy/v1' is no id of a bot"),
+        (lambda members: members[0].update(weight=-1), "weight must be"),
+        (lambda members: members[0].update(country="SPAIN"), "no country 'SPAIN'"),
+        (lambda members: members[2].update(form="pickle"), "is not a population file"),
+    ],
+)
+def test_damaged_members_are_refused(population, change, message):
+    population.save()
+    document = json.loads(population.path.read_bytes())
+    change(document["members"])
+    population.path.write_text(json.dumps(document))
+    with pytest.raises(PopulationError, match=message):
+        Population.load(population.path)
+
+
+def test_files_of_the_first_schema_are_read(population):
+    population.save()
+    document = json.loads(population.path.read_bytes())
+    for member in document["members"]:
+        for added in ("form", "country", "config_digest", "source", "pinned"):
+            del member[added]
+    population.path.write_text(json.dumps({"schema": 1, "members": document["members"]}))
+    again = Population.load(population.path)
+    assert (again.revision, again.update) == (0, 20)
+    assert [member.id for member in again.members] == [member.id for member in population.members]
+    assert {(m.form, m.country, m.config_digest, m.source, m.pinned) for m in again.members} == {
+        (None, None, None, None, False)
+    }
+    with again.changing():
+        again.retire("bot/random")
+    assert json.loads(population.path.read_bytes())["schema"] == 2
+    assert Population.load(population.path).document() == again.document()
 
 
 def test_a_missing_file_is_named(tmp_path):
@@ -123,13 +230,13 @@ def test_a_missing_file_is_named(tmp_path):
         Population.load(tmp_path / "population.json")
 
 
-def test_a_save_that_fails_leaves_the_old_file_and_no_litter(population):
+def test_a_save_that_fails_leaves_the_old_file_and_no_litter(population, monkeypatch):
     population.save()
     before = population.path.read_bytes()
-    assert json.loads(before)["schema"] == 1
+    assert json.loads(before)["schema"] == 2
     population.add_bot("hold")
-    population.path.unlink()
-    population.path.mkdir()  # the rename onto a folder fails
-    with pytest.raises(OSError, match="director"):
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
         population.save()
-    assert sorted(path.name for path in population.path.parent.iterdir()) == ["population.json", "snapshots"]
+    assert population.path.read_bytes() == before
+    assert listed(population) == LISTED
