@@ -78,12 +78,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         population = open_population(config, folder, version)
         pool.wait_ready()
         pool.broadcast(first_weights, version)
-        matchmaker = Matchmaker(
-            population,
-            config.rollout.num_generations,
-            config.run.seed,
-            max_snapshots=config.opponents.max_snapshots,
-        )
+        matchmaker = Matchmaker(population, config.rollout.num_generations, config.run.seed, config.opponents)
         ledger = BlockLedger(config, matchmaker, version)
         if resume:
             report: UpdateReport | None = answer(learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")

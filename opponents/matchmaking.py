@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import bisect
 import hashlib
-import itertools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from opponents.matchmaking_anchors import anchors_among, is_against_anchors
+from opponents.matchmaking_strategies import Strategy, by_weight
+from opponents.matchmaking_weights import draw_index
 from opponents.population import Member, Population, PopulationError
+from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
+from services.inference.engine import LEARNER
 
 # Blocks that top an update up are numbered from here on, so that the schedule's stay what the seed made them.
 EXTRA_BLOCKS_FROM = 7_000_000
@@ -24,7 +27,7 @@ class LineupBlock:
     index: int
     block_id: str  # "b000123"
     learner_power: str
-    opponents: tuple[tuple[str, str], ...]  # (power, member id) of the six others, in the order of POWERS
+    opponents: tuple[tuple[str, str], ...]  # (power, member id or "learner") of the six others, in the order of POWERS
     num_generations: int
     seed: int  # in [0, 2**63)
     lineup: str  # digest of the learner's country and the opponents with their versions
@@ -35,63 +38,160 @@ class LineupBlock:
             raise IndexError(f"{self.block_id} has games 0 to {self.num_generations - 1}, not {member}")
         return derive_seed(self.seed, "game", member)
 
+    @property
+    def players(self) -> dict[str, str]:
+        """Who sits where, "learner" on its own seat, in the order of POWERS."""
+        seated = {self.learner_power: LEARNER, **dict(self.opponents)}
+        return {power: seated[power] for power in POWERS}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A block, and what drew its opponents."""
+
+    block: LineupBlock
+    strategy: str  # of ``opponents.matchmaking``, or "anchors"
+    probabilities: str  # sixteen hexadecimal digits: the members of each seat's draw and their exact weights
+
 
 class Matchmaker:
-    """Draws the blocks of a run; a block depends on the seed, its index and the active members alone."""
+    """Draws the blocks of a run.
 
-    def __init__(self, population: Population, num_generations: int, seed: int, *, max_snapshots: int = 8) -> None:
+    A block depends on the seed, its index, the active members and, under strategies that look at results, on those.
+    """
+
+    def __init__(
+        self,
+        population: Population,
+        num_generations: int,
+        seed: int,
+        settings: OpponentsSettings | None = None,
+        strategy: Strategy = by_weight,
+    ) -> None:
+        """Draw nothing yet.
+
+        Args:
+            population: whose active members are drawn.
+            num_generations: games of a block.
+            seed: of the run.
+            settings: how line-ups are made up; the defaults.
+            strategy: weighs the members of a draw: what ``settings.matchmaking`` names, with the results it looks at.
+
+        Raises:
+            ValueError: a block would have no games.
+        """
         if num_generations < 1:
             raise ValueError(f"num_generations must be at least 1, not {num_generations}")
         self._population = population
         self._num_generations = num_generations
         self._seed = seed
-        self._max_snapshots = max_snapshots
+        self._settings = settings or OpponentsSettings()
+        self._strategy = strategy
 
     def block(self, index: int, newest_snapshot: int | None = None) -> LineupBlock:
-        """The block at ``index`` >= 0.
+        """The block at ``index`` >= 0; see ``draw``."""
+        return self.draw(index, newest_snapshot).block
+
+    def draw(self, index: int, newest_snapshot: int | None = None) -> Drawn:
+        """The block at ``index`` >= 0, and how it came about.
 
         Each run of seven blocks (0-6, 7-13, ...) gives every country once, in an order of its own. Opponents are drawn
-        from the active bots, the active remotes and, of the active snapshots up to version ``newest_snapshot`` (None:
-        all), the newest ``max_snapshots``: a bound that depends on the index alone makes the line-up independent of
-        timing.
+        from the active members that joined up to update ``newest_snapshot`` (None: all), of the snapshots among them
+        the newest ``opponents.max_snapshots`` and those that are pinned: a bound that depends on the index alone makes
+        the line-up independent of timing, unless results decide. A specialist sits at its own country alone.
 
         Raises:
             ValueError: the index is negative.
-            PopulationError: no active member has a weight above 0.
+            PopulationError: a seat has nobody who could be drawn for it.
         """
         if index < 0:
             raise ValueError(f"blocks are numbered from 0, not {index}")
+        learner_power = learner_of_block(self._seed, index)
         members = self._eligible(newest_snapshot)
         if not members:
             raise PopulationError(f"{self._population.path} has no active member with a weight above 0 to play against")
+        strategy = self._strategy
+        name: str = self._settings.matchmaking
+        own: frozenset[str] = frozenset()
+        if self._is_against_anchors(index, learner_power):
+            members, strategy, name = self._anchors(members), by_weight, "anchors"
+        else:
+            own = self._self_play(index, learner_power)
+        weights: list[object] = []
+        seats: dict[str, str] = {}
+        for power in _others(learner_power):
+            if power in own:
+                seats[power] = LEARNER
+                continue
+            sitting = self._for_seat(members, power)
+            chances = strategy(sitting, learner_power)
+            weights.append([power, [(m.id, float(w).hex()) for m, w in zip(sitting, chances, strict=True)]])
+            one = ("opponent", index) if self._settings.lineup == "same" else ("opponent", index, power)
+            seats[power] = sitting[draw_index(chances, derive_seed(self._seed, *one))].id
+        return Drawn(self.seated(index, seats), name, _digest(weights))
+
+    def seated(self, index: int, seats: Mapping[str, str]) -> LineupBlock:
+        """The block at ``index`` with these six opponents, power -> member id or "learner".
+
+        Raises:
+            PopulationError: the population has no such member.
+        """
         learner_power = learner_of_block(self._seed, index)
-        drawn = {
-            power: draw_member(members, derive_seed(self._seed, "opponent", index, power))
-            for power in POWERS
-            if power != learner_power
-        }
+        opponents = tuple((power, seats[power]) for power in _others(learner_power))
+        members = [(power, None if who == LEARNER else self._population[who]) for power, who in opponents]
         return LineupBlock(
             index=index,
             block_id=block_name(index),
             learner_power=learner_power,
-            opponents=tuple((power, member.id) for power, member in drawn.items()),
+            opponents=opponents,
             num_generations=self._num_generations,
             seed=derive_seed(self._seed, "block", index),
-            lineup=lineup_digest(learner_power, drawn.items()),
+            lineup=lineup_digest(learner_power, members),
         )
 
     def _eligible(self, newest_snapshot: int | None) -> tuple[Member, ...]:
-        drawable = [member for member in self._population.active() if member.weight > 0]
+        drawable = [
+            member
+            for member in self._population.active()
+            if member.weight > 0 and (newest_snapshot is None or member.created_at_update <= newest_snapshot)
+        ]
         snapshots = sorted(
-            (
-                member
-                for member in drawable
-                if member.kind == "policy" and (newest_snapshot is None or member.version <= newest_snapshot)
-            ),
-            key=lambda member: member.version,
+            (member for member in drawable if member.kind == "policy" and not member.pinned),
+            key=lambda member: (member.created_at_update, member.version, member.id),
         )
-        kept = {member.id for member in snapshots[max(0, len(snapshots) - self._max_snapshots) :]}
-        return tuple(member for member in drawable if member.kind != "policy" or member.id in kept)
+        surplus = {member.id for member in snapshots[: max(0, len(snapshots) - self._settings.max_snapshots)]}
+        return tuple(member for member in drawable if member.id not in surplus)
+
+    def _anchors(self, members: Sequence[Member]) -> tuple[Member, ...]:
+        anchors = anchors_among(members, self._settings.anchors)
+        if not anchors:
+            named = ", ".join(self._settings.anchors) or "bots"
+            raise PopulationError(
+                f"{self._population.path} has none of the anchors ({named}) active with a weight above 0, and "
+                "opponents.anchor_share asks for blocks against them"
+            )
+        return anchors
+
+    def _for_seat(self, members: Sequence[Member], power: str) -> tuple[Member, ...]:
+        """Who may sit there; one member for all six seats cannot be a specialist."""
+        countries = (None,) if self._settings.lineup == "same" else (None, power)
+        sitting = tuple(member for member in members if member.country in countries)
+        if not sitting:
+            raise PopulationError(
+                f"{self._population.path} has nobody to play {power}: every member that may be drawn plays another "
+                "country alone"
+            )
+        return sitting
+
+    def _is_against_anchors(self, index: int, learner_power: str) -> bool:
+        order = sorted(POWERS, key=lambda power: derive_seed(self._seed, "anchors", power))
+        return is_against_anchors(self._settings.anchor_share, number_of_block(index), order.index(learner_power))
+
+    def _self_play(self, index: int, learner_power: str) -> frozenset[str]:
+        """The learner's other seats: they move on by one seat a block, in an order of the country's own."""
+        others = sorted(_others(learner_power), key=lambda power: derive_seed(self._seed, "self-play", power))
+        first = number_of_block(index)
+        return frozenset(others[(first + seat) % len(others)] for seat in range(self._settings.self_play_seats))
 
 
 def block_name(index: int) -> str:
@@ -114,6 +214,14 @@ def learner_of_block(seed: int, index: int) -> str:
     return order[place]
 
 
+def number_of_block(index: int) -> int:
+    """The how-manieth block of its country ``index`` is, from 0; extra blocks count on from the update they top up."""
+    if index < EXTRA_BLOCKS_FROM:
+        return index // len(POWERS)
+    update, number = divmod((index - EXTRA_BLOCKS_FROM) // len(POWERS), EXTRA_BLOCKS_PER_UPDATE)
+    return update + number
+
+
 def extra_block(update: int, power: str, number: int) -> int:
     """Index of block ``number`` (from 0) that tops up ``power`` in update ``update``; ``Matchmaker.block`` draws it.
 
@@ -126,15 +234,21 @@ def extra_block(update: int, power: str, number: int) -> int:
     return EXTRA_BLOCKS_FROM + place * len(POWERS) + POWERS.index(power)
 
 
-def draw_member(members: Sequence[Member], seed: int) -> Member:
-    """One of ``members`` with probability proportional to its weight; their sum must be above 0."""
-    bounds = list(itertools.accumulate(member.weight for member in members))
-    point = seed / 2**63 * bounds[-1]
-    return members[min(bisect.bisect_right(bounds, point), len(members) - 1)]
+def lineup_digest(learner_power: str, opponents: Iterable[tuple[str, Member | None]]) -> str:
+    """Sixteen hexadecimal digits for who sits where: the learner's country, members, versions, checksums.
+
+    None is the learner itself, whose version is not pinned.
+    """
+    seats = [
+        (power, LEARNER, 0, "") if member is None else (power, member.id, member.version, member.checksum)
+        for power, member in opponents
+    ]
+    return _digest([learner_power, sorted(seats)])
 
 
-def lineup_digest(learner_power: str, opponents: Iterable[tuple[str, Member]]) -> str:
-    """Sixteen hexadecimal digits for who sits where: the learner's country, members, versions, checksums."""
-    seats = [(power, member.id, member.version, member.checksum) for power, member in opponents]
-    text = json.dumps([learner_power, sorted(seats)]).encode()
-    return hashlib.blake2b(text, digest_size=8).hexdigest()
+def _others(learner_power: str) -> tuple[str, ...]:
+    return tuple(power for power in POWERS if power != learner_power)
+
+
+def _digest(value: object) -> str:
+    return hashlib.blake2b(json.dumps(value).encode(), digest_size=8).hexdigest()

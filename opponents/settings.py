@@ -85,7 +85,9 @@ class OpponentsSettings(Settings):
         "curriculum, so that nobody's score grows stale (with n members at most 1 / n)",
     )
     rating_window: float = Field(
-        4.0, gt=0, description="Largest distance in rating under rating_window; the nearest three may always be drawn"
+        150.0,
+        gt=0,
+        description="Largest distance in rating points under rating_window; the nearest three may always be drawn",
     )
     curriculum: tuple[str, ...] = Field(
         ("random", "greedy", "dumbbot"),

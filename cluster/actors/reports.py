@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from opponents.game_score import GameScore
 from opponents.matchmaking import LineupBlock
 from services.metrics.rolling import CountrySummary
 
@@ -39,9 +40,13 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class BlockReport:
-    """What the driver needs to know of a played block."""
+    """What the driver needs to know of a played block.
+
+    Games that the buffer held already, because a process that died had played them, are neither counted nor scored.
+    """
 
     block: LineupBlock
     games: int
     stored: int  # episodes that were new to the buffer
     seconds: float
+    scores: tuple[GameScore, ...] = ()  # one a game; "learner" sits on the learner's seat and on self-play seats

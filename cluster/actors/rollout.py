@@ -16,6 +16,7 @@ from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
 from grpo_core.checkpoint_folders import is_whole_checkpoint
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
+from opponents.game_score import GameScore
 from opponents.llm import LLMPolicy, OrderTokens
 from opponents.matchmaking import LineupBlock
 from opponents.policy import Policy
@@ -87,24 +88,31 @@ class RolloutWorker:
         start = time.perf_counter()
         await self._wait_for_weights(version)
         by_id = {member.id: member for member in members}
-        opponents = [by_id[member_id] for member_id in {member_id for _, member_id in block.opponents}]
+        # Self-play seats are the learner's own: they need no member.
+        opponents = [by_id[member_id] for member_id in {member_id for _, member_id in block.opponents} - {LEARNER}]
         self._playing.update(member.id for member in opponents)
         try:
             seats: dict[str, Policy] = {member.id: await self._opponent(member) for member in opponents}
+            seats[LEARNER] = self._policies[LEARNER]
             return await self._play_games(block, seats, start)
         finally:
             self._playing.subtract(member.id for member in opponents)
             self._unload_idle_policies()
 
-    async def _play_games(self, block: LineupBlock, opponents: Mapping[str, Policy], start: float) -> BlockReport:
+    async def _play_games(self, block: LineupBlock, players: Mapping[str, Policy], start: float) -> BlockReport:
         assert self._buffer is not None
-        seats = {power: opponents[member_id] for power, member_id in block.opponents}
-        seats[block.learner_power] = self._policies[LEARNER]
+        seats = {power: players[player] for power, player in block.players.items()}
         ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
         present = await asyncio.to_thread(self._buffer.stored_ids, ids)
         missing = [member for member in range(block.num_generations) if ids[member] not in present]
-        stored = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
-        return BlockReport(block, len(missing), sum(stored), time.perf_counter() - start)
+        played = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
+        return BlockReport(
+            block,
+            games=len(missing),
+            stored=sum(stored for stored, _ in played),
+            seconds=time.perf_counter() - start,
+            scores=tuple(score for _, score in played),
+        )
 
     async def play_evaluation(self, games: Sequence[EvaluationGame], version: int) -> list[EvaluationResult]:
         """Play evaluation games with the learner's weights of ``version``, many at once; nothing is learned from them.
@@ -149,7 +157,8 @@ class RolloutWorker:
                 f"{self._config.rollout.swap_timeout_s:.0f} s (it has {self._version}); is the learner's node up?"
             ) from None
 
-    async def _play_member(self, block: LineupBlock, member: int, seats: Mapping[str, Policy]) -> int:
+    async def _play_member(self, block: LineupBlock, member: int, seats: Mapping[str, Policy]) -> tuple[int, GameScore]:
+        """One game; how many of its episodes (one) were new to the buffer, and how it ended."""
         game_config, learner = self._config.game, self._config.learner
         async with self._table_seats:
             seed = block.game_seed(member)
@@ -163,7 +172,9 @@ class RolloutWorker:
                 discount=learner.discount if learner.returns == "per_phase" else 1.0,
             )
         episode = make_episode(block, member, block.learner_power, record, game_config.reward)
-        return await asyncio.to_thread(self._store, episode)
+        outcome = record.outcome
+        solo = outcome.winners[0] if outcome.kind == "solo" else None
+        return await asyncio.to_thread(self._store, episode), GameScore(block.players, outcome.centers, solo)
 
     def _store(self, episode: Episode) -> int:
         assert self._buffer is not None

@@ -31,9 +31,7 @@ def opponents_of(run: Path, version: int) -> set[str]:
     """Who was played against in the episodes that made a version."""
     config = load_config(run / "config.toml")
     population = Population.load(run / "population.json")
-    matchmaker = Matchmaker(
-        population, config.rollout.num_generations, config.run.seed, max_snapshots=config.opponents.max_snapshots
-    )
+    matchmaker = Matchmaker(population, config.rollout.num_generations, config.run.seed, config.opponents)
     blocks = {int(name.split("/")[0].removeprefix("b")) for name in audits(run)[version]["episodes"]}
     lineups = [matchmaker.block(index, newest_snapshot=version - 1) for index in blocks]
     return {member for lineup in lineups for _, member in lineup.opponents}

@@ -7,21 +7,26 @@ import subprocess
 import sys
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from opponents.matchmaking import (
     EXTRA_BLOCKS_FROM,
     EXTRA_BLOCKS_PER_UPDATE,
     Matchmaker,
     derive_seed,
-    draw_member,
     extra_block,
     learner_of_block,
 )
+from opponents.matchmaking_weights import draw_index
 from opponents.population import Population, PopulationError
+from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
+
+NEWEST = OpponentsSettings(max_snapshots=1)
 
 
 @pytest.fixture
@@ -92,17 +97,16 @@ def test_opponents_are_drawn_by_weight(population):
     assert "bot/hold" not in drawn
 
 
-def test_the_ends_of_the_draw_stay_inside(population):
-    members = population.active()
-    assert draw_member(members, 0) == members[0]
-    assert draw_member(members, 2**63 - 1).weight > 0
+def test_the_ends_of_the_draw_stay_inside():
+    assert draw_index([0.5, 3.0, 0.0], 0) == 0
+    assert draw_index([0.5, 3.0, 0.0], 2**63 - 1) == 1
 
 
 def test_the_lineup_names_seats_and_versions(tmp_path):
-    (tmp_path / "weights").write_bytes(b"one")
+    save_file({"w": np.float32([1])}, tmp_path / "weights")
     first = Population(tmp_path / "population.json")
     first.add_policy(tmp_path / "weights", version=1)
-    (tmp_path / "weights").write_bytes(b"two")
+    save_file({"w": np.float32([2])}, tmp_path / "weights")
     second = Population(tmp_path / "population.json")
     second.add_policy(tmp_path / "weights", version=1)
     block = Matchmaker(first, 2, seed=1).block(0)
@@ -160,12 +164,12 @@ def test_a_line_up_depends_on_the_snapshots_its_index_may_know_not_on_the_hour(t
     late.add_bot("random")
     for version in (2, 4, 6, 8):
         weights = tmp_path / f"v{version}.safetensors"
-        weights.write_bytes(bytes([version]))
+        save_file({"w": np.float32([version])}, weights)
         late.add_policy(weights, version=version)
         if version <= 4:
             early.add_policy(weights, version=version)
     for index in range(60, 80):
-        ours = Matchmaker(early, 2, seed=1, max_snapshots=1).block(index, newest_snapshot=5)
-        theirs = Matchmaker(late, 2, seed=1, max_snapshots=1).block(index, newest_snapshot=5)
+        ours = Matchmaker(early, 2, 1, NEWEST).block(index, newest_snapshot=5)
+        theirs = Matchmaker(late, 2, 1, NEWEST).block(index, newest_snapshot=5)
         assert ours == theirs
         assert {member for _, member in ours.opponents} <= {"bot/random", "policy/v4"}
