@@ -78,6 +78,39 @@ def train(
 
 
 @app.command(
+    epilog="Examples: `entente imitate --games 400 --out models/dumbbot`, then "
+    "`entente train laptop --set policy.path=models/dumbbot`"
+)
+def imitate(
+    out: Annotated[Path, typer.Option(help="New folder for the policy, in Hugging Face layout.")],
+    config: Annotated[
+        str, typer.Argument(help="A TOML file, or a shipped config, whose [policy] imitates.")
+    ] = "laptop",
+    games: Annotated[int, typer.Option(min=0, help="Games of seven teachers to play and imitate.")] = 400,
+    teacher: Annotated[str, typer.Option(help="The bot that is imitated.")] = "dumbbot",
+    saved_games: Annotated[
+        Path | None, typer.Option(help="Folder of saved games (*.json) to imitate as well; --games 0: alone.")
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Train a policy on games that bots play, or on saved games: a warm start for training, in minutes."""
+    from cluster.config import load_config
+    from cluster.imitate import imitate as imitate_games
+    from cluster.stages import stages
+
+    said = [f"imitation.games={games}", f"imitation.teacher={teacher}"]
+    if saved_games is not None:
+        said.append(f"imitation.saved_games={saved_games}")
+    settings = load_config(config, [*said, *(overrides or ())])
+    with stages() as stage:
+        report = imitate_games(settings, out, stage)
+    typer.echo(
+        f"{report.decisions:,} decisions of {report.games + report.saved_games} games: {report.nats_before:.3f} -> "
+        f"{report.nats_after[-1]:.3f} nats a token in games not learned from; written to {out}"
+    )
+
+
+@app.command(
     epilog="Example: `entente play --seat FRANCE=dumbbot --seat TURKEY=runs/demo --out game.json --html game.html`"
 )
 def play(

@@ -95,6 +95,31 @@ class TrainingSettings(LearnerSettings):
     gpus: Literal[0, 1] = Field(0, description="GPUs that Ray keeps for the learner; 0: it computes on CPUs")
 
 
+class ImitationSettings(Settings):
+    """What the policy learns from others' games before it plays its own; it starts from competent play then."""
+
+    games: int = Field(
+        0, ge=0, description="Games of seven teachers that are played and imitated before the first update; 0: none"
+    )
+    teacher: str = Field("dumbbot", description="Bot that is imitated")
+    until_year: int = Field(1908, ge=1901, description="Last year of a teacher's game")
+    saved_games: str | None = Field(
+        None, description="Folder of saved games (*.json) that are imitated too, all powers of each"
+    )
+    epochs: int = Field(4, ge=1, description="Passes over all decisions")
+    learning_rate: float = Field(2e-3, gt=0, description="AdamW step size at its highest")
+    decisions_per_step: int = Field(128, ge=1, description="Decisions of one optimizer step")
+    held_out: float = Field(0.05, gt=0, lt=1, description="Share of the games that only measures")
+    processes: int = Field(
+        2, ge=1, description="Processes that play the games and compute gradients, one CPU each; 1 takes a GPU if any"
+    )
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to imitate."""
+        return bool(self.games or self.saved_games)
+
+
 class EvaluationSettings(Settings):
     """How progress is measured: against fixed anchors, all seven countries in rotation."""
 
@@ -117,6 +142,7 @@ class Config(Settings):
     opponents: OpponentsSettings = OpponentsSettings()
     redis: RedisSettings = RedisSettings()
     grouping: GroupingSettings = GroupingSettings()
+    imitation: ImitationSettings = ImitationSettings()
     learner: TrainingSettings = TrainingSettings()
     alignment: AlignmentSettings = AlignmentSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -143,6 +169,10 @@ class Config(Settings):
         return self
 
     def _check_players(self) -> None:
+        if self.imitation.teacher not in BOT_NAMES:
+            raise ValueError(
+                f"imitation.teacher: no bot is called {self.imitation.teacher!r}; there are {', '.join(BOT_NAMES)}"
+            )
         for name in self.opponents.members:
             if name.startswith(REMOTE_PREFIX):
                 remote = name.removeprefix(REMOTE_PREFIX)

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from cluster.actors.reports import BlockReport, UpdateReport
 from cluster.config import Config
+from cluster.imitation_messages import read_report
 from cluster.provenance import commit, provenance
 from cluster.run_folder import RunFolder
 from services.metrics.catalogue import Value, key
@@ -276,6 +277,7 @@ class Progress:
                 "games": int(counters["entente_games_total"]),
                 "wall_seconds": round(self._wall_before + time.monotonic() - self._opened, 1),
                 "throughput": self._throughput(),
+                "imitation": read_report(self._folder.imitated),
                 "training": training,
                 "evaluations": self._rows,
                 "provenance": provenance(),

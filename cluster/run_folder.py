@@ -54,6 +54,11 @@ class RunFolder:
         return self.path / "games"
 
     @property
+    def imitated(self) -> Path:
+        """The policy that imitation made, where the run's first weights come from; ``untrained`` in it is before."""
+        return self.path / "imitated"
+
+    @property
     def population(self) -> Path:
         """The population file; snapshots lie beside it."""
         return self.path / "population.json"

@@ -24,14 +24,17 @@ from cluster.errors import RunError
 from cluster.games import evaluation_games, summarize
 from cluster.ledger import BlockLedger
 from cluster.placement import Placement, check_gpus, placed
+from cluster.population_store import population_mirror
 from cluster.progress import Progress
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
 from cluster.update_call import UpdateCall
+from cluster.warm_start import evaluate_untrained, warm_start
 from grpo_core.checkpoint_folders import checkpoint_versions
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
+from opponents.population_mirror import PopulationMirror
 from opponents.remotes import add_members
 from services.inference.engine import LEARNER
 from services.metrics.display import Display
@@ -61,6 +64,9 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         if config.metrics.port is not None:
             exporter = Exporter(config.metrics.port)  # a taken port is known before anything is started
             stack.callback(exporter.close)
+        warm = config.imitation.wanted
+        if warm and not checkpoint_versions(folder.path):
+            warm_start(config, folder, display)
         display.stage("starting the replay server and Ray")
         redis_url = stack.enter_context(replay_server(config, folder))
         stack.enter_context(ray_cluster(config))
@@ -75,7 +81,9 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         stack.callback(pool.close)
         version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
         progress = stack.enter_context(Progress(config, folder, display, version if resume else None, exporter))
-        population = open_population(config, folder, version)
+        mirror = population_mirror(config, redis_url, folder.run_id)
+        stack.callback(mirror.close)
+        population = open_population(config, folder, version, mirror)
         pool.wait_ready()
         pool.broadcast(first_weights, version)
         matchmaker = Matchmaker(population, config.rollout.num_generations, config.run.seed, config.opponents)
@@ -83,12 +91,15 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         if resume:
             report: UpdateReport | None = answer(learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
             recover(ledger, config, redis_url, folder.run_id, {} if report is None else report.topped_up)
+            renew_population(config, folder, population, learner, version)  # a crash may have come before it
             progress.catch_up(report, pool.size)
             display.log(f"resumed at version {version}; {ledger.started_episodes} episodes were already played")
         try:
             if version == 0:
+                if warm:
+                    evaluate_untrained(config, folder, progress)
                 for against in config.evaluation.against:
-                    evaluate(config, folder, pool, progress, against, "untrained", version)
+                    evaluate(config, folder, pool, progress, against, "imitated" if warm else "untrained", version)
             version = learn(config, folder, learner, pool, ledger, population, progress, version)
             for against in dict.fromkeys((*config.evaluation.against, *config.evaluation.final_against)):
                 evaluate(config, folder, pool, progress, against, "trained", version)
@@ -169,7 +180,7 @@ def learn(
             version, last_update = report.version, time.monotonic()
             progress.engine(pool.stats())
             progress.update(report, pool.size, pool.restarts, pool.swap_failures)
-            snapshot_if_due(config, folder, population, learner, version)
+            renew_population(config, folder, population, learner, version)
             every = config.evaluation.every
             if every and version % every == 0 and version < config.learner.updates:
                 for against in config.evaluation.against:
@@ -207,28 +218,30 @@ def evaluate(
     progress.evaluation(label, row, time.monotonic() - start)
 
 
-def open_population(config: Config, folder: RunFolder, version: int) -> Population:
+def open_population(config: Config, folder: RunFolder, version: int, mirror: PopulationMirror) -> Population:
     """The run's population: on disk, less the snapshots of updates that a crash undid; else the config's members."""
-    if folder.population.exists():
-        population = Population.load(folder.population)
-        if population.forget_after(version):
-            population.save()
-        return population
-    population = Population(folder.population)
-    add_members(population, config.opponents)
-    population.save()
+    started = folder.population.exists()
+    mirror.forget()
+    population = Population(folder.population, published=mirror.publish)
+    with population.changing():
+        if not started:
+            add_members(population, config.opponents)
+        population.forget_after(version)
+        population.reached(version)
     return population
 
 
-def snapshot_if_due(config: Config, folder: RunFolder, population: Population, learner: Any, version: int) -> None:
-    """Freeze the learner into the population when ``opponents.snapshot_every`` says so."""
+def renew_population(config: Config, folder: RunFolder, population: Population, learner: Any, version: int) -> None:
+    """At an update: see what others changed; freeze the learner when ``opponents.snapshot_every`` says so."""
     every = config.opponents.snapshot_every
-    if not every or version % every:
-        return
+    due = every > 0 and version > 0 and version % every == 0 and f"policy/v{version}" not in population
     weights = folder.path / "population" / f"v{version}.safetensors"
-    answer(learner.snapshot.remote(str(weights)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
-    population.add_policy(weights, version=version)
-    population.save()
+    if due:
+        answer(learner.snapshot.remote(str(weights)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
+    with population.changing():
+        population.reached(version)
+        if due:
+            population.add_snapshot(weights, version=version, config_digest=config.digest)
 
 
 def recover(ledger: BlockLedger, config: Config, redis_url: str, run_id: str, topped_up: Mapping[str, int]) -> None:

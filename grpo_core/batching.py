@@ -72,14 +72,19 @@ def training_turns(episodes: Sequence[Episode], learner_version: int) -> tuple[T
         for turn in episode.turns:
             if turn.trained_mask.any():
                 try:
-                    out.append(_training_turn(turn, index, owner, learner_version))
+                    out.append(training_turn(turn, index, owner, learner_version))
                 except ValueError as error:
                     raise ValueError(f"episode {episode.episode_id}, phase {turn.phase}: {error}") from None
             index += 1
     return tuple(out)
 
 
-def _training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> TrainingTurn:
+def training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> TrainingTurn:
+    """One turn with trained tokens, number ``index`` of its batch and of episode number ``owner``.
+
+    Raises:
+        ValueError: the turn contradicts itself (see ``training_turns``).
+    """
     length = len(turn.completion_ids)
     if len(turn.logprobs) != length or len(turn.trained_mask) != length:
         raise ValueError(f"completion_ids, logprobs and trained_mask differ in length ({length}, "

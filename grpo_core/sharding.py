@@ -93,6 +93,19 @@ class Sharding:
         dist.all_reduce(flat)
         return dict(zip(names, torch.split(flat, [lengths[name] for name in names]), strict=True))
 
+    def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
+        """Replace every rank's gradients by their sum; for copies of a model, whose parameters are not spread."""
+        if self.ranks == 1:
+            return
+        import torch.distributed as dist
+
+        gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        sizes = [parameter.numel() for parameter in parameters]
+        for parameter, summed in zip(parameters, torch.split(flat, sizes), strict=True):
+            parameter.grad = summed.view_as(parameter)
+
     def _reduced(self, values: NDArray[np.float64], how: str) -> NDArray[np.float64]:
         if self.ranks == 1:
             return values

@@ -86,7 +86,7 @@ class LearnerWorker:
         buffer.redeliver()  # first of all: it refuses a second learner, before anything is written
         newest = latest_checkpoint(self._folder.path) if resume else None
         if newest is None:
-            base, self._tokenizer = make_policy(config)
+            base, self._tokenizer = self._first_weights()
             self._model = self._trained(base)
             self._learner = self._make_learner()
             self.checkpoint()
@@ -215,6 +215,12 @@ class LearnerWorker:
     def _sealed(self) -> Payload:
         probe = make_probe(self._model, probe_prompts(self._tokenizer))
         return seal(self._learner.version, policy_payload(self._model), probe)
+
+    def _first_weights(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+        config = self._config
+        if config.imitation.wanted:
+            return load_model(self._folder.imitated, getattr(torch, config.policy.dtype))
+        return make_policy(config)
 
     def _trained(self, base: PreTrainedModel) -> nn.Module:
         """What is trained: the base itself, or adapters in it."""

@@ -1,0 +1,107 @@
+"""What players did, as turns that a policy can imitate: from games that bots play, and from saved games."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from grpo_core.types import Turn
+from opponents.llm import OrderTokens
+from opponents.policy import Decision, Policy
+from opponents.table import play_game
+from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
+from services.environments.diplomacy.notation import render
+from services.environments.diplomacy.orders import WAIVE, OrderSlot, check, sheet
+from services.environments.diplomacy.position import POWERS, Position
+from services.inference.demonstration import demonstrate
+
+
+def demonstrated(tokens: OrderTokens, position: Position, power: str, orders: Sequence[str]) -> Turn:
+    """A player's orders as the turn of a policy that had written them, log-probabilities unknown (0).
+
+    Args:
+        tokens: of the policy that is to imitate.
+        position: what the player saw.
+        power: whom it played.
+        orders: legal ones; a unit without one holds (or disbands), a build without one is waived.
+    """
+    slots = sheet(position, power)
+    constraint = tokens.constraint(slots)
+    chosen = _by_slot(slots, orders, position, power)
+    ids = [
+        token
+        for slot, limits, order in zip(slots, constraint.slots, chosen, strict=True)
+        for token in limits.alternatives[slot.alternatives.index(order)]
+    ]
+    written = demonstrate(constraint, [*ids, constraint.end_id])
+    return Turn(
+        prompt_ids=np.asarray(tokens.prompt(render(position, power)), np.int32),
+        completion_ids=written.completion_ids,
+        logprobs=written.logprobs,
+        trained_mask=written.sampled_mask,
+        admissible_ids=written.admissible_ids,
+        admissible_offsets=written.admissible_offsets,
+        policy_version=0,
+        temperature=1.0,
+        phase=position.phase,
+    )
+
+
+class Demonstrator:
+    """A player whose decisions are remembered as turns of the policy that is to imitate it."""
+
+    def __init__(self, player: Policy, tokens: OrderTokens) -> None:
+        self._player = player
+        self._tokens = tokens
+
+    async def act(self, position: Position, power: str, seed: int) -> Decision:
+        """What the player does."""
+        decision = await self._player.act(position, power, seed)
+        return Decision(decision.orders, demonstrated(self._tokens, position, power, decision.orders))
+
+
+async def demonstrate_game(player: Policy, tokens: OrderTokens, until_year: int, seed: int) -> list[Turn]:
+    """One game of seven of the same player: the turns of all seven in which there was a choice."""
+    game = DiplomacyGame(until_year)
+    record = await play_game(game, dict.fromkeys(POWERS, Demonstrator(player, tokens)), seed, learners=POWERS)
+    return [turn for power in POWERS for turn in record.learners[power].turns]
+
+
+def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] = POWERS) -> Iterator[Turn]:
+    """The turns of a game in the engine's saved format in which there was a choice; illegal orders are left out.
+
+    Raises:
+        SavedGameError: the file is no such game.
+    """
+    DiplomacyGame.load(file, 1999)  # says what is wrong with it
+    for phase in json.loads(file.read_text(encoding="utf-8"))["phases"]:
+        if not phase.get("orders") or phase["state"]["name"] == "COMPLETED":
+            continue
+        try:
+            position = DiplomacyGame.from_state(phase["state"], 1999).position
+        except (KeyError, TypeError, ValueError) as error:
+            raise SavedGameError(f"{file}: phase {phase.get('name')}: {type(error).__name__}: {error}") from error
+        for power in set(powers) & set(position.to_move):
+            orders = check(phase["orders"].get(power) or (), position, power).orders
+            turn = demonstrated(tokens, position, power, orders)
+            if turn.trained_mask.any():
+                yield turn
+
+
+def _by_slot(slots: Sequence[OrderSlot], orders: Sequence[str], position: Position, power: str) -> tuple[str, ...]:
+    """An order for every slot. Builds and disbands, which may stand in any order, are sorted, waivers last."""
+    if position.kind == "A":
+        given = sorted(order for order in orders if order != WAIVE)[: len(slots)]
+        if position.adjustments[power] > 0:
+            return (*given, *[WAIVE] * (len(slots) - len(given)))
+        others = [order for order in (slots[0].alternatives if slots else ()) if order not in given]
+        return (*given, *others[: len(slots) - len(given)])
+    by_place = {order[2:].partition(" ")[0]: order for order in orders}
+    default = "H" if position.kind == "M" else "D"
+    return tuple(
+        by_place.get(place) or next(order for order in slot.alternatives if order.endswith(f" {default}"))
+        for place, slot in zip(position.orderable[power], slots, strict=True)
+    )
