@@ -7,7 +7,6 @@ token can follow, it is forced and needs no model call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 Alternatives = tuple[tuple[int, ...], ...]
 Claims = tuple[int | None, ...]
+Entries = list[tuple[tuple[int, ...], int | None]]  # alternatives with their claims
 
 # Units keep their legal orders for many phases and games; a full league sees some ten thousand distinct
 # slots.
@@ -83,14 +83,48 @@ def decode_sheet(data: bytes) -> SheetConstraint:
     return _decoder.decode(data)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Node:
-    """A node of a path-compressed trie: ``run`` follows without choice, then a choice or the slot's end."""
+_NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
 
-    run: tuple[int, ...]
-    admissible: NDArray[np.int32]  # ascending, at least 2; empty at a leaf
-    children: Mapping[int, _Node]  # by admissible id
-    claim: int | None  # of the alternative that ends here; leaves only
+
+class _Node:
+    """A node of a path-compressed trie: ``run`` follows without choice, then a choice or the slot's end.
+
+    Its children are made when they are first entered: of most slots only the first few are ever written.
+    """
+
+    __slots__ = ("_branches", "_children", "_start", "admissible", "claim", "run")
+
+    def __init__(self, entries: Entries, start: int) -> None:
+        """The node of ``entries``, sorted, that share their first ``start`` tokens."""
+        first, last = entries[0][0], entries[-1][0]
+        end = start
+        while end < len(first) and end < len(last) and first[end] == last[end]:
+            end += 1
+        self.run = first[start:end]
+        self.admissible = _NO_IDS  # ascending, at least 2; empty at a leaf
+        self.claim: int | None = None  # of the alternative that ends here; leaves only
+        self._start = end + 1  # of the children
+        self._branches: dict[int, Entries] = {}  # by admissible id
+        self._children: dict[int, _Node] = {}
+        if len(entries) == 1:
+            self.claim = entries[0][1]
+            return
+        for entry in entries:
+            self._branches.setdefault(entry[0][end], []).append(entry)
+        self.admissible = np.fromiter(self._branches, np.int32, len(self._branches))
+        self.admissible.flags.writeable = False
+
+    @property
+    def chooses(self) -> bool:
+        """Whether a choice follows the run."""
+        return bool(self._branches)
+
+    def child(self, token: int) -> _Node | None:
+        """The node behind an admissible id; None behind any other."""
+        node = self._children.get(token)
+        if node is None and token in self._branches:
+            node = self._children[token] = _Node(self._branches[token], self._start)
+        return node
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,9 +133,6 @@ class _Trie:
     claims: frozenset[int]
     longest: int
     highest: int
-
-
-_NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
 
 
 @lru_cache(maxsize=_TRIES_KEPT)
@@ -115,28 +146,11 @@ def _trie(alternatives: Alternatives, claims: Claims) -> _Trie:
         if longer[: len(shorter)] == shorter:
             raise ConstraintError(f"alternative {shorter} is a prefix of {longer}: end each with a terminator")
     return _Trie(
-        root=_node(entries, 0),
+        root=_Node(entries, 0),
         claims=frozenset(claim for claim in claims if claim is not None),
         longest=max(map(len, alternatives)),
         highest=max(map(max, alternatives)),
     )
-
-
-def _node(entries: list[tuple[tuple[int, ...], int | None]], start: int) -> _Node:
-    """The node of ``entries`` (sorted, sharing their first ``start`` tokens)."""
-    first, last = entries[0][0], entries[-1][0]
-    end = start
-    while end < len(first) and end < len(last) and first[end] == last[end]:
-        end += 1
-    run = first[start:end]
-    if len(entries) == 1:
-        return _Node(run, _NO_IDS, {}, entries[0][1])
-    branches: dict[int, list[tuple[tuple[int, ...], int | None]]] = {}
-    for entry in entries:
-        branches.setdefault(entry[0][end], []).append(entry)
-    admissible = np.fromiter(branches, np.int32, len(branches))
-    admissible.flags.writeable = False
-    return _Node(run, admissible, {token: _node(branch, end + 1) for token, branch in branches.items()}, None)
 
 
 class SheetState:
@@ -179,7 +193,7 @@ class SheetState:
         Raises:
             ConstraintError: the id is not admissible, or claims left a later slot without alternatives.
         """
-        child = self._node.children.get(token_id) if self._node is not None else None
+        child = self._node.child(token_id) if self._node is not None else None
         if child is None:
             raise ConstraintError(f"token {token_id} is not admissible here")
         if not self._enter(child):
@@ -188,7 +202,7 @@ class SheetState:
     def _enter(self, node: _Node) -> bool:
         """Follow a node's run; True where it ends in a choice, False where it ends the slot."""
         self._forced.extend(node.run)
-        if node.children:
+        if node.chooses:
             self._node = node
             return True
         if node.claim is not None:
