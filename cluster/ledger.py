@@ -5,15 +5,24 @@ from __future__ import annotations
 import itertools
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from cluster.actors.reports import BlockReport
 from cluster.config import Config
 from cluster.errors import RunError
-from opponents.matchmaking import LineupBlock, Matchmaker, block_name, extra_block, learner_of_block
+from opponents.matchmaking import LineupBlock, block_name, extra_block, learner_of_block
 from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import ReplayBuffer
 
 _NUMBERS_AT_ONCE = 16  # of extra blocks looked up together
+
+
+class Lineups(Protocol):
+    """Draws the blocks: a ``Matchmaker``, or the ``League`` that remembers what it drew."""
+
+    def block(self, index: int, newest_snapshot: int | None = None) -> LineupBlock:
+        """The block at ``index``, against snapshots up to that version."""
+        ...
 
 
 class BlockLedger:
@@ -27,8 +36,8 @@ class BlockLedger:
     ``learner.top_up_episodes`` allows the next update, so it asks for the fewer others.
     """
 
-    def __init__(self, config: Config, matchmaker: Matchmaker, version: int) -> None:
-        self._matchmaker = matchmaker
+    def __init__(self, config: Config, lineups: Lineups, version: int) -> None:
+        self._lineups = lineups
         self._seed = config.run.seed
         self._per_update = config.blocks_per_update
         self._generations = config.rollout.num_generations
@@ -223,7 +232,7 @@ class BlockLedger:
 
     def _block(self, index: int, update: int) -> LineupBlock:
         # Snapshots that exist whenever admission lets this block start, however fast the learner is.
-        return self._matchmaker.block(index, newest_snapshot=max(0, update - self._max_staleness))
+        return self._lineups.block(index, newest_snapshot=max(0, update - self._max_staleness))
 
     def _stored(self, buffer: ReplayBuffer, indices: Sequence[int]) -> dict[int, bool]:
         """Which of these blocks the buffer ever stored an episode of, and whether all of them."""

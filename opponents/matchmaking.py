@@ -107,7 +107,7 @@ class Matchmaker:
         if index < 0:
             raise ValueError(f"blocks are numbered from 0, not {index}")
         learner_power = learner_of_block(self._seed, index)
-        members = self._eligible(newest_snapshot)
+        members = self.drawable(newest_snapshot)
         if not members:
             raise PopulationError(f"{self._population.path} has no active member with a weight above 0 to play against")
         strategy = self._strategy
@@ -149,7 +149,8 @@ class Matchmaker:
             lineup=lineup_digest(learner_power, members),
         )
 
-    def _eligible(self, newest_snapshot: int | None) -> tuple[Member, ...]:
+    def drawable(self, newest_snapshot: int | None = None) -> tuple[Member, ...]:
+        """Members that may be drawn for a block with this bound, specialists too, sorted by id."""
         drawable = [
             member
             for member in self._population.active()

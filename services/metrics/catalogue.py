@@ -121,6 +121,13 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_defective_orders_total", "orders", "Orders that were unreadable, illegal or missing"),
         _counter("entente_truncated_decisions_total", "decisions", "Decisions cut off at the length limit"),
     ),
+    "opponents": (
+        _gauge("entente_opponent_score", "1", "The learner's pairwise score against a member, recent", ("opponent",)),
+        _counter("entente_opponent_games_total", "games", "Training games that a member sat in", ("opponent",)),
+        _gauge("entente_rating", "points", "Rating, 400 points to odds of ten to one", ("player",)),
+        _gauge("entente_rating_deviation", "points", "Its standard deviation", ("player",)),
+        _gauge("entente_difficulty_level", "level", "Rung of the curriculum's ladder, from 0", COUNTRY),
+    ),
     "remotes": (
         _counter("entente_remote_calls_total", "calls", "Calls that the endpoints of remote players answered"),
         _counter("entente_remote_retries_total", "calls", "Attempts of such calls beyond the first"),
