@@ -14,6 +14,7 @@ from services.environments.diplomacy.orders import OrderSlot, parse, sheet
 from services.environments.diplomacy.position import Position
 from services.inference.constraints import SheetConstraint, SlotConstraint
 from services.inference.engine import LEARNER, Engine, Generation, GenerationRequest
+from services.inference.word_tokenizer import word_encoder
 
 TRUNCATED = "truncated"  # the defect of a completion that was cut off
 
@@ -26,14 +27,16 @@ class OrderTokens:
         if tokenizer.eos_token_id is None:
             raise ValueError("the tokenizer has no end-of-sequence token; order sheets end with it")
         self.end_id = int(tokenizer.eos_token_id)
+        quick = word_encoder(tokenizer)
+        self._encode = quick or (lambda text: tuple(tokenizer.encode(text)))
+        self._encode_bare = quick or (lambda text: tuple(tokenizer.encode(text, add_special_tokens=False)))
         # Legal orders of a unit recur from game to game; the bound keeps a week's run from growing without end.
         self._slot = lru_cache(maxsize=1 << 16)(self._slot_uncached)
         self._order = lru_cache(maxsize=1 << 16)(self._order_uncached)
 
     def prompt(self, text: str) -> tuple[int, ...]:
         """Prompt ids, special tokens as the tokenizer adds them."""
-        ids: list[int] = self._tokenizer.encode(text)
-        return tuple(ids)
+        return self._encode(text)
 
     def constraint(self, slots: tuple[OrderSlot, ...]) -> SheetConstraint:
         """The mask that lets only these order sheets be written."""
@@ -60,8 +63,7 @@ class OrderTokens:
         return str(self._tokenizer.decode(completion_ids, skip_special_tokens=True))
 
     def _order_uncached(self, order: str) -> tuple[int, ...]:
-        ids: list[int] = self._tokenizer.encode(order + "\n", add_special_tokens=False)
-        return tuple(ids)
+        return self._encode_bare(order + "\n")
 
     def _slot_uncached(self, slot: OrderSlot) -> SlotConstraint:
         claims = {claim: number for number, claim in enumerate(sorted({c for c in slot.claims if c is not None}))}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 PAD, BOS, EOS, UNK = SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
@@ -48,3 +49,32 @@ def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokeniz
         padding_side="left",
         clean_up_tokenization_spaces=False,
     )
+
+
+def word_encoder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], tuple[int, ...]] | None:
+    """``tokenizer.encode`` by one look-up a word, where ``make_word_tokenizer`` made it (or its files); else None.
+
+    Text with anything but listed words (special tokens, unknown words) is left to the tokenizer itself.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None or not isinstance(backend.model, models.WordLevel):
+        return None
+    made = json.loads(backend.to_str())
+    vocabulary: dict[str, int] = made["model"]["vocab"]
+    listed = sorted(vocabulary.keys() - set(SPECIAL_TOKENS), key=vocabulary.__getitem__)
+    try:
+        pattern: str = made["pre_tokenizer"]["pattern"]["Regex"]
+        again = make_word_tokenizer(listed, pattern)
+    except (KeyError, TypeError, ValueError):  # cut otherwise
+        return None
+    if json.loads(again.backend_tokenizer.to_str()) != made:
+        return None
+    find, ids = re.compile(pattern).findall, {word: vocabulary[word] for word in listed}
+
+    def encode(text: str) -> tuple[int, ...]:
+        try:
+            return tuple([ids[word] for word in find(text)])
+        except KeyError:
+            return tuple(tokenizer.encode(text))
+
+    return encode

@@ -3,10 +3,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from transformers import AutoTokenizer
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import normalizers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from services.environments.diplomacy.notation import WORD_PATTERN, words
-from services.inference.word_tokenizer import make_word_tokenizer
+from services.inference.word_tokenizer import SPECIAL_TOKENS, make_word_tokenizer, word_encoder
 
 TEXT = "A PAR - BUR\nF STP/SC S A MOS - LVN\nWAIVE\n"
 
@@ -43,3 +46,30 @@ def test_standard_files_load_with_the_standard_class(tmp_path: Path) -> None:
 def test_words_the_pattern_cannot_give_are_refused(listed: list[str]) -> None:
     with pytest.raises(ValueError, match="word"):
         make_word_tokenizer(listed, WORD_PATTERN)
+
+
+TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)
+# What prompts and sheets are made of, and what they never hold: special tokens, other words, words run together.
+pieces = st.sampled_from([*words(), *SPECIAL_TOKENS, " ", "\n", "; ", ", ", "(", ")", "/", "PARIS", "é", "a", "<"])
+
+
+@given(st.lists(pieces, max_size=12), st.sampled_from(["", " "]))
+def test_the_quick_encoder_agrees_with_the_tokenizer_on_any_text(drawn: list[str], between: str) -> None:
+    encode, text = word_encoder(TOKENIZER), between.join(drawn)
+    assert encode is not None
+    assert list(encode(text)) == TOKENIZER.encode(text) == TOKENIZER.encode(text, add_special_tokens=False)
+
+
+def test_loaded_files_have_the_quick_encoder_too(tmp_path: Path) -> None:
+    TOKENIZER.save_pretrained(tmp_path)
+    encode = word_encoder(AutoTokenizer.from_pretrained(tmp_path))
+    assert encode is not None
+    assert list(encode(TEXT)) == TOKENIZER.encode(TEXT)
+
+
+def test_tokenizers_that_do_more_than_look_words_up_have_no_quick_encoder() -> None:
+    backend = make_word_tokenizer(words(), WORD_PATTERN).backend_tokenizer
+    backend.normalizer = normalizers.Lowercase()
+    assert word_encoder(PreTrainedTokenizerFast(tokenizer_object=backend)) is None
+    backend.normalizer = backend.pre_tokenizer = None
+    assert word_encoder(PreTrainedTokenizerFast(tokenizer_object=backend)) is None
