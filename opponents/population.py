@@ -11,138 +11,21 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from opponents.population_document import Document, decode, encode
-from opponents.population_files import keep_on_disk, locked, replace_file
+from opponents.population_files import keep_on_disk
 from opponents.population_member import Member as Member
 from opponents.population_member import PopulationError as PopulationError
 from opponents.population_member import bot_checksum as bot_checksum
 from opponents.population_member import check_member, check_weight, package_version
 from opponents.population_member import remote_checksum as remote_checksum
+from opponents.population_stored import StoredMembers
 from opponents.population_weights import checksum_of, form_of
 
-LOCK_TIMEOUT_S = 60.0
 
-
-class Population:
+class Population(StoredMembers):
     """Members by id, in the order they joined. Nothing is on disk before ``save`` or the end of ``changing``."""
-
-    def __init__(self, path: Path, *, published: Callable[[Population], None] | None = None) -> None:
-        """An empty population.
-
-        Args:
-            path: of its file, which may not be there yet.
-            published: hears of every state that was saved, after the lock is free again.
-        """
-        self.path = path
-        self.update = 0  # the newest update that any process which trained this run has reached
-        self._members: dict[str, Member] = {}
-        self._saved = Document()
-        self._published = published
-
-    @classmethod
-    def load(cls, path: Path, *, published: Callable[[Population], None] | None = None) -> Population:
-        """Read a population file.
-
-        Raises:
-            PopulationError: the file is missing, is not a population, or has another schema.
-        """
-        population = cls(path, published=published)
-        population._take(population._read())
-        return population
-
-    @property
-    def revision(self) -> int:
-        """Counts the changes ever saved; 0: none."""
-        return self._saved.revision
-
-    @property
-    def joins_at(self) -> int:
-        """The first update whose line-ups may draw somebody who joins now: none of them was drawn yet."""
-        return self.update + 1
-
-    def refresh(self) -> bool:
-        """See what other processes have changed; whether there was anything.
-
-        Raises:
-            PopulationError: the file is gone, damaged or older than what was read from it, or there are changes here
-                that were not saved.
-        """
-        if self.revision == 0 and not self.path.exists():
-            return False
-        newest = self._read()
-        if newest.revision < self.revision:
-            raise PopulationError(
-                f"{self.path} went back from revision {self.revision} to {newest.revision}: put the newer file back"
-            )
-        if newest == self._saved:
-            return False
-        ours = tuple(self._members.values())
-        if ours not in (self._saved.members, newest.members):
-            raise PopulationError(f"{self.path} was changed by another process, and changes here were not saved")
-        self._take(newest)
-        return True
-
-    @contextmanager
-    def changing(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[Population]:
-        """One transaction: nobody else writes while the block runs, which begins with the newest state.
-
-        It is saved at the end of the block; if that raises, nothing is changed. It does not nest.
-
-        Raises:
-            PopulationError: another process does not let go within ``timeout_s`` seconds; or as ``refresh`` does.
-        """
-        with locked(self.path, timeout_s):
-            self.refresh()
-            before = self.document()
-            try:
-                yield self
-                self._write()
-            except BaseException:
-                self._members = {member.id: member for member in before.members}
-                self.update = before.update
-                raise
-        if self._published is not None:
-            self._published(self)
-
-    def save(self) -> None:
-        """Write what was changed outside ``changing``.
-
-        Raises:
-            PopulationError: another process has changed the file since it was read here, and nothing was written.
-        """
-        with locked(self.path, LOCK_TIMEOUT_S):
-            found = self._read().revision if self.path.exists() else 0
-            if found != self.revision:
-                raise PopulationError(
-                    f"{self.path} was changed by another process: it has revision {found}, and revision "
-                    f"{self.revision} was read; read it again"
-                )
-            self._write()
-        if self._published is not None:
-            self._published(self)
-
-    def document(self) -> Document:
-        """This state; its revision is that of the last one saved."""
-        return Document(self.revision, self.update, self.members)
-
-    def __contains__(self, member_id: str) -> bool:
-        return member_id in self._members
-
-    def __getitem__(self, member_id: str) -> Member:
-        try:
-            return self._members[member_id]
-        except KeyError:
-            raise PopulationError(f"{self.path} has no member {member_id!r}") from None
-
-    @property
-    def members(self) -> tuple[Member, ...]:
-        """Everybody, retired ones included, in the order they joined."""
-        return tuple(self._members.values())
 
     def active(self) -> tuple[Member, ...]:
         """Members that may be drawn, sorted by id."""
@@ -248,6 +131,16 @@ class Population:
             )
         )
 
+    def add_snapshot(self, weights: Path, *, version: int, config_digest: str) -> Member:
+        """Take in this run's learner as it was frozen at an update, a child of the snapshot before.
+
+        Raises:
+            PopulationError: as ``add_policy`` does.
+        """
+        own = [m for m in self._members.values() if m.kind == "policy" and m.source is None and m.version < version]
+        parent = max(own, key=lambda member: member.version).id if own else None
+        return self.add_policy(weights, version=version, parent=parent, config_digest=config_digest)
+
     def retire(self, member_id: str) -> Member:
         """Never draw this member again; its entry and its file stay. PopulationError for an unknown id."""
         return self._change(member_id, retired=True)
@@ -313,25 +206,3 @@ class Population:
             raise PopulationError(
                 f"{member.id}: {path} has SHA-256 {found[:12]}..., but {self.path} recorded {member.checksum[:12]}..."
             )
-
-    def _read(self) -> Document:
-        try:
-            text = self.path.read_bytes()
-        except FileNotFoundError as error:
-            raise PopulationError(f"no population file at {self.path}") from error
-        except OSError as error:
-            raise PopulationError(f"the population file {self.path} cannot be read: {error.strerror}") from error
-        return decode(text, str(self.path))
-
-    def _take(self, document: Document) -> None:
-        self._saved, self.update = document, document.update
-        self._members = {member.id: member for member in document.members}
-
-    def _write(self) -> None:
-        """Replace the file by the next revision; a crash leaves the old or the new one."""
-        document = self.document()
-        if document == self._saved and self.path.exists():
-            return
-        document = dataclasses.replace(document, revision=self.revision + 1)
-        replace_file(self.path, encode(document))
-        self._saved = document

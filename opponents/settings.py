@@ -110,6 +110,13 @@ class OpponentsSettings(Settings):
     remotes: dict[str, RemoteSettings] = Field(
         default_factory=dict, description="Chat models behind OpenAI-compatible endpoints, a table each"
     )
+    mirror_mib: int = Field(
+        64,
+        ge=0,
+        le=512,
+        description="MiB of frozen policies kept in Redis for rollout actors that do not see the run's folder, pinned "
+        "ones first, then the newest; 0: none",
+    )
 
     @field_validator("remotes")
     @classmethod

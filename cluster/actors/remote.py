@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cluster.actors.reports import BlockReport, Shortage, UpdateReport
 from cluster.config import Config
 from cluster.games import EvaluationGame, EvaluationResult
+from cluster.population_store import population_mirror
 from cluster.replay_buffer import redis_buffer
 from opponents.matchmaking import LineupBlock
 from opponents.population import Member
@@ -62,7 +63,8 @@ class RolloutActor:
         config = Config.model_validate_json(config_json)
         wait_for_checkpoint(Path(policy_folder), config.rollout.start_timeout_s)
         buffer = redis_buffer(config, redis_url, run_id)
-        self._worker = RolloutWorker(config, policy_folder, population_file, buffer)
+        mirror = population_mirror(config, redis_url, run_id)
+        self._worker = RolloutWorker(config, policy_folder, population_file, buffer, mirror)
 
     async def ready(self) -> Mapping[str, float]:  # noqa: D102
         return await self._worker.ready()

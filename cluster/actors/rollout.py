@@ -20,7 +20,8 @@ from opponents.game_score import GameScore
 from opponents.llm import LLMPolicy, OrderTokens
 from opponents.matchmaking import LineupBlock
 from opponents.policy import Policy
-from opponents.population import Member, Population
+from opponents.population import Member
+from opponents.population_mirror import PopulationMirror, frozen_weights
 from opponents.remotes import Remotes
 from opponents.table import make_episode, play_game
 from services.environments.diplomacy.game import DiplomacyGame
@@ -32,11 +33,28 @@ from services.weights.payload import Payload, verify
 class RolloutWorker:
     """Plays blocks and evaluations; a plain asyncio object that lives in a ``RolloutActor``."""
 
-    def __init__(self, config: Config, policy_folder: str, population_file: str, buffer: ReplayBuffer | None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        policy_folder: str,
+        population_file: str,
+        buffer: ReplayBuffer | None,
+        mirror: PopulationMirror | None = None,
+    ) -> None:
+        """Load the engine.
+
+        Args:
+            config: of the run.
+            policy_folder: Hugging Face folder that the engine starts with.
+            population_file: beside which frozen policies lie; it need not be visible here if there is a mirror.
+            buffer: takes the episodes; None plays evaluations only.
+            mirror: has frozen policies that this machine does not see.
+        """
         self._config = config
         self._engine, tokenizer = make_engine(config, Path(policy_folder))
         self._tokens = OrderTokens(tokenizer)
         self._population_file = Path(population_file)
+        self._mirror = mirror
         self._buffer = buffer
         self._policies: dict[str, Policy] = {LEARNER: self._language_policy(LEARNER, config.inference.temperature)}
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
@@ -140,9 +158,11 @@ class RolloutWorker:
         return {**self._engine.stats(), **self._remotes.totals()}
 
     async def close(self) -> None:
-        """Free the engine and the connections to endpoints and buffer."""
+        """Free the engine and the connections to endpoints, buffer and mirror."""
         await self._engine.close()
         await self._remotes.close()
+        if self._mirror is not None:
+            self._mirror.close()
         if self._buffer is not None:
             self._buffer.close()
 
@@ -215,9 +235,7 @@ class RolloutWorker:
         if member.kind == "remote":
             return self._remotes.member(member)
         if member.id not in self._snapshots:
-            population = Population.load(self._population_file)
-            population.verify(member)
-            weights = population.weights_path(member).read_bytes()
+            weights = await asyncio.to_thread(frozen_weights, member, self._population_file, self._mirror)
             await self._engine.update_weights(weights, member.version, policy=member.id)
             self._snapshots[member.id] = self._language_policy(member.id, self._config.inference.temperature)
         return self._snapshots[member.id]
