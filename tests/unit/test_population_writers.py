@@ -110,7 +110,7 @@ def test_the_stale_are_refused_and_see_the_newest_after_a_look(tmp_path: Path) -
 
 def test_a_change_that_fails_or_changes_nothing_is_no_revision(tmp_path: Path) -> None:
     heard: list[int] = []
-    population = Population(tmp_path / "population.json", published=lambda now: heard.append(now.revision))
+    population = Population(tmp_path / "population.json", published=lambda now, _: heard.append(now.revision))
     with population.changing():
         population.add_bot("random")
     before = population.document()

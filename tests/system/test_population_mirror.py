@@ -1,0 +1,175 @@
+"""The population on a real Redis-protocol server: newer over older only, weights verified, within their room."""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import redis
+from safetensors.numpy import save_file
+
+from opponents.population import Population, PopulationError
+from opponents.population_mirror import PopulationMirror, frozen_weights
+from services.replay.buffer import ReplayError
+from services.replay.embedded import EmbeddedServer
+
+pytestmark = pytest.mark.system
+
+WRITERS, MEMBERS = 4, 10
+runs = (f"run-{number}" for number in count())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer.start(tmp_path_factory.mktemp("redis")) as started:
+        yield started
+
+
+@pytest.fixture
+def run() -> str:
+    return next(runs)
+
+
+@pytest.fixture
+def mirror(server: EmbeddedServer, run: str) -> Iterator[PopulationMirror]:
+    made = mirror_of(server.url, run)
+    yield made
+    made.close()
+
+
+def mirror_of(url: str, run: str, limit_mib: int = 1) -> PopulationMirror:
+    return PopulationMirror(url, run, connect_timeout_s=20, limit_mib=limit_mib)
+
+
+def weights(folder: Path, name: str, value: float, kib: int = 4) -> Path:
+    path = folder / f"{name}.safetensors"
+    save_file({"w": np.full(256 * kib, value, np.float32)}, path)
+    return path
+
+
+def kept(server: EmbeddedServer, run: str) -> int:
+    client = redis.Redis.from_url(server.url)
+    try:
+        return int(client.hlen(f"entente:{run}:population:weights"))
+    finally:
+        client.close()
+
+
+def write(path: str, url: str, run: str, writer: int) -> None:
+    mirror = mirror_of(url, run)
+    population = Population(Path(path), published=mirror.publish)
+    for number in range(MEMBERS):
+        with population.changing() as newest:
+            newest.add_bot(f"{writer}-{number}")
+    mirror.close()
+
+
+def test_what_four_processes_add_is_all_there_in_the_newest_revision(
+    server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "population.json"
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=write, args=(str(path), server.url, run, writer)) for writer in range(WRITERS)]
+    for process in writers:
+        process.start()
+    for process in writers:
+        process.join(50)
+        if process.exitcode is None:
+            process.kill()
+    assert [process.exitcode for process in writers] == [0] * WRITERS
+    document = mirror.read()
+    assert document is not None
+    assert document == Population.load(path).document()
+    assert document.revision == len(document.members) == WRITERS * MEMBERS
+
+
+def test_an_older_revision_changes_nothing_until_training_begins_anew(mirror: PopulationMirror, tmp_path: Path) -> None:
+    assert mirror.read() is None
+    states = []
+    population = Population(tmp_path / "population.json")
+    for name, version in (("a", 1), ("b", 2)):
+        with population.changing():
+            population.add_policy(weights(tmp_path, name, version), version=version)
+        states.append(population.document())
+    assert mirror.publish(states[1], population.path)
+    assert not mirror.publish(states[0], population.path)
+    assert mirror.read() == states[1]
+    assert all(mirror.weights(member) is not None for member in states[1].members)  # the older state needs one less
+    assert mirror.publish(states[1], population.path)
+    mirror.forget()
+    assert mirror.read() is None
+    assert mirror.publish(states[0], population.path)
+    assert mirror.read() == states[0]
+
+
+def test_a_machine_without_the_folder_reads_the_same_weights_verified(
+    server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
+) -> None:
+    population = Population(tmp_path / "population.json", published=mirror.publish)
+    path = weights(tmp_path, "v1", 1)
+    with population.changing():
+        member = population.add_policy(path, version=1)
+    data = path.read_bytes()
+    elsewhere = tmp_path / "not" / "here" / "population.json"
+    assert frozen_weights(member, population.path, None) == data
+    assert frozen_weights(member, elsewhere, mirror) == data
+    with pytest.raises(PopulationError, match=r"policy/v1: this machine does not see its weights .* opponents\.mirror"):
+        frozen_weights(member, elsewhere, None)
+    path.write_bytes(b"damaged")
+    with pytest.raises(PopulationError, match=r"policy/v1: .*v1\.safetensors has SHA-256"):
+        frozen_weights(member, population.path, mirror)  # the file is the truth: its damage is told, not passed over
+    client = redis.Redis.from_url(server.url)
+    client.hset(f"entente:{run}:population:weights", member.checksum, b"others")
+    client.hset(f"entente:{run}:population", "document", b'{"schema": 2}')
+    client.close()
+    with pytest.raises(PopulationError, match=r"policy/v1: the copy at redis://:\*\*\*@.* has SHA-256"):
+        frozen_weights(member, elsewhere, mirror)
+    with pytest.raises(PopulationError, match=r"the population at redis://:\*\*\*@.* is not a population"):
+        mirror.read()
+
+
+def test_weights_stay_within_their_room_pinned_and_newest_first(
+    server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
+) -> None:
+    population = Population(tmp_path / "population.json", published=mirror.publish)
+    with population.changing():
+        for version in range(1, 6):
+            population.add_policy(weights(tmp_path, f"v{version}", version, kib=300), version=version)
+        population.pin("policy/v1")
+    three = {"policy/v1", "policy/v4", "policy/v5"}  # of 300 KiB each, in 1 MiB
+    assert {member.id for member in population.members if mirror.weights(member)} == three
+    with population.changing():
+        population.retire("policy/v5")
+        population.set_weight("policy/v4", 0.0)
+    assert {m.id for m in population.members if mirror.weights(m)} == {"policy/v1", "policy/v2", "policy/v3"}
+    without = mirror_of(server.url, run, limit_mib=0)
+    assert without.publish(population.document(), population.path)
+    without.close()
+    assert kept(server, run) == 0
+
+
+def test_a_policy_whose_file_is_damaged_is_left_out_with_a_word(
+    mirror: PopulationMirror, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    population = Population(tmp_path / "population.json")
+    path = weights(tmp_path, "v1", 1)
+    with population.changing():
+        member = population.add_policy(path, version=1)
+    path.write_bytes(path.read_bytes()[:-1] + b"!")
+    with caplog.at_level(logging.WARNING):
+        assert mirror.publish(population.document(), population.path)
+    assert "policy/v1" in caplog.text
+    assert "not mirrored" in caplog.text
+    assert mirror.weights(member) is None
+
+
+def test_a_server_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
+    gone = PopulationMirror("redis://127.0.0.1:1/0", "run", connect_timeout_s=0.2, limit_mib=1)
+    with pytest.raises(ReplayError, match="no Redis server answers"):
+        gone.publish(Population(tmp_path / "population.json").document(), tmp_path / "population.json")
+    gone.close()
