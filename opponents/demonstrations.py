@@ -78,7 +78,8 @@ def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] 
     """
     DiplomacyGame.load(file, 1999)  # says what is wrong with it
     for phase in json.loads(file.read_text(encoding="utf-8"))["phases"]:
-        if not phase.get("orders") or phase["state"]["name"] == "COMPLETED":
+        # The phase in which a game was saved has no orders yet, or an empty list a power.
+        if not any((phase.get("orders") or {}).values()) or phase["state"]["name"] == "COMPLETED":
             continue
         try:
             position = DiplomacyGame.from_state(phase["state"], 1999).position

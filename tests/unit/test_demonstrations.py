@@ -1,0 +1,109 @@
+"""Demonstrations: what a bot or a person did, as turns under the mask that the policy plays under."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from grpo_core.batching import training_turn
+from opponents.bots.registry import make_bot
+from opponents.demonstrations import demonstrate_game, demonstrated, saved_demonstrations
+from opponents.llm import OrderTokens
+from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
+from services.environments.diplomacy.notation import WORD_PATTERN, render, words
+from services.environments.diplomacy.orders import sheet
+from services.environments.diplomacy.position import POWERS, Position
+from services.inference.constraints import ConstraintError, SheetConstraint, SlotConstraint
+from services.inference.demonstration import demonstrate
+from services.inference.word_tokenizer import make_word_tokenizer
+
+TOKENS = OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))
+
+
+def game_of(name: str, until_year: int, seed: int) -> tuple[DiplomacyGame, list[tuple[Position, str, tuple[str, ...]]]]:
+    """A game of seven of a bot, and everything that was ordered in it."""
+    game, bot = DiplomacyGame(until_year), make_bot(name)
+    ordered = []
+    while not game.is_done:
+        position = game.position
+        for power in position.to_move:
+            orders = bot.orders(position, power, seed)
+            game.set_orders(power, orders)
+            ordered.append((position, power, orders))
+        game.process()
+    return game, ordered
+
+
+@pytest.mark.parametrize("name", ["dumbbot", "random"])
+def test_every_order_comes_back_out_of_its_turn(name: str) -> None:
+    _, ordered = game_of(name, 1906, seed=3)
+    kinds = set()
+    for position, power, orders in ordered:
+        turn = demonstrated(TOKENS, position, power, orders)
+        kinds.add(position.kind)
+        written = TOKENS.orders(sheet(position, power), turn.completion_ids.tolist())
+        assert sorted(written) == sorted(orders)
+        assert tuple(turn.prompt_ids.tolist()) == TOKENS.prompt(render(position, power))
+        if turn.trained_mask.any():
+            training_turn(turn, 0, 0, 0)  # refuses a chosen token that was not admissible
+    assert kinds == {"M", "R", "A"}
+
+
+def test_builds_in_any_order_are_one_demonstration() -> None:
+    built = 0
+    ordered = [each for seed in range(4) for each in game_of("dumbbot", 1905, seed)[1]]
+    for position, power, orders in ordered:
+        if position.kind == "A" and len(orders) > 1:
+            built += 1
+            one, other = (demonstrated(TOKENS, position, power, given) for given in (orders, orders[::-1]))
+            np.testing.assert_array_equal(one.completion_ids, other.completion_ids)
+    assert built > 2
+
+
+def test_units_without_an_order_hold() -> None:
+    position = DiplomacyGame(1901).position
+    turn = demonstrated(TOKENS, position, "FRANCE", ("A PAR - BUR",))
+    orders = TOKENS.orders(sheet(position, "FRANCE"), turn.completion_ids.tolist())
+    assert sorted(orders) == ["A MAR H", "A PAR - BUR", "F BRE H"]
+
+
+def test_a_sheet_that_leaves_its_mask_is_refused() -> None:
+    constraint = SheetConstraint((SlotConstraint(((3, 9), (4, 9)), (None, None)),), end_id=1)
+    assert demonstrate(constraint, [4, 9, 1]).sampled_mask.tolist() == [True, False, False]
+    for wrong in ([5, 9, 1], [4, 8, 1], [4, 9], [], [4, 9, 1, 1]):
+        with pytest.raises(ConstraintError):
+            demonstrate(constraint, wrong)
+
+
+def test_a_demonstrated_game_is_the_teachers_own_and_has_all_seven_seats() -> None:
+    turns = asyncio.run(demonstrate_game(make_bot("dumbbot"), TOKENS, 1902, seed=5))
+    again = asyncio.run(demonstrate_game(make_bot("dumbbot"), TOKENS, 1902, seed=5))
+    assert len(turns) > 7 * 3
+    assert all(turn.trained_mask.any() and not turn.logprobs.any() for turn in turns)
+    for one, other in zip(turns, again, strict=True):
+        np.testing.assert_array_equal(one.completion_ids, other.completion_ids)
+
+
+def test_a_saved_game_gives_the_same_turns_as_the_game_did(tmp_path: Path) -> None:
+    game, ordered = game_of("dumbbot", 1903, seed=2)
+    game.save(tmp_path / "game.json")
+    wanted = [demonstrated(TOKENS, *each) for each in ordered]
+    wanted = [turn for turn in wanted if turn.trained_mask.any()]
+    found = list(saved_demonstrations(tmp_path / "game.json", TOKENS))
+
+    def key(turn: object) -> tuple[bytes, bytes]:
+        return turn.prompt_ids.tobytes(), turn.completion_ids.tobytes()  # type: ignore[attr-defined]
+
+    assert sorted(map(key, found)) == sorted(map(key, wanted))
+    assert {turn.phase for turn in saved_demonstrations(tmp_path / "game.json", TOKENS, POWERS[:1])} <= {
+        turn.phase for turn in wanted
+    }
+
+
+def test_what_is_no_saved_game_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "game.json").write_text('{"phases": 3}')
+    with pytest.raises(SavedGameError, match=r"game\.json"):
+        list(saved_demonstrations(tmp_path / "game.json", TOKENS))

@@ -1,0 +1,97 @@
+"""Imitation: the loss is the cross-entropy of what was chosen, over what was admissible; it falls; ranks add up."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from grpo_core.batching import TrainingTurn, training_turn
+from grpo_core.errors import DivergenceError
+from grpo_core.imitation import FINAL_SHARE, Imitator, schedule
+from grpo_core.models import make_small_model
+from grpo_core.settings import PolicySettings
+from grpo_core.types import Turn
+
+VOCABULARY = 40
+
+
+def make_model(seed: int = 0) -> torch.nn.Module:
+    settings = PolicySettings(hidden_size=32, layers=1, intermediate_size=32)
+    return make_small_model(settings, VOCABULARY, eos_id=1, bos_id=None, pad_id=0, seed=seed)
+
+
+def make_turns(count: int, seed: int) -> list[TrainingTurn]:
+    """Turns whose chosen tokens follow from the last token of the prompt."""
+    generator = np.random.default_rng(seed)
+    turns = []
+    for index in range(count):
+        prompt = generator.integers(2, VOCABULARY, size=generator.integers(2, 6)).astype(np.int32)
+        ids = np.sort(generator.choice(np.arange(2, VOCABULARY), size=4, replace=False)).astype(np.int32)
+        chosen = ids[prompt[-1] % 4]
+        turn = Turn(
+            prompt_ids=prompt,
+            completion_ids=np.array([chosen, 1], np.int32),
+            logprobs=np.zeros(2, np.float32),
+            trained_mask=np.array([True, False]),
+            admissible_ids=ids,
+            admissible_offsets=np.array([0, 4], np.int32),
+            policy_version=0,
+            temperature=1.0,
+            phase="S1901M",
+        )
+        turns.append(training_turn(turn, index, 0, 0))
+    return turns
+
+
+def test_the_loss_is_cross_entropy_over_the_admissible_ids() -> None:
+    model, turns = make_model(), make_turns(9, seed=1)
+    expected = []
+    with torch.no_grad():
+        for turn in turns:
+            logits = model(torch.tensor(turn.input_ids, dtype=torch.long)[None]).logits[0, -1]
+            among = torch.log_softmax(logits[torch.tensor(turn.admissible_id_A)].double(), 0)
+            expected.append(-float(among[int(turn.chosen_S[0])]))
+    imitator = Imitator(model, learning_rate=1e-3, steps=3, tokens_per_microbatch=16)
+    assert imitator.held_out(turns) == pytest.approx(np.mean(expected), abs=1e-5)
+    assert imitator.step(turns) == pytest.approx(np.mean(expected), abs=1e-5)
+
+
+def test_it_learns_what_is_shown_and_carries_it_over() -> None:
+    turns, unseen = make_turns(600, seed=2), make_turns(100, seed=3)
+    imitator = Imitator(make_model(), learning_rate=1e-2, steps=60)
+    before = imitator.held_out(unseen)
+    for step in range(60):
+        imitator.step(turns[step % 3 * 200 : step % 3 * 200 + 200])
+    assert before == pytest.approx(math.log(4), abs=0.02)
+    assert imitator.held_out(unseen) < 0.85 * before
+
+
+def test_micro_batches_do_not_change_a_step() -> None:
+    weights = []
+    for budget in (8, 4096):
+        model = make_model()
+        Imitator(model, learning_rate=1e-2, steps=2, tokens_per_microbatch=budget).step(make_turns(20, seed=4))
+        weights.append(torch.cat([value.detach().flatten() for value in model.parameters()]))
+    torch.testing.assert_close(weights[0], weights[1], atol=2e-5, rtol=0)
+
+
+def test_a_loss_that_is_not_finite_stops_it() -> None:
+    model = make_model()
+    with torch.no_grad():
+        next(model.parameters()).fill_(math.nan)
+    with pytest.raises(DivergenceError, match="learning rate"):
+        Imitator(model, learning_rate=1e-3, steps=1).step(make_turns(3, seed=5))
+
+
+@pytest.mark.parametrize("steps", [1, 7, 400])
+def test_the_rate_rises_once_and_falls_to_its_share(steps: int) -> None:
+    factors = [schedule(step, steps) for step in range(steps)]
+    top = int(np.argmax(factors))
+    assert max(factors) == pytest.approx(1.0)
+    assert all(0 < factor <= 1 for factor in factors)
+    assert factors[:top] == sorted(factors[:top])
+    assert factors[top:] == sorted(factors[top:], reverse=True)
+    assert schedule(steps, steps) == pytest.approx(FINAL_SHARE, abs=1e-9) or steps == 1
