@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from diplomacy import Game
 from diplomacy.utils.constants import DEFAULT_GAME_RULES
 from diplomacy.utils.exceptions import DiplomacyException
 from diplomacy.utils.export import to_saved_game_format
@@ -19,6 +18,7 @@ from services.environments.diplomacy.legal import build_orders, movement_orders
 from services.environments.diplomacy.order_tables import write_orders
 from services.environments.diplomacy.orders import OrderDefect, check
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, Position
+from services.environments.diplomacy.quick_engine import QuickGame
 
 # Rules of saved games that do not change how a game is played here.
 _PLAYABLE_RULES = frozenset({*DEFAULT_GAME_RULES, "ALWAYS_WAIT", "CD_DUMMIES", "NO_DEADLINE", "PUBLIC_PRESS"})
@@ -43,7 +43,7 @@ class DiplomacyGame:
     """A game that ends when ``until_year`` is played out (adjustments included), at a solo or at a draw."""
 
     def __init__(self, until_year: int, game_id: str | None = None) -> None:
-        self._take_up(Game(game_id=game_id), until_year)
+        self._take_up(QuickGame(game_id=game_id), until_year)
 
     def _take_up(self, engine: Any, until_year: int) -> None:
         self.until_year = until_year
@@ -222,7 +222,7 @@ def _read_saved_game(path: Path) -> Any:
     if unknown := sorted(set(rules) - _PLAYABLE_RULES):
         raise SavedGameError(f"{path}: played under rules that are not played here: {', '.join(unknown)}")
     try:
-        engine = Game(game_id=saved.get("id"), rules=[*DEFAULT_GAME_RULES, *rules])
+        engine = QuickGame(game_id=saved.get("id"), rules=[*DEFAULT_GAME_RULES, *rules])
         engine.set_phase_data([GamePhaseData.from_dict(phase) for phase in saved["phases"]])
     except (DiplomacyException, KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
         raise SavedGameError(f"{path}: not a saved game: {type(error).__name__}: {error}") from error

@@ -1,0 +1,93 @@
+"""The ``diplomacy`` engine without work that is thrown away or done again: the same rules, results and saved games.
+
+What costs a game most beside the rules themselves: names of phases taken apart each time two are compared, a checked
+record of every phase that nobody reads, a search through all units for whoever stands at a place, and convoy routes of
+fleets that have not moved. The tests play the plain engine beside it, game by game.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from diplomacy import Game
+from diplomacy.utils.common import str_cmp_class
+from diplomacy.utils.sorted_dict import SortedDict
+
+from services.environments.diplomacy.legal import standard_map
+
+Routes = tuple[list[Any], dict[str, dict[str, list[frozenset[str]]]]]
+
+# Fleets of one phase are asked for several times, those of openings in every game; later ones hardly ever return.
+_ROUTES_KEPT = 256
+
+
+@lru_cache(maxsize=1 << 14)
+def _compared(first: str, second: str) -> int:
+    order: int = standard_map().compare_phases(first, second)
+    return order
+
+
+_PhaseName = str_cmp_class(_compared)
+
+
+@lru_cache(maxsize=_ROUTES_KEPT)
+def _routes(fleets: frozenset[str]) -> Routes:
+    """Convoys that fleets at these places could make: (start, fleets, ends), and start -> end -> sets of fleets."""
+    convoys, by_start = [], {}
+    for size in range(1, len(fleets) + 1):
+        for convoy in standard_map().convoy_paths[size]:
+            start, path, ends = convoy
+            if path <= fleets:
+                convoys.append(convoy)
+                by_end = by_start.setdefault(start, {})
+                for end in ends:
+                    by_end.setdefault(end, []).append(path)
+    return convoys, by_start
+
+
+class QuickGame(Game):  # type: ignore[misc]  # the engine has no types
+    """The engine's game on the standard map; its ``process`` gives nothing back."""
+
+    _standing: Mapping[str, str] | None = None  # place -> unit while moves are resolved
+
+    def __init__(self, **settings: Any) -> None:
+        """A game as ``Game(**settings)`` begins one."""
+        super().__init__(**settings)
+        self._phase_wrapper_type = _PhaseName
+        self.order_history = SortedDict(_PhaseName, dict)
+        self.message_history = SortedDict(_PhaseName, SortedDict)
+        self.state_history = SortedDict(_PhaseName, dict)
+        self.result_history = SortedDict(_PhaseName, dict)
+
+    def process(self) -> None:
+        """Adjudicate the phase, write it into the histories, and go on to the next one with something to decide."""
+        phase = _PhaseName(self.current_short_phase)
+        orders, messages, state = self.get_orders(), self.messages.copy(), self.get_state()
+        self._process()  # writes the results itself
+        self.order_history.put(phase, orders)
+        self.message_history.put(phase, messages)
+        self.state_history.put(phase, state)
+        self.messages.clear()
+        for power in self.powers.values():
+            power.clear_orders()
+
+    def _build_list_possible_convoys(self) -> None:
+        if self.convoy_paths_possible is None:
+            sea = ("WATER", "PORT")
+            fleets = (unit[2:] for power in self.powers.values() for unit in power.units if unit[0] == "F")
+            there = frozenset(place for place in fleets if self.map.area_type(place) in sea)
+            self.convoy_paths_possible, self.convoy_paths_dest = _routes(there)
+
+    def _resolve_moves(self) -> None:
+        units = [unit for power in self.powers.values() for unit in power.units]
+        self._standing = {unit[2:5]: unit for unit in units} | {unit[2:]: unit for unit in units}
+        super()._resolve_moves()
+        self._standing = None
+
+    def _occupant(self, site: str, any_coast: int = 0) -> str | None:
+        if self._standing is None:
+            occupant: str | None = super()._occupant(site, any_coast)
+            return occupant
+        return self._standing.get(site[:3] if any_coast else site)
