@@ -12,6 +12,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
+from cluster.population_cli import population_app
+
 app = typer.Typer(
     help="Train language-model policies to play full seven-power Diplomacy by country-grouped GRPO.",
     no_args_is_help=True,
@@ -23,6 +25,7 @@ buffer_app = typer.Typer(help="Look into the replay buffer.", no_args_is_help=Tr
 app.add_typer(buffer_app, name="buffer")
 groups_app = typer.Typer(help="Look into how a run grouped what it learned from.", no_args_is_help=True)
 app.add_typer(groups_app, name="groups")
+app.add_typer(population_app, name="population")
 
 Overrides = Annotated[
     list[str] | None,

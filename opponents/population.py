@@ -137,9 +137,13 @@ class Population(StoredMembers):
         Raises:
             PopulationError: as ``add_policy`` does.
         """
-        own = [m for m in self._members.values() if m.kind == "policy" and m.source is None and m.version < version]
-        parent = max(own, key=lambda member: member.version).id if own else None
+        parent = self.snapshot_before(version)
         return self.add_policy(weights, version=version, parent=parent, config_digest=config_digest)
+
+    def snapshot_before(self, version: int) -> str | None:
+        """Id of the newest snapshot that this run's training froze before ``version``; None: there is none."""
+        own = [m for m in self._members.values() if m.kind == "policy" and m.source is None and m.version < version]
+        return max(own, key=lambda member: member.version).id if own else None
 
     def retire(self, member_id: str) -> Member:
         """Never draw this member again; its entry and its file stay. PopulationError for an unknown id."""

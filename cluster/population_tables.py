@@ -1,0 +1,95 @@
+"""A population on a terminal, from 80 columns, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from opponents.population import Member, Population
+
+MIB = 1 << 20
+
+
+def show_members(population: Population, console: Console) -> None:
+    """Print everybody, a row each: who, what, how often, since when, and from where."""
+    members = population.members
+    active = sum(not member.retired for member in members)
+    console.print(
+        f"{population.path}: {active} of {len(members)} members may be drawn; revision {population.revision}, "
+        f"training has reached update {population.update}",
+        markup=False,
+        highlight=False,
+    )
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("member", overflow="fold", min_width=12)
+    for name in ("version", "weight", "since"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in ("what", "from"):
+        table.add_column(name, overflow="fold")
+    for member in members:
+        style = "dim" if member.retired else ""
+        version = str(member.version) if member.kind == "policy" else ""
+        since = str(member.created_at_update)
+        table.add_row(member.id, version, f"{member.weight:g}", since, _what(member), member.source or "", style=style)
+    console.print(table)
+    console.print("since: the first update whose line-ups may draw it", style="dim", highlight=False)
+
+
+def show_member(population: Population, member: Member, console: Console) -> None:
+    """Print all that is recorded of one member, its lineage and its file."""
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts(population, member).items():
+        shown = "-" if value is None else " <- ".join(value) if isinstance(value, list) else str(value)
+        table.add_row(name.replace("_", " "), shown)
+    console.print(table)
+
+
+def facts(population: Population, member: Member) -> dict[str, Any]:
+    """What is recorded of a member, its ancestors in this population, and where its weights lie; plain JSON."""
+    found = {**asdict(member), "lineage": lineage(population, member)}
+    if member.kind == "policy":
+        path = population.weights_path(member)
+        found["file"] = str(path)
+        found["mib"] = round(path.stat().st_size / MIB, 2) if path.is_file() else None
+    return found
+
+
+def lineage(population: Population, member: Member) -> list[str]:
+    """Ids of the members it was trained from, the youngest first, as far as this population knows them."""
+    ids: list[str] = []
+    while member.source is None and (parent := member.parent) and parent in population and parent not in ids:
+        member = population[parent]
+        ids.append(member.id)
+    return ids
+
+
+def as_json(population: Population) -> str:
+    """Everybody and everything that is recorded of them."""
+    document = population.document()
+    found = {
+        "path": str(population.path),
+        "revision": document.revision,
+        "update": document.update,
+        "members": [asdict(member) for member in document.members],
+    }
+    return json.dumps(found, indent=2, allow_nan=False) + "\n"
+
+
+def member_as_json(population: Population, member: Member) -> str:
+    """One member, as ``facts`` has it."""
+    return json.dumps(facts(population, member), indent=2, allow_nan=False) + "\n"
+
+
+def _what(member: Member) -> str:
+    parts: list[str] = [member.form or member.kind]
+    parts += [f"{member.country.title()} only"] if member.country else []
+    parts += ["pinned"] if member.pinned else []
+    parts += ["retired"] if member.retired else []
+    return ", ".join(parts)

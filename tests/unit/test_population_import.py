@@ -1,0 +1,154 @@
+"""Policies from elsewhere: what joins is what played there, its origin is noted, and what cannot play is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from grpo_core.adapters import adapter_config_of, merged
+from grpo_core.errors import CheckpointError
+from grpo_core.models import load_model, named_tensors
+from grpo_core.named_tensors import from_safetensors
+from opponents.population import Member, Population, PopulationError
+from opponents.population_fit import fitted
+from opponents.population_import import find_source, member_id_of, take_in
+from opponents.population_weights import form_of
+from tests.unit.population_cases import make_run, tiny_model, train_a_little, write_checkpoint
+
+
+def joined(folder: Path, run: Path, member: str | None = None, name: str = "guest") -> tuple[Member, bytes]:
+    population = Population.load(run / "population.json")
+    source = find_source(folder, member)
+    taken = take_in(population, source, fitted(source, run), member_id=member_id_of(name))
+    assert Population.load(population.path)[taken.id] == taken
+    population.verify(taken)
+    return taken, population.weights_path(taken).read_bytes()
+
+
+def same(data: bytes, folder: Path) -> bool:
+    """Whether weights are those of a model's folder."""
+    found, wanted = from_safetensors(data), named_tensors(load_model(folder)[0])
+    return found.keys() == wanted.keys() and all((found[name] == wanted[name]).all() for name in wanted)
+
+
+def test_a_runs_newest_checkpoint_joins_with_its_origin(tmp_path: Path) -> None:
+    here, there = make_run(tmp_path / "here", 1), make_run(tmp_path / "there", 2)
+    assert find_source(there).name == "there-v4"
+    member, data = joined(there, here)
+    assert same(data, there / "checkpoints" / "4")
+    assert member == Member(
+        id="policy/guest",
+        kind="policy",
+        name="population/guest.safetensors",
+        version=4,
+        checksum=member.checksum,
+        parent=None,
+        created_at_update=6,  # training has reached 5: line-ups up to there may be drawn
+        weight=1.0,
+        form="full",
+        config_digest="digest-4",
+        source="there-0f",
+    )
+
+
+def test_a_member_of_another_population_joins_as_it_was(tmp_path: Path) -> None:
+    here, there = make_run(tmp_path / "here", 1), make_run(tmp_path / "there", 2)
+    assert find_source(there, "policy/v2").name == "there-v2"
+    member, data = joined(there, here, "policy/v2")
+    assert data == (there / "population" / "v2.safetensors").read_bytes()
+    assert (member.version, member.parent, member.source, member.config_digest) == (
+        2, "policy/v2", "there-0f", "digest-2",
+    )  # fmt: skip
+    assert member.checksum == Population.load(there / "population.json")["policy/v2"].checksum
+
+
+def test_adapters_stay_adapters_on_their_own_base_and_join_others_merged(tmp_path: Path) -> None:
+    lora = make_run(tmp_path / "lora", 1, lora=True)
+    snapshot = lora / "population" / "v2.safetensors"
+    # Told apart by the header as the code that merges them does.
+    for path in (snapshot, lora / "checkpoints" / "4" / "model.safetensors"):
+        assert (form_of("x", path) == "adapter") == (adapter_config_of(path.read_bytes()) is not None)
+    base = named_tensors(load_model(lora / "checkpoints" / "0")[0])
+    member, data = joined(lora / "checkpoints" / "4", lora)
+    assert member.form == "adapter"
+    checkpoint = named_tensors(load_model(lora / "checkpoints" / "4")[0])
+    for name, tensor in merged(base, data).items():
+        assert (tensor == checkpoint[name]).all()
+    other = make_run(tmp_path / "other", 7)
+    member, data = joined(lora, other)
+    assert member.form == "full"
+    assert same(data, lora / "checkpoints" / "4")
+    member, data = joined(lora, other, "policy/v2", name="frozen")
+    assert member.form == "full"
+    wanted = merged(base, snapshot.read_bytes())
+    assert all((tensor == wanted[name]).all() for name, tensor in from_safetensors(data).items())
+
+
+def test_what_cannot_play_here_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    here = make_run(tmp_path / "here", 1)
+    before = sorted(path.name for path in here.rglob("*"))
+    wider = make_run(tmp_path / "wider", 2, intermediate_size=64)
+    with pytest.raises(PopulationError, match=r"wider.* cannot play in .*here: weights of another shape"):
+        joined(wider, here)
+    speaks = make_run(tmp_path / "speaks", 2, words=("nord", "sud"))
+    with pytest.raises(PopulationError, match=r"speaks.* has another tokenizer than .*here"):
+        joined(speaks, here)
+    damaged = make_run(tmp_path / "damaged", 2)
+    weights = damaged / "checkpoints" / "4" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\1")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is not what was written"):
+        joined(damaged, here)
+    (damaged / "population" / "v2.safetensors").write_bytes(weights.read_bytes())
+    with pytest.raises(PopulationError, match=r"v2\.safetensors has SHA-256"):
+        joined(damaged, here, "policy/v2")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(PopulationError, match="is no run with a checkpoint, and no model's folder"):
+        joined(empty, here)
+    with pytest.raises(PopulationError, match="there is no folder"):
+        joined(tmp_path / "nowhere", here)
+    with pytest.raises(PopulationError, match=r"bot/random of .* is a bot; add it by its name"):
+        joined(damaged, here, "bot/random")
+    assert sorted(path.name for path in here.rglob("*")) == before
+
+
+def test_a_models_folder_joins_and_the_same_weights_twice_do_not(tmp_path: Path) -> None:
+    here = make_run(tmp_path / "here", 1)
+    model = tiny_model(5)
+    train_a_little(model, 5)
+    folder = write_checkpoint(tmp_path / "made", model, 1)
+    for name in ("manifest.json", "trainer_state.json", "optimizer.safetensors"):
+        (folder / name).unlink()
+    member, data = joined(folder, here)
+    assert same(data, folder)
+    assert (member.version, member.source, member.config_digest) == (0, str(folder), None)
+    with pytest.raises(PopulationError, match=r"policy/guest of .* plays these very weights already"):
+        joined(folder, here, name="again")
+    with pytest.raises(PopulationError, match="already has a member 'policy/guest'"):
+        joined(make_run(tmp_path / "there", 2), here)
+    assert not [path for path in (here / "population").iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("v7", "what the run calls its own"), ("../x", "letters, digits"), ("", "letters")]
+)
+def test_names_are_plain_and_not_the_runs_own(name: str, message: str) -> None:
+    with pytest.raises(PopulationError, match=message):
+        member_id_of(name)
+    assert member_id_of("strong") == member_id_of("policy/strong") == "policy/strong"
+
+
+def test_a_specialist_and_a_generalist_may_share_weights(tmp_path: Path) -> None:
+    here, there = make_run(tmp_path / "here", 1), make_run(tmp_path / "there", 2)
+    source = find_source(there)
+    data = fitted(source, here)
+    population = Population.load(here / "population.json")
+    take_in(population, source, data, member_id="policy/any")
+    take_in(population, source, data, member_id="policy/french", country="FRANCE", pinned=True)
+    document = json.loads(population.path.read_text())
+    assert [(m["id"], m["country"], m["pinned"]) for m in document["members"][-2:]] == [
+        ("policy/any", None, False),
+        ("policy/french", "FRANCE", True),
+    ]
