@@ -190,7 +190,9 @@ class Matchmaker:
 
     def _self_play(self, index: int, learner_power: str) -> frozenset[str]:
         """The learner's other seats: they move on by one seat a block, in an order of the country's own."""
-        others = sorted(_others(learner_power), key=lambda power: derive_seed(self._seed, "self-play", power))
+        others = sorted(
+            _others(learner_power), key=lambda power: derive_seed(self._seed, "self-play", learner_power, power)
+        )
         first = number_of_block(index)
         return frozenset(others[(first + seat) % len(others)] for seat in range(self._settings.self_play_seats))
 

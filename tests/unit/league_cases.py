@@ -1,0 +1,35 @@
+"""Populations without files, and games with known ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from opponents.game_score import GameScore
+from opponents.matchmaking import LineupBlock
+from opponents.population import Member, Population
+from services.environments.diplomacy.position import POWERS
+
+
+def member(name: str, kind: str = "bot", *, version: int = 0, **fields: object) -> Member:
+    """A member by its id's last part; weights are never looked at here."""
+    plain = {"id": f"{kind}/{name}", "checksum": name, "parent": None, "created_at_update": version, "weight": 1.0}
+    return Member(kind=kind, name=name, version=version, **{**plain, **fields})  # type: ignore[arg-type]
+
+
+def population_of(folder: Path, *members: Member) -> Population:
+    made = Population(folder / "population.json")
+    for each in members:
+        made.add(each)
+    return made
+
+
+def snapshot(version: int, **fields: object) -> Member:
+    return member(f"v{version}", "policy", version=version, **fields)
+
+
+def game(block: LineupBlock, own: int, others: Mapping[str, int], solo: str | None = None) -> GameScore:
+    """A game in which the learner ends with ``own`` centres, and every other seat as its player's id says."""
+    players = block.players
+    centers = {power: own if power == block.learner_power else others.get(players[power], own) for power in POWERS}
+    return GameScore(players, centers, solo)
