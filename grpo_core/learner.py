@@ -26,6 +26,7 @@ from grpo_core.judgement import NO_MEMORY, judge, named_groups, sample_of_turns
 from grpo_core.learner_state import LearnerState, packed, unpacked
 from grpo_core.losses import LossTokens, token_losses
 from grpo_core.normalizers import turn_token_weights
+from grpo_core.schedules import learning_rate_at
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
 from grpo_core.sharding import ALONE, Sharding, spread_like, whole
 from grpo_core.surgery import SurgeryRecord, operate
@@ -350,12 +351,10 @@ class Learner:
         )
 
     def _set_learning_rate(self) -> float:
-        """Linear warm-up over updates, then constant."""
-        warmup = self.settings.lr_warmup_updates
-        factor = min(1.0, (self.version + 1) / warmup) if warmup else 1.0
+        rate = learning_rate_at(self.version, self.settings)
         for group in self._optimizer.param_groups:
-            group["lr"] = self.settings.learning_rate * factor
-        return self.settings.learning_rate * factor
+            group["lr"] = rate
+        return rate
 
     def state(self) -> LearnerState:
         """A copy of everything an exact continuation needs besides the model's weights; every rank must ask for it."""

@@ -123,6 +123,9 @@ class LearnerSettings(Settings):
 
     learning_rate: Annotated[float, Field(gt=0, description="AdamW step size")] = 3e-4
     lr_warmup_updates: int = Field(5, ge=0, description="Updates over which the learning rate rises linearly")
+    lr_scheduler_type: Literal["constant", "linear", "cosine"] = Field(
+        "constant", description="The learning rate after that; linear and cosine fall to 0 at the last of updates"
+    )
     weight_decay: float = Field(0.0, ge=0, description="AdamW weight decay")
     adam_beta2: float = Field(0.99, gt=0, lt=1, description="AdamW second-moment decay")
     max_grad_norm: float = Field(1.0, gt=0, description="Gradient norm above which it is scaled down")
