@@ -55,12 +55,12 @@ def write_checkpoint(run: Path, model: nn.Module, version: int, words: tuple[str
     return folder
 
 
-def make_run(path: Path, seed: int, *, lora: bool = False, words: tuple[str, ...] = WORDS, **settings: object) -> Path:
+def make_run(path: Path, seed: int, *, lora: bool = False) -> Path:
     """Checkpoints 0 and 4, a snapshot of version 2, two bots; training has reached update 5."""
     path.mkdir()
     (path / "run_id").write_text(f"{path.name}-0f\n")
     (path / "config.toml").write_text(dump_config(Config()))
-    model = tiny_model(seed, lora=lora, **settings)
+    model = tiny_model(seed, lora=lora)
     population = Population(path / "population.json")
     population.add_bot("random")
     population.add_bot("greedy")
@@ -73,7 +73,7 @@ def make_run(path: Path, seed: int, *, lora: bool = False, words: tuple[str, ...
             snapshot.write_bytes(policy_payload(model))
             population.add_snapshot(snapshot, version=2, config_digest="digest-2")
         else:
-            write_checkpoint(path, model, version, words)
+            write_checkpoint(path, model, version)
     population.reached(5)
     population.save()
     return path

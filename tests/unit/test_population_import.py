@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,25 @@ from opponents.population import Member, Population, PopulationError
 from opponents.population_fit import fitted
 from opponents.population_import import find_source, member_id_of, take_in
 from opponents.population_weights import form_of
-from tests.unit.population_cases import make_run, tiny_model, train_a_little, write_checkpoint
+from tests.unit import population_cases
+from tests.unit.population_cases import tiny_model, train_a_little, write_checkpoint
+
+MADE = {"here": {"seed": 1}, "there": {"seed": 2}, "lora": {"seed": 3, "lora": True}}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs that tests copy: making one costs more than most tests do with it."""
+    parent = tmp_path_factory.mktemp("runs")
+    for name, options in MADE.items():
+        population_cases.make_run(parent / name, **options)  # type: ignore[arg-type]
+    return parent
+
+
+@pytest.fixture
+def runs(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made, tmp_path / "runs")
+    return tmp_path / "runs"
 
 
 def joined(folder: Path, run: Path, member: str | None = None, name: str = "guest") -> tuple[Member, bytes]:
@@ -33,8 +52,8 @@ def same(data: bytes, folder: Path) -> bool:
     return found.keys() == wanted.keys() and all((found[name] == wanted[name]).all() for name in wanted)
 
 
-def test_a_runs_newest_checkpoint_joins_with_its_origin(tmp_path: Path) -> None:
-    here, there = make_run(tmp_path / "here", 1), make_run(tmp_path / "there", 2)
+def test_a_runs_newest_checkpoint_joins_with_its_origin(runs: Path) -> None:
+    here, there = runs / "here", runs / "there"
     assert find_source(there).name == "there-v4"
     member, data = joined(there, here)
     assert same(data, there / "checkpoints" / "4")
@@ -53,8 +72,8 @@ def test_a_runs_newest_checkpoint_joins_with_its_origin(tmp_path: Path) -> None:
     )
 
 
-def test_a_member_of_another_population_joins_as_it_was(tmp_path: Path) -> None:
-    here, there = make_run(tmp_path / "here", 1), make_run(tmp_path / "there", 2)
+def test_a_member_of_another_population_joins_as_it_was(runs: Path) -> None:
+    here, there = runs / "here", runs / "there"
     assert find_source(there, "policy/v2").name == "there-v2"
     member, data = joined(there, here, "policy/v2")
     assert data == (there / "population" / "v2.safetensors").read_bytes()
@@ -64,8 +83,8 @@ def test_a_member_of_another_population_joins_as_it_was(tmp_path: Path) -> None:
     assert member.checksum == Population.load(there / "population.json")["policy/v2"].checksum
 
 
-def test_adapters_stay_adapters_on_their_own_base_and_join_others_merged(tmp_path: Path) -> None:
-    lora = make_run(tmp_path / "lora", 1, lora=True)
+def test_adapters_stay_adapters_on_their_own_base_and_join_others_merged(runs: Path) -> None:
+    lora, other = runs / "lora", runs / "here"
     snapshot = lora / "population" / "v2.safetensors"
     # Told apart by the header as the code that merges them does.
     for path in (snapshot, lora / "checkpoints" / "4" / "model.safetensors"):
@@ -76,7 +95,6 @@ def test_adapters_stay_adapters_on_their_own_base_and_join_others_merged(tmp_pat
     checkpoint = named_tensors(load_model(lora / "checkpoints" / "4")[0])
     for name, tensor in merged(base, data).items():
         assert (tensor == checkpoint[name]).all()
-    other = make_run(tmp_path / "other", 7)
     member, data = joined(lora, other)
     assert member.form == "full"
     assert same(data, lora / "checkpoints" / "4")
@@ -86,16 +104,15 @@ def test_adapters_stay_adapters_on_their_own_base_and_join_others_merged(tmp_pat
     assert all((tensor == wanted[name]).all() for name, tensor in from_safetensors(data).items())
 
 
-def test_what_cannot_play_here_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
-    here = make_run(tmp_path / "here", 1)
+def test_what_cannot_play_here_is_refused_and_leaves_nothing(runs: Path, tmp_path: Path) -> None:
+    here, damaged = runs / "here", runs / "there"
     before = sorted(path.name for path in here.rglob("*"))
-    wider = make_run(tmp_path / "wider", 2, intermediate_size=64)
+    wider = write_checkpoint(tmp_path / "wider", tiny_model(2, intermediate_size=64), 1)
     with pytest.raises(PopulationError, match=r"wider.* cannot play in .*here: weights of another shape"):
         joined(wider, here)
-    speaks = make_run(tmp_path / "speaks", 2, words=("nord", "sud"))
+    speaks = write_checkpoint(tmp_path / "speaks", tiny_model(2), 1, words=("nord", "sud"))
     with pytest.raises(PopulationError, match=r"speaks.* has another tokenizer than .*here"):
         joined(speaks, here)
-    damaged = make_run(tmp_path / "damaged", 2)
     weights = damaged / "checkpoints" / "4" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4] + b"\0\0\0\1")
     with pytest.raises(CheckpointError, match=r"model\.safetensors is not what was written"):
@@ -114,8 +131,8 @@ def test_what_cannot_play_here_is_refused_and_leaves_nothing(tmp_path: Path) -> 
     assert sorted(path.name for path in here.rglob("*")) == before
 
 
-def test_a_models_folder_joins_and_the_same_weights_twice_do_not(tmp_path: Path) -> None:
-    here = make_run(tmp_path / "here", 1)
+def test_a_models_folder_joins_and_the_same_weights_twice_do_not(runs: Path, tmp_path: Path) -> None:
+    here = runs / "here"
     model = tiny_model(5)
     train_a_little(model, 5)
     folder = write_checkpoint(tmp_path / "made", model, 1)
@@ -127,7 +144,7 @@ def test_a_models_folder_joins_and_the_same_weights_twice_do_not(tmp_path: Path)
     with pytest.raises(PopulationError, match=r"policy/guest of .* plays these very weights already"):
         joined(folder, here, name="again")
     with pytest.raises(PopulationError, match="already has a member 'policy/guest'"):
-        joined(make_run(tmp_path / "there", 2), here)
+        joined(runs / "there", here)
     assert not [path for path in (here / "population").iterdir() if path.name.startswith(".")]
 
 
@@ -140,9 +157,9 @@ def test_names_are_plain_and_not_the_runs_own(name: str, message: str) -> None:
     assert member_id_of("strong") == member_id_of("policy/strong") == "policy/strong"
 
 
-def test_a_specialist_and_a_generalist_may_share_weights(tmp_path: Path) -> None:
-    here, there = make_run(tmp_path / "here", 1), make_run(tmp_path / "there", 2)
-    source = find_source(there)
+def test_a_specialist_and_a_generalist_may_share_weights(runs: Path) -> None:
+    here = runs / "here"
+    source = find_source(runs / "there")
     data = fitted(source, here)
     population = Population.load(here / "population.json")
     take_in(population, source, data, member_id="policy/any")

@@ -1,0 +1,126 @@
+"""``entente population``: what it shows, what it changes, and that its errors are one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from cluster.cli import main
+from cluster.config import Config, dump_config
+from opponents.population import Member, Population
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    (folder / "population").mkdir(parents=True)
+    (folder / "config.toml").write_text(dump_config(Config()))
+    population = Population(folder / "population.json")
+    population.add_bot("random", weight=0.5)
+    for version in (2, 4):
+        path = folder / "population" / f"v{version}.safetensors"
+        save_file({"w": np.full(2, version, np.float32)}, path)
+        population.add_snapshot(path, version=version, config_digest="0f0f")
+    population.reached(5)
+    population.save()
+    return folder
+
+
+@pytest.fixture
+def entente(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    """Calls the command line; returns the exit code, standard output and standard error."""
+
+    def call(*arguments: str | Path) -> tuple[object, str, str]:
+        monkeypatch.setattr(sys, "argv", ["entente", "population", *map(str, arguments)])
+        monkeypatch.setenv("COLUMNS", "100")
+        with pytest.raises(SystemExit) as end:
+            main()
+        said = capsys.readouterr()
+        return end.value.code, said.out, said.err
+
+    return call
+
+
+def member(run: Path, member_id: str) -> Member:
+    return Population.load(run / "population.json")[member_id]
+
+
+def test_everybody_is_listed_and_one_is_shown_with_lineage(run: Path, entente, tmp_path: Path) -> None:
+    code, out, _ = entente("list", run, "--json", tmp_path / "all.json")
+    assert code == 0
+    assert "3 of 3 members may be drawn; revision 1, training has reached update 5" in " ".join(out.split())
+    assert [line.split()[:4] for line in out.splitlines() if "policy/" in line] == [
+        ["policy/v2", "2", "1", "2"],
+        ["policy/v4", "4", "1", "4"],
+    ]
+    everybody = json.loads((tmp_path / "all.json").read_text())
+    assert [found["id"] for found in everybody["members"]] == ["bot/random", "policy/v2", "policy/v4"]
+    assert (everybody["revision"], everybody["update"]) == (1, 5)
+    code, out, _ = entente("show", run, "policy/v4", "--json", tmp_path / "one.json")
+    assert code == 0
+    assert "verified" in out
+    one = json.loads((tmp_path / "one.json").read_text())
+    assert (one["lineage"], one["parent"], one["config_digest"]) == (["policy/v2"], "policy/v2", "0f0f")
+
+
+def test_bots_join_retire_come_back_and_are_pinned(run: Path, entente) -> None:
+    code, out, _ = entente("add", "dumbbot", "--to", run, "--country", "france", "--weight", "3", "--pin")
+    assert (code, out) == (0, f"bot/dumbbot joined {run}; line-ups may draw it from update 6 on\n")
+    added = member(run, "bot/dumbbot")
+    assert (added.country, added.weight, added.pinned, added.created_at_update) == ("FRANCE", 3.0, True, 6)
+    assert entente("retire", run, "policy/v4") == (0, "policy/v4 is retired\n", "")
+    assert member(run, "policy/v4").retired
+    assert "3 of 4 members" in entente("list", run)[1]
+    assert entente("retire", run, "policy/v4", "--undo")[1] == "policy/v4 may be drawn again, from update 6 on\n"
+    assert (member(run, "policy/v4").retired, member(run, "policy/v4").created_at_update) == (False, 6)
+    assert entente("pin", run, "policy/v2")[0] == 0
+    assert member(run, "policy/v2").pinned
+    assert entente("pin", run, "policy/v2", "--undo")[0] == 0
+    assert not member(run, "policy/v2").pinned
+
+
+def test_a_remote_player_joins_where_the_runs_config_describes_it(run: Path, entente) -> None:
+    assert "no remote is called 'gpt'" in entente("add", "remote:gpt", "--to", run)[2]
+    with (run / "config.toml").open("a") as file:
+        file.write('[opponents.remotes.gpt]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m"\n')
+    assert entente("add", "remote:gpt", "--to", run)[0] == 0
+    assert member(run, "remote/gpt").kind == "remote"
+
+
+def test_errors_are_one_line_and_change_nothing(run: Path, entente, tmp_path: Path) -> None:
+    before = (run / "population.json").read_bytes()
+    for arguments, message in (
+        (("list", tmp_path / "none"), "holds no run with a population"),
+        (("show", run, "policy/v9"), "no member 'policy/v9'"),
+        (("retire", run, "policy/v4", "--undo"), "policy/v4 is not retired"),
+        (("add", "random", "--to", run), "already has a member 'bot/random'"),
+        (("add", "dumbbot", "--to", run, "--country", "SPAIN"), "there is no country 'SPAIN'"),
+        (("add", "dumbbot", "--to", run, "--id", "x"), "are for policies"),
+        (("add", tmp_path / "none", "--to", run), "there is no folder"),
+        (("add", run, "--to", run), "is no run with a checkpoint"),
+        (("promote", run), "has no checkpoint; there are: none"),
+        (("promote", run, "--checkpoint", "3"), "has no checkpoint 3; there are: none"),
+    ):
+        code, _, error = entente(*arguments)
+        assert code == 2, arguments
+        assert message in error
+        assert error.startswith("error: ")
+        assert error.count("\n") == 1
+    assert (run / "population.json").read_bytes() == before
+    (run / "population" / "v2.safetensors").write_bytes(b"")
+    assert "has SHA-256" in entente("show", run, "policy/v2")[2]
+
+
+def test_the_last_who_can_sit_anywhere_stays(run: Path, entente) -> None:
+    assert entente("add", "dumbbot", "--to", run, "--country", "ITALY")[0] == 0
+    assert entente("retire", run, "policy/v2")[0] == 0
+    assert entente("retire", run, "policy/v4")[0] == 0
+    code, _, error = entente("retire", run, "bot/random")
+    assert code == 2
+    assert "bot/random is the last member that can sit anywhere; add somebody else first" in error
+    assert not member(run, "bot/random").retired
