@@ -7,7 +7,7 @@ and ``population:weights`` (SHA-256 -> safetensors of frozen policies, as many a
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -54,15 +54,15 @@ class PopulationMirror:
     def publish(self, document: Document, population_file: Path) -> bool:
         """Bring the mirror up to a state that was saved in a file; whether it had no newer one already.
 
-        Weights come before the document that names them. Whose file is gone or damaged is left out, with a warning:
-        perhaps it will never be drawn.
+        Weights come before the document that names them. What is kept stays when its file is gone. What is not kept
+        yet and has a damaged file is left out, with a warning: perhaps it will never be drawn.
 
         Raises:
             ReplayError: the server does not answer, or has no room.
         """
         client: Any = self._connection.client  # its stubs allow text in replies, which we did not ask for
-        held = {name.decode() for name in self._connection.call("list weights", lambda: client.hkeys(self._weights))}
-        wanted = self._fitting(document, population_file)
+        held = self._connection.call("list weights", self._sizes)
+        wanted = self._fitting(document, population_file, held)
         for member in wanted:
             if member.checksum in held:
                 continue
@@ -73,7 +73,7 @@ class PopulationMirror:
                 continue
             put = partial(client.hset, self._weights, member.checksum, data)
             self._connection.call(f"keep the weights of {member.id}", put)
-        unwanted = sorted(held - {member.checksum for member in wanted})
+        unwanted = sorted(held.keys() - {member.checksum for member in wanted})
         arguments = [document.revision, encode(document), *unwanted]
         publish = partial(self._publish, keys=[self._document, self._weights], args=arguments)
         return int(self._connection.call("publish the population", publish)) == document.revision
@@ -117,13 +117,19 @@ class PopulationMirror:
         """Drop the sockets."""
         self._connection.close()
 
-    def _fitting(self, document: Document, population_file: Path) -> list[Member]:
+    def _sizes(self) -> dict[str, int]:
+        """Bytes of every policy kept, by checksum."""
+        client: Any = self._connection.client
+        names = [name.decode() for name in client.hkeys(self._weights)]
+        return {name: int(client.hstrlen(self._weights, name)) for name in names}
+
+    def _fitting(self, document: Document, population_file: Path, held: Mapping[str, int]) -> list[Member]:
         """Active policies whose weights fit: pinned ones first, then the newest."""
         members = [m for m in document.members if m.kind == "policy" and not m.retired and m.weight > 0]
         room, chosen = self._limit_bytes, []
         for member in _newest_first(members):
             path = population_file.parent / member.name
-            size = path.stat().st_size if path.is_file() else 0
+            size = held.get(member.checksum) or (path.stat().st_size if path.is_file() else 0)
             if 0 < size <= room:
                 room -= size
                 chosen.append(member)

@@ -143,6 +143,9 @@ def test_weights_stay_within_their_room_pinned_and_newest_first(
         population.pin("policy/v1")
     three = {"policy/v1", "policy/v4", "policy/v5"}  # of 300 KiB each, in 1 MiB
     assert {member.id for member in population.members if mirror.weights(member)} == three
+    (tmp_path / "v4.safetensors").unlink()  # what is kept stays
+    assert mirror.publish(population.document(), population.path)
+    assert {member.id for member in population.members if mirror.weights(member)} == three
     with population.changing():
         population.retire("policy/v5")
         population.set_weight("policy/v4", 0.0)
