@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.scoring import sum_of_squares
+
+if TYPE_CHECKING:
+    from services.environments.diplomacy.game import Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,12 @@ class GameScore:
         fallen = {power for power, count in self.centers.items() if count == 0}
         if self.eliminated and set(self.eliminated) != fallen:
             raise ValueError(f"eliminated must say when {', '.join(sorted(fallen)) or 'nobody'} fell, all or none")
+
+    @classmethod
+    def of(cls, seats: Mapping[str, str], outcome: Outcome, eliminated: Mapping[str, int] | None = None) -> GameScore:
+        """The score of a finished game between ``seats``; raises as the constructor does."""
+        solo = outcome.winners[0] if outcome.kind == "solo" else None
+        return cls(dict(seats), dict(outcome.centers), solo, dict(eliminated or {}))
 
     def score(self, power: str) -> float:
         """Share of the sum of squares in [0, 1]: n² / Σ n²; a solo takes all."""

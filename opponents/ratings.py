@@ -2,10 +2,9 @@
 
 The strength of a seat is what its player can do, plus what the country is worth, plus what this player makes of this
 country; places follow from it as ``ratings_likelihood`` says. All of these numbers have one joint normal distribution,
-which every game sharpens by one Laplace step (the likeliest values given the game, and the curvature there). Because
-it is joint, a player may hold several seats (what it plays against itself says nothing about how strong it is, and
-moves nothing), hard countries are not held against those who had to play them, and a frozen copy of the learner is
-rated by the learner's games too, less and less as the learner goes on.
+which every game sharpens. Because it is joint, a player may hold several seats (what it plays against itself tells
+what countries are worth, and nothing of how strong it is), hard countries are not held against those who had to play
+them, and a frozen copy of the learner is rated by the learner's games too, less and less as the learner goes on.
 
 Ratings are in points of the Elo scale: 400 points are odds of ten to one to finish above. ``bot/random`` is at 1000.
 """
@@ -139,19 +138,16 @@ class RatingBook:
             points = self.anchors[player]
             return Rating(math.fsum(points.values()) / SEATS if country is None else points[country], 0.0, games)
         belief = self._belief_of([player])
-        own = np.full(BLOCK, 1 / SEATS) if where is None else np.eye(BLOCK)[1 + where]
-        own[0] = 1.0
-        weights = np.zeros(len(belief.mean))
-        weights[belief.rows(player)] = own
-        return Rating(*belief.estimate(weights), games)
+        weights = np.full(BLOCK, 1 / SEATS) if where is None else np.eye(BLOCK)[1 + where]
+        weights[0] = 1.0
+        return Rating(*belief.estimate(weights, belief.rows(player)), games)
 
     def country(self, power: str) -> Rating:
         """What a country is worth beside the mean of the seven, points."""
-        weights = np.zeros(len(self.belief.mean))
-        weights[:SEATS] = -1 / SEATS
+        weights = np.full(SEATS, -1 / SEATS)
         weights[POWERS.index(power)] += 1.0
         games = sum(seats[POWERS.index(power)] for seats in self.seats.values())
-        return Rating(*self.belief.estimate(weights), games)
+        return Rating(*self.belief.estimate(weights, slice(0, SEATS)), games)
 
     def win_probability(self, power: str, rival: str, seats: Mapping[str, str]) -> float:
         """Probability that seat ``power`` finishes above seat ``rival``; a tie counts as half.

@@ -86,10 +86,10 @@ class Belief:
         learned = across @ (vectors * np.sqrt(np.maximum(values, 0.0)))
         self.covariance = self.covariance - learned @ learned.T
 
-    def estimate(self, weights: Array) -> tuple[float, float]:
-        """Mean and standard deviation of a weighted sum of all numbers; ``weights`` (D,)."""
-        variance = float(weights @ self.covariance @ weights)
-        return float(weights @ self.mean), max(0.0, variance) ** 0.5
+    def estimate(self, weights: Array, rows: slice) -> tuple[float, float]:
+        """Mean and standard deviation of a weighted sum of the numbers ``rows``."""
+        variance = float(weights @ self.covariance[rows, rows] @ weights)
+        return float(weights @ self.mean[rows]), max(0.0, variance) ** 0.5
 
     def copy_with(self, players: Iterable[str]) -> Belief:
         """A copy in which these players have joined."""

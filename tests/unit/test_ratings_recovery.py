@@ -1,0 +1,147 @@
+"""Ratings find again what simulated players are worth, as surely as they say, whatever countries they were given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from opponents.game_score import GameScore
+from opponents.ratings import POINTS, RatingBook
+from opponents.ratings_anchors import SHARE_SLOPE
+from opponents.ratings_belief import Prior
+from services.environments.diplomacy.position import POWERS
+
+PRIOR = Prior(mu=1000.0, sigma=250.0, deviation_sigma=60.0, country_sigma=120.0)
+PLAYERS = tuple(f"p{number}" for number in range(9))
+FLAT = dict.fromkeys(POWERS, 0.0)
+
+
+class World:
+    """Players with true strengths who play by Plackett and Luce's rule; ``bot/anchor`` is known."""
+
+    def __init__(self, seed: int, countries: np.ndarray | None = None) -> None:
+        self.random = np.random.default_rng(seed)
+        self.countries = self.random.normal(0, PRIOR.country_sigma, 7) if countries is None else countries
+        self.strength = dict(zip(PLAYERS, self.random.normal(PRIOR.mu, PRIOR.sigma, len(PLAYERS)), strict=True))
+        self.deviation = {player: self.random.normal(0, PRIOR.deviation_sigma, 7) for player in PLAYERS}
+        self.strength["bot/anchor"], self.deviation["bot/anchor"] = 1100.0, self.random.normal(0, 40, 7)
+
+    def book(self) -> RatingBook:
+        anchor = dict(zip(POWERS, self.worth("bot/anchor"), strict=True))
+        return RatingBook({"bot/anchor": anchor}, PRIOR, FLAT)
+
+    def worth(self, player: str) -> np.ndarray:
+        return self.strength[player] + self.deviation[player]
+
+    def play(self, players: list[str]) -> GameScore:
+        """Gumbel noise on the strengths gives the rule's orders."""
+        strengths = np.array([self.worth(player)[seat] for seat, player in enumerate(players)]) + self.countries
+        places = np.argsort(np.argsort(strengths / POINTS + self.random.gumbel(size=7)))
+        return GameScore(dict(zip(POWERS, players, strict=True)), dict(zip(POWERS, places.tolist(), strict=True)))
+
+    def anybody(self) -> list[str]:
+        return self.random.choice([*PLAYERS, *["bot/anchor"] * 4], 7).tolist()
+
+
+def rank_correlation(one: list[float], other: list[float]) -> float:
+    return float(np.corrcoef(np.argsort(np.argsort(one)), np.argsort(np.argsort(other)))[0, 1])
+
+
+def after(world: World, games: int, seats: Callable[[], list[str]]) -> RatingBook:
+    book = world.book()
+    for _ in range(games):
+        book.record(world.play(seats()))
+    return book
+
+
+def test_true_values_lie_in_the_95_percent_intervals_as_often_as_that():
+    overall, by_country, countries, correlations = [], [], [], []
+    for seed in range(6):
+        world = World(seed)
+        book = after(world, 100, world.anybody)
+        for player in PLAYERS:
+            low, high = book.rating(player).interval
+            overall.append(low < world.worth(player).mean() < high)
+            for power, worth in zip(POWERS, world.worth(player), strict=True):
+                low, high = book.rating(player, power).interval
+                by_country.append(low < worth < high)
+        for power, worth in zip(POWERS, world.countries - world.countries.mean(), strict=True):
+            low, high = book.country(power).interval
+            countries.append(low < worth < high)
+        found = [book.rating(player).mu for player in PLAYERS]
+        correlations.append(rank_correlation(found, [world.worth(player).mean() for player in PLAYERS]))
+    # 54, 378 and 42 intervals; over ten times as many they hold 95, 94 and 94 % of the true values.
+    assert 0.88 <= np.mean(overall) <= 0.99
+    assert 0.92 <= np.mean(by_country) <= 0.98
+    assert 0.88 <= np.mean(countries) <= 1.0
+    assert np.mean(correlations) > 0.93
+
+
+def test_unfair_countries_are_not_held_against_those_who_play_them():
+    """The strong mostly get what the weak mostly do not: Germany and Austria instead of Turkey and France."""
+    countries = np.array([-300.0, 0, 300, -400, 0, 0, 400])
+    strong, weak = PLAYERS[:3], PLAYERS[3:6]
+    world = World(5, countries)
+    for player in PLAYERS:
+        world.deviation[player] = np.zeros(7)
+        world.strength[player] = 1150.0 if player in strong else 950.0
+
+    def unfair() -> list[str]:
+        hard, easy = (strong, weak) if world.random.random() < 0.85 else (weak, strong)
+        groups = [easy if worth > 0 else hard if worth < 0 else PLAYERS[:6] for worth in countries]
+        return [str(world.random.choice(group)) for group in groups]
+
+    scores = [world.play(unfair()) for _ in range(300)]
+    informed = RatingBook({}, Prior(country_sigma=300.0), FLAT)
+    blind = RatingBook({}, Prior(country_sigma=1e-3, deviation_sigma=1e-3), FLAT)
+    for score in scores:
+        informed.record(score)
+        blind.record(score)
+    lead = {
+        book: np.mean([book.rating(p).mu for p in strong]) - np.mean([book.rating(p).mu for p in weak])
+        for book in (informed, blind)
+    }
+    assert lead[blind] < -50  # without the correction the order is upside down
+    assert lead[informed] == pytest.approx(200, abs=80)
+    assert min(informed.rating(p).mu for p in strong) > max(informed.rating(p).mu for p in weak)
+    assert informed.country("TURKEY").mu - informed.country("GERMANY").mu == pytest.approx(800, abs=150)
+
+
+def test_a_specialist_shows_in_its_country_and_the_others_lean_on_its_strength():
+    world = World(1)
+    world.deviation["p0"] = 300.0 * np.eye(7)[POWERS.index("ITALY")]
+
+    def seats() -> list[str]:
+        players = world.random.choice([*PLAYERS[1:], "bot/anchor"], 7).tolist()
+        where = world.random.choice(["ENGLAND", "ITALY", "RUSSIA"], p=[0.48, 0.48, 0.04])
+        players[POWERS.index(where)] = "p0"
+        return players
+
+    book = after(world, 250, seats)
+    england, italy, russia, turkey = (book.rating("p0", power) for power in ("ENGLAND", "ITALY", "RUSSIA", "TURKEY"))
+    assert italy.mu - england.mu > 60
+    assert italy.games + england.games + russia.games == 250
+    # Where it hardly played, it is thought to be as strong as elsewhere, and less is sure.
+    assert england.mu < russia.mu < italy.mu
+    assert turkey.mu == pytest.approx((england.mu + italy.mu) / 2, abs=20)
+    assert turkey.sigma > russia.sigma > max(italy.sigma, england.sigma)
+
+
+def test_predictions_are_right_on_average_over_what_is_not_known():
+    """Against the mean of the same quantity over draws of the strengths."""
+    world = World(2)
+    book = after(world, 10, world.anybody)
+    seats = dict(zip(POWERS, ["p0", "p1", "p2", "p2", "bot/anchor", "p3", "nobody knows me"], strict=True))
+    mean, _, covariance = book._strengths(book._belief_of(seats.values()), seats)
+    drawn = world.random.multivariate_normal(mean, covariance, 20_000, method="eigh")
+    above = 1 / (1 + np.exp(drawn[:, None, :] - drawn[:, :, None]))
+    shares = np.exp(SHARE_SLOPE * drawn)
+    shares /= shares.sum(axis=1, keepdims=True)
+    for number, power in enumerate(POWERS):
+        assert book.expected_share(power, seats) == pytest.approx(shares[:, number].mean(), abs=0.02)
+        assert book.expected_rank(power, seats) == pytest.approx(above[:, :, number].sum(axis=1).mean() + 0.5, abs=0.03)
+        for rival in POWERS[:number]:
+            expected = above[:, number, POWERS.index(rival)].mean()
+            assert book.win_probability(power, rival, seats) == pytest.approx(expected, abs=0.01)
