@@ -109,10 +109,10 @@ class Progress:
         self.training_ends()
         self._sink.close()
 
-    def catch_up(self, report: UpdateReport | None, workers: int) -> None:
+    def catch_up(self, report: UpdateReport | None, workers: int, league: Mapping[str, float]) -> None:
         """After a restart: record the update behind the checkpoint, where the last process died before it could."""
         if report is not None and report.version > self._recorded:
-            self.update(report, workers, 0, {})
+            self.update(report, workers, 0, {}, league)
 
     def block(self, report: BlockReport) -> None:
         """A block was played."""
@@ -130,8 +130,23 @@ class Progress:
             self._counters[name] += now - before if now >= before else now
             self._engine_seen[ours] = now
 
-    def update(self, report: UpdateReport, workers: int, restarts: int, swap_failures: Mapping[str, int]) -> None:
-        """Record and show a finished update; restarts and swap failures (by cause) are this process's so far."""
+    def update(
+        self,
+        report: UpdateReport,
+        workers: int,
+        restarts: int,
+        swap_failures: Mapping[str, int],
+        league: Mapping[str, float],
+    ) -> None:
+        """Record and show a finished update.
+
+        Args:
+            report: the learner's.
+            workers: alive.
+            restarts: of workers, by this process so far.
+            swap_failures: likewise, by cause.
+            league: what is known of the opponents, keys of the catalogue.
+        """
         counters = self._counters
         self._version = self._recorded = report.version
         counters["entente_episodes_total"] += report.episodes
@@ -151,6 +166,7 @@ class Progress:
         values: dict[str, Value] = {
             **counters,
             **report.metrics,
+            **league,
             "entente_updates_total": float(report.version),
             "entente_policy_version": float(report.version),
             "entente_update_seconds": took,

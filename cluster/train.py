@@ -32,7 +32,7 @@ from cluster.runtime import actor_environment, answer, check_memory, ray_cluster
 from cluster.update_call import UpdateCall
 from cluster.warm_start import evaluate_untrained, warm_start
 from grpo_core.checkpoint_folders import checkpoint_versions
-from opponents.matchmaking import Matchmaker
+from opponents.league import League
 from opponents.population import Population
 from opponents.population_mirror import PopulationMirror
 from opponents.remotes import add_members
@@ -86,13 +86,13 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         population = open_population(config, folder, version, mirror)
         pool.wait_ready()
         pool.broadcast(first_weights, version)
-        matchmaker = Matchmaker(population, config.rollout.num_generations, config.run.seed, config.opponents)
-        ledger = BlockLedger(config, matchmaker, version)
+        league = stack.enter_context(open_league(config, folder, population, version, resume))
+        ledger = BlockLedger(config, league, version)
         if resume:
             report: UpdateReport | None = answer(learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
             recover(ledger, config, redis_url, folder.run_id, {} if report is None else report.topped_up)
             renew_population(config, folder, population, learner, version)  # a crash may have come before it
-            progress.catch_up(report, pool.size)
+            progress.catch_up(report, pool.size, league.updated(version))
             display.log(f"resumed at version {version}; {ledger.started_episodes} episodes were already played")
         try:
             if version == 0:
@@ -100,7 +100,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
                     evaluate_untrained(config, folder, progress)
                 for against in config.evaluation.against:
                     evaluate(config, folder, pool, progress, against, "imitated" if warm else "untrained", version)
-            version = learn(config, folder, learner, pool, ledger, population, progress, version)
+            version = learn(config, folder, learner, pool, ledger, league, progress, version)
             for against in dict.fromkeys((*config.evaluation.against, *config.evaluation.final_against)):
                 evaluate(config, folder, pool, progress, against, "trained", version)
         except KeyboardInterrupt:
@@ -146,7 +146,7 @@ def learn(
     learner: Any,
     pool: WorkerPool,
     ledger: BlockLedger,
-    population: Population,
+    league: League,
     progress: Progress,
     version: int,
 ) -> int:
@@ -160,16 +160,19 @@ def learn(
     while version < config.learner.updates:
         # 1. Start as many blocks as admission and the actors' seats allow; what an update waits for comes first.
         while ledger.extra_wanted() and pool.has_room(games):
-            pool.start(ledger.next_extra_block(), population.active())
+            block = ledger.next_extra_block()
+            pool.start(block, league.members(block))
         while ledger.wanted() and admission.admits(version, ledger.started_episodes, games) and pool.has_room(games):
-            pool.start(ledger.next_block(), population.active())
+            block = ledger.next_block()
+            pool.start(block, league.members(block))
         # 2. Learn as soon as this update's blocks lie in the buffer (and a shared GPU is free).
         call.proceed(version)
         # 3. Wait for whatever comes first.
         events = pool.poll(call.waits_for, POLL_S)
-        for block in events.blocks:
-            ledger.finished(block)
-            progress.block(block)
+        for played in events.blocks:
+            ledger.finished(played)
+            progress.block(played)
+            events.notices.extend(league.record(played.block, played.scores))
         progress.swaps(events.swap_seconds)
         for notice in events.notices:
             progress.display.log(notice)
@@ -179,8 +182,8 @@ def learn(
             pool.broadcast(weights, report.version)
             version, last_update = report.version, time.monotonic()
             progress.engine(pool.stats())
-            progress.update(report, pool.size, pool.restarts, pool.swap_failures)
-            renew_population(config, folder, population, learner, version)
+            renew_population(config, folder, league.population, learner, version)
+            progress.update(report, pool.size, pool.restarts, pool.swap_failures, league.updated(version))
             every = config.evaluation.every
             if every and version % every == 0 and version < config.learner.updates:
                 for against in config.evaluation.against:
@@ -229,6 +232,14 @@ def open_population(config: Config, folder: RunFolder, version: int, mirror: Pop
         population.forget_after(version)
         population.reached(version)
     return population
+
+
+def open_league(config: Config, folder: RunFolder, population: Population, version: int, resume: bool) -> League:
+    """Whom line-ups are drawn from, and what an earlier process remembers of results."""
+    games, seed = config.rollout.num_generations, config.run.seed
+    return League(
+        folder.path, population, config.opponents, num_generations=games, seed=seed, version=version, resume=resume
+    )
 
 
 def renew_population(config: Config, folder: RunFolder, population: Population, learner: Any, version: int) -> None:

@@ -24,7 +24,8 @@ from cluster.config import Config, load_config
 from cluster.ledger import BlockLedger
 from cluster.run_folder import RunFolder
 from cluster.train import learn
-from opponents.matchmaking import EXTRA_BLOCKS_FROM, LineupBlock, Matchmaker
+from opponents.league import League
+from opponents.matchmaking import EXTRA_BLOCKS_FROM, LineupBlock
 from opponents.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
@@ -129,8 +130,16 @@ class Run:
         worker = LearnerWorker(self.config, str(self.folder.path), self.buffer, resume=self.folder.checkpoints.exists())
         population = Population(self.folder.population)
         population.add_bot("random")
-        matchmaker = Matchmaker(population, self.config.rollout.num_generations, self.config.run.seed)
-        ledger = BlockLedger(self.config, matchmaker, worker.version())
+        league = League(
+            self.folder.path,
+            population,
+            self.config.opponents,
+            num_generations=self.config.rollout.num_generations,
+            seed=self.config.run.seed,
+            version=worker.version(),
+            resume=worker.version() > 0,
+        )
+        ledger = BlockLedger(self.config, league, worker.version())
         report = worker.last_report()
         ledger.recover(self.buffer, {} if report is None else report.topped_up)
         pool = InstantPool(self.config, self.buffer, self.silent, worker.version(), polls)
@@ -142,7 +151,8 @@ class Run:
             **dict.fromkeys(("training_begins", "training_ends", "block", "swaps", "engine"), nothing),
         )
         learner = SimpleNamespace(collect=Remote(worker.collect), update=Remote(worker.update))
-        learn(self.config, self.folder, learner, pool, ledger, population, progress, worker.version())  # type: ignore[arg-type]
+        with league:
+            learn(self.config, self.folder, learner, pool, ledger, league, progress, worker.version())  # type: ignore[arg-type]
         return pool
 
     def used(self) -> list[list[str]]:

@@ -145,6 +145,17 @@ def test_a_country_keeps_its_rung_as_the_ladder_changes() -> None:
     assert difficulty.rung("ITALY", later) == "policy/v6"
 
 
+def test_settings_that_make_no_ladder_are_refused() -> None:
+    for keys, hint in (
+        ({"matchmaking": "curriculum"}, "'greedy' is none of the members"),
+        ({"curriculum": ("random", "random")}, "on two rungs"),
+        ({"difficulty_up": 1.0, "difficulty_down": 1.0}, "difficulty_down must be less"),
+        ({"curriculum": ()}, "at least 1 item"),
+    ):
+        with pytest.raises(ValueError, match=hint):
+            OpponentsSettings(**keys)
+
+
 def test_the_ladder_comes_back_from_disk(tmp_path) -> None:
     path = tmp_path / "difficulty.json"
     difficulty = Difficulty.load(path, SETTINGS)
