@@ -74,7 +74,7 @@ class PopulationMirror:
             put = partial(client.hset, self._weights, member.checksum, data)
             self._connection.call(f"keep the weights of {member.id}", put)
         unwanted = sorted(held.keys() - {member.checksum for member in wanted})
-        arguments = [document.revision, encode(document), *unwanted]
+        arguments: list[int | bytes | str] = [document.revision, encode(document), *unwanted]
         publish = partial(self._publish, keys=[self._document, self._weights], args=arguments)
         return int(self._connection.call("publish the population", publish)) == document.revision
 

@@ -63,7 +63,7 @@ def test_others_change_it_while_it_trains_and_gone_files_come_from_redis(tmp_pat
     assert after.update == 4
     assert after["bot/greedy"].retired
     assert after["bot/dumbbot"].created_at_update in (1, 2, 3, 4)
-    assert after["policy/v4"].parent == "policy/v5"
+    assert after["policy/v4"].parent == "policy/v3"
     # The newest checkpoint is what was frozen at the same update, byte for byte.
     twice = population("promote", str(run))
     assert twice.returncode == 2
