@@ -13,4 +13,5 @@ def redis_buffer(config: Config, url: str, run_id: str) -> RedisBuffer:
         run_id,
         group_timeout_s=config.redis.group_timeout_s,
         connect_timeout_s=config.redis.connect_timeout_s,
+        answer_timeout_s=config.redis.answer_timeout_s,
     )

@@ -43,7 +43,7 @@ class UpdateCall:
             may_learn: asked before an update begins, again and again until it says yes; None: at any time.
         """
         self._settings = config.learner
-        self._timeout_s = config.redis.group_timeout_s + config.redis.connect_timeout_s
+        self._timeout_s = config.redis.group_timeout_s + config.redis.answer_timeout_s
         self._learner = learner
         self._ledger = ledger
         self._log = log

@@ -66,7 +66,10 @@ class RedisSettings(Settings):
     url: str | None = Field(
         None, description="redis://host:port/db of an external server; unset: one is started in the run folder"
     )
-    connect_timeout_s: float = Field(5.0, gt=0, description="Seconds to wait for the server to answer")
+    connect_timeout_s: float = Field(5.0, gt=0, description="Seconds to wait for the server to answer at the start")
+    answer_timeout_s: float = Field(
+        30.0, gt=0, description="Seconds to wait for it later on; long enough for it to be restarted"
+    )
     group_timeout_s: float = Field(
         120.0, gt=0, description="Seconds after which an incomplete line-up block is delivered as it is"
     )

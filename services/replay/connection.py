@@ -43,11 +43,20 @@ def hide_password(url: str) -> str:
 
 
 class Connection:
-    """One server. ``call`` repeats what a lost connection cut off, for at most ``connect_timeout_s``."""
+    """One server. ``call`` repeats what a lost connection cut off, for a bounded time."""
 
-    def __init__(self, url: str, connect_timeout_s: float) -> None:
+    def __init__(self, url: str, connect_timeout_s: float, answer_timeout_s: float | None = None) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            url: of the server.
+            connect_timeout_s: for the first answer; also for each of the repeated tries.
+            answer_timeout_s: for every answer after it, a restart of the server or a stalled machine included; None:
+                the same.
+        """
         self.shown_url = hide_password(url)
         self._timeout_s = connect_timeout_s
+        self._later_timeout_s = connect_timeout_s if answer_timeout_s is None else answer_timeout_s
         try:
             self.client = redis.Redis.from_url(
                 url,
@@ -71,7 +80,9 @@ class Connection:
         pause_s = _FIRST_BACKOFF_S
         while True:
             try:
-                return operation()
+                answer = operation()
+                self._timeout_s = self._later_timeout_s
+                return answer
             except RedisError as error:
                 lost = isinstance(error, (redis.ConnectionError, redis.TimeoutError)) and not isinstance(
                     error, _REFUSALS

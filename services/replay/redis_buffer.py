@@ -50,8 +50,9 @@ class RedisBuffer:
         group_timeout_s: float,
         connect_timeout_s: float,
         consumer: str = "learner",
+        answer_timeout_s: float | None = None,
     ) -> None:
-        """Connects; ``consumer`` names the consumer group.
+        """Connects; ``consumer`` names the consumer group, the time limits are those of ``Connection``.
 
         Raises:
             ReplayError: the server does not answer within ``connect_timeout_s``, or is not fit for use.
@@ -62,7 +63,7 @@ class RedisBuffer:
         self._prefix = f"entente:{run_id}:"
         self._group_timeout_s = group_timeout_s
         self._group = consumer
-        self._connection = Connection(url, connect_timeout_s)
+        self._connection = Connection(url, connect_timeout_s, answer_timeout_s)
         self._connection.check_server()
         client = self._connection.client
         self._append = client.register_script(APPEND)

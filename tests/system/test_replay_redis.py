@@ -50,8 +50,14 @@ def connect() -> Iterator[Callable[..., RedisBuffer]]:
     """Makes buffers that are closed after the test."""
     made: list[RedisBuffer] = []
 
-    def make(url: str, run: str, group_timeout_s: float = 600, connect_timeout_s: float = 5) -> RedisBuffer:
-        made.append(RedisBuffer(url, run, group_timeout_s, connect_timeout_s))
+    def make(
+        url: str,
+        run: str,
+        group_timeout_s: float = 600,
+        connect_timeout_s: float = 5,
+        answer_timeout_s: float | None = None,
+    ) -> RedisBuffer:
+        made.append(RedisBuffer(url, run, group_timeout_s, connect_timeout_s, answer_timeout_s=answer_timeout_s))
         return made[-1]
 
     yield make
@@ -287,6 +293,18 @@ def test_a_server_that_stops_answering_is_told_in_time_and_loses_nothing(
     learner.append(block("b"))
     delivery = learner.take({"FRANCE": 2}, 5)
     assert sorted(ids(delivery)) == ["a/0", "a/1", "b/0", "b/1"]
+
+
+def test_a_server_that_stalls_for_a_while_is_waited_for(own_server: EmbeddedServer, connect: Any, run: str) -> None:
+    learner = connect(own_server.url, run, connect_timeout_s=0.5, answer_timeout_s=60)
+    os.kill(own_server.pid, signal.SIGSTOP)
+    waking = threading.Timer(2.0, os.kill, (own_server.pid, signal.SIGCONT))
+    waking.start()
+    try:
+        learner.append(block("a"))
+    finally:
+        waking.join()
+    assert sorted(ids(learner.take({"FRANCE": 1}, 5))) == ["a/0", "a/1"]
 
 
 def test_removed_data_is_told(own_server: EmbeddedServer, connect: Any, run: str) -> None:
