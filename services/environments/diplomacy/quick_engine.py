@@ -17,7 +17,7 @@ from diplomacy.utils.sorted_dict import SortedDict
 
 from services.environments.diplomacy.legal import standard_map
 
-Routes = tuple[list[Any], dict[str, dict[str, list[frozenset[str]]]]]
+RoutesByStart = dict[str, dict[str, list[frozenset[str]]]]
 
 # Fleets of one phase are asked for several times, those of openings in every game; later ones hardly ever return.
 _ROUTES_KEPT = 256
@@ -33,9 +33,10 @@ _PhaseName = str_cmp_class(_compared)
 
 
 @lru_cache(maxsize=_ROUTES_KEPT)
-def _routes(fleets: frozenset[str]) -> Routes:
+def _routes(fleets: frozenset[str]) -> tuple[list[Any], RoutesByStart]:
     """Convoys that fleets at these places could make: (start, fleets, ends), and start -> end -> sets of fleets."""
-    convoys, by_start = [], {}
+    convoys: list[Any] = []
+    by_start: RoutesByStart = {}
     for size in range(1, len(fleets) + 1):
         for convoy in standard_map().convoy_paths[size]:
             start, path, ends = convoy
@@ -50,6 +51,8 @@ def _routes(fleets: frozenset[str]) -> Routes:
 class QuickGame(Game):  # type: ignore[misc]  # the engine has no types
     """The engine's game on the standard map; its ``process`` gives nothing back."""
 
+    convoy_paths_possible: list[Any] | None
+    convoy_paths_dest: RoutesByStart | None
     _standing: Mapping[str, str] | None = None  # place -> unit while moves are resolved
 
     def __init__(self, **settings: Any) -> None:
