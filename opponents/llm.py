@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +19,15 @@ from services.inference.engine import LEARNER, Engine, Generation, GenerationReq
 from services.inference.word_tokenizer import word_encoder
 
 TRUNCATED = "truncated"  # the defect of a completion that was cut off
+
+
+@dataclass(frozen=True, slots=True)
+class _SlotTokens:
+    """A slot in tokens: its mask, and how to read it back."""
+
+    constraint: SlotConstraint
+    orders: Mapping[tuple[int, ...], str]  # by the tokens that spell it
+    lengths: tuple[int, ...]  # of those, ascending
 
 
 class OrderTokens:
@@ -40,16 +51,16 @@ class OrderTokens:
 
     def constraint(self, slots: tuple[OrderSlot, ...]) -> SheetConstraint:
         """The mask that lets only these order sheets be written."""
-        return SheetConstraint(slots=tuple(self._slot(slot) for slot in slots), end_id=self.end_id)
+        return SheetConstraint(slots=tuple(self._slot(slot).constraint for slot in slots), end_id=self.end_id)
 
     def orders(self, slots: tuple[OrderSlot, ...], completion_ids: list[int]) -> tuple[str, ...]:
         """The orders that a completion under ``constraint(slots)`` spells (no text round trip)."""
         orders: list[str] = []
         position = 0
         for slot in slots:
-            by_ids = {self._order(order): order for order in slot.alternatives}
-            for length in sorted({len(ids) for ids in by_ids}):
-                order = by_ids.get(tuple(completion_ids[position : position + length]))
+            tokens = self._slot(slot)
+            for length in tokens.lengths:
+                order = tokens.orders.get(tuple(completion_ids[position : position + length]))
                 if order is not None:
                     orders.append(order)
                     position += length
@@ -65,14 +76,17 @@ class OrderTokens:
     def _order_uncached(self, order: str) -> tuple[int, ...]:
         return self._encode_bare(order + "\n")
 
-    def _slot_uncached(self, slot: OrderSlot) -> SlotConstraint:
+    def _slot_uncached(self, slot: OrderSlot) -> _SlotTokens:
         claims = {claim: number for number, claim in enumerate(sorted({c for c in slot.claims if c is not None}))}
+        alternatives = tuple(self._order(order) for order in slot.alternatives)
         # Claims are numbered over all provinces a sheet names, so that slots of one sheet agree: the sheets of builds
         # and disbands, the only ones that claim, repeat the same alternatives in every slot.
-        return SlotConstraint(
-            alternatives=tuple(self._order(order) for order in slot.alternatives),
+        constraint = SlotConstraint(
+            alternatives=alternatives,
             claims=tuple(None if claim is None else claims[claim] for claim in slot.claims),
         )
+        spelled = dict(zip(alternatives, slot.alternatives, strict=True))
+        return _SlotTokens(constraint, spelled, tuple(sorted(set(map(len, spelled)))))
 
 
 class LLMPolicy:

@@ -53,12 +53,12 @@ def render(position: Position, power: str) -> str:
     head = [f"{power} {_phase_word(position)} {position.year}"]
     if owed := position.adjustments.get(power, 0):
         head.append(f"BUILD {owed}" if owed > 0 else f"DISBAND {-owed}")
-    blocks = ["; ".join(head), _block(position, power)]
-    blocks += [f"{other} {block}" for other in others if (block := _block(position, other))]
-    owned = {center for centers in position.centers.values() for center in centers}
-    free = sorted(set(standard_map().scs) - owned)
-    end = f"NEUTRAL ({' '.join(free)}) ORDERS" if free else "ORDERS"
-    return "; ".join([block for block in blocks if block] + [end])
+    shared: tuple[dict[str, str], str] | None = position.memo.get(render)
+    if shared is None:
+        shared = position.memo[render] = ({name: _block(position, name) for name in POWERS}, _end(position))
+    blocks, end = shared
+    parts = ["; ".join(head), blocks[power], *(f"{other} {blocks[other]}" for other in others if blocks[other]), end]
+    return "; ".join([part for part in parts if part])
 
 
 def split(text: str) -> list[str]:
@@ -73,6 +73,12 @@ def join(words: Sequence[str]) -> str:
 
 def _phase_word(position: Position) -> str:
     return f"{_SEASONS[position.season]}-{_KINDS[position.kind]}"
+
+
+def _end(position: Position) -> str:
+    owned = {center for centers in position.centers.values() for center in centers}
+    free = sorted(set(standard_map().scs) - owned)
+    return f"NEUTRAL ({' '.join(free)}) ORDERS" if free else "ORDERS"
 
 
 def _block(position: Position, power: str) -> str:
