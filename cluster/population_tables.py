@@ -64,8 +64,10 @@ def facts(population: Population, member: Member) -> dict[str, Any]:
 def lineage(population: Population, member: Member) -> list[str]:
     """Ids of the members it was trained from, the youngest first, as far as this population knows them."""
     ids: list[str] = []
-    while member.source is None and (parent := member.parent) and parent in population and parent not in ids:
-        member = population[parent]
+    while not member.is_from_elsewhere and member.parent is not None:
+        if member.parent in ids or member.parent not in population:
+            break
+        member = population[member.parent]
         ids.append(member.id)
     return ids
 

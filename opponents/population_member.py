@@ -27,15 +27,20 @@ class Member:
     name: str  # the bot's or remote's name, or the path of the weights file relative to the population file
     version: int  # the update count of the learner that made it for policies, else 0
     checksum: str  # SHA-256 of the weights file; for others of the name (or settings) and this package's version
-    parent: str | None  # id of the member it was trained from; of an import: the id it had in its own population
+    parent: str | None  # id of the member it was trained from; from elsewhere: the id it had in that population
     created_at_update: int  # the first update of this run whose line-ups may draw it
     weight: float  # how often it is drawn, relative to the other active members; >= 0
     retired: bool = False
     form: Form | None = None  # of a policy: full weights or an adapter's; None: no policy, or recorded before schema 2
     country: str | None = None  # a specialist plays this power alone; None: any
     config_digest: str | None = None  # of the configuration its policy was trained under; None: not known
-    source: str | None = None  # the run id or folder a person took it from; None: the run itself, or a bot or remote
+    source: str | None = None  # run id or folder a person took it from, "checkpoints/20" of its run; None: nobody did
     pinned: bool = False  # only a person retires it; as a snapshot it stays drawable however many newer ones there are
+
+    @property
+    def is_from_elsewhere(self) -> bool:
+        """Whether another run or a folder is where it was taken from."""
+        return self.source is not None and not self.source.startswith("checkpoints/")
 
 
 def check_member(member: Member) -> None:

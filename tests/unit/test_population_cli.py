@@ -68,6 +68,19 @@ def test_everybody_is_listed_and_one_is_shown_with_lineage(run: Path, entente, t
     assert (one["lineage"], one["parent"], one["config_digest"]) == (["policy/v2"], "policy/v2", "0f0f")
 
 
+def test_lineage_goes_through_this_population_alone(run: Path, entente, tmp_path: Path) -> None:
+    with Population.load(run / "population.json").changing() as population:
+        for name, source in (("own", "checkpoints/5"), ("guest", "other-0f")):
+            path = run / "population" / f"{name}.safetensors"
+            save_file({"w": np.float32([len(name)])}, path)
+            population.add_policy(path, version=5, member_id=f"policy/{name}", source=source, parent="policy/v4")
+    found = {}
+    for name in ("own", "guest"):
+        assert entente("show", run, f"policy/{name}", "--json", tmp_path / "one.json")[0] == 0
+        found[name] = json.loads((tmp_path / "one.json").read_text())["lineage"]
+    assert found == {"own": ["policy/v4", "policy/v2"], "guest": []}
+
+
 def test_bots_join_retire_come_back_and_are_pinned(run: Path, entente) -> None:
     code, out, _ = entente("add", "dumbbot", "--to", run, "--country", "france", "--weight", "3", "--pin")
     assert (code, out) == (0, f"bot/dumbbot joined {run}; line-ups may draw it from update 6 on\n")
