@@ -3,8 +3,10 @@
 Every change is one transaction (``Population.changing``): under a lock the newest file is read, changed and replaced,
 as a new revision. The process that trains takes part at every update boundary, before any block of the new bound is
 drawn, and there it writes down the update that it has reached. Whoever joins by hand may be drawn from the update after
-that one (``Population.joins_at``). So no line-up that may have been drawn already changes, neither in this process nor
-in one that resumes from an older checkpoint, and a resume forgets only what training itself will make anew.
+that one (``Population.joins_at``). So nobody who joins changes a line-up that may have been drawn already, neither in
+this process nor in one that resumes from an older checkpoint, and a resume forgets only what training itself will make
+anew. Who retires, or gets another weight, does so for line-ups drawn from then on; those drawn before are on record
+(``opponents.league``) and their blocks are played to the end.
 """
 
 from __future__ import annotations
