@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from grpo_core.types import Episode, KeyValue, Turn
-from opponents.bots.bot import Bot
 from opponents.matchmaking import LineupBlock, derive_seed
 from opponents.policy import Decision, Policy
 from services.environments.diplomacy.alliances import AllianceLog
@@ -96,10 +95,10 @@ async def play_game(
     while not game.is_done:
         position = game.position
         powers = position.to_move
-        decisions = await _decisions(
-            {power: (seats[power], derive_seed(seed, "decision", phases, power)) for power in powers}, position
+        decisions = await asyncio.gather(
+            *(seats[power].act(position, power, derive_seed(seed, "decision", phases, power)) for power in powers)
         )
-        for power, decision in decisions.items():
+        for power, decision in zip(powers, decisions, strict=True):
             defective += len(game.set_orders(power, decision.orders))
             if power in records:
                 _remember(records[power], decision, phases, _facts(position, power, alliances))
@@ -116,19 +115,6 @@ async def play_game(
         record.pay(final_parts(outcome, power), weights, max(0, phases - 1), discount)
         record.close(phases)
     return GameRecord(outcome, records, defective)
-
-
-async def _decisions(asked: Mapping[str, tuple[Policy, int]], position: Position) -> dict[str, Decision]:
-    """What everybody asked, each with a seed, decides: power -> decision, in the order given."""
-    # Bots never wait, and a task would cost more than their orders do.
-    waiting = [power for power, (policy, _) in asked.items() if not isinstance(policy, Bot)]
-    if not waiting:
-        await asyncio.sleep(0)  # other games and the engine go on
-    answers = iter(await asyncio.gather(*(asked[power][0].act(position, power, asked[power][1]) for power in waiting)))
-    return {
-        power: await policy.act(position, power, seed) if isinstance(policy, Bot) else next(answers)
-        for power, (policy, seed) in asked.items()
-    }
 
 
 def _facts(position: Position, power: str, alliances: AllianceLog) -> dict[str, KeyValue]:
