@@ -42,6 +42,9 @@ _ENGINE = {
     "decisions": "entente_decisions_total",
     "completion_tokens": "entente_completion_tokens_total",
     "busy_seconds": "entente_rollout_busy_seconds_total",
+    "prompt_tokens": "entente_prompt_tokens_total",
+    "cached_prompt_tokens": "entente_cached_prompt_tokens_total",
+    "weight_switches": "entente_weight_switches_total",
 }
 # The same of remote players, in runs that have some.
 _REMOTES = {

@@ -100,6 +100,9 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
     "throughput": (
         _counter("entente_decisions_total", "decisions", "Decisions the inference engines finished"),
         _counter("entente_completion_tokens_total", "tokens", "Tokens written, forced ones included"),
+        _counter("entente_prompt_tokens_total", "tokens", "Tokens of the prompts that were answered"),
+        _counter("entente_cached_prompt_tokens_total", "tokens", "Prompt tokens that vLLM had in its prefix cache"),
+        _counter("entente_weight_switches_total", "switches", "Times that full weights took turns in a vLLM engine"),
         _counter("entente_learner_tokens_total", "tokens", "Prompt and completion tokens learned from"),
         _counter("entente_learner_busy_seconds_total", "seconds", "Time the learner spent on updates"),
         _counter("entente_rollout_busy_seconds_total", "seconds", "Time spent on games, summed over workers"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from services.metrics.jsonl import read_metrics
 from tests.system.training_process import QUICK, TrainingProcess, audits, episodes_used, last_update
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
@@ -29,6 +30,9 @@ def test_snapshots_take_turns_with_the_learner_in_one_engine(tmp_path: Path) -> 
     assert set(used.values()) == {1}
     assert audits(run)[1]["metrics"]["fresh_logprob_gap"] < 1e-4
     assert all(record["metrics"]["staleness_max"] <= 1 for record in audits(run).values())
+    last = [line.metrics for line in read_metrics(run / "metrics.jsonl") if "entente_loss" in line.metrics][-1]
+    assert last["entente_weight_switches_total"] > 0
+    assert 0 < last["entente_cached_prompt_tokens_total"] < last["entente_prompt_tokens_total"]
     members = json.loads((run / "population.json").read_text())["members"]
     assert {"policy/v2", "policy/v4"} <= {member["id"] for member in members}
 
