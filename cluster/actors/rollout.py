@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cluster.actors.reports import BlockReport
 from cluster.config import Config
-from cluster.engines import make_engine
+from cluster.engines import make_engine, spare_what_is_loaded
 from cluster.errors import RunError
 from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
 from grpo_core.checkpoint_folders import is_whole_checkpoint
@@ -72,6 +72,7 @@ class RolloutWorker:
         """
         position = DiplomacyGame(self._config.game.until_year).position
         await self._policies[LEARNER].act(position, "FRANCE", seed=0)
+        spare_what_is_loaded()
         return self._engine.stats()
 
     async def swap(self, payload: Payload) -> float:

@@ -16,6 +16,7 @@ import torch
 
 from cluster.bench.engine import generate
 from cluster.bench.vllm_models import WEIGHTS_FILE, word_tokenizer
+from cluster.engines import spare_what_is_loaded
 from grpo_core.models import load_model
 from grpo_core.probe import Probe
 from opponents.bots.registry import make_bot
@@ -98,6 +99,7 @@ class EngineHost:
         self._runner = asyncio.Runner()
         self._engine: Engine = self._runner.run(self._start())
         self.write(Load(rows, rows))
+        spare_what_is_loaded()  # as a rollout actor does
 
     async def _start(self) -> Engine:
         if self._settings.engine == "torch":
