@@ -196,7 +196,7 @@ def share(name: str, kind: Kind, tables: Tables, played: Played) -> Figure:
     """What of these games' time their engine had no part in, beside the goal."""
     outside = 100 * (1 - played.busy_seconds / played.seconds)
     others = "all seats the policy's" if tables.all_seats else "the policy among six random players"
-    busy = "seconds with a decision in flight" if kind == "own" else "seconds in the engine's steps"
+    busy = "seconds with a decision in flight" if kind == "own" else "seconds in the engine's own code"
     return Figure(
         f"time outside the engine: {name}",
         "%",

@@ -130,12 +130,15 @@ class InlineCore:
         if self._death is not None:
             raise EngineError(self._death)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        start = time.perf_counter()
         try:
             self._engine.add_request(
                 request_id, TokensPrompt(prompt_token_ids=prompt_ids), params, lora_request=adapter
             )
         except (ValueError, TypeError) as error:
             raise EngineError(f"vLLM refused a request: {_one_line(error)}") from error
+        finally:
+            self._busy += time.perf_counter() - start
         self._answers[request_id] = answer
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._step_all(), name="vLLM steps")
@@ -175,7 +178,7 @@ class InlineCore:
             self._engine.wake_up()
 
     def busy_seconds(self) -> float:
-        """Seconds spent in steps."""
+        """Seconds spent in vLLM: taking requests, and steps."""
         return self._busy
 
     async def close(self) -> None:
