@@ -177,6 +177,49 @@ def pin(
     typer.echo(f"{member_id} is {'no longer ' if undo else ''}pinned")
 
 
+@population_app.command(epilog="Example: `entente population rate runs/demo --games 5 --against random,dumbbot,greedy`")
+def rate(
+    run: Run,
+    games: Annotated[int, typer.Option(min=1, help="Seats of everybody as each country.")] = 10,
+    against: Annotated[
+        str, typer.Option(help="Bots and remote:NAMEs, comma-separated, who sit there too; '' for nobody.")
+    ] = "random,dumbbot",
+    until: Annotated[
+        int | None, typer.Option(min=1901, max=1999, help="Last year of a match.", show_default="the run's")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of who sits where, and of the matches.")] = 0,
+    json_out: Json = None,
+) -> None:
+    """Play matches between the members and the newest checkpoint, and rate everybody, overall and as each country.
+
+    What is found adds to the run's ratings.json; Ctrl-C keeps what was played. Not while the run is training.
+    """
+    from rich.console import Console
+
+    from cluster.rate import rate as play_and_rate
+    from cluster.rate import rated_so_far
+    from cluster.rating_report import ratings_as_json, show_ratings
+    from cluster.run_folder import check_writable
+    from cluster.stages import stages
+
+    if json_out is not None:
+        check_writable(json_out)
+    names = list(dict.fromkeys(name.strip() for name in against.split(",") if name.strip()))
+    try:
+        with stages() as stage:
+            book = play_and_rate(run, games_per_country=games, against=names, until_year=until, seed=seed, stage=stage)
+    except KeyboardInterrupt:
+        kept = rated_so_far(run)
+        show_ratings(kept, tuple(kept.games), Console())
+        typer.echo("stopped; what was played is kept", err=True)
+        raise typer.Exit(130) from None
+    players = tuple(book.games)
+    show_ratings(book, players, Console())
+    if json_out is not None:
+        json_out.write_text(ratings_as_json(book, players), encoding="utf-8")
+        typer.echo(f"written to {json_out}")
+
+
 def _open(run: Path) -> Population:
     from opponents.population import Population, PopulationError
 

@@ -28,6 +28,16 @@ def ratings_path(run_dir: Path) -> Path:
     return run_dir / "ratings.json"
 
 
+def rated_so_far(run_dir: Path) -> RatingBook:
+    """A run's ratings; those of nobody before the first game.
+
+    Raises:
+        RatingsError: the file is damaged.
+    """
+    path = ratings_path(run_dir)
+    return load_ratings(path) if path.exists() else RatingBook()
+
+
 def rate(
     run_dir: Path,
     *,
@@ -36,8 +46,8 @@ def rate(
     until_year: int | None,
     seed: int,
     stage: Stage,
-) -> tuple[RatingBook, tuple[str, ...]]:
-    """Play matches and add what they say to the run's ``ratings.json``; returns its ratings, and who played.
+) -> RatingBook:
+    """Play matches and add what they say to the run's ``ratings.json``; returns its ratings.
 
     At the tables sit the active bots and policies of the population, the newest checkpoint as ``learner``, and
     ``against``; everybody has every country equally often (a specialist its own). Other remote players stay away:
@@ -60,7 +70,7 @@ def rate(
         raise RunError(f"no run in {run_dir} (no config.toml): name the folder of a run")
     with folder.held():
         config, population = load_config(folder.config), Population.load(folder.population)
-        book = load_ratings(ratings_path(run_dir)) if ratings_path(run_dir).exists() else RatingBook()
+        book = rated_so_far(run_dir)
         countries = _who_plays_what(run_dir, population, against)
         if len(countries) < 2:
             raise RunError(f"nobody to compare in {run_dir}: its population and --against name {len(countries)} player")
@@ -86,7 +96,7 @@ def rate(
         finally:
             if any(player in book.games for player in countries):
                 save_ratings(book, ratings_path(run_dir))
-    return book, tuple(countries)
+    return book
 
 
 async def play_in_order(

@@ -1,0 +1,213 @@
+"""The rating book: what never moves, what must not matter, and its file."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from opponents.game_score import GameScore
+from opponents.population import PopulationError
+from opponents.ratings import RatingBook, RatingsError
+from opponents.ratings_anchors import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
+from opponents.ratings_belief import Prior
+from opponents.ratings_file import load_ratings, save_ratings
+from services.environments.diplomacy.position import POWERS
+
+NAMES = ("learner", "policy/v10", "policy/v20", "bot/dumbbot", "bot/random")
+CALIBRATION = Path(__file__).parents[1] / "benchmarks" / "ratings" / "calibration.json"
+
+
+def some_games(count: int, seed: int = 0, names: tuple[str, ...] = NAMES) -> list[GameScore]:
+    random = np.random.default_rng(seed)
+    scores = []
+    for _ in range(count):
+        seats = dict(zip(POWERS, random.choice(names, 7).tolist(), strict=True))
+        centers = random.multinomial(34, random.dirichlet(np.ones(7) * 0.7)).tolist()
+        solo = POWERS[int(np.argmax(centers))] if max(centers) >= 18 else None
+        scores.append(GameScore(seats, dict(zip(POWERS, centers, strict=True)), solo))
+    return scores
+
+
+def after(scores: list[GameScore], book: RatingBook | None = None) -> RatingBook:
+    book = book or RatingBook()
+    for score in scores:
+        book.record(score)
+    return book
+
+
+def everything(book: RatingBook) -> list[object]:
+    rated = [book.rating(player, country) for player in NAMES for country in (None, *POWERS)]
+    return [*rated, *map(book.country, POWERS)]
+
+
+def test_anchors_never_move_by_a_bit():
+    book = RatingBook()
+    before = {(name, power): book.rating(name, power) for name in ANCHORS for power in (None, *POWERS)}
+    after(some_games(40), book)
+    book.drift("learner", 3)
+    for (name, power), rating in before.items():
+        now = book.rating(name, power)
+        assert (now.mu, now.sigma) == (rating.mu, 0.0)
+    assert book.rating("bot/dumbbot").games > 0
+    with pytest.raises(RatingsError, match="bot/random is an anchor"):
+        book.drift("bot/random")
+
+
+def test_games_that_no_rating_could_change_teach_countries_alone():
+    book = after(some_games(30, names=("bot/random", "bot/dumbbot")))
+    assert book.players == ()
+    assert book.country("TURKEY").sigma < RatingBook().country("TURKEY").sigma
+
+
+def test_the_order_in_which_seats_are_listed_does_not_matter():
+    scores = some_games(25)
+    backwards = [
+        GameScore(dict(reversed(score.seats.items())), dict(reversed(score.centers.items())), score.solo)
+        for score in scores
+    ]
+    assert everything(after(scores)) == everything(after(backwards))
+
+
+def test_names_do_not_matter():
+    new_names = {"learner": "zz", "policy/v10": "learner", "policy/v20": "0"}
+    scores = some_games(25)
+    renamed = [
+        GameScore({p: new_names.get(n, n) for p, n in score.seats.items()}, score.centers, score.solo)
+        for score in scores
+    ]
+    one, other = after(scores), after(renamed)
+    for old, new in new_names.items():
+        assert [one.rating(old, c) for c in (None, *POWERS)] == [other.rating(new, c) for c in (None, *POWERS)]
+
+
+def test_every_game_takes_uncertainty_away_and_none_adds_any():
+    book = RatingBook()
+    after(some_games(1), book)
+    for score in some_games(20, seed=1):
+        before = {player: book.rating(player).sigma for player in book.players}
+        book.record(score)
+        for player, sigma in before.items():
+            assert book.rating(player).sigma <= sigma * (1 + 1e-12)
+    assert book.rating("learner").sigma < 0.4 * RatingBook().rating("learner").sigma
+
+
+def test_what_a_player_plays_against_itself_says_nothing_of_its_strength():
+    book = RatingBook()
+    before, country = book.rating("learner"), book.country("TURKEY").sigma
+    after(some_games(10, names=("learner",)), book)
+    now = book.rating("learner")
+    assert (now.mu, now.sigma) == (pytest.approx(before.mu, abs=1e-9), pytest.approx(before.sigma, abs=1e-9))
+    assert (now.games, book.rating("learner", "ITALY").games) == (10, 10)
+    assert book.country("TURKEY").sigma < country
+
+
+def test_a_player_nobody_knows_has_the_prior():
+    book = after(some_games(5))
+    unknown = book.rating("policy/v99")
+    assert (unknown.mu, unknown.games) == (1000.0, 0)
+    assert unknown.sigma == pytest.approx((350**2 + 50**2 / 7) ** 0.5)
+    assert book.rating("policy/v99", "ITALY").sigma == pytest.approx((350**2 + 50**2) ** 0.5)
+    assert "policy/v99" not in book.players
+    seats = dict.fromkeys(POWERS, "policy/v99")
+    assert sum(book.expected_share(power, seats) for power in POWERS) == pytest.approx(1)
+    assert sum(book.expected_rank(power, seats) for power in POWERS) == pytest.approx(28)
+    assert book.win_probability("ITALY", "FRANCE", seats) + book.win_probability(
+        "FRANCE", "ITALY", seats
+    ) == pytest.approx(1)
+
+
+def test_a_frozen_copy_learns_with_the_learner_until_that_goes_on():
+    book = after(some_games(15, names=("learner", "bot/random")))
+    book.join("policy/v30", like="learner")
+    assert book.rating("policy/v30").mu == pytest.approx(book.rating("learner").mu)
+    assert book.rating("policy/v30").sigma == pytest.approx(book.rating("learner").sigma)
+    after(some_games(5, seed=3, names=("learner", "bot/random")), book)
+    assert book.rating("policy/v30").mu == pytest.approx(book.rating("learner").mu, abs=1e-6)
+    frozen = book.rating("policy/v30")
+    book.drift("learner", 20, tau=10.0)
+    assert book.rating("policy/v30") == frozen
+    assert book.rating("learner").sigma ** 2 > frozen.sigma**2 + 20 * 10.0**2
+    assert book.rating("learner").mu == pytest.approx(frozen.mu, abs=20)  # deviations went back towards none
+    for bad, like in (("policy/v30", None), ("bot/random", None), ("policy/v40", "bot/random"), ("policy/v40", "x")):
+        with pytest.raises(RatingsError):
+            book.join(bad, like)
+
+
+def test_who_is_forgotten_leaves_the_others_as_they_are():
+    book = after(some_games(20))
+    kept = {player: book.rating(player) for player in ("learner", "policy/v20")}
+    book.forget(["policy/v10", "nobody"])
+    assert book.players == tuple(player for player in book.players if player != "policy/v10")
+    assert {player: book.rating(player) for player in kept} == kept
+    assert book.rating("policy/v10").games == 0
+    after(some_games(3), book)
+    assert book.rating("policy/v10").games > 0
+
+
+def test_the_shipped_constants_are_the_measured_ones():
+    measured = json.loads(CALIBRATION.read_text())
+    assert {player: dict(points) for player, points in ANCHORS.items()} == measured["anchors"]
+    assert measured["countries"] == COUNTRY_POINTS
+    assert measured["share_slope"] == SHARE_SLOPE
+    assert RatingBook().rating("bot/random").mu == pytest.approx(1000, abs=0.1)
+
+
+def test_the_file_brings_everything_back_to_the_last_bit(tmp_path):
+    path = tmp_path / "run" / "ratings.json"
+    book = after(some_games(12), RatingBook(prior=Prior(sigma=300.0)))
+    save_ratings(book, path)
+    again = load_ratings(path)
+    assert everything(again) == everything(book)
+    more = some_games(6, seed=9)
+    assert everything(after(more, again)) == everything(after(more, book))
+    save_ratings(RatingBook(), path)
+    assert load_ratings(path).players == ()
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_save_that_fails_leaves_the_old_file_and_no_litter(tmp_path):
+    path = tmp_path / "ratings.json"
+    path.mkdir()
+    with pytest.raises(OSError, match="director"):
+        save_ratings(RatingBook(), path)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def packed(values: np.ndarray) -> str:
+    return base64.b64encode(values.astype("<f8").tobytes()).decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema": 2}, "has ratings schema 2; this version reads 1"),
+        ({"extra": 1}, "unknown field"),
+        ({"countries": [0.0] * 6}, "7 numbers"),
+        ({"counts": [{"id": "learner", "games": 3, "seats": [1]}]}, "7 numbers"),
+        ({"players": []}, "its covariance is"),
+        ({"covariance": "!"}, "damaged"),
+        ({"covariance": packed(np.full(15 * 16 // 2, np.nan))}, "not finite"),
+        ({"covariance": packed(-np.ones(15 * 16 // 2))}, "negative variance"),
+        ({"anchors": [{"id": "learner", "points": [1.0] * 7}]}, "twice"),
+    ],
+)
+def test_damaged_files_are_refused_in_one_line(tmp_path, change, message):
+    path = tmp_path / "ratings.json"
+    save_ratings(after(some_games(4, names=("learner", "bot/random"))), path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(RatingsError, match=message) as caught:
+        load_ratings(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_are_none_are_refused(tmp_path):
+    with pytest.raises(PopulationError, match=r"cannot read the ratings .*: No such file"):
+        load_ratings(tmp_path / "ratings.json")
+    (tmp_path / "ratings.json").write_text("{")
+    with pytest.raises(PopulationError, match="not a ratings file"):
+        load_ratings(tmp_path / "ratings.json")
