@@ -27,14 +27,16 @@ from grpo_core.settings import PolicySettings
 from grpo_core.sharding import whole
 
 if TYPE_CHECKING:  # peft takes seconds to import, which a run without adapters need not wait for
-    from peft import PeftModel
+    from peft import LoraConfig, PeftModel
     from transformers import PreTrainedModel
 
-WEIGHTS = "adapter_model.safetensors"  # peft's own name, beside its adapter_config.json
+WEIGHTS = "adapter_model.safetensors"  # peft's own names for an adapter's two files
+CONFIG_FILE = "adapter_config.json"
+ONLY = "default"  # name of an adapter that is alone in its model
 _CONFIG = "adapter_config"  # name of the configuration in a payload's header
 
 
-def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int) -> PeftModel:
+def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int, name: str = ONLY) -> PeftModel:
     """Freeze a model and put LoRA layers into it; only their ``A`` and ``B`` (fp32) are trained.
 
     Dropout is 0: the engine that samples has none, and the learner's log-probabilities must equal its.
@@ -43,25 +45,17 @@ def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int) ->
         model: changed in place; its values stay the same until the adapter is trained.
         settings: ``lora_r``, ``lora_alpha`` and ``lora_target_modules``.
         seed: of the first ``A``.
+        name: of the adapter, where others are to come beside it.
 
     Raises:
         ValueError: a target module is not there, or is an embedding or the output layer: the learner reads the
             output layer's rows past an adapter.
     """
-    from peft import LoraConfig, get_peft_model
+    from peft import get_peft_model
 
-    targets = list(settings.lora_target_modules)
-    config = LoraConfig(
-        revision=fingerprint(named_tensors(model)),
-        r=settings.lora_r,
-        lora_alpha=settings.lora_alpha,
-        lora_dropout=0.0,
-        target_modules="all-linear" if targets == ["all-linear"] else targets,
-        task_type="CAUSAL_LM",
-    )
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(seed)
-        wrapped: PeftModel = get_peft_model(model, config)
+        wrapped: PeftModel = get_peft_model(model, _lora_config(model, settings), adapter_name=name)
     for embedding in (wrapped.get_input_embeddings(), wrapped.get_output_embeddings()):
         if hasattr(embedding, "base_layer"):
             raise ValueError("policy.lora_target_modules names an embedding or the output layer; name linear layers of "
@@ -70,18 +64,37 @@ def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int) ->
     return wrapped
 
 
+def _lora_config(model: PreTrainedModel, settings: PolicySettings) -> LoraConfig:
+    from peft import LoraConfig
+
+    targets = list(settings.lora_target_modules)
+    return LoraConfig(
+        revision=fingerprint(named_tensors(model)),
+        r=settings.lora_r,
+        lora_alpha=settings.lora_alpha,
+        lora_dropout=0.0,
+        target_modules="all-linear" if targets == ["all-linear"] else targets,
+        task_type="CAUSAL_LM",
+    )
+
+
 def has_adapters(model: nn.Module) -> bool:
-    """Whether ``add_adapters`` made this model."""
+    """Whether ``add_adapters`` made this model (or ``specialists.add_specialists``)."""
     return hasattr(model, "peft_config")
+
+
+def adapter_layers(model: nn.Module) -> list[Any]:
+    """The layers that adapters were put into, which choose among theirs."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
 
 
 @contextmanager
 def adapters_off(model: nn.Module) -> Iterator[None]:
     """Let a model with adapters compute as the frozen model it wraps: a reference that takes no memory."""
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
     # peft's own context also freezes the adapter meanwhile, which a sharded parameter does not come back from.
-    layers: list[Any] = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    layers = adapter_layers(model)
     for layer in layers:
         layer._disable_adapters = True
     try:
@@ -91,40 +104,39 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
             layer._disable_adapters = False
 
 
-def merged_tensors(model: nn.Module) -> dict[str, Tensor]:
+def merged_tensors(model: nn.Module, name: str | None = ONLY) -> dict[str, Tensor]:
     """Weights of the plain model that computes the same, under its names: ``W + (lora_alpha / lora_r) B A``.
 
     The sum is made in fp32 and rounded to the type of ``W``; the live model is not touched. A tensor with several names
-    (tied embeddings) is there once, under its first. Of a sharded model the tensors are whole.
+    (tied embeddings) is there once, under its first. Of a sharded model the tensors are whole. ``name`` is the
+    adapter's; None gives the weights that adapters sit on.
     """
     wrapped: Any = model
     base = wrapped.get_base_model()
     tensors: dict[str, Tensor] = {}
-    for name, tensor in named_tensors(base).items():
-        if ".lora_" in name:
+    for path, tensor in named_tensors(base).items():
+        if ".lora_" in path:
             continue
-        layer, found, leaf = name.rpartition(".base_layer.")
+        layer, found, leaf = path.rpartition(".base_layer.")
         value = whole(tensor.detach())
-        if found and leaf == "weight":
-            (adapter,) = wrapped.active_adapters
-            delta = whole(base.get_submodule(layer).get_delta_weight(adapter).detach())
+        if name is not None and found and leaf == "weight":
+            delta = whole(base.get_submodule(layer).get_delta_weight(name).detach())
             value = (value.float() + delta.float()).to(value.dtype)
-        tensors[f"{layer}.{leaf}" if found else name] = value
+        tensors[f"{layer}.{leaf}" if found else path] = value
     return tensors
 
 
-def adapter_payload(model: nn.Module) -> bytes:
+def adapter_payload(model: nn.Module, name: str = ONLY) -> bytes:
     """The adapter of ``add_adapters``' model for engines and snapshots; the same adapter gives the same bytes.
 
     Its tensors are of the adapter's own type. The configuration names no folder, but the base's ``fingerprint`` as its
     ``revision``, so that it is merged with no other.
     """
     wrapped: Any = model
-    (adapter,) = wrapped.active_adapters
-    config = wrapped.peft_config[adapter].to_dict()
+    config = wrapped.peft_config[name].to_dict()
     config |= {"base_model_name_or_path": None, "inference_mode": True}
     text = json.dumps(config, sort_keys=True, default=sorted)  # what JSON has no word for are sets of names
-    return to_safetensors(_adapter_tensors(model), {"format": "pt", _CONFIG: text})
+    return to_safetensors(_adapter_tensors(model, name), {"format": "pt", _CONFIG: text})
 
 
 def adapter_config_of(payload: bytes | memoryview) -> str | None:
@@ -151,41 +163,58 @@ def merged(base: Mapping[str, Tensor], payload: bytes | memoryview) -> dict[str,
     return merge(base, Lora.of(text), from_safetensors(payload))
 
 
-def save_adapters(model: nn.Module, folder: Path) -> None:
+def save_adapters(model: nn.Module, folder: Path, name: str = ONLY) -> None:
     """Write the adapter in peft's layout (``adapter_config.json`` and safetensors) into a folder, made if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     wrapped: Any = model
-    (adapter,) = wrapped.active_adapters
-    wrapped.peft_config[adapter].save_pretrained(folder)
-    save_file(_adapter_tensors(model), folder / WEIGHTS)
+    wrapped.peft_config[name].save_pretrained(folder)
+    save_file(_adapter_tensors(model, name), folder / WEIGHTS)
 
 
-def load_adapters(model: nn.Module, folder: Path) -> None:
+def load_adapters(model: nn.Module, folder: Path, name: str = ONLY) -> None:
     """Take an adapter's weights from ``save_adapters``' folder; nothing is changed where anything does not fit.
 
     Raises:
         CheckpointError: the file is missing, damaged, or of an adapter of another shape.
     """
     path = folder / WEIGHTS
-    try:
-        new = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"the adapter {path} cannot be read: {error}") from error
-    own = {name: tuple(tensor.shape) for name, tensor in _adapter_tensors(model).items()}
-    found = {name: tuple(tensor.shape) for name, tensor in new.items()}
+    new = _read(path)
+    own = {key: tuple(tensor.shape) for key, tensor in _adapter_tensors(model, name).items()}
+    found = {key: tuple(tensor.shape) for key, tensor in new.items()}
     if own != found:
-        name = min(name for name in own.keys() | found.keys() if own.get(name) != found.get(name))
+        key = min(key for key in own.keys() | found.keys() if own.get(key) != found.get(key))
         raise CheckpointError(
-            f"the adapter {path} does not fit the policy: {name} is {found.get(name, 'missing')}, expected "
-            f"{own.get(name, 'none')}; take lora_r and lora_target_modules from the run that wrote it"
+            f"the adapter {path} does not fit the policy: {key} is {found.get(key, 'missing')}, expected "
+            f"{own.get(key, 'none')}; take lora_r and lora_target_modules from the run that wrote it"
         )
     from peft import set_peft_model_state_dict
 
-    set_peft_model_state_dict(model, new)
+    set_peft_model_state_dict(model, new, adapter_name=name)
 
 
-def _adapter_tensors(model: nn.Module) -> dict[str, Tensor]:
+def folder_payload(folder: Path) -> bytes:
+    """What ``adapter_payload`` gave of the adapter that ``save_adapters`` wrote into a folder, in effect.
+
+    Raises:
+        CheckpointError: a file is missing or damaged.
+    """
+    try:
+        text = (folder / CONFIG_FILE).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"the adapter's configuration {folder / CONFIG_FILE} cannot be read: {error}") from error
+    return to_safetensors(_read(folder / WEIGHTS), {"format": "pt", _CONFIG: text})
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    try:
+        tensors: dict[str, Tensor] = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"the adapter {path} cannot be read: {error}") from error
+    return tensors
+
+
+def _adapter_tensors(model: nn.Module, name: str) -> dict[str, Tensor]:
     from peft import get_peft_model_state_dict
 
-    tensors = get_peft_model_state_dict(model, save_embedding_layers=False)
-    return {name: whole(tensor.detach()).contiguous() for name, tensor in tensors.items()}
+    tensors = get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
+    return {key: whole(tensor.detach()).contiguous() for key, tensor in tensors.items()}

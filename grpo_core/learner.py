@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from grpo_core.adapters import adapters_off, has_adapters
 from grpo_core.advantages import RunningBaseline, updated_baselines
 from grpo_core.alignment import alignment_of_turns
 from grpo_core.audit import StepRecord, audit_record, update_metrics
-from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, minibatch_shares, training_turns
+from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, training_turns
 from grpo_core.diagnostics import token_diagnostics
 from grpo_core.errors import DivergenceError
 from grpo_core.forward import PolicyForward
@@ -25,10 +24,11 @@ from grpo_core.grouping import required_facts
 from grpo_core.judgement import NO_MEMORY, judge, named_groups, sample_of_turns
 from grpo_core.learner_state import LearnerState, packed, unpacked
 from grpo_core.losses import LossTokens, token_losses
-from grpo_core.normalizers import turn_token_weights
 from grpo_core.schedules import learning_rate_at
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
 from grpo_core.sharding import ALONE, Sharding, spread_like, whole
+from grpo_core.shares import Part, Share, learning_turns, optimizer_steps
+from grpo_core.specialists import clip_each, speaking_as, specialists_of, turns_by_role
 from grpo_core.surgery import SurgeryRecord, operate
 from grpo_core.topping_up import turns_with_signal
 from grpo_core.types import Batch, FloatArray
@@ -88,13 +88,17 @@ class Learner:
             GroupingError: a key expression cannot be used.
             ValueError: the model's logits are not plain output embeddings; ``beta > 0`` without a reference of its
                 own weights; ``loss_type = "rloo"`` without the leave-one-out baseline; or several processes with
-                gradient surgery or alignment, which need whole gradients and hidden states.
+                gradient surgery or alignment, which need whole gradients and hidden states; or specialists with any
+                of these three.
         """
         required_facts(grouping)
         if learner.loss_type == "rloo" and grouping.baseline != "leave_one_out":
             raise ValueError("learner.loss_type rloo needs grouping.baseline = leave_one_out")
         if sharding.ranks > 1 and (grouping.gradient_surgery != "none" or (alignment and alignment.weight > 0)):
             raise ValueError("gradient surgery and alignment do not work across processes; turn them off, or use one")
+        self._specialists = specialists_of(model)
+        if self._specialists:
+            _check_specialists(grouping, alignment, sharding)
         self._sharding = sharding
         self._forward = PolicyForward(model, bf16=learner.bf16, gradient_checkpointing=learner.gradient_checkpointing)
         sharding.shard(self._forward, self._forward.called_blocks)
@@ -143,8 +147,13 @@ class Learner:
         signal leave loss and normaliser (see ``grpo_core.topping_up``). A minibatch without any signal takes no
         optimizer step.
 
+        Specialists each learn from their role's turns: these are drawn into minibatches, normalised and clipped by
+        themselves, so that an adapter is trained as one alone would be. One without signal in a minibatch stays as it
+        is, its moments too.
+
         Raises:
-            ValueError: the batch is empty, is meant for another version, or holds a turn that contradicts itself.
+            ValueError: the batch is empty, is meant for another version, holds a turn that contradicts itself, or one
+                of a role without a specialist.
             GroupingError: a sample lacks a fact of a key expression.
             ResourceError: gradient surgery would keep more gradients side by side than there is memory for.
             DivergenceError: the loss or its gradient is not finite; weights, version and baselines are those before
@@ -160,24 +169,16 @@ class Learner:
         if self.settings.top_up_episodes:
             turns = turns_with_signal(turns, judgement, sample_of_turns(batch.episodes, self.settings))
         learning_rate = self._set_learning_rate()
-        tokens = sum(len(turn.position_S) for turn in turns)
+        roles = [episode.role for episode in batch.episodes]
+        parts = turns_by_role(self.model, turns, roles)
         compared: Sequence[str] = ()
         if self.grouping.gradient_surgery != "none":
             names = named_groups(judgement.samples, self.grouping.surgery_key, self.grouping)
             compared = [names[sample] for sample in sample_of_turns(batch.episodes, self.settings)]
-        totals = _Pass(
-            self._proximal(turns, judgement.turn_advantages), [episode.role for episode in batch.episodes], compared
-        )
-        normalizer = self.settings.named_normalizer
+        totals = _Pass(self._proximal(parts, judgement.turn_advantages), roles, compared)
         for _ in range(self.settings.epochs):
-            shares = minibatch_shares(turns, normalizer, self.settings.minibatches, self._generator)
-            for share in shares:
-                self._optimize(
-                    [turns[i] for i in share],
-                    judgement.turn_advantages[[turns[i].turn for i in share]],
-                    tokens / len(shares),
-                    totals,
-                )
+            for shares in optimizer_steps(parts, judgement.turn_advantages, self.settings, self._generator):
+                self._optimize(shares, totals)
         self.baselines = updated_baselines(
             self.baselines,
             [sample.role for sample in judgement.samples],
@@ -199,24 +200,18 @@ class Learner:
         record = audit_record(self.version, self.settings, self.grouping, judgement, totals.steps, metrics)
         return UpdateResult(metrics, record)
 
-    def _optimize(
-        self, turns: Sequence[TrainingTurn], advantages: FloatArray, batch_tokens_per_step: float, totals: _Pass
-    ) -> None:
+    def _optimize(self, shares: Sequence[Share], totals: _Pass) -> None:
         """One optimizer step on one minibatch."""
-        weights = turn_token_weights(
-            self.settings.named_normalizer,
-            [len(turn.position_S) for turn in turns],
-            [turn.episode for turn in turns],
-            max_completion_length=self.settings.max_completion_length,
-            batch_tokens_per_step=batch_tokens_per_step,
-        )
-        learns = self._learns(advantages)
-        if not learns:
+        learning = [share for share in shares if share.learns]
+        if not learning:
             totals.steps.append(StepRecord(loss=0.0, grad_norm=0.0, skipped=True))
             return
-        loss, surgery = self._gradient(turns, advantages, weights, learns, totals)
-        aligned = self._align(turns, totals)
-        norm = float(whole(nn.utils.clip_grad_norm_(self._named.values(), self.settings.max_grad_norm)))
+        self._optimizer.zero_grad(set_to_none=True)  # parameters without a gradient take no step
+        found = [self._gradient(share, totals) for share in learning]
+        loss = sum(value for value, _ in found) / len(found)
+        _, surgery = found[0]
+        aligned = self._align(learning[0].turns, totals)
+        norm = clip_each(self._named, self._specialists, self.settings.max_grad_norm)
         if not math.isfinite(norm):
             raise self._diverged("the gradient's norm", norm, totals)
         self._optimizer.step()
@@ -224,39 +219,33 @@ class Learner:
             StepRecord(loss + (aligned or 0.0), norm, skipped=False, surgery=surgery, alignment=aligned)
         )
 
-    def _gradient(
-        self,
-        turns: Sequence[TrainingTurn],
-        advantages: FloatArray,
-        weights: NDArray[np.float64],
-        learns: Sequence[int],
-        totals: _Pass,
-    ) -> tuple[float, SurgeryRecord | None]:
-        """Fill ``.grad`` from the turns that learn; the policy loss, and what surgery found where it is on."""
+    def _gradient(self, share: Share, totals: _Pass) -> tuple[float, SurgeryRecord | None]:
+        """Add to ``.grad`` from the turns that learn; the policy loss, and what surgery found where it is on."""
 
         def backward(chosen: Sequence[int]) -> float:
             picked = list(chosen)
             micros = micro_batches(
-                [turns[index] for index in picked],
-                advantages[picked],
-                weights[picked],
+                [share.turns[index] for index in picked],
+                share.advantages[picked],
+                share.weights[picked],
                 self.settings.tokens_per_microbatch,
                 self._device,
                 fresh=all(step.skipped for step in totals.steps),
             )
-            values = [self._backward(micro, totals, own) for micro, own in self._sharding.share(micros)]
+            # Around the backward pass as well, which may compute blocks again.
+            with speaking_as(self.model, share.role):
+                values = [self._backward(micro, totals, own) for micro, own in self._sharding.share(micros)]
             loss = float(self._sharding.total(np.array(sum(values))))
             # Only here, where every rank knows of it.
             if not math.isfinite(loss):
                 raise self._diverged("the loss", loss, totals)
             return loss
 
-        self._optimizer.zero_grad(set_to_none=True)
         if not totals.compared:
-            return backward(learns), None
+            return backward(share.learns), None
         groups: dict[str, list[int]] = {}
-        for index in learns:
-            groups.setdefault(totals.compared[turns[index].turn], []).append(index)
+        for index in share.learns:
+            groups.setdefault(totals.compared[share.turns[index].turn], []).append(index)
         return operate(self._named, dict(sorted(groups.items())), backward, self.grouping, self._generator)
 
     def _align(self, turns: Sequence[TrainingTurn], totals: _Pass) -> float | None:
@@ -273,14 +262,8 @@ class Learner:
             found.loss.backward()  # type: ignore[no-untyped-call]
         return value
 
-    def _learns(self, advantages: FloatArray) -> list[int]:
-        """Which turns have a gradient."""
-        always = self.settings.entropy_coef > 0 or self.settings.beta > 0
-        indices: list[int] = np.flatnonzero((advantages != 0) | always).tolist()
-        return indices
-
     @torch.no_grad()
-    def _proximal(self, turns: Sequence[TrainingTurn], turn_advantages: FloatArray) -> dict[int, Tensor]:
+    def _proximal(self, parts: Sequence[Part], turn_advantages: FloatArray) -> dict[int, Tensor]:
         """Log-probabilities under the present weights; empty where the loss needs none.
 
         A single optimizer step needs none either: its own log-probabilities are the proximal ones.
@@ -288,16 +271,21 @@ class Learner:
         settings = self.settings
         if not settings.decoupled or settings.minibatches * settings.epochs == 1:
             return {}
-        learning = [turns[index] for index in self._learns(turn_advantages[[turn.turn for turn in turns]])]
-        advantages, weights = np.zeros(len(learning), np.float32), np.zeros(len(learning))  # read by no one
         out: dict[int, Tensor] = {}
-        micros = micro_batches(learning, advantages, weights, settings.tokens_per_microbatch, self._device)
-        for micro, own in self._sharding.share(micros):
-            chosen_N, _ = self._forward(micro)
-            if own:
-                sizes: list[int] = torch.bincount(micro.row_N).tolist()
-                out |= dict(zip(micro.turns, torch.split(chosen_N, sizes), strict=True))
-        return self._sharding.joined(out, {turn.turn: len(turn.position_S) for turn in learning})
+        lengths: dict[int, int] = {}
+        for role, turns in parts:
+            advantages = turn_advantages[[turn.turn for turn in turns]]
+            learning = [turns[index] for index in learning_turns(advantages, settings)]
+            none, weights = np.zeros(len(learning), np.float32), np.zeros(len(learning))  # read by no one
+            micros = micro_batches(learning, none, weights, settings.tokens_per_microbatch, self._device)
+            with speaking_as(self.model, role):
+                for micro, own in self._sharding.share(micros):
+                    chosen_N, _ = self._forward(micro)
+                    if own:
+                        sizes: list[int] = torch.bincount(micro.row_N).tolist()
+                        out |= dict(zip(micro.turns, torch.split(chosen_N, sizes), strict=True))
+            lengths |= {turn.turn: len(turn.position_S) for turn in learning}
+        return self._sharding.joined(out, lengths)
 
     @torch.no_grad()
     def _reference_logprobs(self, micro: MicroBatch) -> Tensor | None:
@@ -373,6 +361,14 @@ class Learner:
             self._optimizer.state[parameter] = {name: spread_like(value, parameter) for name, value in moments.items()}
         self.version, self.baselines, self.memory = restored.version, restored.baselines, restored.memory
         self._generator = restored.generator
+
+
+def _check_specialists(grouping: GroupingSettings, alignment: AlignmentSettings | None, sharding: Sharding) -> None:
+    if grouping.gradient_surgery != "none" or (alignment and alignment.weight > 0):
+        raise ValueError("specialists share no trained weights, so that gradient surgery and alignment have nothing to "
+                         "do; turn them off, or train one adapter for all roles")  # fmt: skip
+    if sharding.ranks > 1:
+        raise ValueError("specialists do not work across processes; use one, or train one adapter for all roles")
 
 
 def _frozen(reference: nn.Module | None, model: nn.Module) -> nn.Module:

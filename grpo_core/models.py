@@ -29,8 +29,9 @@ from grpo_core.named_tensors import from_safetensors, to_safetensors
 from grpo_core.named_tensors import named_tensors as named_tensors
 from grpo_core.settings import PolicySettings
 from grpo_core.sharding import whole
+from grpo_core.specialists import save_specialists, saved_roles, specialists_of
 
-ADAPTER = "adapter"  # folder of the adapter within a model's folder
+ADAPTER = "adapter"  # folder of the adapter within a model's folder, or of the specialists' folders
 
 _CLASSES = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
 
@@ -90,20 +91,36 @@ def save_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Pat
     """Write config, safetensors and tokenizer files into a folder, which is made if it is missing.
 
     A model with adapters is written as the plain model that computes the same, and its adapter into ``adapter/``.
+    One with specialists is written as the base that they share, and their adapters into ``adapter/<ROLE>/``.
     """
     folder.mkdir(parents=True, exist_ok=True)
     plain_model(model).save_pretrained(folder, state_dict=plain_tensors(model))
-    if has_adapters(model):
+    if specialists_of(model):
+        save_specialists(model, folder / ADAPTER)
+    elif has_adapters(model):
         save_adapters(model, folder / ADAPTER)
     tokenizer.save_pretrained(folder)
 
 
-def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def load_model(
+    folder: Path, dtype: torch.dtype = torch.float32, *, shared_base: bool = False
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Read a Hugging Face folder: safetensors only, nothing is downloaded, no code of the folder runs.
+
+    Args:
+        folder: in Hugging Face layout.
+        dtype: of the weights in memory.
+        shared_base: of a folder with specialists take what they share. It alone is no policy that was trained, so that
+            nobody gets it who does not ask for it.
 
     Raises:
         CheckpointError: what is missing, damaged or of the wrong kind, in one line.
     """
+    if not shared_base and (roles := saved_specialists(folder)):
+        raise CheckpointError(
+            f"{folder} holds specialists ({_some(list(roles))}), and here one policy for all roles is needed: take one "
+            "that was trained without policy.specialists"
+        )
     tokenizer = load_tokenizer(folder)
     if not sys.stderr.isatty():
         disable_progress_bar()  # its bar of loaded weights is noise in a log
@@ -130,6 +147,11 @@ def load_model(folder: Path, dtype: torch.dtype = torch.float32) -> tuple[PreTra
     return model.eval(), tokenizer
 
 
+def saved_specialists(folder: Path) -> tuple[str, ...]:
+    """The roles that have adapters of their own in a model's folder, sorted; empty where one policy plays all."""
+    return saved_roles(folder / ADAPTER)
+
+
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     """The tokenizer of a model's folder, whose files are checked as ``load_model`` does, short of loading the weights.
 
@@ -153,7 +175,10 @@ def weights_payload(model: nn.Module) -> bytes:
 
 
 def policy_payload(model: nn.Module) -> bytes:
-    """What engines are sent and snapshots keep: the adapter of a model that has one, else all weights."""
+    """What engines are sent and snapshots keep: the adapter of a model that has one, else all weights.
+
+    Of specialists there are several: ``specialists.specialist_payloads``.
+    """
     return adapter_payload(model) if has_adapters(model) else weights_payload(model)
 
 
@@ -165,7 +190,12 @@ def plain_model(model: nn.Module) -> PreTrainedModel:
 
 
 def plain_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """What ``named_tensors`` gives, of a model with adapters: merged; of a sharded one (asked on every rank): whole."""
+    """What ``named_tensors`` gives, of a model with adapters: merged; of a sharded one (asked on every rank): whole.
+
+    Of specialists: the base that they share.
+    """
+    if specialists_of(model):
+        return merged_tensors(model, None)
     if has_adapters(model):
         return merged_tensors(model)
     return {name: whole(tensor.detach()) for name, tensor in named_tensors(plain_model(model)).items()}

@@ -37,6 +37,9 @@ class PolicySettings(Settings):
         "float32", description="Type of the learner's weights; bfloat16 is for the frozen base under use_peft"
     )
     use_peft: bool = Field(False, description="Train LoRA adapters (of peft) and leave the policy's weights frozen")
+    specialists: bool = Field(
+        False, description="One adapter a country, trained on that country's games alone; needs use_peft = true"
+    )
     lora_r: int = Field(16, ge=1, description="Rank of the adapters")
     lora_alpha: int = Field(32, ge=1, description="The adapters' output is multiplied by lora_alpha / lora_r")
     lora_target_modules: tuple[str, ...] = Field(
@@ -58,6 +61,14 @@ class PolicySettings(Settings):
             raise ValueError(
                 "policy.dtype bfloat16 needs use_peft = true: small updates of bfloat16 weights are rounded away; "
                 "learner.bf16 computes in bfloat16 over fp32 weights"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _specialists_are_adapters(self) -> Self:
+        if self.specialists and not self.use_peft:
+            raise ValueError(
+                "policy.specialists needs use_peft = true: each country has an adapter over shared weights"
             )
         return self
 
