@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         if resume:
             report: UpdateReport | None = answer(learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
             recover(ledger, config, redis_url, folder.run_id, {} if report is None else report.topped_up)
-            renew_population(config, folder, population, learner, version)  # a crash may have come before it
+            renew_population(config, folder, league, learner, version, display.log)  # a crash may have come before it
             progress.catch_up(report, pool.size, league.updated(version))
             display.log(f"resumed at version {version}; {ledger.started_episodes} episodes were already played")
         try:
@@ -182,7 +182,7 @@ def learn(
             pool.broadcast(weights, report.version)
             version, last_update = report.version, time.monotonic()
             progress.engine(pool.stats())
-            renew_population(config, folder, league.population, learner, version)
+            renew_population(config, folder, league, learner, version, progress.display.log)
             progress.update(report, pool.size, pool.restarts, pool.swap_failures, league.updated(version))
             every = config.evaluation.every
             if every and version % every == 0 and version < config.learner.updates:
@@ -242,17 +242,20 @@ def open_league(config: Config, folder: RunFolder, population: Population, versi
     )
 
 
-def renew_population(config: Config, folder: RunFolder, population: Population, learner: Any, version: int) -> None:
-    """At an update: see what others changed; freeze the learner when ``opponents.snapshot_every`` says so."""
-    every = config.opponents.snapshot_every
-    due = every > 0 and version > 0 and version % every == 0 and f"policy/v{version}" not in population
+def renew_population(
+    config: Config, folder: RunFolder, league: League, learner: Any, version: int, log: Callable[[str], None]
+) -> None:
+    """At an update: see what others changed; the learner joins, and others retire, where the league says so."""
     weights = folder.path / "population" / f"v{version}.safetensors"
-    if due:
+
+    def add(population: Population) -> None:
+        population.add_snapshot(weights, version=version, config_digest=config.digest)
+
+    joining = league.joining(version)
+    if joining is not None:
         answer(learner.snapshot.remote(str(weights)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
-    with population.changing():
-        population.reached(version)
-        if due:
-            population.add_snapshot(weights, version=version, config_digest=config.digest)
+    for notice in league.renew(version, joining, add):
+        log(notice)
 
 
 def recover(ledger: BlockLedger, config: Config, redis_url: str, run_id: str, topped_up: Mapping[str, int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -13,8 +13,10 @@ from opponents.matchmaking import LineupBlock, Matchmaker, learner_of_block
 from opponents.matchmaking_record import LineupLog, LineupRecord
 from opponents.matchmaking_strategies import Standings, make_strategy
 from opponents.population import Member, Population
+from opponents.promotion import is_own_snapshot
 from opponents.ratings import RatingBook
 from opponents.ratings_file import load_ratings, save_ratings
+from opponents.renewal import Joining, Renewal
 from opponents.results import Results
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
@@ -22,6 +24,7 @@ from services.inference.engine import LEARNER
 from services.metrics.catalogue import key
 
 RESULTS, DIFFICULTY, RATINGS, LINEUPS = "results.json", "difficulty.json", "ratings.json", "lineups.jsonl"
+PROMOTIONS = "promotions.json"
 
 MOST_RATED = 64  # players besides the anchors
 
@@ -59,7 +62,7 @@ class League:
             PopulationError: a file is damaged, or cannot be read and written.
         """
         if not resume:
-            for name in (RESULTS, DIFFICULTY, RATINGS, LINEUPS):
+            for name in (RESULTS, DIFFICULTY, RATINGS, LINEUPS, PROMOTIONS):
                 (folder / name).unlink(missing_ok=True)
         self.population = population
         self._folder = folder
@@ -70,7 +73,10 @@ class League:
         self._difficulty: Difficulty | None = None
         if settings.matchmaking == "curriculum":
             self._difficulty = Difficulty.load(folder / DIFFICULTY, settings)
-        strategy = make_strategy(settings, self._standings(), LEARNER)
+        self._rated_to = self._results.update  # the update that the learner's rating has drifted to
+        self._renewal = Renewal(population, settings, folder / PROMOTIONS)
+        self._playing: dict[int, tuple[str, ...]] = {}  # players of the blocks that have begun, by index
+        strategy = self._renewal.passing_over_leaving(make_strategy(settings, self._standings(), LEARNER))
         self._matchmaker = Matchmaker(population, num_generations, seed, settings, strategy)
         self._lineups = LineupLog(folder / LINEUPS)
 
@@ -91,6 +97,11 @@ class League:
         Raises:
             PopulationError: as ``Matchmaker.draw`` does, or the record cannot be written.
         """
+        block = self._block(index, newest_snapshot)
+        self._playing[index] = tuple(dict(block.opponents).values())
+        return block
+
+    def _block(self, index: int, newest_snapshot: int | None) -> LineupBlock:
         record = self._lineups.get(index)
         if record is not None and self._can_be_seated(record):
             return self._matchmaker.seated(index, record.members)
@@ -116,6 +127,7 @@ class League:
 
     def record(self, block: LineupBlock, games: Sequence[GameScore]) -> list[str]:
         """Take in how a block's games ended; returns what the user should know."""
+        self._playing.pop(block.index, None)
         power = block.learner_power
         for game in games:
             self._results.record(game, power)
@@ -127,14 +139,39 @@ class League:
             return []
         return [f"{power} {'climbs' if move.rose else 'steps down'} to level {move.level}: {move.rung}"]
 
+    def joining(self, version: int) -> Joining | None:
+        """Whether the learner, which has made ``version`` updates, joins the population now, and why."""
+        self._drift(version)
+        return self._renewal.joining(version, self._ratings)
+
+    def renew(self, version: int, joining: Joining | None, add: Callable[[Population], object]) -> list[str]:
+        """Bring the population up to an update, in one transaction; returns what the user should know.
+
+        Args:
+            version: the update that training has come to.
+            joining: what the method of this name has said.
+            add: puts the learner's frozen weights into the population; called where ``joining`` is not None.
+
+        Raises:
+            PopulationError: the file cannot be changed, or as ``add`` does; nothing is changed then.
+        """
+        if joining is not None:
+            self._renewal.remember(joining)
+        with self.population.changing():
+            self.population.reached(version)
+            if joining is not None:
+                add(self.population)
+                self._rate_snapshots(version)
+            playing = {player for players in self._playing.values() for player in players}
+            retired = self._renewal.retire(self._ratings, playing)
+        joined = [] if joining is None else [f"v{version} joins the population: {joining.why}"]
+        return joined + retired
+
     def updated(self, version: int) -> dict[str, float]:
         """The learner has made ``version`` updates, and the population is of then: remember all; returns metrics."""
         self._version = version
-        self._ratings.drift(LEARNER, max(0, version - self._results.update))
-        for member in self.population.members:
-            made_here = member.kind == "policy" and member.source is None
-            if made_here and member.version == version and member.id not in self._ratings.players:
-                self._ratings.join(member.id, like=LEARNER)
+        self._drift(version)
+        self._rate_snapshots(version)
         self._forget_ratings()
         self._results.advance(version)
         self._save()
@@ -154,10 +191,25 @@ class League:
             if rating.games:
                 values[key("entente_rating", player=_label(player))] = rating.mu
                 values[key("entente_rating_deviation", player=_label(player))] = rating.sigma
+        retired = sum(member.retired for member in self.population.members)
+        values[key("entente_population_size", state="retired")] = float(retired)
+        values[key("entente_population_size", state="active")] = float(len(self.population.members) - retired)
+        values[key("entente_promotions_total")] = float(self._renewal.promotions)
         if self._difficulty is not None:
             for power, level in self._difficulty.levels.items():
                 values[key("entente_difficulty_level", country=power)] = float(level)
         return values
+
+    def _drift(self, version: int) -> None:
+        """The learner's rating grows less certain, once an update."""
+        self._ratings.drift(LEARNER, max(0, version - self._rated_to))
+        self._rated_to = max(version, self._rated_to)
+
+    def _rate_snapshots(self, version: int) -> None:
+        """What was frozen now is as strong as the learner now."""
+        for member in self.population.members:
+            if is_own_snapshot(member) and member.version == version and member.id not in self._ratings.players:
+                self._ratings.join(member.id, like=LEARNER)
 
     def _forget_ratings(self) -> None:
         """A game costs the square of the players rated: those that are never drawn again go first, the oldest first."""

@@ -50,7 +50,39 @@ class OpponentsSettings(Settings):
     snapshot_every: int = Field(
         0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none"
     )
-    max_snapshots: int = Field(8, ge=1, description="Newest snapshots that may be drawn; older ones stay on file")
+    promote_margin: float = Field(
+        0.0,
+        ge=0,
+        description="Rating points by which the learner must surely be stronger than the newest snapshot to join the "
+        "population between the scheduled ones; 0: by schedule alone",
+    )
+    promote_sigmas: float = Field(
+        2.0,
+        gt=0,
+        description="Standard deviations below its rating where the learner's lower bound is taken for that; 2: of a "
+        "learner that is no stronger, 2.3 % of the looks, one an update, promote it nevertheless",
+    )
+    promote_min_updates: int = Field(
+        5, ge=1, description="Least updates between the newest snapshot and one that joins by its rating"
+    )
+    max_snapshots: int = Field(
+        8,
+        ge=1,
+        description="Newest snapshots that may be drawn, of specialists so many of each country; older ones stay on "
+        "file",
+    )
+    max_members: int = Field(
+        0,
+        ge=0,
+        description="Snapshots of this run that stay active, of specialists so many for each country; when more have "
+        "joined, the weakest and most alike retire; pinned and imported members and bots never do; 0: no bound",
+    )
+    diversity: float = Field(
+        1.0,
+        ge=0,
+        description="Rating points of strength that one point of difference by country from the snapshots kept is "
+        "worth when max_members retires somebody; 0: strength alone",
+    )
     matchmaking: MatchmakingStrategy = Field(
         "weighted",
         description="Whom the learner meets: weighted (as members says), uniform, latest (the newest snapshot; the "
@@ -141,6 +173,11 @@ class OpponentsSettings(Settings):
                 raise ValueError(f"{key}: {name!r} is none of the members with a weight above 0: {', '.join(drawable)}")
         if len(set(self.curriculum)) < len(self.curriculum):
             raise ValueError("curriculum: a member stands on two rungs")
+        if self.max_members > self.max_snapshots:
+            raise ValueError(
+                f"max_members ({self.max_members}) is above max_snapshots ({self.max_snapshots}): the oldest of those "
+                "that are kept could not be drawn; raise max_snapshots"
+            )
         if self.difficulty_down >= self.difficulty_up:
             raise ValueError("difficulty_down must be less than difficulty_up")
         return self

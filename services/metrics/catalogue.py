@@ -129,6 +129,8 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_opponent_games_total", "games", "Training games that a member sat in", ("opponent",)),
         _gauge("entente_rating", "points", "Rating, 400 points to odds of ten to one", ("player",)),
         _gauge("entente_rating_deviation", "points", "Its standard deviation", ("player",)),
+        _gauge("entente_population_size", "members", "Members that may be drawn (active), or no more", ("state",)),
+        _counter("entente_promotions_total", "promotions", "Snapshots that joined by their rating"),
         _gauge("entente_difficulty_level", "level", "Rung of the curriculum's ladder, from 0", COUNTRY),
     ),
     "remotes": (
