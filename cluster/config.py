@@ -26,6 +26,7 @@ from grpo_core.settings import (
 )
 from opponents.bots.registry import BOT_NAMES
 from opponents.settings import EPISODE_FACTS, REMOTE_PREFIX, TURN_FACTS, OpponentsSettings, unknown_remote
+from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rewards import check_weights
 from services.settings import GameSettings, InferenceSettings, MetricsSettings, RedisSettings
 
@@ -166,6 +167,7 @@ class Config(Settings):
         self._check_group_keys()
         self._check_players()
         self._check_places()
+        self._check_specialists()
         return self
 
     def _check_players(self) -> None:
@@ -189,6 +191,20 @@ class Config(Settings):
             for name in names:
                 if name not in BOT_NAMES:
                     raise ValueError(f"{key}: no bot is called {name!r}; there are {', '.join(BOT_NAMES)}")
+
+    def _check_specialists(self) -> None:
+        if not self.policy.specialists:
+            return
+        if self.grouping.gradient_surgery != "none" or self.alignment.weight > 0:
+            raise ValueError(
+                "policy.specialists: countries share no trained weights, so that grouping.gradient_surgery and "
+                "alignment have nothing to do; turn them off"
+            )
+        if self.opponents.snapshot_every and self.opponents.lineup == "same":
+            raise ValueError(
+                "policy.specialists: a snapshot plays one country and cannot fill six seats; set opponents.lineup = "
+                "mixed, or opponents.snapshot_every = 0"
+            )
 
     def _check_places(self) -> None:
         rollout, size = self.rollout, self.inference.tensor_parallel_size
@@ -233,6 +249,11 @@ class Config(Settings):
     def blocks_per_update(self) -> int:
         """Line-up blocks of one update."""
         return self.learner.episodes_per_update // self.rollout.num_generations
+
+    @property
+    def policies_per_version(self) -> int:
+        """Of the learner, which may have a specialist for each power."""
+        return len(POWERS) if self.policy.specialists else 1
 
     @property
     def digest(self) -> str:

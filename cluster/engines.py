@@ -112,7 +112,7 @@ def _torch_engine(config: Config, folder: Path) -> Engine:
     from grpo_core.models import load_model
     from services.inference.torch_engine import TorchEngine
 
-    model, _ = load_model(folder)
+    model, _ = load_model(folder, shared_base=config.policy.specialists)
     return TorchEngine(
         model,
         max_concurrent_decisions=config.inference.max_concurrent_decisions,
@@ -124,6 +124,10 @@ def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_
     from services.inference.vllm_engine import VLLMEngine
     from services.inference.vllm_start import start_core, weights_type
 
+    learners = config.policies_per_version
+    if config.policy.specialists:
+        # The learner's and as many opponents' are batched together; what is beyond that waits for a place.
+        inference = inference.model_copy(update={"max_loras": max(inference.max_loras, 2 * learners)})
     core = start_core(
         folder,
         inference,
@@ -131,7 +135,7 @@ def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_
         context_length=config.policy.context_length,
         max_lora_rank=config.policy.lora_r if config.policy.use_peft else 0,
         # The learner's newest version, the one before while decisions finish under it, and the frozen ones.
-        adapters=config.opponents.max_snapshots + 2,
+        adapters=learners * (config.opponents.max_snapshots + 2),
         sleeps=config.rollout.share_gpu_with_learner,
     )
     return VLLMEngine(

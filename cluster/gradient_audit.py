@@ -91,6 +91,8 @@ def audit_gradients(
         raise NoGradientsError("the run has no checkpoint")
     version = batch.learner_version if batch.learner_version in versions else versions[-1]
     config = load_config(folder.config)
+    if config.policy.specialists:
+        raise NoGradientsError("they are of one policy for all countries, and this run has a specialist for each")
     reference_keys = _reference_keys(config, best_keys)
     judged = _judge(batch, config, best_keys, reference_keys)
     turns = training_turns(batch.episodes, batch.learner_version)

@@ -21,7 +21,7 @@ def learner_estimate(config: Config, small_parameters: int) -> MemoryEstimate:
         small_parameters: see ``policy_size``.
     """
     shape, parameters = policy_size(config.policy, small_parameters)
-    adapters = adapter_parameters(config.policy, shape) if config.policy.use_peft else 0
+    adapters = adapter_parameters(config.policy, shape) * config.policies_per_version if config.policy.use_peft else 0
     return estimate_memory(
         shape,
         config.policy,

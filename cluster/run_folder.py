@@ -15,6 +15,7 @@ from typing import Any
 
 from cluster.config import Config, dump_config, load_config
 from cluster.errors import RunError
+from services.environments.diplomacy.position import POWERS
 
 # What a run's blocks, checkpoints and buffer are made from.
 FIXED = (
@@ -161,6 +162,13 @@ class RunFolder:
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Replace the summary in one step."""
         write_atomically(self.summary, json.dumps(summary, indent=2) + "\n")
+
+
+def snapshot_files(path: Path, config: Config) -> dict[str | None, Path]:
+    """The files of a snapshot: ``path`` itself (of no country), or beside it one of each country's specialist."""
+    if not config.policy.specialists:
+        return {None: path}
+    return {power: path.with_name(f"{path.stem}-{power}{path.suffix}") for power in POWERS}
 
 
 def check_writable(path: Path) -> None:

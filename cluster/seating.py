@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cluster.config import load_config
 from cluster.errors import RunError
 from opponents.bots.registry import BOT_NAMES, make_bot
-from opponents.policy import Policy
+from opponents.policy import Decision, Policy
 from opponents.remotes import Remotes
 from opponents.settings import REMOTE_PREFIX
-from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.position import POWERS, Position
+
+if TYPE_CHECKING:
+    from services.inference.engine import Engine
 
 MAX_COMPLETION_LENGTH = 224
 
@@ -37,18 +42,65 @@ def open_policy(
     # torch takes seconds to import; bots need none of it.
     from grpo_core.checkpoint import load_checkpoint
     from grpo_core.checkpoint_folders import MANIFEST, latest_checkpoint
-    from grpo_core.models import load_model
+    from grpo_core.models import load_model, saved_specialists
     from opponents.llm import LLMPolicy, OrderTokens
+    from services.inference.engine import LEARNER
     from services.inference.torch_engine import TorchEngine
 
     folder = latest_checkpoint(path) or path
     if (folder / MANIFEST).exists():
         load_checkpoint(folder)  # compares every file with its checksum
-    model, tokenizer = load_model(folder)
+    roles = saved_specialists(folder)
+    model, tokenizer = load_model(folder, shared_base=bool(roles))
     engine = TorchEngine(model, max_concurrent_decisions=concurrent, threads=threads)
-    return LLMPolicy(
-        engine, OrderTokens(tokenizer), temperature=temperature, max_completion_length=MAX_COMPLETION_LENGTH
-    )
+    tokens = OrderTokens(tokenizer)
+
+    def player(policy: str) -> LLMPolicy:
+        return LLMPolicy(
+            engine, tokens, policy=policy, temperature=temperature, max_completion_length=MAX_COMPLETION_LENGTH
+        )
+
+    return SavedSpecialists(folder, roles, engine, player) if roles else player(LEARNER)
+
+
+class SavedSpecialists:
+    """A checkpoint with an adapter a power: each power is played by its own, merged when it is first asked."""
+
+    def __init__(self, folder: Path, roles: Sequence[str], engine: Engine, player: Callable[[str], Policy]) -> None:
+        """Read the adapters.
+
+        Args:
+            folder: of the checkpoint, whose base the engine runs.
+            roles: whose adapters are there.
+            engine: takes them.
+            player: makes a policy of the engine's name for one.
+
+        Raises:
+            CheckpointError: an adapter cannot be read.
+            RunError: a power has none.
+        """
+        from grpo_core.adapters import folder_payload
+        from grpo_core.models import ADAPTER
+
+        missing = [power for power in POWERS if power not in roles]
+        if missing:
+            raise RunError(f"{folder} has specialists, but none for {', '.join(missing)}; take a whole checkpoint")
+        self._payloads = {power: folder_payload(folder / ADAPTER / power) for power in POWERS}
+        self._engine = engine
+        self._player = player
+        self._seated: dict[str, Policy] = {}
+
+    async def act(self, position: Position, power: str, seed: int) -> Decision:
+        """Orders of ``power``, by its specialist.
+
+        Raises:
+            EngineError: the adapter does not fit its base, or as ``LLMPolicy.act`` does.
+        """
+        if power not in self._seated:
+            name = f"learner/{power}"
+            await self._engine.update_weights(self._payloads[power], 0, policy=name)
+            self._seated[power] = self._player(name)
+        return await self._seated[power].act(position, power, seed)
 
 
 def remotes_of(config: str | None) -> Remotes:

@@ -97,8 +97,9 @@ class Matchmaker:
 
         Each run of seven blocks (0-6, 7-13, ...) gives every country once, in an order of its own. Opponents are drawn
         from the active members that joined up to update ``newest_snapshot`` (None: all), of the snapshots among them
-        the newest ``opponents.max_snapshots`` and those that are pinned: a bound that depends on the index alone makes
-        the line-up independent of timing, unless results decide. A specialist sits at its own country alone.
+        the newest ``opponents.max_snapshots`` (of specialists so many a country) and those that are pinned: a bound
+        that depends on the index alone makes the line-up independent of timing, unless results decide. A specialist
+        sits at its own country alone.
 
         Raises:
             ValueError: the index is negative.
@@ -160,7 +161,10 @@ class Matchmaker:
             (member for member in drawable if member.kind == "policy" and not member.pinned),
             key=lambda member: (member.created_at_update, member.version, member.id),
         )
-        surplus = {member.id for member in snapshots[: max(0, len(snapshots) - self._settings.max_snapshots)]}
+        surplus: set[str] = set()
+        for country in {member.country for member in snapshots}:
+            own = [member.id for member in snapshots if member.country == country]
+            surplus.update(own[: max(0, len(own) - self._settings.max_snapshots)])
         return tuple(member for member in drawable if member.id not in surplus)
 
     def _anchors(self, members: Sequence[Member]) -> tuple[Member, ...]:

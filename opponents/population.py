@@ -133,18 +133,34 @@ class Population(StoredMembers):
             )
         )
 
-    def add_snapshot(self, weights: Path, *, version: int, config_digest: str) -> Member:
+    def add_snapshot(self, weights: Path, *, version: int, config_digest: str, country: str | None = None) -> Member:
         """Take in this run's learner as it was frozen at an update, a child of the snapshot before.
+
+        With a ``country``, as ``policy/v<version>-<country>``, it is the learner's specialist for it.
 
         Raises:
             PopulationError: as ``add_policy`` does.
         """
-        parent = self.snapshot_before(version)
-        return self.add_policy(weights, version=version, parent=parent, config_digest=config_digest)
+        return self.add_policy(
+            weights,
+            version=version,
+            member_id=snapshot_id(version, country),
+            parent=self.snapshot_before(version, country),
+            country=country,
+            config_digest=config_digest,
+        )
 
-    def snapshot_before(self, version: int) -> str | None:
-        """Id of the newest snapshot that this run's training froze before ``version``; None: there is none."""
-        own = [m for m in self._members.values() if m.kind == "policy" and m.source is None and m.version < version]
+    def snapshot_before(self, version: int, country: str | None = None) -> str | None:
+        """Id of the newest snapshot that this run's training froze before ``version``; None: there is none.
+
+        ``country``: of its specialist for that country.
+        """
+        own = [
+            member
+            for member in self._members.values()
+            if member.kind == "policy" and member.source is None and member.version < version
+            if member.country == country
+        ]
         return max(own, key=lambda member: member.version).id if own else None
 
     def retire(self, member_id: str) -> Member:
@@ -212,3 +228,8 @@ class Population(StoredMembers):
             raise PopulationError(
                 f"{member.id}: {path} has SHA-256 {found[:12]}..., but {self.path} recorded {member.checksum[:12]}..."
             )
+
+
+def snapshot_id(version: int, country: str | None) -> str:
+    """What training calls a snapshot: ``policy/v20``, and a specialist's ``policy/v20-FRANCE``."""
+    return f"policy/v{version}" if country is None else f"policy/v{version}-{country}"

@@ -13,7 +13,7 @@ from grpo_core.adapters import WEIGHTS, adapter_config_of, merged
 from grpo_core.checkpoint import load_checkpoint
 from grpo_core.checkpoint_folders import MANIFEST
 from grpo_core.errors import CheckpointError
-from grpo_core.models import ADAPTER, load_model, read_payload, weights_payload
+from grpo_core.models import ADAPTER, load_model, read_payload, saved_specialists, weights_payload
 from grpo_core.named_tensors import named_tensors, to_safetensors
 from opponents.population import PopulationError
 from opponents.population_import import Source, base_of
@@ -41,7 +41,7 @@ def _fitted(source: Source, run: Path) -> bytes:
     if (source.model / MANIFEST).exists():
         load_checkpoint(source.model)  # compares every file with its checksum
     _check_tokenizers(source.model, base, run)
-    likes = named_tensors(load_model(base)[0])
+    likes = named_tensors(load_model(base, shared_base=True)[0])  # what engines begin with
     adapter = _adapter_of(source)
     if adapter is not None:
         try:
@@ -64,7 +64,7 @@ def _adapter_of(source: Source) -> bytes | None:
         data = read_file(source.member[1], source.member[0])
         return None if adapter_config_of(data) is None else data
     folder = source.model / ADAPTER
-    if not folder.is_dir():
+    if saved_specialists(source.model) or not folder.is_dir():
         return None
     config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     text = json.dumps(config, sort_keys=True)

@@ -17,7 +17,7 @@ from opponents.population_weights import form_of
 
 POPULATION = "population.json"  # in a run's folder
 FOLDER = "population"  # beside it, for weights
-_OWN = re.compile(r"v\d+")  # names of the snapshots that training itself makes
+_OWN = re.compile(r"v\d+(-[A-Z]+)?")  # names of the snapshots that training itself makes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 

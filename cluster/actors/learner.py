@@ -21,7 +21,7 @@ from cluster.actors.reports import Shortage, UpdateReport
 from cluster.config import Config
 from cluster.errors import RunError
 from cluster.last_batch import save_last_batch
-from cluster.run_folder import RunFolder, write_atomically
+from cluster.run_folder import RunFolder, snapshot_files, write_atomically
 from cluster.runtime import available_bytes
 from grpo_core.adapters import add_adapters, load_adapters
 from grpo_core.checkpoint import load_checkpoint, save_checkpoint
@@ -29,7 +29,8 @@ from grpo_core.checkpoint_folders import checkpoint_versions, latest_checkpoint,
 from grpo_core.learner import Learner
 from grpo_core.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.models import ADAPTER, load_model, make_small_model, plain_model, policy_payload, save_model
-from grpo_core.probe import make_probe
+from grpo_core.probe import Probe, make_probe
+from grpo_core.specialists import add_specialists, load_specialists, speaking_as, specialist_payloads
 from grpo_core.types import Batch, Episode
 from opponents.llm import TRUNCATED, OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
@@ -39,7 +40,7 @@ from services.inference.word_tokenizer import make_word_tokenizer
 from services.metrics.catalogue import key
 from services.metrics.rolling import CountryWindows
 from services.replay.buffer import Receipt, ReplayBuffer
-from services.weights.payload import Payload, seal
+from services.weights.payload import Payload, seal, seal_roles
 
 
 def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -62,10 +63,12 @@ def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBas
     return model, tokenizer
 
 
-def probe_prompts(tokenizer: PreTrainedTokenizerBase) -> list[tuple[int, ...]]:
-    """What engines are asked after a swap: the opening as two countries see it."""
+def probe_prompts(
+    tokenizer: PreTrainedTokenizerBase, powers: Sequence[str] = ("ENGLAND", "TURKEY")
+) -> list[tuple[int, ...]]:
+    """What engines are asked after a swap: the opening as some countries see it."""
     position = DiplomacyGame(1901).position
-    return [OrderTokens(tokenizer).prompt(render(position, power)) for power in ("ENGLAND", "TURKEY")]
+    return [OrderTokens(tokenizer).prompt(render(position, power)) for power in powers]
 
 
 class LearnerWorker:
@@ -99,7 +102,7 @@ class LearnerWorker:
         return self._learner.version
 
     def publish(self) -> Payload:
-        """The current weights, for engines: of a policy with adapters the adapter alone.
+        """The current weights, for engines: of a policy with adapters the adapter alone, of specialists all of theirs.
 
         Computes with them; a GPU that is shared with an engine must be free for that.
         """
@@ -200,12 +203,21 @@ class LearnerWorker:
         return str(folder)
 
     def snapshot(self, path: str) -> int:
-        """Write what ``publish`` gives into one safetensors file, for the population; returns its version."""
+        """Write what ``publish`` gives into one safetensors file, for the population; returns its version.
+
+        Of specialists each into one of its own (``snapshot_files``).
+        """
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = target.with_name(f".{target.name}.new")
-        temporary.write_bytes(policy_payload(self._model))
-        temporary.replace(target)
+        if self._config.policy.specialists:
+            specialists = specialist_payloads(self._model)
+            files = {file: specialists[power] for power, file in snapshot_files(target, self._config).items() if power}
+        else:
+            files = {target: policy_payload(self._model)}
+        for file, data in files.items():
+            temporary = file.with_name(f".{file.name}.new")
+            temporary.write_bytes(data)
+            temporary.replace(file)
         return self._learner.version
 
     def close(self) -> None:
@@ -213,8 +225,18 @@ class LearnerWorker:
         self._buffer.close()
 
     def _sealed(self) -> Payload:
+        if self._config.policy.specialists:
+            return seal_roles(
+                self._learner.version,
+                {power: (data, self._probe_as(power)) for power, data in specialist_payloads(self._model).items()},
+            )
         probe = make_probe(self._model, probe_prompts(self._tokenizer))
         return seal(self._learner.version, policy_payload(self._model), probe)
+
+    def _probe_as(self, power: str) -> Probe:
+        """What a specialist writes first; of its own view alone, for there are seven of them."""
+        with speaking_as(self._model, power):
+            return make_probe(self._model, probe_prompts(self._tokenizer, [power]))
 
     def _first_weights(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         config = self._config
@@ -225,6 +247,8 @@ class LearnerWorker:
     def _trained(self, base: PreTrainedModel) -> nn.Module:
         """What is trained: the base itself, or adapters in it."""
         settings = self._config.policy
+        if settings.specialists:
+            return add_specialists(base, settings, self._config.run.seed, POWERS)
         return add_adapters(base, settings, self._config.run.seed) if settings.use_peft else base
 
     def _check_memory(self) -> None:
@@ -287,7 +311,12 @@ class LearnerWorker:
 
     def _restore(self, folder: Path) -> None:
         checkpoint = load_checkpoint(folder)
-        if self._config.policy.use_peft:
+        if self._config.policy.specialists:
+            dtype = getattr(torch, self._config.policy.dtype)
+            base, self._tokenizer = load_model(folder, dtype, shared_base=True)
+            self._model = self._trained(base)
+            load_specialists(self._model, folder / ADAPTER)
+        elif self._config.policy.use_peft:
             # What the adapters were put into, not ``folder``'s weights, which have them merged.
             first = self._first_folder("policy.use_peft", f"start a new run with policy.path = {folder}")
             base, self._tokenizer = load_model(first, getattr(torch, self._config.policy.dtype))

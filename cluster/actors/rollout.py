@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.actors.reports import BlockReport
+from cluster.actors.specialists import Specialists
 from cluster.config import Config
 from cluster.engines import make_engine, spare_what_is_loaded
 from cluster.errors import RunError
@@ -56,7 +57,8 @@ class RolloutWorker:
         self._population_file = Path(population_file)
         self._mirror = mirror
         self._buffer = buffer
-        self._policies: dict[str, Policy] = {LEARNER: self._language_policy(LEARNER, config.inference.temperature)}
+        self._specialists = Specialists(self._engine, self._language_policy) if config.policy.specialists else None
+        self._policies: dict[str, Policy] = {LEARNER: self._learner_seat(config.inference.temperature)}
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
         self._playing: Counter[str] = Counter()  # running blocks by opponent
         self._remotes = Remotes(config.opponents.remotes)
@@ -71,7 +73,7 @@ class RolloutWorker:
             EngineError: it could not.
         """
         position = DiplomacyGame(self._config.game.until_year).position
-        await self._policies[LEARNER].act(position, "FRANCE", seed=0)
+        await self._language_policy(LEARNER, 1.0).act(position, "FRANCE", seed=0)  # there are no specialists yet
         spare_what_is_loaded()
         return self._engine.stats()
 
@@ -86,7 +88,10 @@ class RolloutWorker:
         verify(payload)
         if payload.version < self._version:
             return 0.0  # overtaken by a newer version on the way
-        await self._engine.update_weights(payload.data, payload.version, probe=payload.probe)
+        if self._specialists is not None:
+            await self._specialists.swap(payload)
+        else:
+            await self._engine.update_weights(payload.data, payload.version, probe=payload.probe)
         async with self._swapped:
             self._version = payload.version
             self._swapped.notify_all()
@@ -210,8 +215,13 @@ class RolloutWorker:
             return self._bot(name)
         key = "learner/evaluation"
         if key not in self._policies:
-            self._policies[key] = self._language_policy(LEARNER, self._config.evaluation.temperature)
+            self._policies[key] = self._learner_seat(self._config.evaluation.temperature)
         return self._policies[key]
+
+    def _learner_seat(self, temperature: float) -> Policy:
+        if self._specialists is not None:
+            return self._specialists.seat(temperature)
+        return self._language_policy(LEARNER, temperature)
 
     def _language_policy(self, name: str, temperature: float) -> LLMPolicy:
         inference = self._config.inference
@@ -242,9 +252,10 @@ class RolloutWorker:
         return self._snapshots[member.id]
 
     def _unload_idle_policies(self) -> None:
-        """Keep the engine to ``opponents.max_snapshots`` frozen policies; none leaves while a block plays it."""
+        """Keep the engine to the frozen policies that may be drawn; none leaves while a block plays it."""
         idle = [member_id for member_id in self._snapshots if not self._playing[member_id]]
-        surplus = max(0, len(self._snapshots) - self._config.opponents.max_snapshots)
+        kept = self._config.opponents.max_snapshots * self._config.policies_per_version
+        surplus = max(0, len(self._snapshots) - kept)
         for member_id in idle[:surplus]:
             del self._snapshots[member_id]
             self._engine.remove_policy(member_id)

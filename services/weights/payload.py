@@ -23,30 +23,53 @@ class WeightsError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class RolePart:
+    """One role's share of a payload of specialists."""
+
+    role: str
+    size: int  # bytes
+    probe: Probe | None  # what the learner computes as this role
+
+
+@dataclass(frozen=True, slots=True)
 class Payload:
-    """One version of the policy's weights (full, or an adapter's).
+    """One version of the policy's weights: full ones, an adapter's, or those of an adapter for each of several roles.
 
     Processes that share an object store share ``data`` in it: it is offered as an out-of-band buffer, so that it
     arrives as a read-only view of the store, copied once however many actors read it.
     """
 
     version: int  # the learner's update count; 0 = initial weights
-    data: bytes | memoryview  # safetensors
-    checksum: str  # SHA-256 of ``data``, lower-case hexadecimal
+    data: bytes | memoryview  # safetensors; of specialists one file after another, as ``parts`` say
+    checksum: str  # SHA-256 of ``data`` (behind the roles and sizes of the parts, if any), lower-case hexadecimal
     probe: Probe | None = None  # what the learner computes with them, for engines to compare
+    parts: tuple[RolePart, ...] = ()  # of specialists, who have no common probe
 
     @property
     def policy_version(self) -> PolicyVersion:
         """How the rest of the system names these weights."""
         return PolicyVersion(number=self.version, checksum=self.checksum)
 
+    @property
+    def by_role(self) -> dict[str, tuple[memoryview, Probe | None]]:
+        """Each specialist's safetensors bytes, which are not copied, and its probe; empty where there are no parts."""
+        view, start = memoryview(self.data), 0
+        found: dict[str, tuple[memoryview, Probe | None]] = {}
+        for part in self.parts:
+            found[part.role] = view[start : start + part.size], part.probe
+            start += part.size
+        return found
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Callable[..., Payload], tuple[object, ...]]:
         data = PickleBuffer(self.data) if protocol.__index__() >= 5 else bytes(self.data)
-        return _restore, (self.version, data, self.checksum, self.probe)
+        return _restore, (self.version, data, self.checksum, self.probe, self.parts)
 
 
-def _restore(version: int, data: bytes | PickleBuffer, checksum: str, probe: Probe | None) -> Payload:
-    return Payload(version, data if isinstance(data, bytes) else memoryview(data).toreadonly(), checksum, probe)
+def _restore(
+    version: int, data: bytes | PickleBuffer, checksum: str, probe: Probe | None, parts: tuple[RolePart, ...]
+) -> Payload:
+    view = data if isinstance(data, bytes) else memoryview(data).toreadonly()
+    return Payload(version, view, checksum, probe, parts)
 
 
 def pack(version: int, tensors: Mapping[str, torch.Tensor | NDArray[Any]]) -> Payload:
@@ -74,7 +97,20 @@ def pack(version: int, tensors: Mapping[str, torch.Tensor | NDArray[Any]]) -> Pa
 
 def seal(version: int, data: bytes, probe: Probe | None = None) -> Payload:
     """A payload of bytes that already are safetensors."""
-    return Payload(version=version, data=data, checksum=hashlib.sha256(data).hexdigest(), probe=probe)
+    return Payload(version=version, data=data, checksum=_checksum(data, ()), probe=probe)
+
+
+def seal_roles(version: int, specialists: Mapping[str, tuple[bytes, Probe | None]]) -> Payload:
+    """One payload of several roles' adapters, each bytes that already are safetensors, with what it computes.
+
+    Raises:
+        WeightsError: there is no role.
+    """
+    if not specialists:
+        raise WeightsError(f"version {version} has no specialist")
+    parts = tuple(RolePart(role, len(data), probe) for role, (data, probe) in specialists.items())
+    data = b"".join(data for data, _ in specialists.values())
+    return Payload(version=version, data=data, checksum=_checksum(data, parts), parts=parts)
 
 
 def verify(payload: Payload) -> None:
@@ -83,7 +119,7 @@ def verify(payload: Payload) -> None:
     Raises:
         WeightsError: they are not.
     """
-    found = hashlib.sha256(payload.data).hexdigest()
+    found = _checksum(payload.data, payload.parts)
     if found != payload.checksum:
         raise WeightsError(
             f"weights of version {payload.version} are damaged: {len(payload.data)} bytes with SHA-256 "
@@ -95,11 +131,19 @@ def unpack(payload: Payload) -> dict[str, torch.Tensor]:
     """The verified tensors by name, on the CPU.
 
     Raises:
-        WeightsError: damaged, or no safetensors.
+        WeightsError: damaged, no safetensors, or those of several specialists.
     """
     verify(payload)
+    if payload.parts:
+        raise WeightsError(f"weights of version {payload.version} are several specialists': read them by_role")
     try:
         tensors: dict[str, torch.Tensor] = safetensors.torch.load(bytes(payload.data))
     except (SafetensorError, ValueError, KeyError) as error:
         raise WeightsError(f"weights of version {payload.version} are no safetensors: {error}") from error
     return tensors
+
+
+def _checksum(data: bytes | memoryview, parts: tuple[RolePart, ...]) -> str:
+    digest = hashlib.sha256("".join(f"{part.role} {part.size}\n" for part in parts).encode())
+    digest.update(data)
+    return digest.hexdigest()
