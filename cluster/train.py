@@ -27,7 +27,7 @@ from cluster.placement import Placement, check_gpus, placed
 from cluster.population_store import population_mirror
 from cluster.progress import Progress
 from cluster.replay_buffer import redis_buffer
-from cluster.run_folder import RunFolder
+from cluster.run_folder import RunFolder, snapshot_files
 from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
 from cluster.update_call import UpdateCall
 from cluster.warm_start import evaluate_untrained, warm_start
@@ -249,7 +249,8 @@ def renew_population(
     weights = folder.path / "population" / f"v{version}.safetensors"
 
     def add(population: Population) -> None:
-        population.add_snapshot(weights, version=version, config_digest=config.digest)
+        for country, file in snapshot_files(weights, config).items():
+            population.add_snapshot(file, version=version, config_digest=config.digest, country=country)
 
     joining = league.joining(version)
     if joining is not None:
