@@ -200,10 +200,11 @@ class Config(Settings):
                 "policy.specialists: countries share no trained weights, so that grouping.gradient_surgery and "
                 "alignment have nothing to do; turn them off"
             )
-        if self.opponents.snapshot_every and self.opponents.lineup == "same":
+        joins = self.opponents.snapshot_every > 0 or self.opponents.promote_margin > 0
+        if joins and self.opponents.lineup == "same":
             raise ValueError(
                 "policy.specialists: a snapshot plays one country and cannot fill six seats; set opponents.lineup = "
-                "mixed, or opponents.snapshot_every = 0"
+                "mixed, or opponents.snapshot_every and promote_margin = 0"
             )
 
     def _check_places(self) -> None:
@@ -241,9 +242,21 @@ class Config(Settings):
                         f"{self.learner.returns!r}; there are {', '.join(facts)}"
                     )
         if self.grouping.opponent_adjusted and EXPECTED_RETURN_FACT not in facts:
-            raise ValueError(
-                "grouping.opponent_adjusted needs rated opponents: episodes do not carry expected_return yet"
+            raise ValueError(f"grouping.opponent_adjusted: {self._why_no_expected_return()}")
+
+    def _why_no_expected_return(self) -> str:
+        paid = sorted(part for part, weight in self.game.reward.items() if weight)
+        learner = self.learner
+        undiscounted = learner.returns == "episode" or (learner.returns == "per_phase" and learner.discount == 1)
+        if paid != ["sum_of_squares"] or not undiscounted:
+            return (
+                "ratings predict a share of the sum of squares, and returns here are in other units (game.reward "
+                f"pays {', '.join(paid)}, learner.returns = {learner.returns!r}); use the key country+lineup instead"
             )
+        return (
+            f"episodes do not carry {EXPECTED_RETURN_FACT}, for their facts are text and integers and a predicted "
+            "share is a fraction; use the key country+lineup instead"
+        )
 
     @property
     def blocks_per_update(self) -> int:

@@ -39,6 +39,8 @@ def test_shipped_configs_load_and_survive_a_round_trip(name: str, tmp_path: Path
         ("grouping.keys=['phase']", "add country+"),
         ("grouping.keys=['country+return']", "allow_outcome_keys"),
         ("learner.returns=episode", "under learner.returns = 'episode'"),
+        ("grouping.opponent_adjusted=true", "in other units (game.reward pays center_change, learner.returns = 'per"),
+        ("opponents.max_members=9", "above max_snapshots (8)"),
         ("learner.updates.x=3", "has no keys of its own"),
         ("rollout.block_timeout_s=inf", "finite"),
         ("nonsense", "section.key=value"),
@@ -49,6 +51,17 @@ def test_a_wrong_key_or_value_is_one_line_that_says_what_to_do(override: str, hi
         load_config("smoke", [override])
     assert hint in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_where_returns_are_what_ratings_predict_it_is_the_fact_that_is_missing() -> None:
+    shares = ["game.reward={sum_of_squares=2.0, centers=0}", "grouping.opponent_adjusted=true"]
+    keys = "grouping.keys=['country']"
+    for returns in (["learner.returns=episode", keys], ["learner.discount=1.0"]):
+        with pytest.raises(ConfigError, match="episodes do not carry expected_return"):
+            load_config("smoke", [*shares, *returns])
+    for returns in (["learner.returns=segment"], ["learner.discount=0.9"]):
+        with pytest.raises(ConfigError, match="in other units"):
+            load_config("smoke", [*shares, *returns])
 
 
 def test_overrides_reach_nested_values_and_bare_words_are_strings() -> None:

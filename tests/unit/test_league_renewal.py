@@ -11,6 +11,7 @@ from opponents.league import League
 from opponents.population import Member, Population
 from opponents.renewal import Joining
 from opponents.settings import OpponentsSettings
+from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from services.metrics.catalogue import check
 from tests.unit.league_cases import game, member, snapshot
@@ -136,6 +137,26 @@ def test_a_resume_goes_on_with_a_block_whose_member_has_retired(tmp_path) -> Non
         assert [each.id for each in again.members(begun)] == ["policy/v2"]
         again.record(begun, [game(begun, 5, EVEN)])
         assert "policy/v2" not in {who for index in range(1, 20) for _, who in again.block(index).opponents}
+
+
+def test_specialists_join_as_seven_and_each_takes_the_place_of_its_countrys_last(tmp_path) -> None:
+    keys = {"max_members": 1, "snapshot_every": 1}
+    with league_in(tmp_path, member("random"), **keys) as league:
+        for version in (1, 2):
+            joining = league.joining(version)
+
+            def add(population: Population, version: int = version) -> None:
+                for power in POWERS:
+                    population.add(member(f"v{version}-{power}", "policy", version=version, country=power))
+
+            notices = league.renew(version, joining, add)
+            league.updated(version)
+            assert league.joining(version) is None
+        active = {each.id for each in league.population.active()}
+        rated = {each["id"] for each in json.loads((tmp_path / "ratings.json").read_text())["players"]}
+    assert active == {"bot/random", *(f"policy/v2-{power}" for power in POWERS)}
+    assert len(notices) == 8
+    assert rated == {LEARNER, *(f"policy/v{version}-{power}" for version in (1, 2) for power in POWERS)}
 
 
 def test_a_new_snapshot_is_rated_before_selection_asks(tmp_path) -> None:
