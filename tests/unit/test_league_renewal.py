@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from opponents.league import League
@@ -159,15 +161,18 @@ def test_specialists_join_as_seven_and_each_takes_the_place_of_its_countrys_last
     assert rated == {LEARNER, *(f"policy/v{version}-{power}" for version in (1, 2) for power in POWERS)}
 
 
-def test_a_new_snapshot_is_rated_before_selection_asks(tmp_path) -> None:
-    """It counts as like the learner: v2 lost to it, so nobody but v2 leaves, and what it is told about v4 is known."""
-    keys = {"max_members": 2, "snapshot_every": 2}
-    with league_in(tmp_path, member("random"), snapshot(2), **keys) as league:
-        play(league, range(7), own=20)
-        at(league, 4)
-        play(league, range(7, 14), own=20)
-        _, notices = at(league, 6)
+def test_a_new_snapshot_is_rated_as_the_learner_before_selection_compares_others_with_it(tmp_path) -> None:
+    keys = {"max_members": 1, "snapshot_every": 2}
+    with league_in(tmp_path, member("random"), **keys) as league:
+        for index in range(35):
+            block = league.block(index)
+            strong = block.learner_power in ("FRANCE", "RUSSIA", "TURKEY")
+            league.record(block, [game(block, 20 if strong else 1, EVEN)] * 2)
+        at(league, 2)
+        _, notices = at(league, 4)
         rated = {each["id"]: each for each in json.loads((tmp_path / "ratings.json").read_text())["players"]}
-    assert rated["policy/v6"]["strength"] == rated[LEARNER]["strength"]
-    assert [line.split(":")[0] for line in notices[1:]] == ["policy/v2 retires"]
-    assert "2 stay (opponents.max_members)" in notices[1]
+    assert rated["policy/v4"]["strength"] == rated[LEARNER]["strength"]
+    assert np.std(rated["policy/v2"]["deviations"]) > 10
+    found = re.fullmatch(r"policy/v2 retires: .* by country it is (.*) points from policy/v4; 1 stay .*", notices[1])
+    assert found is not None
+    assert float(found[1]) < 5, "both are as the learner was, but for two updates"
