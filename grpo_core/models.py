@@ -94,6 +94,7 @@ def save_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Pat
     One with specialists is written as the base that they share, and their adapters into ``adapter/<ROLE>/``.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    disable_progress_bar()  # its bar of written shards would run through whatever display is on
     plain_model(model).save_pretrained(folder, state_dict=plain_tensors(model))
     if specialists_of(model):
         save_specialists(model, folder / ADAPTER)

@@ -24,6 +24,7 @@ from services.metrics import display_layout
 from services.metrics.rolling import CountrySummary
 
 _REFRESHES_PER_SECOND = 4
+_LOG_EVERY_S = 30.0  # without a terminal: how long a stage may go on without a line
 _PACE_SNAPSHOTS = 20  # updates from which the time left is estimated
 
 
@@ -105,6 +106,7 @@ class Display:
         self._clock = clock
         self._state = DisplayState(total_updates, clock(), stage_started=clock())
         self._live: Live | None = None
+        self._last_line = clock()
         if enabled and self._console.is_terminal:
             self._live = Live(
                 console=self._console,
@@ -129,12 +131,15 @@ class Display:
         """Say what goes on now; ``total`` gives it a bar that ``advance`` moves."""
         state = self._state
         if self._live is None and text != state.stage:
-            self._line(f"{text}" + (f" (0/{total})" if total else ""))
+            self._line(f"{text}" + (f" (0/{total:,})" if total else ""))
         state.stage, state.stage_total, state.stage_done, state.stage_started = text, total, 0, self._clock()
 
     def advance(self, n: int = 1) -> None:
-        """Count ``n`` more pieces of the current stage as done."""
-        self._state.stage_done += n
+        """Count ``n`` more pieces of the current stage as done; in a log, a line now and then says how many."""
+        state = self._state
+        state.stage_done += n
+        if self._live is None and state.stage_total and self._clock() - self._last_line >= _LOG_EVERY_S:
+            self._line(f"{state.stage} ({state.stage_done:,}/{state.stage_total:,})")
 
     def update(self, snapshot: DisplaySnapshot) -> None:
         """Show a finished update."""
@@ -148,6 +153,7 @@ class Display:
 
     def _line(self, text: str) -> None:
         stamp = time.strftime("%H:%M:%S")
+        self._last_line = self._clock()
         if self._live is None:
             # No wrapping: a log keeps one line an event.
             self._console.print(Text(f"{stamp} {text}"), soft_wrap=True)

@@ -43,6 +43,19 @@ def test_without_a_terminal_an_update_is_one_line() -> None:
     assert "\x1b" not in out.getvalue()
 
 
+def test_without_a_terminal_a_long_stage_says_every_half_minute_how_far_it_is() -> None:
+    out, now = io.StringIO(), 0.0
+    with Display(10, console=Console(file=out, width=80), clock=lambda: now) as display:
+        display.stage("imitating 72,858 decisions", total=1707)
+        for second in range(100):
+            now = float(second)
+            display.advance(10)
+    lines = out.getvalue().splitlines()
+    assert [line.partition(" ")[2] for line in lines] == [
+        f"imitating 72,858 decisions ({done}/1,707)" for done in ("0", "310", "610", "910")
+    ]
+
+
 def test_a_terminal_is_given_back_on_ctrl_c() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, height=40)
