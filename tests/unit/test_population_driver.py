@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 import cluster.train
 from cluster.config import load_config
 from cluster.run_folder import RunFolder
-from cluster.train import open_population, renew_population
+from cluster.train import open_league, open_population, renew_population
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
 from opponents.population_document import Document
@@ -51,11 +51,17 @@ def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.train, "answer", lambda ref, *_: ref)
 
 
+def renew(folder: RunFolder, population: Population, learner: Any, version: int) -> None:
+    """One update of the population."""
+    with open_league(CONFIG, folder, population, version, True) as league:
+        renew_population(CONFIG, folder, league, learner, version, lambda _: None)
+
+
 def drive(folder: RunFolder, learner: Any, mirror: Any, first: int, last: int, *, resume: bool = False) -> Population:
     """Train from version ``first`` to ``last``."""
     population = open_population(CONFIG, folder, first, mirror)
     for version in range(first if resume else first + 1, last + 1):
-        renew_population(CONFIG, folder, population, learner, version)
+        renew(folder, population, learner, version)
     return population
 
 
@@ -75,7 +81,7 @@ def test_who_joins_by_hand_is_seen_at_the_next_update_and_survives_a_crash(tmp_p
     with Population.load(folder.population).changing() as other:
         other.add_bot("dumbbot", created_at_update=other.joins_at)
     assert "bot/dumbbot" not in population
-    renew_population(CONFIG, folder, population, Learner(1), 4)
+    renew(folder, population, Learner(1), 4)
     assert population["bot/dumbbot"].created_at_update == 4
     assert {member.id for member in mirror.published[-1].members} >= {"bot/dumbbot", "policy/v4"}
     again = drive(folder, learner := Learner(2), mirror, 3, 4, resume=True)
@@ -111,7 +117,7 @@ def test_no_line_up_that_may_have_been_drawn_changes_with_who_joins(tmp_path: Pa
     resumed = open_population(CONFIG, folder, 3, Mirror())
     matchmaker = Matchmaker(resumed, 2, seed=3)
     assert [drawn(bound) for bound in range(4)] == before[:4]
-    renew_population(CONFIG, folder, resumed, Learner(1), 4)
+    renew(folder, resumed, Learner(1), 4)
     assert [drawn(bound) for bound in (4, 5)] == before[4:]
     with Population.load(folder.population).changing() as other:
         assert other.add_bot("hold", created_at_update=other.joins_at).created_at_update == 6

@@ -33,7 +33,7 @@ fields = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(fields, st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.randoms(use_true_random=False))
 def test_the_bound_holds_the_newest_and_the_strongest_stay_whatever_the_order(
     standings: list[Standing], most: int, diversity: float, chance: random.Random
@@ -53,7 +53,7 @@ def test_the_bound_holds_the_newest_and_the_strongest_stay_whatever_the_order(
     assert retirements(standings, most, diversity) == leaving
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(fields, st.integers(3, 8))
 def test_where_difference_is_all_nobody_who_left_is_farther_than_those_kept_are_apart(
     standings: list[Standing], most: int
