@@ -107,7 +107,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
             # Asked once is enough; what follows is bounded and must not be cut short.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_IGN)
-            limit = SAVE_TIMEOUT_S + config.redis.group_timeout_s + config.redis.connect_timeout_s
+            limit = SAVE_TIMEOUT_S + config.redis.group_timeout_s + config.redis.answer_timeout_s
             display.stage(f"stopping: saving a checkpoint (at most {limit:.0f} s)")
             answer(learner.checkpoint.remote(), limit, "the learner, saving,")
             raise
