@@ -24,6 +24,7 @@ def show_members(population: Population, console: Console) -> None:
         f"training has reached update {population.update}",
         markup=False,
         highlight=False,
+        soft_wrap=True,  # a path stays one word
     )
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("member", overflow="fold", min_width=12)
