@@ -52,9 +52,7 @@ def add_specialists(model: PreTrainedModel, settings: PolicySettings, seed: int,
     """
     if not roles or len(set(roles)) < len(roles):
         raise ValueError(f"specialists need roles, each named once, not {list(roles)}")
-    parts = {
-        part for name, _ in model.named_parameters() for part in name.split(".")
-    }  # peft tells tensors apart by them
+    parts = {part for name, _ in model.named_parameters() for part in name.split(".")}
     # peft tells the tensors of adapters apart by parts of their names.
     wrong = [role for role in roles if not role or "." in role or role == ONLY or role in "lora_" or role in parts]
     if wrong:
@@ -138,9 +136,7 @@ def clip_each(named: Mapping[str, nn.Parameter], roles: Sequence[str], max_norm:
     """
     owned = [[value for name, value in named.items() if name.endswith(f".{role}.weight")] for role in roles]
     owned = owned or [list(named.values())]
-    norms = [
-        float(whole(nn.utils.clip_grad_norm_(parameters, max_norm))) for parameters in owned or [list(named.values())]
-    ]
+    norms = [float(whole(nn.utils.clip_grad_norm_(parameters, max_norm))) for parameters in owned]
     return max(norms) if all(map(math.isfinite, norms)) else math.nan
 
 
