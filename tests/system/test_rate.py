@@ -17,7 +17,7 @@ from grpo_core.models import policy_payload, save_model
 from opponents.population import Population
 from opponents.ratings_file import load_ratings
 from services.environments.diplomacy.position import POWERS
-from tests.system.training_process import ENTENTE
+from tests.system.training_process import ENTENTE, hear_interrupts
 from tests.unit.population_cases import train_a_little
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
@@ -77,7 +77,9 @@ def test_an_interruption_keeps_what_was_rated(tmp_path: Path) -> None:
     population.add_bot("greedy")
     population.save()
     command = [*ENTENTE, "population", "rate", str(run), "--games", "500", "--against", "random"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts
+    )
     try:
         assert process.stderr is not None
         line = process.stderr.readline()  # the first tenth would take long
