@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grpo_core.probe import Probe
 from services.inference.constraints import SheetConstraint
+
+if TYPE_CHECKING:  # it brings torch along, which those who only seat players need not wait for
+    from grpo_core.probe import Probe
 
 LEARNER = "learner"
 
