@@ -9,8 +9,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,7 +20,7 @@ from cluster.config import Config
 from cluster.errors import RunError
 from cluster.imitation_messages import REPORT, Failed, ImitationReport, Message, StageBegan, StepsDone
 from cluster.run_folder import write_atomically
-from cluster.runtime import actor_variables
+from cluster.runtime import actor_variables, started_with
 from cluster.stages import Stage
 
 SILENCE_TIMEOUT_S = 300.0  # of all processes: none has made a step for so long
@@ -60,7 +59,7 @@ def _in_processes(config: Config, draft: Path, stage: Stage) -> ImitationReport:
     ranks = config.imitation.processes
     connections: list[Connection] = []
     processes: list[Any] = []
-    with TemporaryDirectory(prefix="entente-imitation-") as meeting, _variables({**actor_variables(1), **LOOPBACK}):
+    with TemporaryDirectory(prefix="entente-imitation-") as meeting, started_with({**actor_variables(1), **LOOPBACK}):
         try:
             for rank in range(ranks):
                 ours, theirs = context.Pipe(duplex=False)
@@ -69,9 +68,11 @@ def _in_processes(config: Config, draft: Path, stage: Stage) -> ImitationReport:
                 theirs.close()
                 connections.append(ours)
                 processes.append(process)
-            return _listen(connections, stage)
+            report = _listen(connections, stage)
+            _end(processes, END_TIMEOUT_S)
+            return report
         finally:
-            _end(processes)
+            _end(processes, 0.0)  # where somebody failed or stopped it, there is nothing to wait for
             for connection in connections:
                 connection.close()
 
@@ -113,23 +114,11 @@ def _listen(connections: list[Connection], stage: Stage) -> ImitationReport:
                     return message
 
 
-def _end(processes: list[Any]) -> None:
-    """The other processes end a moment after the first; one that does not is killed."""
-    deadline = time.monotonic() + END_TIMEOUT_S
+def _end(processes: list[Any], grace_s: float) -> None:
+    """Give the processes time to end by themselves, and kill those that do not."""
+    deadline = time.monotonic() + grace_s
     for process in processes:
         process.join(max(0.0, deadline - time.monotonic()))
         if process.is_alive():
             process.kill()
             process.join(END_TIMEOUT_S)
-
-
-@contextmanager
-def _variables(variables: dict[str, str]) -> Iterator[None]:
-    """Environment variables for processes that are started inside the block."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

@@ -12,5 +12,6 @@ def population_mirror(config: Config, url: str, run_id: str) -> PopulationMirror
         url,
         run_id,
         connect_timeout_s=config.redis.connect_timeout_s,
+        answer_timeout_s=config.redis.answer_timeout_s,
         limit_mib=config.opponents.mirror_mib,
     )

@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
@@ -182,6 +182,18 @@ def actor_variables(threads: int) -> dict[str, str]:
         "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
         "MALLOC_TRIM_THRESHOLD_": str(1 << 31),
     }
+
+
+@contextmanager
+def started_with(variables: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables of the processes that are started inside the block."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def actor_environment(threads: int, *, gpus: float = 0.0) -> dict[str, dict[str, str]]:

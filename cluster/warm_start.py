@@ -30,7 +30,8 @@ def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
     if before is not None and before["made_from"] == made_from(config):
         display.log(f"going on from {folder.imitated}, made by the same settings before")
         return
-    shutil.rmtree(folder.imitated, ignore_errors=True)
+    for remains in (folder.imitated, *folder.path.glob(f".{folder.imitated.name}.draft-*")):
+        shutil.rmtree(remains, ignore_errors=True)
 
     def stage(name: str, steps: int) -> Callable[[int], None]:
         display.stage(name, total=steps)

@@ -34,19 +34,22 @@ return tonumber(ARGV[1])
 class PopulationMirror:
     """One run's population on the server at ``url``; connects at its first use, safe to share between threads."""
 
-    def __init__(self, url: str, run_id: str, *, connect_timeout_s: float, limit_mib: int) -> None:
+    def __init__(
+        self, url: str, run_id: str, *, connect_timeout_s: float, limit_mib: int, answer_timeout_s: float | None = None
+    ) -> None:
         """Connect to nothing yet.
 
         Args:
             url: of the server.
             run_id: of the run, as for its replay buffer.
-            connect_timeout_s: how long to try before giving up.
+            connect_timeout_s: how long to try at first before giving up.
             limit_mib: room for frozen policies' weights, MiB in all; 0: none are kept.
+            answer_timeout_s: how long later, when the server has answered before; None: the same.
 
         Raises:
             ReplayError: this is no Redis address.
         """
-        self._connection = Connection(url, connect_timeout_s)
+        self._connection = Connection(url, connect_timeout_s, answer_timeout_s)
         self._limit_bytes = limit_mib * MIB
         self._document, self._weights = f"entente:{run_id}:population", f"entente:{run_id}:population:weights"
         self._publish = self._connection.client.register_script(_PUBLISH)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -12,7 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import psutil
 
-from cluster.runtime import actor_variables
+from cluster.runtime import actor_variables, started_with
 
 Host = TypeVar("Host")
 P = ParamSpec("P")
@@ -97,13 +96,8 @@ def actor_process(
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(theirs, make, args, kwargs), name=name)
-    before = dict(os.environ)
-    os.environ.update(actor_variables(1))
-    try:
+    with started_with(actor_variables(1)):
         process.start()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
     theirs.close()
     actor: ActorProcess[Host] = ActorProcess(name, ours, process)
     try:
