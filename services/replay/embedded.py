@@ -173,7 +173,7 @@ class EmbeddedServer:
             self._claim.close()
 
     def _end_process(self) -> None:
-        """The end of its standard input makes the supervisor stop the server with SIGTERM, then SIGKILL."""
+        """The end of its standard input makes the supervisor stop the server with SIGINT, then SIGKILL."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -245,7 +245,7 @@ def _stop_orphan(state_path: Path) -> None:
     if process is None:
         return
     with suppress(psutil.NoSuchProcess):
-        process.terminate()
+        process.send_signal(supervisor.STOP_SIGNAL)
         try:
             process.wait(supervisor.GRACE_S)
         except psutil.TimeoutExpired:

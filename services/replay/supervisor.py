@@ -4,7 +4,8 @@
 
 Reads the length of the server's configuration and the configuration from standard input, hands it to the server's
 standard input (so a password in it is on no command line and in no file), then waits for standard input to end, which
-it does however the parent dies, and stops the server: SIGTERM first, SIGKILL after ``GRACE_S``.
+it does however the parent dies, and stops the server: SIGINT first, SIGKILL after ``GRACE_S``. Neither of the two hears
+SIGTERM: job managers send it to every process of a run, which still needs its buffer to save what it has learned.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import threading
 from contextlib import suppress
 
 GRACE_S = 10.0
+STOP_SIGNAL = signal.SIGINT  # the server stops as at SIGTERM, its data on disk
 _PR_SET_PDEATHSIG = 1
 _IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # the end of standard input is what counts
 
@@ -33,8 +35,9 @@ def main() -> int:
         # Between fork and exec of a single-threaded process.
         for number in _IGNORED:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # the server would put a handler over an ignored one
         if libc is not None:  # Linux tells the server when this process is killed
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            libc.prctl(_PR_SET_PDEATHSIG, STOP_SIGNAL)
 
     with open(log_path, "ab") as log:
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, preexec_fn=prepare)
@@ -49,7 +52,7 @@ def main() -> int:
 def _stop_when_orphaned(server: subprocess.Popen[bytes]) -> None:
     while os.read(0, 4096):
         pass
-    server.terminate()
+    server.send_signal(STOP_SIGNAL)
     try:
         server.wait(GRACE_S)
     except subprocess.TimeoutExpired:

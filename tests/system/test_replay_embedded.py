@@ -208,3 +208,14 @@ def test_ctrl_c_reaches_the_run_and_not_its_server(parent: subprocess.Popen[str]
     assert gone(server)
     with EmbeddedServer.start(tmp_path / "redis") as again:
         assert redis.Redis.from_url(again.url).get("after") == b"interrupt"
+
+
+def test_the_sigterm_that_job_managers_send_to_everybody_reaches_the_run_alone(tmp_path: Path) -> None:
+    with EmbeddedServer.start(tmp_path) as server:
+        client = redis.Redis.from_url(server.url)
+        for pid in (server._process.pid, server.pid):
+            os.kill(pid, signal.SIGTERM)
+        time.sleep(0.3)  # longer than a server takes to stop
+        assert client.set("after", "SIGTERM")
+        client.close()
+    assert gone(server.pid)
