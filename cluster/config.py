@@ -51,6 +51,18 @@ class RolloutSettings(Settings):
     """Who plays the games, how many, and how far ahead of the learner."""
 
     actors: int = Field(1, ge=1, description="Rollout actors, one engine each")
+    max_actors: int | None = Field(
+        None,
+        ge=1,
+        description="Rollout actors at most: what the learner needs beyond rollout.actors is asked of the cluster, "
+        "whose autoscaler may bring nodes, and given back when it is idle; unset: always rollout.actors",
+    )
+    scale_every_s: float = Field(
+        30.0, gt=0, description="Seconds of a look at the load; several must agree before max_actors is made use of"
+    )
+    node_timeout_s: float = Field(
+        900.0, gt=0, description="Seconds for the cluster to have room for a further rollout actor, or for a lost one"
+    )
     cpus_per_actor: float = Field(1.0, gt=0, description="CPU cores that Ray keeps for one rollout actor")
     gpus_per_actor: float = Field(
         0.0,
@@ -211,11 +223,16 @@ class Config(Settings):
         rollout, size = self.rollout, self.inference.tensor_parallel_size
         if rollout.gpus_per_actor > 1 and not rollout.gpus_per_actor.is_integer():
             raise ValueError(f"rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) must be whole above 1")
+        if rollout.max_actors is not None and rollout.max_actors < rollout.actors:
+            raise ValueError(
+                f"rollout.max_actors ({rollout.max_actors}) is less than rollout.actors ({rollout.actors}), which is "
+                "what a run begins with and never goes below"
+            )
         if rollout.share_gpu_with_learner:
-            if rollout.actors != 1 or size != 1:
+            if rollout.actors != 1 or size != 1 or rollout.max_actors is not None:
                 raise ValueError(
                     "rollout.share_gpu_with_learner is for one GPU: set rollout.actors and "
-                    "inference.tensor_parallel_size to 1"
+                    "inference.tensor_parallel_size to 1, and leave rollout.max_actors unset"
                 )
             if rollout.gpus_per_actor != self.learner.gpus:
                 raise ValueError(

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from cluster.config import Config
 from cluster.errors import RunError
@@ -69,6 +69,26 @@ def lacking_gpus(asked: float) -> str | None:
     )
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FurtherPlace:
+    """Room for one rollout actor beyond ``rollout.actors``; where the cluster has none, its autoscaler hears of it."""
+
+    group: Any  # ray.util.placement_group.PlacementGroup
+
+    def ready(self) -> Any:
+        """A reference that is there once the cluster holds the room."""
+        return self.group.ready()
+
+    def give_back(self) -> None:
+        """Free the room, or stop asking for it; whatever still runs there is ended."""
+        from ray.util.placement_group import remove_placement_group
+
+        remove_placement_group(self.group)
+
+
+Slot: TypeAlias = int | FurtherPlace  # whom a rollout actor's place belongs to
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """The places that Ray holds for this run."""
@@ -80,25 +100,28 @@ class Placement:
         """Ray options that put the learner into its place."""
         return self._options(0, LEARNER_CPUS, self.config.learner.gpus)
 
-    def of_rollout(self, slot: int) -> dict[str, Any]:
+    def of_rollout(self, slot: Slot) -> dict[str, Any]:
         """Ray options that put the rollout actor of a slot, or whoever replaces it, into its place.
 
         Args:
-            slot: ``0 <= slot < rollout.actors``.
+            slot: ``0 <= slot < rollout.actors``, or a further place.
         """
         rollout = self.config.rollout
+        if isinstance(slot, FurtherPlace):
+            return _options(slot.group, 0, rollout.cpus_per_actor, rollout.gpus_per_actor)
         place = 0 if rollout.share_gpu_with_learner else slot + 1
         return self._options(place, rollout.cpus_per_actor, rollout.gpus_per_actor)
 
-    def _options(self, place: int, cpus: float, gpus: float) -> dict[str, Any]:
-        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+    def further(self) -> FurtherPlace:
+        """Ask for room for one more rollout actor."""
+        from ray.util.placement_group import placement_group
 
+        rollout = self.config.rollout
+        return FurtherPlace(placement_group([_bundle(rollout.cpus_per_actor, rollout.gpus_per_actor)]))
+
+    def _options(self, place: int, cpus: float, gpus: float) -> dict[str, Any]:
         shared = self.config.rollout.share_gpu_with_learner
-        return {
-            "num_cpus": cpus,
-            "num_gpus": gpus * HALF_A_GPU if shared else gpus,
-            "scheduling_strategy": PlacementGroupSchedulingStrategy(self.group, place),
-        }
+        return _options(self.group, place, cpus, gpus * HALF_A_GPU if shared else gpus)
 
 
 @contextmanager
@@ -148,6 +171,13 @@ def _unsatisfied(wanted: Sequence[Bundle], limit_s: float) -> str:
         f"{there}, of which {free} are free; lower rollout.actors, rollout.cpus_per_actor, rollout.gpus_per_actor or "
         "learner.gpus, or add nodes"
     )
+
+
+def _options(group: Any, place: int, cpus: float, gpus: float) -> dict[str, Any]:
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    strategy = PlacementGroupSchedulingStrategy(group, place)
+    return {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": strategy}
 
 
 def _bundle(cpus: float, gpus: float) -> Bundle:

@@ -19,11 +19,12 @@ from cluster.actors.pool import WorkerPool
 from cluster.actors.remote import LearnerActor, RolloutActor
 from cluster.actors.reports import UpdateReport
 from cluster.admission import Admission
+from cluster.autoscaling import Scaling
 from cluster.config import Config
 from cluster.errors import RunError
 from cluster.games import evaluation_games, summarize
 from cluster.ledger import BlockLedger
-from cluster.placement import Placement, check_gpus, placed
+from cluster.placement import Placement, Slot, check_gpus, placed
 from cluster.population_store import population_mirror
 from cluster.progress import Progress
 from cluster.replay_buffer import redis_buffer
@@ -131,13 +132,13 @@ def start_rollouts(config: Config, folder: RunFolder, places: Placement, redis_u
     environment = actor_environment(config.inference.threads, gpus=config.rollout.gpus_per_actor)
     arguments = (config.model_dump_json(), policy_folder, str(folder.population), redis_url, folder.run_id)
 
-    def spawn(slot: int) -> Any:
+    def spawn(slot: Slot) -> Any:
         options = {**places.of_rollout(slot), "max_concurrency": 1000, "runtime_env": environment}
         return ray.remote(RolloutActor).options(**options).remote(*arguments)
 
     # While an engine is awake there is no room on a shared GPU to compute what is published with the weights.
     republish = None if config.rollout.share_gpu_with_learner else learner.publish.remote
-    return WorkerPool(spawn, config.rollout, republish)
+    return WorkerPool(spawn, config.rollout, republish, None if config.rollout.max_actors is None else places.further)
 
 
 def learn(
@@ -155,6 +156,7 @@ def learn(
     games = config.rollout.num_generations
     shared = config.rollout.share_gpu_with_learner
     call = UpdateCall(config, learner, ledger, progress.display.log, may_learn=pool.rest if shared else None)
+    scaling = Scaling(config, pool, progress.display.log)
     last_update = time.monotonic()
     progress.training_begins()
     while version < config.learner.updates:
@@ -169,6 +171,7 @@ def learn(
         call.proceed(version)
         # 3. Wait for whatever comes first.
         events = pool.poll(call.waits_for, POLL_S)
+        scaling.look(learning=bool(call.waits_for), updated=bool(events.other))
         for played in events.blocks:
             ledger.finished(played)
             progress.block(played)
@@ -189,6 +192,7 @@ def learn(
                 for against in config.evaluation.against:
                     evaluate(config, folder, pool, progress, against, f"v{version}", version)
                 progress.display.stage("training")
+                scaling.restart()
                 last_update = time.monotonic()
         elif time.monotonic() - last_update > config.rollout.update_timeout_s:
             raise RunError(

@@ -12,14 +12,17 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
+from cluster.actors.recruits import Recruits
 from cluster.actors.reports import BlockReport
-from cluster.actors.workers import Call, Departure, Job, Ref, Step, Worker, find_home
+from cluster.actors.workers import Call, Departure, Job, Ref, Step, Worker, find_home, lost_with_its_node
 from cluster.config import RolloutSettings
 from cluster.errors import RunError
+from cluster.placement import FurtherPlace, Slot
 from cluster.runtime import cause_of_death, death_of
 
 MOST_OVERDUE = 3  # actors replaced because of one and the same job, before the job is to blame
 MOST_FAILED = 3  # likewise, of those whose engine could not play it
+LEAVE_TIMEOUT_S = 10.0  # for an actor that may go to tell what it counted
 
 
 @dataclass(slots=True)
@@ -30,6 +33,7 @@ class PoolEvents:
     swap_seconds: list[float] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)  # for the user: which actors failed, and why
     other: list[Ref] = field(default_factory=list)  # refs of the caller that are ready
+    left: list[tuple[Worker, dict[str, float]]] = field(default_factory=list)  # with their last counters
 
 
 class Crew:
@@ -42,13 +46,19 @@ class Crew:
     """
 
     def __init__(
-        self, spawn: Callable[[int], ActorHandle], settings: RolloutSettings, republish: Callable[[], Ref] | None
+        self,
+        spawn: Callable[[Slot], ActorHandle],
+        settings: RolloutSettings,
+        republish: Callable[[], Ref] | None,
+        further: Callable[[], FurtherPlace] | None,
     ) -> None:
         """Start the actors; arguments as for ``WorkerPool``."""
         self._spawn = spawn
         self._settings = settings
         self._republish = republish
-        self._vacant: list[int] = []  # slots to fill when the GPU is theirs again
+        self._recruits = None if further is None else Recruits(further, settings.node_timeout_s)
+        self._blamed = 0  # of the replaced: those that did not go down with their node
+        self._vacant: list[Slot] = []  # slots to fill when the GPU is theirs again
         self._ended: list[Ref] = []  # homes of actors that were ended since somebody rested
         self._departures: list[Departure] = []  # that a rest waits for
         self._weights: Ref | None = None
@@ -58,6 +68,7 @@ class Crew:
             "swap": (settings.swap_timeout_s, "did not take new weights within {:g} s (rollout.swap_timeout_s)"),
             "sleep": (settings.swap_timeout_s, "did not free its GPU within {:g} s (rollout.swap_timeout_s)"),
             "wake": (settings.swap_timeout_s, "did not wake up within {:g} s (rollout.swap_timeout_s)"),
+            "leave": (LEAVE_TIMEOUT_S, "did not say within {:g} s what it had counted"),
         }
         self.calls: dict[Ref, Call] = {}
         self.workers: list[Worker] = []
@@ -94,13 +105,46 @@ class Crew:
         for ref in ready:
             self._collect(ref)
 
+    @property
+    def playing(self) -> list[Worker]:
+        """Those that have loaded their engine and stay: who may be given games."""
+        return [worker for worker in self.workers if worker.loaded and not worker.leaving]
+
+    @property
+    def coming(self) -> int:
+        """Further actors that the cluster has no room for yet."""
+        return 0 if self._recruits is None else len(self._recruits)
+
+    def resize(self, wanted: int) -> None:
+        """Have so many actors: as fast as the cluster has room for more; fewer when they have finished their games.
+
+        Args:
+            wanted: not fewer than ``rollout.actors``.
+        """
+        assert self._recruits is not None, "there is nowhere to take further actors from"
+        surplus = len(self.workers) - sum(worker.leaving for worker in self.workers) + self.coming - wanted
+        leaving = [worker for worker in self.workers if worker.leaving and worker.step != "leave"]
+        for worker in leaving[: max(0, -surplus)]:
+            worker.leaving = False
+            surplus += 1
+        if surplus < 0:
+            self._recruits.ask(-surplus)
+        surplus -= self._recruits.cancel(max(0, surplus))
+        further = [w for w in self.workers if isinstance(w.slot, FurtherPlace) and not w.leaving]
+        further.sort(key=lambda worker: (worker.loaded, worker.load))
+        for worker in further[: max(0, surplus)]:
+            worker.leaving = True
+            self.lost += worker.waiting  # somebody else begins them
+            worker.waiting = []
+            self.advance(worker)
+
     def broadcast(self, weights: Ref, version: int) -> None:
         """Send these weights to every engine; ends a rest."""
         self._weights, self._version = weights, version
         self.resting = False
         while self._vacant:
             self._add(self._vacant.pop())
-        for worker in self.workers:
+        for worker in list(self.workers):
             self.advance(worker)
 
     def rest(self) -> bool:
@@ -110,7 +154,7 @@ class Crew:
         ``rollout.swap_timeout_s`` at most; if that was not enough, a notice says so.
         """
         self.resting = True
-        for worker in self.workers:
+        for worker in list(self.workers):
             self.advance(worker)
         self._departures += [Departure(home, self._settings.swap_timeout_s) for home in self._ended]
         self._ended = []
@@ -124,6 +168,12 @@ class Crew:
 
     def advance(self, worker: Worker) -> None:
         """Ask for the next thing a worker has to do, unless it is at it; call this whenever something has changed."""
+        if worker.leaving and not worker.jobs and worker.step in (None, "load"):
+            if worker.loaded:
+                self._ask(worker, "leave", worker.actor.stats.remote())
+            else:
+                self._dismiss(worker)
+            return
         if worker.step is not None:
             return
         if self.resting:
@@ -143,7 +193,8 @@ class Crew:
 
     def wait(self, others: Sequence[Ref], timeout_s: float) -> list[Ref]:
         """Wait until something is answered; those of ``others`` that are."""
-        refs = [*others, *self.calls]
+        rooms = [] if self._recruits is None else self._recruits.refs
+        refs = [*others, *rooms, *self.calls]
         if not refs:
             time.sleep(min(timeout_s, 0.05))
             return []
@@ -152,19 +203,27 @@ class Crew:
         ready, _ = ray.wait(refs, num_returns=len(refs), timeout=0) if first else ([], [])
         mine = set(others)
         for ref in ready:
-            if ref not in mine:
+            if self._recruits is not None and (place := self._recruits.arrived(ref)) is not None:
+                self._add(place)
+            elif ref not in mine:
                 self._collect(ref)
         return [ref for ref in ready if ref in mine]
 
     def replace_overdue(self, *, blocks: bool) -> None:
         """Replace actors that are past a time limit; ``blocks``: also that of a block.
 
-        To be asked after ``wait``: an answer may have been there long before anybody looked.
+        To be asked after ``wait``: an answer may have been there long before anybody looked. Rooms for further actors
+        that did not come are given up.
 
         Raises:
             RunError: more actors failed than ``rollout.max_replacements``, or several at the same job.
         """
         now = time.monotonic()
+        if self._recruits is not None and (late := self._recruits.overdue()):
+            self.events.notices.append(
+                f"the cluster had no room for {late} further rollout actors within {self._settings.node_timeout_s:g} s "
+                "(rollout.node_timeout_s); they are asked for again when they are still needed"
+            )
         for call in list(self.calls.values()):
             worker, what = call.worker, call.what
             if call.deadline >= now or worker not in self.workers:
@@ -188,19 +247,23 @@ class Crew:
     def close(self) -> None:
         """End every actor."""
         for worker in self.workers:
-            ray.kill(worker.actor)
+            self._end(worker)
         self.workers.clear()
         self.calls.clear()
+        if self._recruits is not None:
+            self._recruits.cancel(len(self._recruits))
 
-    def _add(self, slot: int) -> None:
+    def _add(self, slot: Slot, patience_s: float = 0.0) -> None:
+        """``patience_s``: for room that is not there yet."""
         actor = self._spawn(slot)
         worker = Worker(slot, actor, home=actor.__ray_call__.remote(find_home))
         self.workers.append(worker)
-        self._ask(worker, "load", worker.actor.ready.remote())
+        self._ask(worker, "load", worker.actor.ready.remote(), patience_s)
 
-    def _ask(self, worker: Worker, step: Step, ref: Ref) -> None:
+    def _ask(self, worker: Worker, step: Step, ref: Ref, patience_s: float = 0.0) -> None:
         worker.step = step
-        self.calls[ref] = Call(worker, step, time.monotonic() + self._limits[step][0], self._weights, self._version)
+        deadline = time.monotonic() + self._limits[step][0] + patience_s
+        self.calls[ref] = Call(worker, step, deadline, self._weights, self._version)
 
     def _collect(self, ref: Ref) -> None:
         call = self.calls.pop(ref, None)
@@ -211,7 +274,8 @@ class Crew:
         except RayTaskError as error:  # first, because one that tells of another actor's death is both
             self._failed(call, error.cause)
         except RayError as error:
-            self._replace(call.worker, cause_of_death(error), "died")
+            with_node = lost_with_its_node(call.worker, error)
+            self._replace(call.worker, cause_of_death(error), "died", with_node=with_node)
         else:
             self._succeeded(call, value)
 
@@ -224,6 +288,10 @@ class Crew:
                 # Parts of an evaluation wait for one another's seats: one that ended shows that the actor plays.
                 if other.worker is worker and isinstance(other.what, Job) and other.what.evaluates:
                     other.deadline = time.monotonic() + other.what.timeout_s
+            return
+        if what == "leave":
+            self.events.left.append((worker, dict(value)))
+            self._dismiss(worker)
             return
         if what == "load":
             worker.loaded = True
@@ -290,24 +358,51 @@ class Crew:
             self.events.notices.append(f"a rollout actor {reason}; it is sent the newest ones again")
             self.advance(worker)
 
-    def _replace(self, worker: Worker, reason: str, failure: str | None = None) -> None:
-        """Start another in its place; ``failure``: what became of the swap that it may be at."""
+    def _replace(self, worker: Worker, reason: str, failure: str | None = None, *, with_node: bool = False) -> None:
+        """Start another in its place.
+
+        Args:
+            worker: that is to be ended, if it is not dead.
+            reason: for the user.
+            failure: what became of the swap that it may be at.
+            with_node: whether its node went away, for which no actor is to blame.
+        """
         if worker not in self.workers:
             return  # several of its calls failed at once
         if worker.step == "swap" and failure is not None:
             self.swap_failures[failure] += 1
+        if worker.leaving and not worker.jobs:
+            self._dismiss(worker)
+            return
         self.restarts += 1
-        if self.restarts > self._settings.max_replacements:
+        self._blamed += not with_node
+        if self._blamed > self._settings.max_replacements:
             raise RunError(
-                f"rollout actors failed {self.restarts} times (rollout.max_replacements); the last one {reason}"
+                f"rollout actors failed {self._blamed} times (rollout.max_replacements); the last one {reason}"
             )
-        self.events.notices.append(f"a rollout actor {reason}; it is replaced")
-        ray.kill(worker.actor)
-        self._ended.append(worker.home)
-        self.calls = {ref: call for ref, call in self.calls.items() if call.worker is not worker}
         self.lost += worker.jobs
-        self.workers.remove(worker)
-        if self.resting:
+        self._dismiss(worker)
+        self._ended.append(worker.home)
+        if worker.leaving:
+            self.events.notices.append(f"a rollout actor {reason}; its games are played by others")
+            return
+        self.events.notices.append(f"a rollout actor {reason}; it is replaced")
+        if isinstance(worker.slot, FurtherPlace):
+            assert self._recruits is not None
+            self._recruits.ask(1)
+        elif self.resting:
             self._vacant.append(worker.slot)  # the learner has the GPU
         else:
-            self._add(worker.slot)
+            self._add(worker.slot, self._settings.node_timeout_s if with_node else 0.0)
+
+    def _dismiss(self, worker: Worker) -> None:
+        """End an actor; it is nobody's any more."""
+        self._end(worker)
+        self.calls = {ref: call for ref, call in self.calls.items() if call.worker is not worker}
+        self.workers.remove(worker)
+
+    @staticmethod
+    def _end(worker: Worker) -> None:
+        ray.kill(worker.actor)
+        if isinstance(worker.slot, FurtherPlace):
+            worker.slot.give_back()

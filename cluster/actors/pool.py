@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import ray
@@ -15,6 +15,7 @@ from cluster.actors.reports import BlockReport
 from cluster.actors.workers import Job, Ref, Worker
 from cluster.config import RolloutSettings
 from cluster.games import EvaluationGame, EvaluationResult
+from cluster.placement import FurtherPlace, Slot
 from opponents.matchmaking import LineupBlock
 from opponents.population import Member
 
@@ -27,27 +28,47 @@ class WorkerPool:
 
     def __init__(
         self,
-        spawn: Callable[[int], ActorHandle],
+        spawn: Callable[[Slot], ActorHandle],
         settings: RolloutSettings,
         republish: Callable[[], Ref] | None = None,
+        further: Callable[[], FurtherPlace] | None = None,
     ) -> None:
         """Start the actors.
 
         Args:
-            spawn: makes the actor of a slot, ``0 <= slot < rollout.actors``.
+            spawn: makes the actor of a slot: ``0 <= slot < rollout.actors``, or a further place.
             settings: how many, and the time limits.
             republish: a new reference to the newest weights, for when one was lost; None: the lost one is sent again.
+            further: asks the cluster for room for one more actor; None: there are ``rollout.actors``, always.
         """
-        self._crew = Crew(spawn, settings, republish)
+        self._crew = Crew(spawn, settings, republish, further)
         self._games_per_actor = settings.games_per_actor
         self._block_timeout_s = settings.block_timeout_s
         self._unplaced: list[Job] = []
-        self._counters: Counter[str] = Counter()  # engines' counters, those of the dead included
+        self._counters: defaultdict[str, float] = defaultdict(float)  # engines' counters, those of the dead included
 
     @property
     def size(self) -> int:
         """Workers alive."""
         return len(self._crew.workers)
+
+    @property
+    def able(self) -> int:
+        """Workers that may be given games: not those that still load, or leave when they have finished theirs."""
+        return len(self._crew.playing)
+
+    @property
+    def coming(self) -> int:
+        """Workers that were asked for and that the cluster has no room for yet."""
+        return self._crew.coming
+
+    def resize(self, wanted: int) -> None:
+        """Have so many workers; those that are too many finish their games first.
+
+        Args:
+            wanted: at least ``rollout.actors``.
+        """
+        self._crew.resize(wanted)
 
     @property
     def games_in_flight(self) -> int:
@@ -113,6 +134,8 @@ class WorkerPool:
         self._crew.replace_overdue(blocks=True)
         events = self._crew.events
         events.other = other
+        for worker, counters in events.left:
+            self._count(worker, counters)
         self._crew.events = PoolEvents()
         return events
 
@@ -158,14 +181,17 @@ class WorkerPool:
                 now = dict(ray.get(ref))
             except RayError:
                 continue  # it is replaced at the next poll
-            for name, value in now.items():
-                self._counters[name] += value - asked[ref].counted.get(name, 0.0)
-            asked[ref].counted = now
+            self._count(asked[ref], now)
         return dict(self._counters)
 
     def close(self) -> None:
         """End every actor."""
         self._crew.close()
+
+    def _count(self, worker: Worker, now: dict[str, float]) -> None:
+        for name, value in now.items():
+            self._counters[name] += value - worker.counted.get(name, 0.0)
+        worker.counted = now
 
     def _place(self) -> None:
         """Give every job to a worker that has room; an idle one takes those that wait for another's weights."""
@@ -178,20 +204,18 @@ class WorkerPool:
                 self._unplaced.append(job)
             else:
                 worker.waiting.append(job)
-        for idle in [worker for worker in crew.workers if not worker.jobs and crew.plays(worker)]:
+        for idle in [worker for worker in crew.playing if not worker.jobs and crew.plays(worker)]:
             for other in crew.workers:
                 while other.waiting and not crew.plays(other) and self._fits(idle, other.waiting[0].games):
                     idle.waiting.append(other.waiting.pop(0))
-        for worker in crew.workers:
+        for worker in list(crew.workers):  # one that leaves may go here
             crew.advance(worker)
 
     def _least_busy(self) -> Worker | None:
-        loaded = [worker for worker in self._crew.workers if worker.loaded]
-        return min(loaded, key=lambda worker: len(worker.jobs), default=None)
+        return min(self._crew.playing, key=lambda worker: len(worker.jobs), default=None)
 
     def _least_loaded(self, games: int) -> Worker | None:
-        loaded = [worker for worker in self._crew.workers if worker.loaded]
-        worker = min(loaded, key=lambda candidate: candidate.load, default=None)
+        worker = min(self._crew.playing, key=lambda candidate: candidate.load, default=None)
         return worker if worker is not None and self._fits(worker, games) else None
 
     def _fits(self, worker: Worker, games: int) -> bool:

@@ -15,10 +15,12 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from cluster.placement import Slot
+
 UNKNOWN_PROCESSES_S = 5.0  # that an ended actor gets whose processes nobody knows
 WATCH_START_S = 20.0  # for Ray to start the task that looks for processes
 Ref: TypeAlias = ObjectRef[Any]
-Step = Literal["load", "swap", "sleep", "wake"]
+Step = Literal["load", "swap", "sleep", "wake", "leave"]
 
 
 @dataclass(slots=True, eq=False)
@@ -41,13 +43,14 @@ class Job:
 
 @dataclass(slots=True, eq=False)
 class Worker:
-    """One rollout actor. It is asked to take one step (load, swap, sleep, wake) at a time, and plays jobs besides."""
+    """One rollout actor. It is asked to take one step at a time, and plays jobs besides."""
 
-    slot: int  # its place in the cluster, which its replacement takes over
+    slot: Slot  # its place in the cluster; one of the first rollout.actors is taken over by its replacement
     actor: ActorHandle
     home: Ref  # answers with its ``Home`` once its engine is made
     loaded: bool = False
     awake: bool = True
+    leaving: bool = False  # it is given nothing more, and goes when it has finished what it has
     step: Step | None = None  # under way
     version: int = -1  # of the newest weights it confirmed
     failures: int = 0  # to take weights, in a row
@@ -143,6 +146,14 @@ def processes_left(pids: Sequence[int], timeout_s: float) -> list[int]:
     while (left := [pid for pid in pids if _runs(pid)]) and time.monotonic() < deadline:
         time.sleep(0.05)
     return left
+
+
+def lost_with_its_node(worker: Worker, error: RayError) -> bool:
+    """Whether an actor died because the machine under it went away, as machines on the spot market do."""
+    if getattr(error, "preempted", False) or "node has died" in str(error):
+        return True
+    known = _home(worker.home)
+    return known is not None and not any(node["Alive"] and node["NodeID"] == known.node for node in ray.nodes())
 
 
 def _home(ref: Ref) -> Home | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -18,10 +17,9 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 import ray
 
-from cluster.actors.pool import WorkerPool
-from cluster.config import RolloutSettings
 from cluster.errors import RunError
-from tests.system.fake_players import Block, FakePlayer, Publisher, Weights
+from tests.system.fake_players import Block, Publisher, Weights
+from tests.system.fake_table import Table, gone
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
@@ -31,71 +29,6 @@ def local_ray() -> Iterator[None]:
     ray.init(address="local", num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
     yield
     ray.shutdown()
-
-
-class Table:
-    """A pool of fake players and what became of it."""
-
-    def __init__(self, folder: Path, *, players: dict[int, dict[str, Any]] | None = None, **settings: Any) -> None:
-        self.log = folder / "log"
-        self.log.touch()
-        self.republished: list[Weights] = []
-        self.blocks: list[tuple[str, int]] = []
-        self.notices: list[str] = []
-        self.swaps = 0
-        self._spawned = 0
-        self._players = players or {}
-        limits = {"actors": 2, "games_per_actor": 8, "swap_timeout_s": 30.0, **settings}
-        self.pool = WorkerPool(self._spawn, RolloutSettings(**limits), lambda: ray.put(self.republished[-1]))
-
-    def _spawn(self, slot: int) -> Any:
-        number = self._spawned
-        self._spawned += 1
-        actor = ray.remote(FakePlayer).options(num_cpus=0.1, max_concurrency=100)
-        return actor.remote(number, str(self.log), **self._players.get(number, {}))
-
-    def __enter__(self) -> Table:
-        self.pool.wait_ready()
-        self.broadcast(Weights(0))
-        self.wait(lambda: self.swaps == self.pool.size, "first weights")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.pool.close()
-
-    def broadcast(self, weights: Weights) -> None:
-        self.pool.broadcast(ray.put(weights), weights.version)
-
-    def start(self, *blocks: Block) -> None:
-        for block in blocks:
-            self.wait(lambda block=block: self.pool.has_room(block.num_generations), "room")
-            self.pool.start(block, [])
-
-    def poll(self) -> None:
-        events = self.pool.poll((), 0.1)
-        self.blocks += events.blocks
-        self.notices += events.notices
-        self.swaps += len(events.swap_seconds)
-
-    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 40) -> None:
-        deadline = time.monotonic() + timeout_s
-        while not condition():
-            assert time.monotonic() < deadline, f"no {what}:\n{self.log.read_text()}"
-            self.poll()
-
-    def said(self, line: str) -> bool:
-        return line in self.log.read_text().splitlines()
-
-    def pid(self, number: int, what: str = "pid") -> int:
-        (line,) = [line for line in self.log.read_text().splitlines() if line.startswith(f"{number} {what} ")]
-        return int(line.split()[-1])
-
-    def played(self) -> list[str]:
-        return sorted(name for name, _ in self.blocks)
-
-
-def gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 @pytest.mark.parametrize(("how", "cause"), [(signal.SIGKILL, "died"), (signal.SIGSTOP, "timed_out")])
