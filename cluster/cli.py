@@ -46,38 +46,43 @@ def train(
     overrides: Overrides = None,
     run_dir: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/<run.name>")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --run-dir.")] = False,
+    start_or_resume: Annotated[
+        bool,
+        typer.Option(
+            "--start-or-resume",
+            help="Go on with the run in --run-dir if one is there, else start it: for a job that is submitted again "
+            "with the same words. CONFIG and --set count in both cases.",
+        ),
+    ] = False,
     keys: Annotated[bool, typer.Option("--keys", help="List every config key with its default, and stop.")] = False,
 ) -> None:
     """Train a policy on whole games, from a config."""
-    from cluster.config import Config, ConfigError, load_config
-    from cluster.run_folder import RunFolder
-
     if keys:
+        from cluster.config import Config
         from cluster.reference import config_reference
 
         typer.echo(config_reference(Config))
         return
-    if resume:
-        if run_dir is None:
-            if config is None:
-                raise ConfigError("--resume needs --run-dir, the folder of the run to go on with")
-            run_dir = Path("runs") / load_config(config).run.name
-        settings = RunFolder(run_dir).resumed_config(overrides or ())
-    elif config is None:
-        raise ConfigError("name a config to train from, e.g. entente train laptop")
-    else:
-        settings = load_config(config, overrides or ())
-        run_dir = run_dir or Path("runs") / settings.run.name
-    if settings.run.ray_address is None:
+    from cluster.job import short_stop
+    from cluster.run_request import requested_run
+    from cluster.runtime import stop_at_sigterm
+
+    request = requested_run(config, overrides or (), run_dir, resume=resume, start_or_resume=start_or_resume)
+    if request.config.run.ray_address is None:
         # A Ray of our own asks everybody for a token; said here because Ray reads it when it is imported.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
-    from cluster.train import train as run
-
     try:
-        run(settings, run_dir, resume=resume)
+        stop_at_sigterm()
+        from cluster.train import SAVE_TIMEOUT_S
+        from cluster.train import train as run
+
+        if warning := short_stop(request.config, SAVE_TIMEOUT_S):
+            typer.echo(warning, err=True)
+        run(request.config, request.run_dir, resume=request.resume)
     except KeyboardInterrupt:
-        _stop(f"stopped; go on with: entente train --resume --run-dir {run_dir}", 130)
-    typer.echo(f"done: {run_dir / 'summary.json'} and {run_dir / 'report.html'}")
+        again = "the same command" if start_or_resume else f"entente train --resume --run-dir {request.run_dir}"
+        _stop(f"stopped; go on with: {again}", 130)
+    typer.echo(f"done: {request.run_dir / 'summary.json'} and {request.run_dir / 'report.html'}")
 
 
 @app.command(
@@ -215,16 +220,25 @@ def evaluate(
         typer.echo(f"written to {json_out}")
 
 
-@app.command(epilog="Example: `entente doctor laptop`")
+@app.command(epilog="Examples: `entente doctor laptop`; `entente doctor --run runs/demo`, also while it trains")
 def doctor(
     config: Annotated[str | None, typer.Argument(help="Also check what this config asks for.")] = None,
     overrides: Overrides = None,
+    run: Annotated[Path | None, typer.Option(help="Look at the run in this folder instead.")] = None,
 ) -> None:
-    """Check this machine, and what a config asks of it; says what to do about each fault."""
+    """Check this machine, and what a config asks of it, or a run's health; says what to do about each fault."""
     from cluster.config import load_config
-    from cluster.doctor import examine
 
-    findings = examine(load_config(config, overrides or ()) if config else None)
+    if run is not None and config is None:
+        from cluster.run_health import examine_run
+
+        findings = examine_run(run)
+    elif run is not None:
+        raise typer.BadParameter("--run looks at a run, a config at a machine: name one of them")
+    else:
+        from cluster.doctor import examine
+
+        findings = examine(load_config(config, overrides or ()) if config else None)
     marks = {"ok": "ok  ", "warn": "warn", "fault": "FAIL"}
     for finding in findings:
         typer.echo(f"{marks[finding.level]}  {finding.subject}: {finding.text}")

@@ -79,6 +79,11 @@ class RunFolder:
         """Names the run in a shared replay server; made once, so that two runs of one name never meet."""
         return (self.path / "run_id").read_text(encoding="utf-8").strip()
 
+    @property
+    def begun(self) -> bool:
+        """Whether a run is here that can be resumed: it has a whole checkpoint."""
+        return any(self.checkpoints.glob("*/manifest.json"))
+
     def open(self, config: Config, *, resume: bool) -> None:
         """Begin a new run, or go on with the one that is here.
 
@@ -87,7 +92,7 @@ class RunFolder:
         Raises:
             RunError: there is a run already (or none to resume), or the folder cannot be written.
         """
-        started = any(self.checkpoints.glob("*/manifest.json"))
+        started = self.begun
         if not resume and started:
             raise RunError(
                 f"{self.path} already holds a run; add --resume to go on with it, or choose another --run-dir"
@@ -124,6 +129,17 @@ class RunFolder:
                 raise RunError(f"another process is training in {self.path}; wait for it or stop it first") from None
             yield
 
+    def in_use(self) -> bool:
+        """Whether a process is training here right now."""
+        try:
+            with (self.path / ".lock").open("r") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+
     def _clear_false_start(self) -> None:
         """What a start that failed before its first checkpoint left behind is no run."""
         for path in (self.metrics, self.population, self.path / "run_id", self.summary):
@@ -139,13 +155,22 @@ class RunFolder:
         """
         if not self.config.exists():
             raise RunError(f"no run to resume in {self.path} (no config.toml); start it without --resume")
-        stored, changed = load_config(self.config), load_config(self.config, overrides)
+        changed = load_config(self.config, overrides)
+        self.check_resumable(changed)
+        return changed
+
+    def check_resumable(self, changed: Config) -> None:
+        """Refuse a configuration that contradicts what the run has stored.
+
+        Raises:
+            RunError: names the key.
+        """
+        stored = load_config(self.config)
         for name in FIXED:
             section, _, key = name.partition(".")
             ours, theirs = getattr(stored, section), getattr(changed, section)
             if (getattr(ours, key) != getattr(theirs, key)) if key else (ours != theirs):
                 raise RunError(f"{name} cannot change when a run is resumed: what it has stored depends on it")
-        return changed
 
     def read_summary(self) -> dict[str, Any]:
         """The last summary written, or an empty one."""

@@ -102,7 +102,7 @@ def ray_cluster(config: Config) -> Iterator[None]:
     """A local Ray, or the cluster that ``run.ray_address`` names; a local one ends with the block.
 
     Raises:
-        RunError: the cluster does not answer.
+        RunError: the cluster does not answer, or its machines could not all reach the run's replay server.
     """
     # Ray reads these when it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -121,9 +121,8 @@ def ray_cluster(config: Config) -> Iterator[None]:
                 configure_logging=False,
             )
         else:
-            _attach(config.run.ray_address)
-        # Ray has put its own handler over SIGTERM, which would end the process without saving.
-        signal.signal(signal.SIGTERM, _interrupt)
+            _attach(config.run.ray_address, embedded_replay=config.redis.url is None)
+        stop_at_sigterm()  # Ray has put its own handler over it, which would end the process without saving
         try:
             yield
         finally:
@@ -135,7 +134,7 @@ def quiet_authentication() -> None:
     logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
 
 
-def _attach(address: str) -> None:
+def _attach(address: str, *, embedded_replay: bool) -> None:
     import ray
 
     _check_reachable(address)
@@ -146,6 +145,17 @@ def _attach(address: str) -> None:
         raise RunError(
             f"no Ray cluster at {address} ({reason}); start one, or leave run.ray_address unset for a local one"
         ) from error
+    machines = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
+    if embedded_replay and len(machines) > 1:
+        raise RunError(
+            f"the Ray cluster at {address} has {len(machines)} machines, and a replay server started here would listen "
+            "on this one alone: set redis.url to a server that all of them reach"
+        )
+
+
+def stop_at_sigterm() -> None:
+    """Let SIGTERM, which job managers send, stop this process like Ctrl-C."""
+    signal.signal(signal.SIGTERM, _interrupt)
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:

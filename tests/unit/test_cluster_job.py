@@ -1,0 +1,113 @@
+"""A submitted job: its cluster, its run folder, starting or resuming by the same words, and the time it has to stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster.config import ConfigError, load_config
+from cluster.errors import RunError
+from cluster.job import JOB_VARIABLE, STOP_VARIABLE, check_run_dir, in_job, on_its_cluster, short_stop
+from cluster.run_folder import RunFolder
+from cluster.run_request import RunRequest, requested_run
+
+CONFIG = load_config("smoke")
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """This process is a job's driver; its working directory is a copy that Ray made."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    monkeypatch.chdir(copy)
+    facts = {"runtime_env": {"working_dir": "gcs://_ray_pkg_1.zip"}, "metadata": {}}
+    monkeypatch.setenv(JOB_VARIABLE, json.dumps(facts))
+    return copy
+
+
+def start_or_resume(run_dir: Path, *overrides: str) -> RunRequest:
+    return requested_run("smoke", overrides, run_dir, resume=False, start_or_resume=True)
+
+
+def begin(request: RunRequest) -> RunFolder:
+    """As training does, up to the first (pretended) checkpoint."""
+    folder = RunFolder(request.run_dir)
+    folder.open(request.config, resume=request.resume)
+    (folder.checkpoints / "0").mkdir(exist_ok=True)
+    (folder.checkpoints / "0" / "manifest.json").write_text("{}")
+    return folder
+
+
+def test_the_same_words_start_a_run_and_go_on_with_it(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    first = start_or_resume(run)
+    assert not first.resume
+    folder = begin(first)
+    name = folder.run_id
+    again = start_or_resume(run)
+    assert again == RunRequest(first.config, run, resume=True)
+    begin(again)
+    assert folder.run_id == name
+    # The words count, not what was stored: with more updates it goes on for longer ...
+    assert start_or_resume(run, "learner.updates=40").config.learner.updates == 40
+    # ... and what the stored run depends on cannot change.
+    with pytest.raises(RunError, match=r"run\.seed cannot change"):
+        start_or_resume(run, "run.seed=5")
+
+
+def test_a_false_start_is_started_again(tmp_path: Path) -> None:
+    RunFolder(tmp_path).open(CONFIG, resume=False)
+    assert not start_or_resume(tmp_path, "run.seed=5").resume
+
+
+def test_what_is_too_little_or_too_much_to_know_a_run_by(tmp_path: Path) -> None:
+    for source, run_dir, resume, both, hint in (
+        (None, tmp_path, False, False, "name a config"),
+        (None, tmp_path, False, True, "name a config"),
+        (None, None, True, False, "--run-dir"),
+        ("smoke", tmp_path, True, True, "one of them"),
+    ):
+        with pytest.raises(ConfigError, match=hint):
+            requested_run(source, (), run_dir, resume=resume, start_or_resume=both)
+    assert requested_run("smoke", ["run.name=x"], None, resume=False, start_or_resume=False).run_dir == Path("runs/x")
+
+
+def test_a_job_trains_on_the_cluster_it_was_submitted_to(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert in_job()
+    assert on_its_cluster(CONFIG).run.ray_address == "auto"
+    named = load_config("smoke", ["run.ray_address=10.0.0.1:6379"])
+    assert on_its_cluster(named) == named
+    assert start_or_resume(job.parent / "run").config.run.ray_address == "auto"
+    monkeypatch.delenv(JOB_VARIABLE)
+    assert not in_job()
+    assert on_its_cluster(CONFIG) == CONFIG
+
+
+@pytest.mark.parametrize("inside", ["runs/x", "."])
+def test_no_run_in_a_working_directory_that_vanishes(job: Path, inside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for run_dir in (Path(inside), job / inside):
+        with pytest.raises(RunError, match="absolute folder"):
+            start_or_resume(run_dir)
+    with pytest.raises(RunError, match="absolute folder"):  # where no folder is given
+        requested_run("smoke", (), None, resume=False, start_or_resume=False)
+    check_run_dir(job.parent / "run")
+    # Without a working directory of its own a job is where Ray was started, which stays.
+    monkeypatch.setenv(JOB_VARIABLE, json.dumps({"runtime_env": {"env_vars": {"A": "1"}}, "metadata": {}}))
+    check_run_dir(Path(inside))
+    monkeypatch.delenv(JOB_VARIABLE)
+    check_run_dir(Path(inside))
+
+
+def test_a_job_says_when_it_would_be_killed_while_it_saves(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(STOP_VARIABLE, raising=False)
+    warning = short_stop(CONFIG, save_s=60)
+    assert warning is not None
+    assert "after 3 s" in warning
+    longest = warning.partition(f"{STOP_VARIABLE}=")[2].partition(" ")[0]
+    monkeypatch.setenv(STOP_VARIABLE, longest)
+    assert short_stop(CONFIG, save_s=60) is None
+    assert short_stop(CONFIG, save_s=61) is not None
+    monkeypatch.delenv(JOB_VARIABLE)
+    assert short_stop(CONFIG, save_s=61) is None
