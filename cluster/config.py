@@ -298,7 +298,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
         ConfigError: no such file, not TOML, unknown key (the nearest valid one is named) or a value out of range.
     """
     path = Path(source)
-    if not path.exists() and not path.suffix and (CONFIGS / f"{source}.toml").exists():
+    if not path.is_file() and not path.suffix and (CONFIGS / f"{source}.toml").exists():
         path = CONFIGS / f"{source}.toml"
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -23,6 +23,14 @@ def test_shipped_configs_load_and_survive_a_round_trip(name: str, tmp_path: Path
     assert load_config(copy).digest == config.digest
 
 
+def test_a_folder_of_the_same_name_does_not_hide_a_shipped_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cluster").mkdir()  # as in a checkout
+    assert load_config("cluster").run.name == "cluster"
+
+
 @pytest.mark.parametrize(
     ("override", "hint"),
     [
