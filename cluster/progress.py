@@ -9,48 +9,27 @@ from typing import Any, Self
 
 from cluster.actors.reports import BlockReport, UpdateReport
 from cluster.config import Config
+from cluster.counters import (
+    COUNTERS,
+    COUNTRY_EPISODES,
+    ENGINE,
+    NONFINITE,
+    REMOTES,
+    SERVER_MEMORY,
+    SWAP_FAILURES,
+    limits,
+)
 from cluster.imitation_messages import read_report
 from cluster.provenance import commit, provenance
 from cluster.run_folder import RunFolder
+from grpo_core.errors import DivergenceError
 from services.metrics.catalogue import Value, key
 from services.metrics.display import Display, DisplaySnapshot
 from services.metrics.exporter import Exporter
 from services.metrics.jsonl import JsonlSink, read_metrics
 from services.metrics.sink import FanOut, MetricsSink
 
-_SWAP_FAILURES = {
-    cause: key("entente_swap_failures_total", cause=cause) for cause in ("died", "timed_out", "refused", "lost")
-}
-_COUNTERS = (
-    "entente_games_total",
-    "entente_episodes_total",
-    "entente_topped_up_episodes_total",
-    "entente_learner_tokens_total",
-    "entente_learner_busy_seconds_total",
-    "entente_decisions_total",
-    "entente_completion_tokens_total",
-    "entente_rollout_busy_seconds_total",
-    "entente_run_seconds_total",
-    "entente_worker_restarts_total",
-    "entente_defective_orders_total",
-    "entente_truncated_decisions_total",
-    "entente_stale_episodes_total",
-    *_SWAP_FAILURES.values(),
-)
-# Engine counter -> catalogue counter.
-_ENGINE = {
-    "decisions": "entente_decisions_total",
-    "completion_tokens": "entente_completion_tokens_total",
-    "busy_seconds": "entente_rollout_busy_seconds_total",
-    "prompt_tokens": "entente_prompt_tokens_total",
-    "cached_prompt_tokens": "entente_cached_prompt_tokens_total",
-    "weight_switches": "entente_weight_switches_total",
-}
-# The same of remote players, in runs that have some.
-_REMOTES = {
-    f"remote_{name}": f"entente_remote_{name}_total"
-    for name in ("calls", "retries", "failures", "defects", "held", "prompt_tokens", "completion_tokens", "cost")
-}
+PROGRESS_TIME = "entente_progress_timestamp_seconds"
 
 
 class Progress:
@@ -85,10 +64,13 @@ class Progress:
             display.log(f"metrics at {exporter.url}")
             sinks.append(exporter)
         self._sink = FanOut(*sinks)
-        self._engine_counters = _ENGINE | _REMOTES if config.opponents.remotes else _ENGINE
-        self._counters = dict.fromkeys((*_COUNTERS, *self._engine_counters.values()), 0.0)
+        self._exporter = exporter
+        self._engine_counters = ENGINE | REMOTES if config.opponents.remotes else ENGINE
+        self._counters = dict.fromkeys((*COUNTERS, *self._engine_counters.values()), 0.0)
         if resume_after is not None:
             self._recover_counters()
+            # Its line of metrics.jsonl is behind the checkpoint, and was cut.
+            self._counters[NONFINITE] = max(self._counters[NONFINITE], summary.get("nonfinite_updates", 0))
         self._before = dict(self._counters)
         self._version = resume_after or 0
         self._recorded = self._last_recorded() if resume_after is not None else 0
@@ -100,6 +82,7 @@ class Progress:
         self._training: dict[str, float] = dict(summary.get("training", {}))
         self._opened = time.monotonic()
         self._wall_before = float(summary.get("wall_seconds", 0.0))
+        self._serve({**self._counters, **limits(config), **self._versions(self._version), **self._replacements_left(0)})
 
     def __enter__(self) -> Self:
         """Nothing to do; the sinks are open."""
@@ -109,6 +92,9 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Write the summary as far as it goes and close the sinks."""
+        if isinstance(error, DivergenceError):
+            self._counters[NONFINITE] += 1
+            self._sink.record(self._version, {NONFINITE: self._counters[NONFINITE]})
         self.training_ends()
         self._sink.close()
 
@@ -120,6 +106,8 @@ class Progress:
     def block(self, report: BlockReport) -> None:
         """A block was played."""
         self._counters["entente_games_total"] += report.games
+        # At once, so that it is seen whether games are played while an update is waited for.
+        self._serve({"entente_games_total": self._counters["entente_games_total"]})
 
     def swaps(self, seconds: Sequence[float]) -> None:
         """Weights arrived at engines."""
@@ -158,11 +146,16 @@ class Progress:
         counters["entente_learner_busy_seconds_total"] += report.busy_s
         name = "entente_worker_restarts_total"
         counters[name] = self._before[name] + restarts
-        for cause, name in _SWAP_FAILURES.items():
+        for cause, name in SWAP_FAILURES.items():
             counters[name] = self._before[name] + swap_failures.get(cause, 0)
         counters["entente_stale_episodes_total"] += report.stale_episodes
         counters["entente_defective_orders_total"] += report.defective_orders
         counters["entente_truncated_decisions_total"] += report.truncated
+        for power, episodes in report.country_episodes.items():
+            counters[COUNTRY_EPISODES[power]] += episodes
+        if report.nonfinite:
+            counters[NONFINITE] += 1
+            self.display.log(f"update {report.version}: not finite, hence left out: {', '.join(report.nonfinite)}")
         now = time.monotonic()
         counters["entente_run_seconds_total"] += now - self._clock
         took, self._clock = now - self._clock, now
@@ -170,8 +163,8 @@ class Progress:
             **counters,
             **report.metrics,
             **league,
-            "entente_updates_total": float(report.version),
-            "entente_policy_version": float(report.version),
+            **self._versions(report.version),
+            **self._replacements_left(restarts),
             "entente_update_seconds": took,
             "entente_workers": float(workers),
             "entente_weight_bytes": float(report.weight_bytes),
@@ -181,10 +174,14 @@ class Progress:
             "entente_duplicate_episodes_total": report.buffer["duplicates"],
             "entente_poison_episodes_total": report.buffer["poison"],
         }
+        for ours, name in SERVER_MEMORY.items():
+            if ours in report.memory:
+                values[name] = report.memory[ours]
         if self._swap_seconds:
             values["entente_weight_swap_seconds"] = self._swap_seconds
             self._swap_seconds = []
         self._sink.record(report.version, values)
+        self._serve({PROGRESS_TIME: time.time()})
         throughput = self._throughput()
         metrics = report.metrics
         self.display.update(
@@ -212,6 +209,7 @@ class Progress:
         self.display.stage("training")
         self._clock = time.monotonic()
         self._begin = (self._clock, dict(self._counters))
+        self._serve({PROGRESS_TIME: time.time()})
 
     def training_ends(self) -> None:
         """Stop counting; evaluations are no training."""
@@ -238,12 +236,26 @@ class Progress:
             values[key("entente_evaluation_mean_centers", against=against, country=country)] = cell["mean_centers"]
             values[key("entente_evaluation_win_rate", against=against, country=country)] = cell["win_rate"]
         self._sink.record(self._version, values)
+        self._serve({PROGRESS_TIME: time.time()})
         self.display.log(
             f"{label} policy against six {against}: {row['mean_centers']:.2f} centres"
             f"{interval}, survived {row['survival_rate']:.0%}, solos {row['win_rate']:.0%} "
             f"({row['games']} games to {row['until_year']})"
         )
         self._write_summary()
+
+    def _serve(self, values: Mapping[str, Value]) -> None:
+        """To Prometheus alone: what is of the moment, or the same in every line of ``metrics.jsonl``."""
+        if self._exporter is not None:
+            self._exporter.record(self._version, values)
+
+    @staticmethod
+    def _versions(version: int) -> dict[str, Value]:
+        return {"entente_updates_total": float(version), "entente_policy_version": float(version)}
+
+    def _replacements_left(self, restarts: int) -> dict[str, Value]:
+        left = max(0, self._config.rollout.max_replacements - restarts)
+        return {"entente_worker_replacements_left": float(left)}
 
     def _start_centers(self) -> dict[str, float]:
         for row in self._rows:
@@ -255,7 +267,7 @@ class Progress:
         if self._begin is None:
             return {}
         start, counters = self._begin
-        work = {name: self._counters[name] - counters[name] for name in _COUNTERS}
+        work = {name: self._counters[name] - counters[name] for name in COUNTERS}
         return {
             "seconds": time.monotonic() - start,
             "games": work["entente_games_total"],
@@ -294,6 +306,7 @@ class Progress:
                 "updates": self._version,
                 "episodes": int(counters["entente_episodes_total"]),
                 "games": int(counters["entente_games_total"]),
+                "nonfinite_updates": int(counters[NONFINITE]),
                 "wall_seconds": round(self._wall_before + time.monotonic() - self._opened, 1),
                 "throughput": self._throughput(),
                 "imitation": read_report(self._folder.imitated),

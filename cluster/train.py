@@ -63,7 +63,8 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         display = stack.enter_context(Display(config.learner.updates, enabled=config.metrics.display))
         exporter = None
         if config.metrics.port is not None:
-            exporter = Exporter(config.metrics.port)  # a taken port is known before anything is started
+            # Here, so that a taken port is known before anything is started.
+            exporter = Exporter(config.metrics.port, config.metrics.host, config.run.name)
             stack.callback(exporter.close)
         warm = config.imitation.wanted
         if warm and not checkpoint_versions(folder.path):

@@ -78,7 +78,12 @@ class RedisSettings(Settings):
 class MetricsSettings(Settings):
     """Where measurements go."""
 
-    port: int | None = Field(
-        None, ge=0, le=65535, description="Prometheus exporter port on loopback; 0: any free one; unset: off"
+    port: int | None = Field(None, ge=0, le=65535, description="Prometheus exporter port; 0: any free one; unset: off")
+    host: str = Field(
+        "127.0.0.1",
+        min_length=1,
+        description="Address that the exporter listens on; 127.0.0.1: this machine alone; 0.0.0.0: every network this "
+        "machine is in, where whoever reaches the port reads the run's figures (names of the run and its opponents "
+        "included), without a password; it shows no weights, games or keys, and nothing can be changed through it",
     )
     display: bool = Field(True, description="Live terminal display (falls back to plain lines without a terminal)")

@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from cluster.actors.country_intervals import country_intervals
 from cluster.actors.intake import Intake
 from cluster.actors.learner_device import LearnerDevice
 from cluster.actors.reports import Shortage, UpdateReport
@@ -152,12 +154,11 @@ class LearnerWorker:
         stale = [episode.episode_id for episode in delivered if episode.episode_id not in set(used)]
         audit = {**result.audit, "episodes": used, "set_aside": stale}
         write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit))
+        figures = _catalogued(result.metrics, result.audit, episodes)
+        metrics = {name: value for name, value in figures.items() if math.isfinite(value)}
         self._report = UpdateReport(
             version=version,
-            metrics={
-                **_catalogued(result.metrics, result.audit, episodes),
-                **self._windows.metrics(),
-            },
+            metrics={**metrics, **self._windows.metrics(), **country_intervals(self._windows.facts())},
             countries={power: self._windows.summary(power) for power in POWERS},
             episodes=len(episodes),
             stale_episodes=sum(episode.oldest_version < oldest for episode in delivered),
@@ -170,6 +171,9 @@ class LearnerWorker:
             buffer=self._buffer.stats(),
             topped_up_episodes=intake.extra_episodes,
             topped_up=dict(topped_up or {}),
+            country_episodes=Counter(episode.role for episode in episodes),
+            memory=self._buffer.memory(),
+            nonfinite=tuple(sorted(figures.keys() - metrics.keys())),
         )
         intake.clear()
         if version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates:
@@ -358,14 +362,14 @@ _CATALOGUED = {
 def _catalogued(
     metrics: Mapping[str, float], audit: Mapping[str, Any], episodes: Sequence[Episode]
 ) -> dict[str, float]:
-    """The learner's flat numbers under the catalogue's names."""
-    values = {name: metrics[ours] for ours, name in _CATALOGUED.items() if math.isfinite(metrics.get(ours, math.nan))}
+    """The learner's flat numbers under the catalogue's names; a figure that the update does not have is left out."""
+    values = {name: metrics[ours] for ours, name in _CATALOGUED.items() if ours in metrics}
     values["entente_clip_fraction"] = metrics["clip_fraction_low"] + metrics["clip_fraction_high"]
     for name, value in metrics.items():
         if name.startswith("reward/"):
             values[key("entente_reward_part", part=name.removeprefix("reward/"))] = value
     for name, weight in audit["group_weights"].items():
-        values[key("entente_group_weight", group=name)] = weight
+        values[key("entente_group_weight", group=name)] = math.nan if weight is None else weight
     sizes: dict[str, list[int]] = {}
     for group in audit["groups"]:
         sizes.setdefault(group["level"], []).append(group["judged"])

@@ -28,6 +28,9 @@ class UpdateReport:
     buffer: Mapping[str, float]  # the replay buffer's counters after it took the episodes
     topped_up_episodes: int = 0  # of the episodes, those that made up for samples without signal
     topped_up: Mapping[str, int] = field(default_factory=dict)  # extra blocks of each country, all updates so far
+    country_episodes: Mapping[str, int] = field(default_factory=dict)  # learned from, by country
+    memory: Mapping[str, float] = field(default_factory=dict)  # of the replay server: bytes used, and their limit
+    nonfinite: tuple[str, ...] = ()  # figures of the learner's that were left out for not being finite numbers
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 A measurement is named by a *key*: the metric's name alone, or with its labels in the catalogue's order:
 ``entente_country_centers{country=FRANCE}``, ``entente_evaluation_win_rate{against=dumbbot,country=ITALY}``.
 Its value is, for a counter, the total since the run began (resumes included); for a gauge, the latest
-value; for a histogram, the list of observations since the previous record.
+value; for a histogram, the list of observations since the previous record. Ends of intervals are named after what
+they bound: ``entente_country_centers_low`` and ``_high``.
 """
 
 from __future__ import annotations
@@ -33,18 +34,27 @@ class Metric:
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()  # upper bounds, ascending; histograms only
+    whole: bool = False  # a record that has it has all its label values: others are no more
 
 
 def _counter(name: str, unit: str, text: str, labels: tuple[str, ...] = ()) -> Metric:
     return Metric(name, "counter", unit, text, labels)
 
 
-def _gauge(name: str, unit: str, text: str, labels: tuple[str, ...] = ()) -> Metric:
-    return Metric(name, "gauge", unit, text, labels)
+def _gauge(name: str, unit: str, text: str, labels: tuple[str, ...] = (), *, whole: bool = False) -> Metric:
+    return Metric(name, "gauge", unit, text, labels, whole=whole)
 
 
 def _histogram(name: str, unit: str, text: str, buckets: tuple[float, ...]) -> Metric:
     return Metric(name, "histogram", unit, text, buckets=buckets)
+
+
+def _interval(name: str, unit: str, text: str) -> tuple[Metric, Metric]:
+    """The ends of a country's interval."""
+    return (
+        _gauge(f"{name}_low", unit, f"Lower end of the 95% interval of {text}", COUNTRY),
+        _gauge(f"{name}_high", unit, f"Upper end of the 95% interval of {text}", COUNTRY),
+    )
 
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -59,12 +69,20 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_run_seconds_total", "seconds", "Wall time, downtime left out"),
         _gauge("entente_policy_version", "version", "The learner's published policy version"),
         _gauge("entente_update_seconds", "seconds", "Wall time of the latest update, waiting included"),
+        _gauge("entente_updates_planned", "updates", "Updates after which the run is done"),
+        _gauge("entente_progress_timestamp_seconds", "seconds", "Unix time of the latest update or evaluation"),
+        _gauge("entente_update_timeout_seconds", "seconds", "Time without an update after which the run gives up"),
+        _counter("entente_nonfinite_updates_total", "updates", "Updates with a figure that was not a finite number"),
     ),
     "countries": (
         _gauge("entente_country_centers", "centers", "Mean final centres, last 100 episodes", COUNTRY),
+        *_interval("entente_country_centers", "centers", "the mean centres"),
         _gauge("entente_country_win_rate", "1", "Share of solos, last 100 episodes", COUNTRY),
+        *_interval("entente_country_win_rate", "1", "the share of solos"),
         _gauge("entente_country_top_rate", "1", "Share of games led, last 100 episodes", COUNTRY),
+        *_interval("entente_country_top_rate", "1", "the share of games led"),
         _gauge("entente_country_survival_rate", "1", "Share of games survived, last 100 episodes", COUNTRY),
+        *_interval("entente_country_survival_rate", "1", "the share of games survived"),
         _gauge("entente_country_reward", "reward", "Mean episode return, last 100 episodes", COUNTRY),
         _gauge("entente_country_reward_std", "reward", "Deviation of returns, last 100 episodes", COUNTRY),
         _gauge("entente_country_phases", "phases", "Mean game length, last 100 episodes", COUNTRY),
@@ -81,13 +99,15 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _gauge("entente_grad_norm", "1", "Mean gradient norm before clipping"),
         _gauge("entente_learning_rate", "1", "Step size of the latest optimizer step"),
         _gauge("entente_zero_signal_fraction", "1", "Share of samples whose group has no variance"),
-        _gauge("entente_groups", "groups", "Groups formed at a level of the fallback chain", ("level",)),
-        _gauge("entente_group_size", "samples", "Mean members of the groups of a level", ("level",)),
+        _gauge("entente_groups", "groups", "Groups formed at a level of the fallback chain", ("level",), whole=True),
+        _gauge("entente_group_size", "samples", "Mean members of the groups of a level", ("level",), whole=True),
         _gauge("entente_ratio_max", "1", "Largest importance ratio of a trained token"),
         _gauge("entente_advantage_std", "1", "Deviation of the advantages"),
         _gauge("entente_fallback_fraction", "1", "Share of samples judged by a coarser key than the first"),
         _gauge("entente_running_baseline_fraction", "1", "Share of samples judged by a running baseline"),
-        _gauge("entente_group_weight", "1", "Factor on the advantages of a group of weight_key", ("group",)),
+        _gauge(
+            "entente_group_weight", "1", "Factor on the advantages of a group of weight_key", ("group",), whole=True
+        ),
         _gauge("entente_reference_kl", "nats", "KL to the reference policy, per trained token"),
         _gauge("entente_importance_effective_fraction", "1", "Effective share of tokens under off-policy weights"),
         _gauge("entente_importance_masked_fraction", "1", "Share of trained tokens that an off-policy mask dropped"),
@@ -96,6 +116,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _gauge("entente_alignment_loss", "1", "Alignment loss, mean over optimizer steps"),
         _gauge("entente_staleness_updates", "updates", "Mean staleness of trained turns"),
         _gauge("entente_staleness_updates_max", "updates", "Largest staleness of a trained turn"),
+        _gauge("entente_staleness_updates_limit", "updates", "Staleness that admission keeps turns within"),
     ),
     "throughput": (
         _counter("entente_decisions_total", "decisions", "Decisions the inference engines finished"),
@@ -108,6 +129,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_rollout_busy_seconds_total", "seconds", "Time spent on games, summed over workers"),
         _gauge("entente_workers", "workers", "Rollout workers alive"),
         _counter("entente_worker_restarts_total", "restarts", "Workers started again after they died, hung or refused"),
+        _gauge("entente_worker_replacements_left", "workers", "Workers that may still fail before the run gives up"),
         _counter("entente_swap_failures_total", "swaps", "Weights that did not get into an engine", ("cause",)),
         _histogram("entente_weight_swap_seconds", "seconds", "Publishing a version to an engine using it", _SECONDS),
         _gauge("entente_weight_bytes", "bytes", "Size of one published version"),
@@ -116,6 +138,8 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _gauge("entente_buffer_waiting", "episodes", "Episodes waiting in the replay buffer"),
         _gauge("entente_buffer_delivered", "episodes", "Episodes delivered and not yet acknowledged"),
         _gauge("entente_buffer_bytes", "bytes", "Encoded size of the stored episodes"),
+        _gauge("entente_buffer_server_bytes", "bytes", "Memory that the replay server uses"),
+        _gauge("entente_buffer_server_bytes_limit", "bytes", "Memory that the replay server may use, where it is told"),
         _counter("entente_duplicate_episodes_total", "episodes", "Episodes that were stored before, dropped"),
         _counter("entente_poison_episodes_total", "episodes", "Undecodable episodes, set aside"),
         _counter("entente_stale_episodes_total", "episodes", "Episodes too old to learn from, set aside"),
@@ -125,13 +149,19 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_truncated_decisions_total", "decisions", "Decisions cut off at the length limit"),
     ),
     "opponents": (
-        _gauge("entente_opponent_score", "1", "The learner's pairwise score against a member, recent", ("opponent",)),
+        _gauge(
+            "entente_opponent_score",
+            "1",
+            "The learner's pairwise score against a member, recent",
+            ("opponent",),
+            whole=True,
+        ),
         _counter("entente_opponent_games_total", "games", "Training games that a member sat in", ("opponent",)),
-        _gauge("entente_rating", "points", "Rating, 400 points to odds of ten to one", ("player",)),
-        _gauge("entente_rating_deviation", "points", "Its standard deviation", ("player",)),
+        _gauge("entente_rating", "points", "Rating, 400 points to odds of ten to one", ("player",), whole=True),
+        _gauge("entente_rating_deviation", "points", "Its standard deviation", ("player",), whole=True),
         _gauge("entente_population_size", "members", "Members that may be drawn (active), or no more", ("state",)),
         _counter("entente_promotions_total", "promotions", "Snapshots that joined by their rating"),
-        _gauge("entente_difficulty_level", "level", "Rung of the curriculum's ladder, from 0", COUNTRY),
+        _gauge("entente_difficulty_level", "level", "Rung of the curriculum's ladder, from 0", COUNTRY, whole=True),
     ),
     "remotes": (
         _counter("entente_remote_calls_total", "calls", "Calls that the endpoints of remote players answered"),

@@ -1,8 +1,9 @@
-"""Measurements for Prometheus, served on loopback under ``/metrics``."""
+"""Measurements for Prometheus, served under ``/metrics``, on loopback unless told otherwise."""
 
 from __future__ import annotations
 
 import bisect
+import errno
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,8 @@ from prometheus_client.registry import Collector
 
 from services.metrics.catalogue import CATALOGUE, Metric, MetricsError, Value, check, parse_key
 
-_HOST = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
+RUN = "run"  # the label that every sample of a named run has
 _CLOSE_TIMEOUT_S = 5.0
 
 
@@ -28,14 +30,17 @@ class _Histogram:
 class _Latest(Collector):
     """What was recorded last, as Prometheus families; counters stay totals of the run, also over a resume."""
 
+    run: str = ""  # its name, a label of every sample; "": no such label
     numbers: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
     histograms: dict[str, dict[tuple[str, ...], _Histogram]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, values: Mapping[str, Value]) -> None:
+        parsed = [(*parse_key(text), value) for text, value in values.items()]
         with self.lock:
-            for text, value in values.items():
-                metric, labels = parse_key(text)
+            for metric in {metric for metric, _, _ in parsed if metric.whole}:
+                self.numbers.pop(metric.name, None)
+            for metric, labels, value in parsed:
                 if isinstance(value, Sequence):
                     self._observe(metric, labels, value)
                 else:
@@ -54,48 +59,53 @@ class _Latest(Collector):
         return iter([family for family in families if family.samples])
 
     def _family(self, metric: Metric) -> Family:
+        names = (RUN, *metric.labels) if self.run else metric.labels
+        run = (self.run,) if self.run else ()
         if metric.kind == "histogram":
-            family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+            family = HistogramMetricFamily(metric.name, metric.help, labels=names)
             for labels, histogram in self.histograms.get(metric.name, {}).items():
                 cumulative = [sum(histogram.counts[: i + 1]) for i in range(len(histogram.counts))]
                 bounds = [*map(str, metric.buckets), "+Inf"]
-                family.add_metric(labels, list(zip(bounds, cumulative, strict=True)), histogram.total)
+                family.add_metric((*run, *labels), list(zip(bounds, cumulative, strict=True)), histogram.total)
             return family
         kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
-        plain = kind(metric.name, metric.help, labels=metric.labels)
+        plain = kind(metric.name, metric.help, labels=names)
         for labels, value in self.numbers.get(metric.name, {}).items():
-            plain.add_metric(labels, value)
+            plain.add_metric((*run, *labels), value)
         return plain
 
 
 class Exporter:
-    """A metrics sink that Prometheus scrapes at ``http://127.0.0.1:<port>/metrics``."""
+    """A metrics sink that Prometheus scrapes at ``http://<host>:<port>/metrics``."""
 
-    def __init__(self, port: int = 0) -> None:
+    def __init__(self, port: int = 0, host: str = LOOPBACK, run: str = "") -> None:
         """Serve at once.
 
         Args:
-            port: of loopback; 0 takes any free one, see ``.port``.
+            port: 0 takes any free one, see ``.port``.
+            host: address to listen on; whoever reaches it may read everything recorded, and change nothing.
+            run: name that every sample carries as its label ``run``; "": none.
 
         Raises:
-            MetricsError: the port is taken or not allowed.
+            MetricsError: the port is taken or not allowed, or the host is no address of this machine.
         """
-        self._latest = _Latest()
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(self._latest)
+        self._latest = _Latest(run)
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry.register(self._latest)
+        self.host = host
         try:
-            self._server, self._thread = start_http_server(port, addr=_HOST, registry=registry)
+            self._server, self._thread = start_http_server(port, addr=host, registry=self.registry)
         except OSError as error:
-            raise MetricsError(
-                f"metrics port {port} on {_HOST} cannot be used ({error.strerror}); "
-                "set metrics.port to 0 for a free one"
-            ) from error
+            taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+            mend = "metrics.port to 0 for a free one" if taken else "metrics.host to an address of this machine"
+            message = f"metrics port {port} on {host} cannot be used ({error.strerror}); set {mend}"
+            raise MetricsError(message) from error
         self.port: int = self._server.server_port
 
     @property
     def url(self) -> str:
         """The address to scrape."""
-        return f"http://{_HOST}:{self.port}/metrics"
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/metrics"
 
     def record(self, update: int, values: Mapping[str, Value]) -> None:
         """Serve these values from now on; those not named keep what they had."""

@@ -72,6 +72,10 @@ class CountryWindows:
         window = self._windows.get(country)
         return summarize(window) if window else None
 
+    def facts(self) -> Mapping[str, Sequence[EpisodeFacts]]:
+        """What is in the windows, by country, the oldest first; countries without an episode are not named."""
+        return {country: tuple(window) for country, window in self._windows.items() if window}
+
     def metrics(self) -> dict[str, float]:
         """Every country's summary as catalogue measurements; what has no data is left out."""
         return dict(self._metrics())

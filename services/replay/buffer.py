@@ -81,6 +81,14 @@ class ReplayBuffer(Protocol):
         """
         ...
 
+    def memory(self) -> Mapping[str, float]:
+        """Bytes of the server: ``used``, and ``limit`` where it is told one; empty where nothing is known of it.
+
+        Raises:
+            ReplayError: the buffer cannot be reached.
+        """
+        ...
+
     def close(self) -> None:
         """Drop the connection; stored episodes stay."""
         ...

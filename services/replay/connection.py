@@ -143,6 +143,21 @@ class Connection:
                 self.shown_url,
             )
 
+    def memory(self) -> dict[str, float]:
+        """Bytes that the server uses (``used``) and may use (``limit``, where it is told); empty where it will not say.
+
+        Raises:
+            ReplayError: as ``call`` does.
+        """
+        try:
+            facts: dict[str, str | int | float] = self.call("ask for its memory", lambda: self.client.info("memory"))
+        except ReplayError as error:
+            if isinstance(error.__cause__, NoPermissionError):
+                return {}
+            raise
+        told = {"used": float(facts.get("used_memory", 0)), "limit": float(facts.get("maxmemory", 0))}
+        return {name: value for name, value in told.items() if value > 0}
+
     def _info(self) -> dict[str, str | int | float]:
         server: dict[str, str | int | float] = self.client.info("server")
         memory: dict[str, str | int | float] = self.client.info("memory")

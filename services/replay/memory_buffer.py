@@ -99,5 +99,9 @@ class MemoryBuffer:
                 **waiting,
             }
 
+    def memory(self) -> Mapping[str, float]:
+        """See ``ReplayBuffer.memory``; there is no server."""
+        return {}
+
     def close(self) -> None:
         """Nothing to drop."""

@@ -160,6 +160,10 @@ class RedisBuffer:
             delivered = set(self._delivered) if self._is_learner else None
         return self._connection.call("ask for statistics", lambda: self._count(delivered))
 
+    def memory(self) -> Mapping[str, float]:
+        """See ``ReplayBuffer.memory``."""
+        return self._connection.memory()
+
     def close(self) -> None:
         """See ``ReplayBuffer.close``; a learner gives its run free."""
         with self._mutex:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +19,13 @@ from cluster.errors import RunError
 from cluster.run_folder import RunFolder
 from grpo_core.adapters import adapter_config_of, merged
 from grpo_core.errors import ResourceError
+from grpo_core.learner import UpdateResult
 from grpo_core.models import load_model, named_tensors
-from grpo_core.types import Episode
+from grpo_core.types import Batch, Episode
 from opponents.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER, Generation, GenerationRequest
+from services.metrics.catalogue import check
 from services.replay.memory_buffer import MemoryBuffer
 from services.weights.payload import Payload
 from tests.unit.grpo_cases import episode_of, ragged_turn
@@ -141,6 +144,25 @@ def test_rollout_actors_take_what_the_learner_publishes_and_freezes(tmp_path: Pa
     assert (learner.policy_version, first.policy_version, newest.policy_version) == (1, 0, 1)
     assert learner.completion_ids.tolist() == newest.completion_ids.tolist()
     assert learner.logprobs.tolist() == newest.logprobs.tolist() != first.logprobs.tolist()
+
+
+def test_a_figure_that_is_not_finite_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = worker_at(tmp_path / "run")
+    step = worker._learner.step
+
+    def overflown(batch: Batch) -> UpdateResult:
+        result = step(batch)
+        return UpdateResult({**result.metrics, "ratio_max": math.inf}, {**result.audit, "group_weights": {"a": None}})
+
+    monkeypatch.setattr(worker._learner, "step", overflown)
+    metrics, _ = updated(worker)
+    check(metrics)
+    report = worker.last_report()
+    assert report is not None
+    assert report.nonfinite == ("entente_group_weight{group=a}", "entente_ratio_max")
+    assert report.country_episodes == dict.fromkeys(POWERS, 2)
+    restarted = worker_at(tmp_path / "run", resume=True)
+    assert restarted.last_report() == report
 
 
 def test_adapters_without_the_weights_they_sit_on_are_refused(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ def test_rows_follow_prometheus_conventions(metric: Metric) -> None:
     assert not metric.help.endswith(".")
     assert bool(metric.buckets) == (metric.kind == "histogram")
     assert all(low < high for low, high in pairwise(metric.buckets))
+    assert not metric.whole or (metric.kind == "gauge" and metric.labels)
 
 
 def test_no_name_is_listed_twice() -> None:

@@ -105,6 +105,35 @@ def test_the_exporter_gathers_observations(exporter: Exporter) -> None:
     assert samples[f"{name}_sum", ()] == pytest.approx(99.025)
 
 
+def test_a_named_run_is_told_apart() -> None:
+    exporter = Exporter(0, run="first")
+    try:
+        exporter.record(1, {FRANCE: 3.0, "entente_weight_swap_seconds": [0.02]})
+        samples = scrape(exporter)
+    finally:
+        exporter.close()
+    assert samples["entente_country_centers", (("country", "FRANCE"), ("run", "first"))] == 3
+    assert samples["entente_weight_swap_seconds_bucket", (("le", "+Inf"), ("run", "first"))] == 1
+
+
+def test_who_is_no_more_in_a_whole_metric_is_forgotten(exporter: Exporter) -> None:
+    old, new = "entente_rating{player=policy/v2}", "entente_rating{player=policy/v4}"
+    exporter.record(1, {old: 1200.0, "entente_loss": 0.5, "entente_evaluation_centers{against=random}": 4.0})
+    exporter.record(2, {new: 1300.0, "entente_evaluation_centers{against=greedy}": 3.0})
+    samples = scrape(exporter)
+    assert [labels for name, labels in samples if name == "entente_rating"] == [(("player", "policy/v4"),)]
+    assert samples["entente_loss", ()] == 0.5
+    # One record has one anchor: the others stay.
+    assert len([name for name, _ in samples if name == "entente_evaluation_centers"]) == 2
+
+
+@pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
+def test_an_address_of_another_machine_is_a_one_line_error(host: str) -> None:
+    with pytest.raises(MetricsError, match=f"on {host} cannot be used .*; set metrics.host to an address") as raised:
+        Exporter(0, host)
+    assert "\n" not in str(raised.value)
+
+
 def test_a_taken_port_is_a_one_line_error_and_close_frees_it(exporter: Exporter) -> None:
     with pytest.raises(MetricsError, match=f"metrics port {exporter.port} ") as raised:
         Exporter(exporter.port)

@@ -1,0 +1,108 @@
+"""What a run tells Prometheus besides its lines of metrics.jsonl."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from rich.console import Console
+
+from cluster.actors.reports import UpdateReport
+from cluster.config import Config, load_config
+from cluster.progress import Progress
+from cluster.run_folder import RunFolder
+from grpo_core.errors import DivergenceError
+from services.metrics.display import Display
+from services.metrics.exporter import Exporter
+from services.metrics.jsonl import read_metrics
+
+SMOKE = load_config("smoke")
+NONFINITE = "entente_nonfinite_updates_total"
+
+
+@pytest.fixture
+def exporter() -> Iterator[Exporter]:
+    made = Exporter(0)
+    yield made
+    made.close()
+
+
+def served(exporter: Exporter) -> dict[str, float]:
+    """What a scrape would find; labels other than the country are left out."""
+    families = text_string_to_metric_families(generate_latest(exporter.registry).decode())
+    return {
+        sample.name + "".join(sorted(sample.labels.values())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def progress_of(folder: Path, exporter: Exporter, resume_after: int | None = None, config: Config = SMOKE) -> Progress:
+    display = Display(4, enabled=False, console=Console(file=io.StringIO()))
+    return Progress(config, RunFolder(folder), display, resume_after, exporter)
+
+
+def report(version: int, **more: object) -> UpdateReport:
+    known = {
+        "metrics": {"entente_loss": 0.1}, "countries": {}, "episodes": 14, "stale_episodes": 0, "tokens": 10,
+        "waited_s": 0.0, "busy_s": 1.0, "defective_orders": 0, "truncated": 0, "weight_bytes": 5,
+        "buffer": {"waiting": 0, "delivered": 0, "bytes": 0, "duplicates": 0, "poison": 0},
+    }  # fmt: skip
+    return UpdateReport(version=version, **(known | more))  # type: ignore[arg-type]
+
+
+def test_what_alerts_compare_with_is_served_before_the_first_update(tmp_path: Path, exporter: Exporter) -> None:
+    with progress_of(tmp_path, exporter):
+        found = served(exporter)
+        assert found["entente_updates_planned"] == SMOKE.learner.updates
+        assert found["entente_update_timeout_seconds"] == SMOKE.rollout.update_timeout_s
+        assert found["entente_staleness_updates_limit"] == SMOKE.rollout.max_staleness
+        assert found["entente_worker_replacements_left"] == SMOKE.rollout.max_replacements
+        assert found["entente_updates_total"] == found[NONFINITE] == 0
+    assert read_metrics(tmp_path / "metrics.jsonl") == []
+
+
+def test_an_update_is_served_with_its_time_and_what_is_left(tmp_path: Path, exporter: Exporter) -> None:
+    before = time.time()
+    with progress_of(tmp_path, exporter) as progress:
+        progress.update(report(1, country_episodes={"FRANCE": 2}, memory={"used": 7.0, "limit": 9.0}), 1, 3, {}, {})
+        progress.update(report(2, country_episodes={"FRANCE": 2, "ITALY": 1}), 1, 3, {}, {})
+        found = served(exporter)
+    assert before <= found["entente_progress_timestamp_seconds"] <= time.time()
+    assert found["entente_worker_replacements_left"] == SMOKE.rollout.max_replacements - 3
+    assert found["entente_country_episodes_totalFRANCE"] == 4
+    assert found["entente_country_episodes_totalITALY"] == 1
+    assert (found["entente_buffer_server_bytes"], found["entente_buffer_server_bytes_limit"]) == (7, 9)
+
+
+def test_figures_that_are_not_finite_are_counted_and_named(tmp_path: Path, exporter: Exporter) -> None:
+    with progress_of(tmp_path, exporter) as progress:
+        progress.update(report(1, nonfinite=("entente_ratio_max",)), 1, 0, {}, {})
+        progress.update(report(2), 1, 0, {}, {})
+        assert served(exporter)[NONFINITE] == 1
+    assert "entente_ratio_max" in progress.display._console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_an_update_that_diverged_is_on_record_and_still_there_after_a_resume(
+    tmp_path: Path, exporter: Exporter
+) -> None:
+    progress = progress_of(tmp_path, exporter)
+    progress.update(report(1), 1, 0, {}, {})
+    progress.update(report(2), 1, 0, {}, {})
+    with pytest.raises(DivergenceError), progress:
+        raise DivergenceError("the loss is nan")
+    assert served(exporter)[NONFINITE] == 1
+    assert read_metrics(tmp_path / "metrics.jsonl")[-1].metrics == {NONFINITE: 1}
+    assert json.loads((tmp_path / "summary.json").read_text())["nonfinite_updates"] == 1
+    # The checkpoint is older than the update that failed: lines behind it are cut.
+    with progress_of(tmp_path, exporter, resume_after=1):
+        assert served(exporter)[NONFINITE] == 1
+    with pytest.raises(ZeroDivisionError), progress_of(tmp_path, exporter, resume_after=1):
+        raise ZeroDivisionError  # some other end of a run is no update that diverged
+    assert json.loads((tmp_path / "summary.json").read_text())["nonfinite_updates"] == 1
