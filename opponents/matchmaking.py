@@ -11,7 +11,7 @@ from opponents.matchmaking_anchors import anchors_among, is_against_anchors
 from opponents.matchmaking_strategies import Strategy, by_weight
 from opponents.matchmaking_weights import draw_index
 from opponents.population import Member, Population, PopulationError
-from opponents.settings import OpponentsSettings
+from opponents.settings import OpponentsSettings, member_id
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 
@@ -99,7 +99,8 @@ class Matchmaker:
         from the active members that joined up to update ``newest_snapshot`` (None: all), of the snapshots among them
         the newest ``opponents.max_snapshots`` (of specialists so many a country) and those that are pinned: a bound
         that depends on the index alone makes the line-up independent of timing, unless results decide. A specialist
-        sits at its own country alone.
+        sits at its own country alone. Where somebody was retired by hand and the bound leaves nobody in the place,
+        those may be drawn who joined since: a run could not go on otherwise.
 
         Raises:
             ValueError: the index is negative.
@@ -107,8 +108,16 @@ class Matchmaker:
         """
         if index < 0:
             raise ValueError(f"blocks are numbered from 0, not {index}")
+        members, everybody = self.drawable(newest_snapshot), self.drawable()
+        try:
+            return self._drawn(index, members)
+        except PopulationError:
+            if members == everybody:
+                raise
+            return self._drawn(index, everybody)
+
+    def _drawn(self, index: int, members: Sequence[Member]) -> Drawn:
         learner_power = learner_of_block(self._seed, index)
-        members = self.drawable(newest_snapshot)
         if not members:
             raise PopulationError(f"{self._population.path} has no active member with a weight above 0 to play against")
         strategy = self._strategy
@@ -151,14 +160,15 @@ class Matchmaker:
         )
 
     def drawable(self, newest_snapshot: int | None = None) -> tuple[Member, ...]:
-        """Members that may be drawn for a block with this bound, specialists too, sorted by id."""
+        """Members that may be drawn for a block with this bound, by id; specialists too, and anchors as if pinned."""
         drawable = [
             member
             for member in self._population.active()
             if member.weight > 0 and (newest_snapshot is None or member.created_at_update <= newest_snapshot)
         ]
+        named = {member_id(name) for name in self._settings.anchors}
         snapshots = sorted(
-            (member for member in drawable if member.kind == "policy" and not member.pinned),
+            (member for member in drawable if member.kind == "policy" and not member.pinned and member.id not in named),
             key=lambda member: (member.created_at_update, member.version, member.id),
         )
         surplus: set[str] = set()

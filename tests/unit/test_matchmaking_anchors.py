@@ -83,6 +83,14 @@ def test_anchors_by_name_and_by_id():
     assert [m.id for m in anchors_among(members, ("policy/v3", "remote:gpt"))] == ["remote/gpt", "policy/v3"]
 
 
+def test_a_snapshot_that_is_an_anchor_stays_one_however_many_newer_there_are(tmp_path):
+    settings = OpponentsSettings(anchor_share=1.0, anchors=("policy/v1",), max_snapshots=2)
+    population = population_of(tmp_path, member("random"), *map(snapshot, range(1, 6)))
+    matchmaker = Matchmaker(population, 1, 0, settings)
+    assert {who for _, who in matchmaker.block(0).opponents} == {"policy/v1"}
+    assert [m.id for m in matchmaker.drawable()] == ["bot/random", "policy/v1", "policy/v4", "policy/v5"]
+
+
 def test_anchors_that_are_not_there_are_an_error(tmp_path):
     settings = OpponentsSettings(anchor_share=1.0, anchors=("policy/v9",))
     with pytest.raises(PopulationError, match=r"none of the anchors \(policy/v9\)"):

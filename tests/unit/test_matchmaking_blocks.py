@@ -132,6 +132,29 @@ def test_nobody_to_play_against_is_an_error(tmp_path):
         Matchmaker(empty, 1, seed=0).block(-1)
 
 
+@pytest.mark.parametrize("keys", [{}, {"anchor_share": 1.0, "anchors": ("random", "dumbbot")}])
+def test_whoever_was_retired_by_hand_gives_place_to_those_who_joined_since(tmp_path, keys):
+    """Else a run could neither go on nor be resumed, not even after ``--undo``, which is a joining too."""
+    population = Population(tmp_path / "population.json")
+    for name in ("random", "hold"):
+        population.add_bot(name)
+    population.reached(10)
+    settings = OpponentsSettings(members={"random": 1.0, "dumbbot": 1.0}, **keys)
+    matchmaker = Matchmaker(population, 2, 0, settings)
+    population.add_bot("dumbbot", created_at_update=population.joins_at)
+    drawn = {who for index in range(7) for _, who in matchmaker.block(index, newest_snapshot=9).opponents}
+    assert "bot/dumbbot" not in drawn
+    population.retire("bot/random")
+    if not keys:
+        population.retire("bot/hold")
+    assert {who for _, who in matchmaker.block(0, newest_snapshot=9).opponents} == {"bot/dumbbot"}
+    population.retire("bot/dumbbot")
+    with pytest.raises(PopulationError, match=r"no active member|none of the anchors"):
+        matchmaker.block(0, newest_snapshot=9)
+    population.readmit("bot/random")
+    assert {who for _, who in matchmaker.block(0, newest_snapshot=9).opponents} == {"bot/random"}
+
+
 @given(st.lists(st.one_of(st.integers(), st.text(max_size=5)), max_size=4))
 def test_derived_seeds_fit_and_repeat(parts):
     assert 0 <= derive_seed(*parts) < 2**63
