@@ -74,6 +74,7 @@ class League:
         if settings.matchmaking == "curriculum":
             self._difficulty = Difficulty.load(folder / DIFFICULTY, settings)
         self._rated_to = self._results.update  # the update that the learner's rating has drifted to
+        self._go_back_to(version)
         self._renewal = Renewal(population, settings, folder / PROMOTIONS)
         self._playing: dict[int, tuple[str, ...]] = {}  # players of the blocks that have begun, by index
         strategy = self._renewal.passing_over_leaving(make_strategy(settings, self._standings(), LEARNER))
@@ -199,6 +200,20 @@ class League:
             for power, level in self._difficulty.levels.items():
                 values[key("entente_difficulty_level", country=power)] = float(level)
         return values
+
+    def _go_back_to(self, version: int) -> None:
+        """Where a resume goes on further back, the snapshots made since are gone, and the learner is an earlier one.
+
+        Training will make snapshots of these names anew, with other weights: what is known of the old ones is not
+        theirs.
+        """
+        met = (*self._ratings.players, *self._results.members)
+        gone = [player for player in met if player.startswith("policy/") and player not in self.population]
+        self._ratings.forget(gone)
+        self._results.forget(gone)
+        if version < self._rated_to:
+            self._ratings.drift(LEARNER, self._rated_to - version)
+            self._rated_to = version
 
     def _drift(self, version: int) -> None:
         """The learner's rating grows less certain, once an update."""

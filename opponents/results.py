@@ -6,7 +6,7 @@ the value of its prior, so every score is defined from the first game on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -100,6 +100,11 @@ class Results:
             tally.add(sum(scores) / len(scores), share)
         self._countries.setdefault(learner_power, Tally()).add(0.0, share)
 
+    def forget(self, members: Iterable[str]) -> None:
+        """Strike members out; what the learner scored as a country stays. Unknown ids pass."""
+        for member in members:
+            self._members.pop(member, None)
+
     def advance(self, update: int) -> None:
         """The learner has made ``update`` updates; those a resumed run makes again fade nothing twice."""
         factor = 0.5 ** (max(0, update - self.update) / self._half_life)
@@ -125,6 +130,11 @@ class Results:
         """The learner's mean share of the sum of squares as a country, in (0, 1), from its base share on."""
         here = self._countries.get(power, Tally())
         return (SHARE_GAMES * BASE_SHARES[power] + here.share) / (SHARE_GAMES + here.weight)
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """Everybody that the learner has met."""
+        return tuple(self._members)
 
     @property
     def games(self) -> Mapping[str, int]:

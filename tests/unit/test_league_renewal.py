@@ -141,6 +141,31 @@ def test_a_resume_goes_on_with_a_block_whose_member_has_retired(tmp_path) -> Non
         assert "policy/v2" not in {who for index in range(1, 20) for _, who in again.block(index).opponents}
 
 
+def test_what_a_resume_further_back_undoes_is_not_known_of_those_that_are_made_anew(tmp_path) -> None:
+    keys = {"snapshot_every": 2, "max_snapshots": 8}
+    with league_in(tmp_path, member("random", weight=0.5), **keys) as league:
+        for version in range(1, 7):
+            play(league, range(version * 7, version * 7 + 7), own=20)
+            at(league, version)
+        before = league.metrics()
+    with Population(tmp_path / "population.json").changing() as population:
+        population.forget_after(3)
+    with league_in(tmp_path, resume=True, version=3, **keys) as again:
+        metrics = again.metrics()
+        rating = "entente_rating{player=learner}"
+        assert metrics[rating] == pytest.approx(before[rating], abs=1.0)
+        # It is as unsure as after three further updates without a game: nobody has seen this learner play since.
+        sigma = "entente_rating_deviation{player=learner}"
+        assert metrics[sigma] ** 2 - before[sigma] ** 2 > 3 * 5.0**2 - 1
+        assert metrics["entente_opponent_games_total{opponent=policy/v2}"] > 0
+        play(again, range(100, 114), own=1)
+        at(again, 4)
+        assert "entente_opponent_games_total{opponent=policy/v4}" not in again.metrics()
+        rated = {each["id"]: each for each in json.loads((tmp_path / "ratings.json").read_text())["players"]}
+    assert rated.keys() == {LEARNER, "policy/v2", "policy/v4"}
+    assert rated["policy/v4"]["strength"] == rated[LEARNER]["strength"]
+
+
 def test_specialists_join_as_seven_and_each_takes_the_place_of_its_countrys_last(tmp_path) -> None:
     keys = {"max_members": 1, "snapshot_every": 1}
     with league_in(tmp_path, member("random"), **keys) as league:
