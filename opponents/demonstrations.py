@@ -73,6 +73,8 @@ async def demonstrate_game(player: Policy, tokens: OrderTokens, until_year: int,
 def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] = POWERS) -> Iterator[Turn]:
     """The turns of a game in the engine's saved format in which there was a choice; illegal orders are left out.
 
+    So is a power that gave no legal order: it was away, or its orders are in another notation.
+
     Raises:
         SavedGameError: the file is no such game.
     """
@@ -85,8 +87,10 @@ def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] 
             position = DiplomacyGame.from_state(phase["state"], 1999).position
         except (KeyError, TypeError, ValueError) as error:
             raise SavedGameError(f"{file}: phase {phase.get('name')}: {type(error).__name__}: {error}") from error
-        for power in set(powers) & set(position.to_move):
-            orders = check(phase["orders"].get(power) or (), position, power).orders
+        for power in position.to_move:
+            orders = check(phase["orders"].get(power) or (), position, power).orders if power in powers else ()
+            if not orders:
+                continue
             turn = demonstrated(tokens, position, power, orders)
             if turn.trained_mask.any():
                 yield turn
