@@ -58,7 +58,9 @@ class _Rank:
         self._rank = rank
         self._connection = connection
         self._parent = os.getppid()
-        self._model, self._tokenizer = make_policy(config)
+        # Small updates of bfloat16 weights are rounded away; the run takes them in its own type afterwards.
+        wide = config.policy.model_copy(update={"dtype": "float32"})
+        self._model, self._tokenizer = make_policy(config.model_copy(update={"policy": wide}))
         if self._settings.processes == 1 and torch.cuda.is_available():
             self._model.to("cuda")
 
@@ -70,6 +72,11 @@ class _Rank:
         with process_group(self._rank, self._settings.processes, f"file://{meeting}") as ranks:
             learned, measured = self._split(games)
             counts = ranks.total(np.array([len(games), len(learned), len(measured)], np.float64)).astype(int).tolist()
+            if not (counts[1] and counts[2]):
+                raise RunError(
+                    f"{counts[0]} games have {counts[1]} decisions to learn from and {counts[2]} to measure by: are "
+                    "the orders of imitation.saved_games in the engine's notation?"
+                )
             if self._rank == 0:
                 save_model(self._model, self._tokenizer, draft / UNTRAINED)
             before, after = self._learn(learned, measured, counts[1], ranks)
@@ -100,7 +107,13 @@ class _Rank:
         steps = settings.epochs * per_epoch
         name = f"imitating {decisions:,} decisions"
         self._connection.send(StageBegan(name, steps))
-        imitator = Imitator(self._model, learning_rate=settings.learning_rate, steps=steps, ranks=ranks)
+        imitator = Imitator(
+            self._model,
+            learning_rate=settings.learning_rate,
+            steps=steps,
+            bf16=self._config.learner.bf16,
+            ranks=ranks,
+        )
         generator = np.random.Generator(np.random.PCG64([self._config.run.seed, self._rank]))
         before = imitator.held_out(measured)
         after = []

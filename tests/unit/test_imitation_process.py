@@ -1,0 +1,46 @@
+"""What a process of an imitation refuses, and what it computes in; the processes themselves are in tests/system."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from cluster.config import load_config
+from cluster.errors import RunError
+from cluster.imitation_process import _Rank
+from services.environments.diplomacy.game import DiplomacyGame
+
+SMALL = ("policy.hidden_size=32", "policy.layers=1", "imitation.processes=1")
+
+
+class Heard:
+    def send(self, message: object) -> None:
+        pass
+
+
+def rank(*settings: str) -> _Rank:
+    silent: Any = Heard()
+    return _Rank(load_config("smoke", [*SMALL, *settings]), 0, silent)
+
+
+def test_games_in_another_notation_are_nothing_to_learn_from(tmp_path: Path) -> None:
+    game = DiplomacyGame(1901)
+    game.set_orders("FRANCE", ("A PAR - BUR",))
+    game.process()
+    game.save(tmp_path / "0.json")
+    saved = json.loads((tmp_path / "0.json").read_text())
+    saved["phases"][0]["orders"]["FRANCE"] = ["A PAR-BUR"]
+    for name in ("0.json", "1.json"):
+        (tmp_path / name).write_text(json.dumps(saved))
+    with pytest.raises(RunError, match=r"2 games have 0 decisions to learn from and 0 .* engine's notation\?"):
+        rank(f"imitation.saved_games={tmp_path}").run("", tmp_path / "policy")
+    assert not (tmp_path / "policy").exists()
+
+
+def test_it_learns_in_single_precision_whatever_the_run_keeps_its_frozen_weights_in() -> None:
+    learning = rank("policy.use_peft=true", "policy.dtype=bfloat16", "imitation.games=2")
+    assert learning._model.dtype == torch.float32
