@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import signal
 import time
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 from cluster.config import Config
-from cluster.errors import RunError
+from cluster.errors import RunError, user_errors
 from cluster.imitate import imitate
 from cluster.imitation_messages import UNTRAINED, made_from, read_report
 from cluster.progress import Progress
@@ -18,6 +21,7 @@ from cluster.run_folder import RunFolder
 from services.metrics.display import Display
 
 EVALUATION_TIMEOUT_S = 3600.0  # for all games against one opponent
+END_TIMEOUT_S = 10.0
 
 
 def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
@@ -38,8 +42,9 @@ def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
         return display.advance
 
     report = imitate(config, folder.imitated, stage)
+    whose = report.teacher if report.games else "saved games"
     display.log(
-        f"imitated {report.decisions:,} decisions of {report.teacher} in {report.training_seconds:.0f} s (their games: "
+        f"imitated {report.decisions:,} decisions of {whose} in {report.training_seconds:.0f} s (their games: "
         f"{report.playing_seconds:.0f} s): {report.nats_before:.3f} -> {report.nats_after[-1]:.3f} nats a token in "
         "games it has not seen"
     )
@@ -49,48 +54,73 @@ def evaluate_untrained(config: Config, folder: RunFolder, progress: Progress) ->
     """Measure the policy as it was before it imitated, in the same games as later; in a process of its own.
 
     Raises:
-        RunError: the games against one opponent take longer than an hour.
+        RunError: the games against one opponent take longer than an hour, or the process died.
     """
     settings = config.evaluation
-    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+    if not settings.against:
+        return
+    with _measuring(folder.imitated / UNTRAINED, config) as rows:
         for against in settings.against:
             progress.display.stage(f"evaluating the untrained policy against six {against}")
             start = time.monotonic()
-            future = pool.submit(
-                _measure,
-                str(folder.imitated / UNTRAINED),
-                against,
-                settings.games_per_country,
-                settings.until_year,
-                config.run.seed,
-                settings.temperature,
-            )
-            try:
-                row = future.result(timeout=EVALUATION_TIMEOUT_S)
-            except TimeoutError:
-                raise RunError(
-                    f"{settings.games_per_country * 7} games of the untrained policy against six {against} took more "
-                    f"than {EVALUATION_TIMEOUT_S:.0f} s; lower evaluation.games_per_country"
-                ) from None
+            games = 7 * settings.games_per_country
+            row = _next_of(rows, f"{games} games of the untrained policy against six {against}")
             row["checkpoint"] = f"imitated/{UNTRAINED}"
             progress.evaluation("untrained", row, time.monotonic() - start)
 
 
-def _measure(
-    candidate: str, against: str, games_per_country: int, until_year: int, seed: int, temperature: float
-) -> dict[str, Any]:
+@contextmanager
+def _measuring(candidate: Path, config: Config) -> Iterator[Connection]:
+    """A process that sends a row for each opponent; it is gone when the block ends, however that does."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(theirs, str(candidate), config))
+    process.start()
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        process.kill()
+        process.join(END_TIMEOUT_S)
+        ours.close()
+
+
+def _next_of(rows: Connection, what: str) -> dict[str, Any]:
+    if not rows.poll(EVALUATION_TIMEOUT_S):
+        raise RunError(f"{what} took more than {EVALUATION_TIMEOUT_S:.0f} s; lower evaluation.games_per_country")
+    try:
+        row: dict[str, Any] | str = rows.recv()
+    except EOFError:
+        raise RunError(
+            f"the process that plays {what} died; its output above says why (out of memory? lower "
+            "evaluation.games_per_country)"
+        ) from None
+    if isinstance(row, str):
+        raise RunError(row)
+    return row
+
+
+def _measure(rows: Connection, candidate: str, config: Config) -> None:
     """In the other process, which alone imports torch."""
     import torch
 
     from cluster.evaluate import evaluate
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this one ends it
     torch.set_num_threads(1)
-    [row] = evaluate(
-        candidate,
-        [against],
-        games_per_country=games_per_country,
-        until_year=until_year,
-        seed=seed,
-        temperature=temperature,
-    )
-    return row
+    settings = config.evaluation
+    with suppress(BrokenPipeError):  # whoever started this one is gone
+        for against in settings.against:
+            try:
+                [row] = evaluate(
+                    candidate,
+                    [against],
+                    games_per_country=settings.games_per_country,
+                    until_year=settings.until_year,
+                    seed=config.run.seed,
+                    temperature=settings.temperature,
+                )
+            except user_errors() as error:
+                rows.send(" ".join(str(error).split()))
+                return
+            rows.send(row)

@@ -1,0 +1,58 @@
+"""The policy before it imitates is measured in a process of its own, which never outlives whoever waits for it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from multiprocessing.connection import Connection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import cluster.warm_start
+from cluster.config import Config, load_config
+from cluster.errors import RunError
+from cluster.run_folder import RunFolder
+from cluster.warm_start import evaluate_untrained
+
+CONFIG = load_config("smoke", ["evaluation.against=['random', 'greedy']"])
+
+
+def never(rows: Connection, candidate: str, config: Config) -> None:
+    while True:
+        time.sleep(1)
+
+
+def one_and_dies(rows: Connection, candidate: str, config: Config) -> None:
+    rows.send({"against": config.evaluation.against[0], "candidate": candidate})
+    os._exit(9)
+
+
+class Progress:
+    def __init__(self) -> None:
+        self.display = SimpleNamespace(stage=lambda name: None)
+        self.rows: list[dict[str, Any]] = []
+
+    def evaluation(self, label: str, row: dict[str, Any], seconds: float) -> None:
+        self.rows.append(row)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("measure", "limit_s", "message", "rows"),
+    [
+        (never, 0.2, "7 games of the untrained policy against six random took more than 0 s", 0),
+        (one_and_dies, 30.0, "plays 7 games of the untrained policy against six greedy died", 1),
+    ],
+)
+def test_it_ends_with_a_reason(tmp_path, monkeypatch, measure, limit_s, message, rows) -> None:
+    monkeypatch.setattr(cluster.warm_start, "_measure", measure)
+    monkeypatch.setattr(cluster.warm_start, "EVALUATION_TIMEOUT_S", limit_s)
+    progress: Any = Progress()
+    with pytest.raises(RunError, match=message):
+        evaluate_untrained(CONFIG, RunFolder(tmp_path), progress)
+    assert not multiprocessing.active_children()
+    assert len(progress.rows) == rows
+    assert all(row["checkpoint"] == "imitated/untrained" for row in progress.rows)
