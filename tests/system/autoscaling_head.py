@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -20,13 +21,30 @@ NODE_CPUS = 1
 BLOCK_S = 0.6
 
 
-def start_head(folder: Path) -> str:
-    """The address of a head with room for one actor, whose autoscaler may start two nodes with room for one each."""
+def start_head(folder: Path, sockets: Path) -> str:
+    """The address of a head with room for one actor, whose autoscaler may start two nodes with room for one each.
+
+    Args:
+        folder: for its configuration.
+        sockets: a folder with a short name, or Unix refuses the sockets in it.
+    """
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=10)
     fake = "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider"
-    settings = {
+    nothing = ("initialization", "setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")
+    settings: dict[str, object] = {
+        **{f"{kind}_commands": [] for kind in nothing},
+        "auth": {},
+        "docker": {},
+        "file_mounts": {},
+        "cluster_synced_files": [],
         "cluster_name": "fake",
-        "provider": {"type": "external", "module": fake},
+        "provider": {
+            "type": "external",
+            "module": fake,
+            "use_node_id_as_ip": True,
+            "disable_launch_config_check": True,
+            "disable_node_updaters": True,
+        },
         "max_workers": 2,
         "idle_timeout_minutes": 0.05,
         "upscaling_speed": 1.0,
@@ -42,7 +60,7 @@ def start_head(folder: Path) -> str:
     command = [
         str(Path(sys.executable).with_name("ray")), "start", "--head", f"--autoscaling-config={file}", "--num-cpus=1",
         "--node-ip-address=127.0.0.1", "--port=6379", "--include-dashboard=false", "--object-store-memory=100000000",
-        f"--temp-dir={folder / 'r'}",
+        f"--temp-dir={sockets}",
     ]  # fmt: skip
     subprocess.run(command, env=environment, check=True, timeout=60, stdout=subprocess.DEVNULL)
     return "127.0.0.1:6379"
@@ -64,7 +82,7 @@ def end_a_node() -> None:
     raise AssertionError("there is no node to end")
 
 
-def main(folder: Path) -> dict[str, object]:
+def main(folder: Path, sockets: Path) -> dict[str, object]:
     """What happened."""
     import ray
     from ray.util.placement_group import placement_group
@@ -75,7 +93,7 @@ def main(folder: Path) -> dict[str, object]:
     from tests.system.fake_players import Block
     from tests.system.fake_table import Table
 
-    ray.init(address=start_head(folder), log_to_driver=False)
+    ray.init(address=start_head(folder, sockets), log_to_driver=False)
     config = load_config(
         "smoke", ("rollout.max_actors=3", "rollout.games_per_actor=2", "rollout.scale_every_s=0.5",
                   "learner.episodes_per_update=64", "rollout.num_generations=1"),
@@ -132,4 +150,5 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     os.environ["RAY_AUTH_MODE"] = "disabled"
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    print(json.dumps(main(Path(sys.argv[1]))))
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as short:
+        print(json.dumps(main(Path(sys.argv[1]), Path(short))))
