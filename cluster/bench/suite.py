@@ -17,7 +17,7 @@ from cluster.errors import RunError
 from cluster.provenance import commit, provenance
 from cluster.run_folder import check_writable
 
-SUITE = ("game_loop", "bots", "engine", "vllm", "learner", "head", "trl_step", "gpu", "replay", "weights")
+SUITE = ("game_loop", "bots", "engine", "vllm", "learner", "head", "trl_step", "gpu", "replay", "load", "weights")
 
 
 def run_suite(only: str | None, rounds: int, out: Path) -> None:
