@@ -36,6 +36,13 @@ def actor_folders(head: RayHead) -> list[Path]:
     ]
 
 
+def copied(head: RayHead) -> set[str]:
+    """What of the working directory was copied to the nodes."""
+    copies = (head.folder / "session_latest" / "runtime_resources" / "working_dir_files").glob("_ray_pkg_*")
+    [copy] = [path for path in copies if path.is_dir()]
+    return {path.name for path in copy.iterdir()}
+
+
 def test_a_job_outlives_its_terminal_saves_when_stopped_and_resumes_when_submitted_again(tmp_path: Path) -> None:
     run = tmp_path / "run"
     entrypoint = [
@@ -50,7 +57,11 @@ def test_a_job_outlives_its_terminal_saves_when_stopped_and_resumes_when_submitt
         terminal.wait(30)
         terminal.stdout.close()
         wait_until(lambda: last_update(run) >= 1, "update without a terminal", head, "first")
-        assert all("_ray_pkg_" in str(folder) for folder in actor_folders(head))
+        folders = actor_folders(head)
+        assert folders
+        assert all("_ray_pkg_" in str(folder) for folder in folders)
+        assert {"cluster", "grpo_core", "opponents", "services"} <= copied(head)
+        assert not {".git", ".venv", "docker", "runs", "tests"} & copied(head)
         assert head.request("POST", "/api/jobs/first/stop") == {"stopped": True}
         wait_until(lambda: head.status("first") == "STOPPED", "end", head, "first")
         assert "stopped; go on with: the same command" in head.log("first")

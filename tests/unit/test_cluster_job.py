@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
+import ray
 
+import cluster.runtime
 from cluster.config import ConfigError, load_config
 from cluster.errors import RunError
 from cluster.job import JOB_VARIABLE, STOP_VARIABLE, check_run_dir, in_job, on_its_cluster, short_stop
 from cluster.run_folder import RunFolder
 from cluster.run_request import RunRequest, requested_run
+from cluster.runtime import ray_cluster
 
 CONFIG = load_config("smoke")
 
@@ -111,3 +115,20 @@ def test_a_job_says_when_it_would_be_killed_while_it_saves(job: Path, monkeypatc
     assert short_stop(CONFIG, save_s=61) is not None
     monkeypatch.delenv(JOB_VARIABLE)
     assert short_stop(CONFIG, save_s=61) is None
+
+
+def test_machines_that_could_not_reach_the_replay_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [{"NodeManagerAddress": f"10.0.0.{number}", "Alive": number < 3} for number in (1, 2, 3)]
+    monkeypatch.setattr(ray, "init", lambda **_: None)
+    monkeypatch.setattr(ray, "nodes", lambda: nodes)
+    monkeypatch.setattr(cluster.runtime, "stop_at_sigterm", lambda: None)
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # it says there what Ray reads when it is imported
+    embedded = load_config("smoke", ["run.ray_address=auto"])
+    external = load_config("smoke", ["run.ray_address=auto", "redis.url=redis://elsewhere:6379/0"])
+    with pytest.raises(RunError, match=r"2 machines.* set redis\.url"), ray_cluster(embedded):
+        pass
+    with ray_cluster(external):
+        pass
+    nodes[1]["Alive"] = False
+    with ray_cluster(embedded):
+        pass
