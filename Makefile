@@ -17,7 +17,12 @@ RUN ?= runs/demo
 # One thread each: two processes with two threads on two cores would wait for one another.
 UNIT_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit --numprocesses=auto --maxprocesses=4
 
-.PHONY: setup vllm demo test unit system check bench format browser clean help
+FETCH_PROMETHEUS := apt-get download -qq -o APT::Sandbox::User=root prometheus 2>/dev/null
+
+# They wait more than they compute; a file's tests share their servers, so a file stays together.
+SYSTEM_TESTS := $(BIN)/pytest tests/system --numprocesses=2 --dist=loadfile --durations=8
+
+.PHONY: setup vllm demo test unit system check bench format browser prometheus clean help
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -41,16 +46,16 @@ $(VENV)/.vllm: $(VENV)/.ready cpu-overrides.txt
 demo: setup ## train the small policy from random weights, or go on with a demo that was interrupted
 	$(BIN)/entente train cluster/configs/laptop.toml --run-dir $(RUN) $(if $(wildcard $(RUN)/checkpoints/*/manifest.json),--resume)
 
-test: setup vllm browser ## every check and test
+test: setup vllm browser prometheus ## every check and test
 	$(MAKE) check
 	$(UNIT_TESTS)
-	$(BIN)/pytest tests/system --durations=8
+	$(SYSTEM_TESTS)
 
 unit: setup ## the fast tests alone
 	$(UNIT_TESTS)
 
-system: setup vllm browser ## the tests with real servers, Ray and processes
-	$(BIN)/pytest tests/system --durations=8
+system: setup vllm browser prometheus ## the tests with real servers, Ray and processes
+	$(SYSTEM_TESTS)
 
 check: setup ## lint, types and the import contract
 	$(BIN)/ruff check .
@@ -69,6 +74,13 @@ browser: ## a Chromium for the page tests, where it may be installed
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null \
 	|| { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
 	|| echo "no Chromium and no right to install one: the page tests will be skipped"
+
+prometheus: setup ## Prometheus for the monitoring tests, where it may be fetched; unpacked, not installed: no service starts
+	@command -v promtool >/dev/null || test -x $(VENV)/prometheus/usr/bin/promtool \
+	|| { command -v apt-get >/dev/null && mkdir -p $(VENV)/prometheus && cd $(VENV)/prometheus \
+	&& { $(FETCH_PROMETHEUS) || { [ "$$(id -u)" = 0 ] && apt-get update -qq && $(FETCH_PROMETHEUS); }; } \
+	&& dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb; } \
+	|| echo "no Prometheus and no way to fetch one: the monitoring tests will be skipped"
 
 clean: ## remove the virtual environment and caches (runs stay)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
