@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
+from cluster.monitoring_cli import EXAMPLES, monitoring
 from cluster.population_cli import population_app
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app.add_typer(buffer_app, name="buffer")
 groups_app = typer.Typer(help="Look into how a run grouped what it learned from.", no_args_is_help=True)
 app.add_typer(groups_app, name="groups")
 app.add_typer(population_app, name="population")
+app.command(epilog=EXAMPLES)(monitoring)
 
 Overrides = Annotated[
     list[str] | None,

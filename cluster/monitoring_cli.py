@@ -1,0 +1,114 @@
+"""``entente monitoring``: everything that Prometheus and Grafana need to watch runs, written into a folder."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.metrics.scraping import PORT, Scraping
+
+PROMETHEUS_URL = "http://prometheus:9090"  # of docker/compose.yaml
+INTERVAL_S = 15
+EXAMPLES = (
+    "Examples: `entente monitoring --out monitoring` for `entente train laptop --set metrics.port=9464`; "
+    "`entente monitoring --out monitoring --target HEAD:9464 --ray-url http://HEAD:8265/api/prometheus/sd`"
+)
+
+
+def monitoring(
+    out: Annotated[Path, typer.Option(help="Folder to write to; files of an earlier call are replaced.")],
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="A run's exporter (metrics.host and metrics.port), or the head of a cluster that runs are submitted "
+            "to, as Prometheus reaches it; repeatable.",
+            show_default=f"127.0.0.1:{PORT}",
+        ),
+    ] = None,
+    ray_file: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE",
+            help="Ray's list of its nodes, where Prometheus runs on the head: usually "
+            "/tmp/ray/prom_metrics_service_discovery.json.",
+        ),
+    ] = "",
+    ray_url: Annotated[
+        str, typer.Option(metavar="URL", help="The same list from Ray's dashboard: http://HEAD:8265/api/prometheus/sd.")
+    ] = "",
+    ray_token_file: Annotated[
+        str, typer.Option(metavar="FILE", help="With Ray's token, which the dashboard asks for unless told otherwise.")
+    ] = "",
+    kubernetes: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMESPACE", help="Find the pods of KubeRay's clusters there; for a Prometheus inside Kubernetes."
+        ),
+    ] = "",
+    prometheus_url: Annotated[
+        str, typer.Option(metavar="URL", help="Where Grafana reaches Prometheus.")
+    ] = PROMETHEUS_URL,
+    interval: Annotated[int, typer.Option(min=1, max=60, help="Seconds between two scrapes.")] = INTERVAL_S,
+) -> None:
+    """Write scrape configuration, alerts and dashboards for Prometheus and Grafana.
+
+    In the folder: prometheus/ (prometheus.yml and rules/, for /etc/prometheus), grafana/ (provisioning/, for
+    /etc/grafana/provisioning, and dashboards/, for /var/lib/grafana/dashboards), and kubernetes/ (for the Prometheus
+    operator).
+    """
+    from cluster.errors import RunError
+
+    targets = tuple(target) if target else () if kubernetes else (f"127.0.0.1:{PORT}",)
+    scraping = Scraping(targets, ray_file, ray_url, ray_token_file, kubernetes, interval)
+    files = monitoring_files(scraping, prometheus_url, out)
+    try:
+        for name, text in files.items():
+            (out / name).parent.mkdir(parents=True, exist_ok=True)
+            (out / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise RunError(f"{error.filename} cannot be written ({error.strerror}); name another folder") from error
+    typer.echo(f"written to {out}: " + ", ".join(sorted({name.split("/")[0] for name in files})))
+    typer.echo(f"try it: prometheus --config.file={out}/prometheus/prometheus.yml --web.listen-address=127.0.0.1:9090")
+
+
+def _command(scraping: Scraping, prometheus_url: str, out: Path) -> str:
+    """The command that these arguments stand for."""
+    options = {
+        "--ray-file": scraping.ray_file,
+        "--ray-url": scraping.ray_url,
+        "--ray-token-file": scraping.ray_token_file,
+        "--kubernetes": scraping.namespace,
+        "--prometheus-url": "" if prometheus_url == PROMETHEUS_URL else prometheus_url,
+        "--interval": "" if scraping.interval_s == INTERVAL_S else str(scraping.interval_s),
+    }
+    words = ["entente", "monitoring", "--out", str(out)]
+    words += [word for target in scraping.targets for word in ("--target", target)]
+    words += [word for option, value in options.items() if value for word in (option, value)]
+    return shlex.join(words)
+
+
+def monitoring_files(scraping: Scraping, prometheus_url: str, out: Path) -> Mapping[str, str]:
+    """Every file by its name under ``out``.
+
+    Raises:
+        MetricsError: an argument cannot be used, or Grafana's SDK is not installed.
+    """
+    from services.metrics.boards import BOARDS
+    from services.metrics.grafana import dashboard_json, datasource_yaml, provider_yaml
+    from services.metrics.scraping import pod_monitor_yaml, prometheus_rule_yaml, prometheus_yaml, rules_yaml
+    from services.reports.colors import LINE_COLORS
+
+    return {
+        "prometheus/prometheus.yml": prometheus_yaml(scraping, _command(scraping, prometheus_url, out)),
+        "prometheus/rules/entente.yml": rules_yaml(),
+        "grafana/provisioning/datasources/entente.yml": datasource_yaml(prometheus_url),
+        "grafana/provisioning/dashboards/entente.yml": provider_yaml(),
+        **{f"grafana/dashboards/{board.uid}.json": dashboard_json(board, LINE_COLORS) for board in BOARDS},
+        "kubernetes/podmonitor.yaml": pod_monitor_yaml(),
+        "kubernetes/prometheusrule.yaml": prometheus_rule_yaml(),
+    }

@@ -1,0 +1,172 @@
+"""What Prometheus is told to scrape: the exporter of each run's driver, and Ray's own metrics where there is a cluster.
+
+The driver of a run that was submitted as a job runs on the cluster's head, so its exporter is found at the head's
+address and the port that the config fixes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from services.metrics.catalogue import MetricsError
+
+PORT = 9464  # of metrics.port in cluster/configs/cluster.toml and the manifests
+PORT_NAME = "entente"  # of the head's container port in the manifests
+_TARGET = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Scraping:
+    """Where runs and Ray are found."""
+
+    targets: Sequence[str] = ()  # host:port of exporters
+    ray_file: str = ""  # Ray's discovery file, as Prometheus sees it
+    ray_url: str = ""  # the same from Ray's dashboard: http://head:8265/api/prometheus/sd
+    ray_token_file: str = ""  # what the dashboard asks for, where it does
+    namespace: str = ""  # of Kubernetes, to find the pods of KubeRay's clusters in
+    interval_s: int = 15
+
+
+def prometheus_yaml(scraping: Scraping, command: str) -> str:
+    """The configuration of Prometheus.
+
+    Args:
+        scraping: where runs and Ray are found.
+        command: that writes it, for whoever wants to change it.
+
+    Raises:
+        MetricsError: nothing to scrape, a target is not host:port, or another value cannot be used.
+    """
+    _check(scraping)
+    jobs = [
+        *([_static(scraping.targets)] if scraping.targets else []),
+        *([_ray_file(scraping.ray_file)] if scraping.ray_file else []),
+        *([_ray_url(scraping)] if scraping.ray_url else []),
+        *([_pods(scraping.namespace)] if scraping.namespace else []),
+    ]
+    return f"""# Written by: {command}
+global:
+  scrape_interval: {scraping.interval_s}s
+  evaluation_interval: {scraping.interval_s}s
+rule_files:
+  - rules/*.yml
+# Alerts are shown on the boards; for messages add your Alertmanager here:
+# alerting: {{alertmanagers: [{{static_configs: [{{targets: ["alertmanager:9093"]}}]}}]}}
+scrape_configs:
+""" + "".join(jobs)
+
+
+def rules_yaml() -> str:
+    """Recording rules and alerts."""
+    return files("services.metrics").joinpath("rules.yml").read_text(encoding="utf-8")
+
+
+def prometheus_rule_yaml() -> str:
+    """The same rules for the Prometheus operator."""
+    body = "".join(f"  {line}\n" if line else "\n" for line in rules_yaml().splitlines() if not line.startswith("#"))
+    return f"""# For the Prometheus operator; written by `entente monitoring` from services/metrics/rules.yml.
+apiVersion: monitoring.coreos.com/v1
+kind: PrometheusRule
+metadata:
+  name: entente
+  labels: {{app.kubernetes.io/part-of: entente}}
+spec:
+{body}"""
+
+
+def pod_monitor_yaml() -> str:
+    """What the Prometheus operator scrapes of KubeRay's clusters."""
+    return f"""# For the Prometheus operator, in the namespace of the clusters; written by `entente monitoring`.
+# The head's container has a port named {PORT_NAME} (metrics.port; metrics.host must be 0.0.0.0 or the pod's address).
+apiVersion: monitoring.coreos.com/v1
+kind: PodMonitor
+metadata:
+  name: entente
+  labels: {{app.kubernetes.io/part-of: entente}}
+spec:
+  selector:
+    matchLabels: {{ray.io/node-type: head}}
+  podMetricsEndpoints:
+    - port: {PORT_NAME}
+      relabelings: [{{targetLabel: job, replacement: entente}}]
+---
+apiVersion: monitoring.coreos.com/v1
+kind: PodMonitor
+metadata:
+  name: entente-ray
+  labels: {{app.kubernetes.io/part-of: entente}}
+spec:
+  selector:
+    matchExpressions: [{{key: ray.io/node-type, operator: In, values: [head, worker]}}]
+  podMetricsEndpoints:
+    - port: metrics      # KubeRay adds it to every Ray container
+      relabelings: [{{targetLabel: job, replacement: ray}}]
+"""
+
+
+def _check(scraping: Scraping) -> None:
+    if not (scraping.targets or scraping.namespace):
+        raise MetricsError(f"there is no run to scrape: name a --target such as 127.0.0.1:{PORT}, or --kubernetes")
+    for target in scraping.targets:
+        match = _TARGET.fullmatch(target)
+        if match is None or not 0 < int(match[2]) < 1 << 16:
+            raise MetricsError(f"--target {target!r} is not HOST:PORT, such as 127.0.0.1:{PORT}")
+    if scraping.ray_url and not scraping.ray_url.startswith(("http://", "https://")):
+        raise MetricsError(f"--ray-url {scraping.ray_url!r} is no address such as http://head:8265/api/prometheus/sd")
+    if scraping.ray_token_file and not scraping.ray_url:
+        raise MetricsError("--ray-token-file is for --ray-url; Ray's discovery file asks for no token")
+    if scraping.namespace and not _NAMESPACE.fullmatch(scraping.namespace):
+        raise MetricsError(f"--kubernetes {scraping.namespace!r} is no name of a namespace")
+    for text in (scraping.ray_file, scraping.ray_url, scraping.ray_token_file):
+        if any(mark in text for mark in "'\n"):
+            raise MetricsError(f"{text!r} holds a quote or a line end, which the configuration cannot")
+
+
+def _static(targets: Sequence[str]) -> str:
+    listed = "".join(f"          - '{target}'\n" for target in targets)
+    return f"""  - job_name: entente          # a run's driver, with metrics.port set
+    static_configs:
+      - targets:
+{listed}"""
+
+
+def _ray_file(path: str) -> str:
+    return f"""  - job_name: ray              # every node of the Ray cluster, as Ray lists them
+    file_sd_configs:
+      - files: ['{path}']
+"""
+
+
+def _ray_url(scraping: Scraping) -> str:
+    token = scraping.ray_token_file
+    authorization = f"        authorization: {{credentials_file: '{token}'}}\n" if token else ""
+    name = "ray-url" if scraping.ray_file else "ray"  # its targets bring the label job=ray along either way
+    return f"""  - job_name: {name}              # every node of the Ray cluster, as its dashboard lists them
+    http_sd_configs:
+      - url: '{scraping.ray_url}'
+{authorization}"""
+
+
+def _pods(namespace: str) -> str:
+    """Two jobs over the pods of KubeRay's clusters: the drivers on heads, and Ray's own metrics everywhere."""
+    return "".join(
+        f"""  - job_name: {job}
+    kubernetes_sd_configs:
+      - role: pod
+        namespaces: {{names: ['{namespace}']}}
+    relabel_configs:
+      - {{source_labels: [__meta_kubernetes_pod_label_ray_io_node_type], regex: '{nodes}', action: keep}}
+      - {{source_labels: [__meta_kubernetes_pod_container_port_name], regex: '{port}', action: keep}}
+      - {{source_labels: [__meta_kubernetes_pod_label_ray_io_cluster], target_label: ray_cluster}}
+      - {{source_labels: [__meta_kubernetes_pod_name], target_label: pod}}
+      - {{target_label: job, replacement: {label}}}
+"""
+        for job, label, nodes, port in (
+            ("entente-pods", "entente", "head", PORT_NAME),
+            ("ray-pods", "ray", "head|worker", "metrics"),
+        )
+    )
