@@ -127,10 +127,15 @@ class PopulationMirror:
         return {name: int(client.hstrlen(self._weights, name)) for name in names}
 
     def _fitting(self, document: Document, population_file: Path, held: Mapping[str, int]) -> list[Member]:
-        """Active policies whose weights fit: pinned ones first, then the newest."""
-        members = [m for m in document.members if m.kind == "policy" and not m.retired and m.weight > 0]
+        """Policies whose weights fit: pinned ones first, then the newest; last those drawn no more, if kept already.
+
+        Blocks against these may still be played, or played again after a restart.
+        """
+        policies = [member for member in document.members if member.kind == "policy"]
+        drawn = [member for member in policies if not member.retired and member.weight > 0]
+        past = [member for member in policies if member not in drawn and member.checksum in held]
         room, chosen = self._limit_bytes, []
-        for member in _newest_first(members):
+        for member in (*_newest_first(drawn), *_newest_first(past)):
             path = population_file.parent / member.name
             size = held.get(member.checksum) or (path.stat().st_size if path.is_file() else 0)
             if 0 < size <= room:

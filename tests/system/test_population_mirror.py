@@ -149,6 +149,11 @@ def test_weights_stay_within_their_room_pinned_and_newest_first(
     with population.changing():
         population.retire("policy/v5")
         population.set_weight("policy/v4", 0.0)
+    # Those that may be drawn have the room, and a block against those that may not is perhaps being played.
+    assert {m.id for m in population.members if mirror.weights(m)} == {"policy/v1", "policy/v2", "policy/v3"}
+    with population.changing():
+        population.retire("policy/v2")
+        population.retire("policy/v3")
     assert {m.id for m in population.members if mirror.weights(m)} == {"policy/v1", "policy/v2", "policy/v3"}
     without = mirror_of(server.url, run, limit_mib=0)
     assert without.publish(population.document(), population.path)
