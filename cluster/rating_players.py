@@ -83,7 +83,9 @@ class RatingPlayers:
 
     async def _open_policies(self, policies: Sequence[tuple[str, Member | None]]) -> None:
         # torch takes seconds to import; bots need none of it.
-        from grpo_core.models import load_model
+        from cluster.seating import SavedSpecialists
+        from grpo_core.checkpoint import load_checkpoint
+        from grpo_core.models import load_model, saved_specialists
         from opponents.llm import LLMPolicy, OrderTokens
         from services.inference.torch_engine import TorchEngine
 
@@ -91,25 +93,34 @@ class RatingPlayers:
         folders = [self._run_dir / "checkpoints" / str(version) for version in checkpoint_versions(self._run_dir)]
         if not folders:
             raise RunError(f"{self._run_dir} has no checkpoint, whose model its policies share")
-        model, tokenizer = load_model(folders[0])  # the one that adapters belong to
+        model, tokenizer = load_model(folders[0], shared_base=True)  # the one that adapters belong to
         self._engine = TorchEngine(
             model, max_concurrent_decisions=inference.max_concurrent_decisions, threads=inference.threads
         )
-        tokens = OrderTokens(tokenizer)
-        for player, member in policies:
-            await self._engine.update_weights(
-                await asyncio.to_thread(self._weights, member, folders[-1]),
-                int(folders[-1].name) if member is None else member.version,
-                policy=player,
-            )
-            self.by_id[player] = LLMPolicy(
-                self._engine,
+        engine, tokens = self._engine, OrderTokens(tokenizer)
+
+        def seat(policy: str) -> Policy:
+            return LLMPolicy(
+                engine,
                 tokens,
-                policy=player,
+                policy=policy,
                 decoding=inference.decoding,
                 temperature=inference.temperature,
                 max_completion_length=inference.max_completion_length,
             )
+
+        roles = saved_specialists(folders[-1])
+        for player, member in policies:
+            if member is None and roles:
+                load_checkpoint(folders[-1])
+                self.by_id[player] = SavedSpecialists(folders[-1], roles, engine, seat)
+                continue
+            await engine.update_weights(
+                await asyncio.to_thread(self._weights, member, folders[-1]),
+                int(folders[-1].name) if member is None else member.version,
+                policy=player,
+            )
+            self.by_id[player] = seat(player)
 
     def _weights(self, member: Member | None, newest: Path) -> bytes:
         """Of a member, or of the newest checkpoint, checked against their checksums."""

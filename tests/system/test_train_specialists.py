@@ -12,6 +12,7 @@ import torch
 from grpo_core.adapters import folder_payload, merged
 from grpo_core.models import ADAPTER, load_model, named_tensors, saved_specialists
 from opponents.population import Population
+from opponents.ratings_file import load_ratings
 from services.environments.diplomacy.position import POWERS
 from services.metrics.jsonl import read_metrics
 from tests.system.training_process import ENTENTE, QUICK, TrainingProcess, audits, episodes_used
@@ -86,6 +87,11 @@ def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> 
     game = tmp_path / "game.json"
     command("play", "--seat", f"FRANCE={run}", "--default", "random", "--until", "1901", "--out", str(game))
     assert json.loads(game.read_text())["phases"]
+    # The newest checkpoint has every country, each snapshot its own; one game would do for each of these.
+    command("population", "rate", str(run), "--games", "1", "--against", "", "--until", "1901")
+    rated = load_ratings(run / "ratings.json")
+    assert rated.rating("learner", "ITALY").games > 0
+    assert rated.rating("policy/v3-ITALY").games > 0
     assert "this run has a specialist for each" in " ".join(command("groups", "audit", str(run)).split())
     done = subprocess.run([*ENTENTE, "groups", "evidence", str(run)], cwd=tmp_path, capture_output=True, text=True,
                           timeout=120)  # fmt: skip

@@ -1,0 +1,23 @@
+"""Ratings on a terminal of 80 columns: all seven countries of everybody, however unsure."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from cluster.rating_report import show_ratings
+from opponents.ratings import RatingBook
+from services.environments.diplomacy.position import POWERS
+
+
+def test_80_columns_hold_what_is_known_of_every_country() -> None:
+    book = RatingBook()
+    for player in ("learner", "policy/v1-GERMANY"):
+        book.join(player)
+    out = io.StringIO()
+    show_ratings(book, ("bot/random", *book.players), Console(file=out, width=80))
+    text = out.getvalue()
+    assert text.count("1000±693") == 2 * len(POWERS)  # the prior, which is as wide as it gets
+    assert text.split().count("TUR") == 1
+    assert {"policy/v1-GERMANY", "fixed"} <= set(text.split())
