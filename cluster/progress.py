@@ -75,6 +75,7 @@ class Progress:
         self._version = resume_after or 0
         self._recorded = self._last_recorded() if resume_after is not None else 0
         self._swap_seconds: list[float] = []
+        self._workers: dict[str, float] = {}
         self._engine_seen: dict[str, float] = {}
         self._begin: tuple[float, dict[str, float]] | None = None
         self._clock = time.monotonic()
@@ -108,6 +109,13 @@ class Progress:
         self._counters["entente_games_total"] += report.games
         # At once, so that it is seen whether games are played while an update is waited for.
         self._serve({"entente_games_total": self._counters["entente_games_total"]})
+
+    def workers(self, playing: int, wanted: int) -> None:
+        """How many workers may be given games, and how many the load asks for; served as soon as it changes."""
+        now = {"entente_workers_playing": float(playing), "entente_workers_wanted": float(wanted)}
+        if now != self._workers:
+            self._workers = now
+            self._serve(now)
 
     def swaps(self, seconds: Sequence[float]) -> None:
         """Weights arrived at engines."""
@@ -167,6 +175,7 @@ class Progress:
             **self._replacements_left(restarts),
             "entente_update_seconds": took,
             "entente_workers": float(workers),
+            **self._workers,
             "entente_weight_bytes": float(report.weight_bytes),
             "entente_buffer_waiting": report.buffer["waiting"],
             "entente_buffer_delivered": report.buffer["delivered"],

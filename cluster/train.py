@@ -173,6 +173,7 @@ def learn(
         # 3. Wait for whatever comes first.
         events = pool.poll(call.waits_for, POLL_S)
         scaling.look(learning=bool(call.waits_for), updated=bool(events.other))
+        progress.workers(pool.able, scaling.wanted)
         for played in events.blocks:
             ledger.finished(played)
             progress.block(played)

@@ -83,10 +83,11 @@ _NOW = Row(
             colors=((0, "orange"), (0.2, "green")),
         ),
         _stat(
-            "Staleness",
-            Query(latest("entente_staleness_updates_max"), "largest"),
-            Query(latest("entente_staleness_updates_limit"), "limit"),
-            text="How many updates the oldest turn of the latest batch lagged behind, and rollout.max_staleness.",
+            "Rollout workers",
+            Query(latest("entente_workers_playing"), "play"),
+            Query(latest("entente_workers_wanted"), "wanted"),
+            text="Workers that may be given games, and how many the load asks for. Fewer than wanted for long: the "
+            "cluster lacks nodes, or they fail again and again.",
         ),
         Panel(
             "Firing",

@@ -81,7 +81,16 @@ MACHINERY = Board(
         Row(
             "Workers and weights",
             (
-                gauge("entente_workers", "Rollout workers", least=0.0),
+                Panel(
+                    "Rollout workers",
+                    (
+                        Query(latest("entente_workers_playing"), "play"),
+                        Query(latest("entente_workers_wanted"), "wanted"),
+                        Query(latest("entente_workers"), "alive, those that load or leave included"),
+                    ),
+                    text="Between rollout.actors and rollout.max_actors, as many as the load asks for.",
+                    least=0.0,
+                ),
                 Panel(
                     "Workers replaced",
                     (

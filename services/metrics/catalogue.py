@@ -128,6 +128,8 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_learner_busy_seconds_total", "seconds", "Time the learner spent on updates"),
         _counter("entente_rollout_busy_seconds_total", "seconds", "Time spent on games, summed over workers"),
         _gauge("entente_workers", "workers", "Rollout workers alive"),
+        _gauge("entente_workers_playing", "workers", "Of these, what may be given games"),
+        _gauge("entente_workers_wanted", "workers", "Rollout workers that the load asks for"),
         _counter("entente_worker_restarts_total", "restarts", "Workers started again after they died, hung or refused"),
         _gauge("entente_worker_replacements_left", "workers", "Workers that may still fail before the run gives up"),
         _counter("entente_swap_failures_total", "swaps", "Weights that did not get into an engine", ("cause",)),

@@ -70,6 +70,20 @@ def run() -> str:
     return next(runs)
 
 
+def test_memory_is_what_the_server_uses_and_may_use(
+    own_server: EmbeddedServer, connect: Callable[..., RedisBuffer], run: str
+) -> None:
+    buffer = connect(own_server.url, run)
+    before = buffer.memory()
+    assert before.keys() == {"used"}  # the embedded server is given no limit
+    buffer.append([episode("b0", member, turns=200) for member in range(2)])
+    with redis.Redis.from_url(own_server.url) as client:
+        client.config_set("maxmemory", 64 << 20)
+    after = buffer.memory()
+    assert after["used"] > before["used"] > 0
+    assert after["limit"] == 64 << 20
+
+
 def episode(block: str, member: int, role: str = "FRANCE", size: int = 2, turns: int = 1) -> Episode:
     return synthetic_episode(block, member, role=role, block_size=size, turns=turns, completion_tokens=10)
 

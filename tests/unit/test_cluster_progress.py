@@ -81,6 +81,17 @@ def test_an_update_is_served_with_its_time_and_what_is_left(tmp_path: Path, expo
     assert (found["entente_buffer_server_bytes"], found["entente_buffer_server_bytes_limit"]) == (7, 9)
 
 
+def test_workers_are_served_when_they_change_and_recorded_with_the_update(tmp_path: Path, exporter: Exporter) -> None:
+    with progress_of(tmp_path, exporter) as progress:
+        progress.workers(2, 4)
+        assert (served(exporter)["entente_workers_playing"], served(exporter)["entente_workers_wanted"]) == (2, 4)
+        progress.update(report(1), 3, 0, {}, {})
+        progress.workers(4, 4)
+        assert served(exporter)["entente_workers_playing"] == 4
+    (line,) = read_metrics(tmp_path / "metrics.jsonl")
+    assert [line.metrics[f"entente_workers{name}"] for name in ("", "_playing", "_wanted")] == [3, 2, 4]
+
+
 def test_figures_that_are_not_finite_are_counted_and_named(tmp_path: Path, exporter: Exporter) -> None:
     with progress_of(tmp_path, exporter) as progress:
         progress.update(report(1, nonfinite=("entente_ratio_max",)), 1, 0, {}, {})
