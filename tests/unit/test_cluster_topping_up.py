@@ -148,7 +148,7 @@ class Run:
         progress = SimpleNamespace(
             display=SimpleNamespace(log=self.log.append),
             update=lambda report, *_: self.reports.append(report) or pool.late.clear(),
-            **dict.fromkeys(("training_begins", "training_ends", "block", "swaps", "engine"), nothing),
+            **dict.fromkeys(("training_begins", "training_ends", "block", "swaps", "engine", "workers"), nothing),
         )
         learner = SimpleNamespace(collect=Remote(worker.collect), update=Remote(worker.update))
         with league:
