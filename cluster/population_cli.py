@@ -18,7 +18,10 @@ population_app = typer.Typer(
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
 MemberId = Annotated[str, typer.Argument(metavar="ID", help="Of a member, e.g. policy/v20 or bot/dumbbot.")]
 Name = Annotated[str | None, typer.Option("--id", metavar="NAME", help="Call it policy/NAME.", show_default="proposed")]
-Country = Annotated[str | None, typer.Option(help="A specialist: it plays this power alone.")]
+Country = Annotated[
+    str | None,
+    typer.Option(help="A specialist: it plays this power alone; where the checkpoint has one for each, this one's."),
+]
 Weight = Annotated[float, typer.Option(min=0, help="How often it is drawn, relative to the others.")]
 Pin = Annotated[bool, typer.Option("--pin", help="Keep it drawable however many newer snapshots there are.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")]
@@ -96,10 +99,10 @@ def add(
         from opponents.population_import import find_source, member_id_of, take_in
 
         source = find_source(Path(what), member)
-        chosen = member_id_of(name or source.name)
+        chosen, country = member_id_of(name or source.name), country or source.country
         from opponents.population_fit import fitted  # torch takes seconds to import
 
-        data = fitted(source, to)
+        data = fitted(source, to, country)
         joined = take_in(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
     _tell_joined(joined, to)
 
@@ -136,7 +139,7 @@ def promote(
         parent=population.snapshot_before(version),
     )
     country = None if country is None else country.upper()
-    data = fitted(source, run)
+    data = fitted(source, run, country)
     joined = take_in(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
     _tell_joined(joined, run)
 

@@ -32,6 +32,7 @@ class Source:
     source: str  # run id, or the folder
     parent: str | None = None
     config_digest: str | None = None
+    country: str | None = None  # that a member plays alone where it comes from
 
 
 def find_source(folder: Path, member_id: str | None = None) -> Source:
@@ -169,6 +170,7 @@ def _of_member(run: Path, member_id: str) -> Source:
         source=member.source or _run_id(run) or str(run.resolve()),
         parent=member.id,
         config_digest=member.config_digest,
+        country=member.country,
     )
 
 

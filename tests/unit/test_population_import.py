@@ -8,16 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from grpo_core.adapters import adapter_config_of, merged
+from cluster.population_cli import add
+from grpo_core.adapters import adapter_config_of, folder_payload, merged
 from grpo_core.errors import CheckpointError
 from grpo_core.models import load_model, named_tensors
 from grpo_core.named_tensors import from_safetensors
+from grpo_core.settings import PolicySettings
+from grpo_core.specialists import add_specialists
 from opponents.population import Member, Population, PopulationError
 from opponents.population_fit import fitted
 from opponents.population_import import find_source, member_id_of, take_in
 from opponents.population_weights import form_of
+from services.environments.diplomacy.position import POWERS
 from tests.unit import population_cases
-from tests.unit.population_cases import tiny_model, train_a_little, write_checkpoint
+from tests.unit.population_cases import TINY, tiny_model, train_a_little, write_checkpoint
 
 MADE = {"here": {"seed": 1}, "there": {"seed": 2}, "lora": {"seed": 3, "lora": True}}
 
@@ -102,6 +106,35 @@ def test_adapters_stay_adapters_on_their_own_base_and_join_others_merged(runs: P
     assert member.form == "full"
     wanted = merged(base, snapshot.read_bytes())
     assert all((tensor == wanted[name]).all() for name, tensor in from_safetensors(data).items())
+
+
+def test_a_specialist_joins_as_one_of_its_country_alone(runs: Path, tmp_path: Path) -> None:
+    seven, other = tmp_path / "seven", runs / "here"
+    settings = PolicySettings.model_validate({**TINY, "use_peft": True, "specialists": True, "lora_r": 1})
+    model = add_specialists(tiny_model(4), settings, 4, POWERS)  # type: ignore[arg-type]
+    for version in (0, 4):
+        train_a_little(model, version)
+        write_checkpoint(seven, model, version)
+    adapter = folder_payload(seven / "checkpoints" / "4" / "adapter" / "ITALY")
+    base = named_tensors(load_model(seven / "checkpoints" / "0", shared_base=True)[0])
+    source = find_source(seven)
+    wanted, own = merged(base, adapter), fitted(source, seven, "ITALY")
+    assert adapter_config_of(own) is not None
+    for found in (merged(base, own), from_safetensors(fitted(source, other, "ITALY"))):
+        assert all((tensor == found[name]).all() for name, tensor in wanted.items())
+    for nobodys in (None, "ATLANTIS"):
+        with pytest.raises(PopulationError, match=r"has specialists, for AUSTRIA, .*: say with --country whose"):
+            fitted(source, seven, nobodys)
+    # A frozen one brings its country along, also to another base.
+    (seven / "population").mkdir()
+    frozen = seven / "population" / "v4-ITALY.safetensors"
+    frozen.write_bytes(adapter)
+    population = Population(seven / "population.json")
+    population.add_snapshot(frozen, version=4, config_digest="digest", country="ITALY")
+    population.save()
+    add(str(seven), to=other, member="policy/v4-ITALY")
+    taken = Population.load(other / "population.json")["policy/seven-v4-ITALY"]
+    assert (taken.country, taken.form) == ("ITALY", "full")
 
 
 def test_what_cannot_play_here_is_refused_and_leaves_nothing(runs: Path, tmp_path: Path) -> None:
