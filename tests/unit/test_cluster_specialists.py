@@ -23,6 +23,7 @@ from grpo_core.specialists import specialist_payloads
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
 from opponents.population_fit import fitted
+from opponents.population_member import PopulationError
 from opponents.population_import import find_source
 from opponents.remotes import Remotes
 from services.environments.diplomacy.game import DiplomacyGame
@@ -179,7 +180,7 @@ def test_who_needs_one_policy_for_all_says_so_in_one_line(
     with pytest.raises(CheckpointError, match=r"holds specialists .* without policy.specialists") as caught:
         worker_at(tmp_path / "next", f"policy.path={run / 'checkpoints' / '2'}")
     assert "\n" not in str(caught.value)
-    with pytest.raises(CheckpointError, match="holds specialists"):
+    with pytest.raises(PopulationError, match="say with --country whose joins"):
         fitted(find_source(run), run)
     (run / "config.toml").write_text("[policy]\nuse_peft = true\nspecialists = true\n")
     with pytest.raises(NoGradientsError, match="this run has a specialist for each"):
