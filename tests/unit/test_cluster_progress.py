@@ -26,8 +26,9 @@ SMOKE = load_config("smoke")
 NONFINITE = "entente_nonfinite_updates_total"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def exporter() -> Iterator[Exporter]:
+    """One for all: closing takes half a second, and a run that begins sets what it counts."""
     made = Exporter(0)
     yield made
     made.close()

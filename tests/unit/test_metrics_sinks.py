@@ -2,14 +2,15 @@ from __future__ import annotations
 
 import json
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from services.metrics.catalogue import MetricsError
-from services.metrics.exporter import Exporter
+from services.metrics.exporter import Exporter, _Latest
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
 from services.metrics.sink import FanOut, NullSink
 
@@ -23,12 +24,23 @@ def exporter() -> Iterator[Exporter]:
     made.close()
 
 
-def scrape(exporter: Exporter) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def scrape(exporter: Exporter) -> Samples:
     with urllib.request.urlopen(exporter.url, timeout=10) as answer:
-        text = answer.read().decode()
+        return samples_of(text_string_to_metric_families(answer.read().decode()))
+
+
+def collected(latest: _Latest) -> Samples:
+    """What a scrape would find, without a server."""
+    return samples_of(latest.collect())
+
+
+def samples_of(families: Iterable[Family]) -> Samples:
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
+        for family in families
         for sample in family.samples
     }
 
@@ -106,21 +118,19 @@ def test_the_exporter_gathers_observations(exporter: Exporter) -> None:
 
 
 def test_a_named_run_is_told_apart() -> None:
-    exporter = Exporter(0, run="first")
-    try:
-        exporter.record(1, {FRANCE: 3.0, "entente_weight_swap_seconds": [0.02]})
-        samples = scrape(exporter)
-    finally:
-        exporter.close()
+    latest = _Latest("first")
+    latest.take({FRANCE: 3.0, "entente_weight_swap_seconds": [0.02]})
+    samples = collected(latest)
     assert samples["entente_country_centers", (("country", "FRANCE"), ("run", "first"))] == 3
     assert samples["entente_weight_swap_seconds_bucket", (("le", "+Inf"), ("run", "first"))] == 1
 
 
-def test_who_is_no_more_in_a_whole_metric_is_forgotten(exporter: Exporter) -> None:
+def test_who_is_no_more_in_a_whole_metric_is_forgotten() -> None:
+    latest = _Latest()
     old, new = "entente_rating{player=policy/v2}", "entente_rating{player=policy/v4}"
-    exporter.record(1, {old: 1200.0, "entente_loss": 0.5, "entente_evaluation_centers{against=random}": 4.0})
-    exporter.record(2, {new: 1300.0, "entente_evaluation_centers{against=greedy}": 3.0})
-    samples = scrape(exporter)
+    latest.take({old: 1200.0, "entente_loss": 0.5, "entente_evaluation_centers{against=random}": 4.0})
+    latest.take({new: 1300.0, "entente_evaluation_centers{against=greedy}": 3.0})
+    samples = collected(latest)
     assert [labels for name, labels in samples if name == "entente_rating"] == [(("player", "policy/v4"),)]
     assert samples["entente_loss", ()] == 0.5
     # One record has one anchor: the others stay.
