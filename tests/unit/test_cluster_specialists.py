@@ -23,8 +23,8 @@ from grpo_core.specialists import specialist_payloads
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
 from opponents.population_fit import fitted
-from opponents.population_member import PopulationError
 from opponents.population_import import find_source
+from opponents.population_member import PopulationError
 from opponents.remotes import Remotes
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
