@@ -11,7 +11,6 @@ SWAP_FAILURES = {
 }
 COUNTRY_EPISODES = {power: key("entente_country_episodes_total", country=power) for power in POWERS}
 NONFINITE = "entente_nonfinite_updates_total"
-RUN_RESTARTS = "entente_run_restarts_total"
 COUNTERS = (
     "entente_games_total",
     "entente_episodes_total",
@@ -27,7 +26,6 @@ COUNTERS = (
     "entente_truncated_decisions_total",
     "entente_stale_episodes_total",
     NONFINITE,
-    RUN_RESTARTS,
     *COUNTRY_EPISODES.values(),
     *SWAP_FAILURES.values(),
 )
