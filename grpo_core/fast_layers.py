@@ -82,17 +82,31 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None, epilogue: str = 
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``input @ weight.T + bias`` over the last axis; no gradient."""
-    return _linear(input, weight, bias) if has_fast_layers(weight) else functional.linear(input, weight, bias)
+    """``input @ weight.T + bias`` of rows (n, width); no gradient."""
+    if not has_fast_layers(weight):
+        return functional.linear(input, weight, bias)
+    return _linear(_packed(input), weight, bias)[: len(input)]
 
 
 def gated(input: Tensor, gate: Projection, up: Projection) -> Tensor:
-    """``silu(gate(input)) * up(input)``, SwiGLU of Shazeer (arXiv 2002.05202); no gradient."""
+    """``silu(gate(input)) * up(input)`` of rows (n, width), SwiGLU of Shazeer (arXiv 2002.05202); no gradient."""
     if not has_fast_layers(gate[0]):
         return functional.silu(functional.linear(input, *gate)) * functional.linear(input, *up)
-    opened = _linear(input, *gate, "swish")
-    result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(input, opened, *up, "mul")
-    return result
+    rows = _packed(input)
+    opened = _linear(rows, *gate, "swish")
+    result: Tensor = torch.ops.mkldnn._linear_pointwise.binary(rows, opened, *up, "mul")
+    return result[: len(input)]
+
+
+def _packed(rows: Tensor) -> Tensor:
+    """Rows (n, width) of a decoding pass, with some of zeros added: few shapes, in steps finer than a learner's.
+
+    A pass has any number of rows. Without this a rollout actor's engine grew to 1.5 GiB within some thousand decisions,
+    of kernels and of the holes that they left in memory; with it to 0.8 GiB.
+    """
+    step = 16 if len(rows) <= 512 else 64
+    missing = -len(rows) % step
+    return functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def root_mean_square_norm(input: Tensor, weight: Tensor, epsilon: float) -> Tensor:

@@ -62,6 +62,30 @@ def test_functions_give_what_the_modules_of_transformers_give(dtype: torch.dtype
         torch.testing.assert_close(linear(opened, mlp.down_proj.weight, None), mlp(normed), rtol=1e-2, atol=1e-5)
 
 
+def test_passes_of_any_number_of_rows_need_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN keeps the last thousand, of half a megabyte each."""
+    shapes = set()
+    once = fast_layers._linear
+
+    def counted(rows: Tensor, *arguments: object) -> Tensor:
+        shapes.add(tuple(rows.shape))
+        return once(rows, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(fast_layers, "_linear", counted)
+    layer, other = nn.Linear(8, 6), nn.Linear(8, 6)
+    with torch.inference_mode():
+        for count in range(1200):
+            rows = torch.full((count, 8), count / 1200)
+            found, opened = (
+                linear(rows, layer.weight, layer.bias),
+                gated(rows, (layer.weight, None), (other.weight, None)),
+            )
+            assert len(found) == len(opened) == count
+            if count % 171 == 1:
+                torch.testing.assert_close(found, layer(rows))
+    assert len(shapes) < 50
+
+
 @pytest.mark.parametrize("kind", ["small", "llama"])
 def test_gradients_equal_those_of_the_original(kind: str) -> None:
     original = _shaken(_small() if kind == "small" else _biased_llama())
