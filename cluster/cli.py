@@ -94,10 +94,15 @@ def train(
 def imitate(
     out: Annotated[Path, typer.Option(help="New folder for the policy, in Hugging Face layout.")],
     config: Annotated[
-        str, typer.Argument(help="A TOML file, or a shipped config, whose [policy] imitates.")
+        str, typer.Argument(help="A TOML file, or a shipped config, whose [policy] imitates as its [imitation] says.")
     ] = "laptop",
-    games: Annotated[int, typer.Option(min=0, help="Games of seven teachers to play and imitate.")] = 400,
-    teacher: Annotated[str, typer.Option(help="The bot that is imitated.")] = "dumbbot",
+    games: Annotated[
+        int | None,
+        typer.Option(min=0, help="Games of seven teachers to play and imitate.", show_default="the config's, or 400"),
+    ] = None,
+    teacher: Annotated[
+        str | None, typer.Option(help="The bot that is imitated.", show_default="the config's, dumbbot")
+    ] = None,
     saved_games: Annotated[
         Path | None, typer.Option(help="Folder of saved games (*.json) to imitate as well; --games 0: alone.")
     ] = None,
@@ -108,10 +113,11 @@ def imitate(
     from cluster.imitate import imitate as imitate_games
     from cluster.stages import stages
 
-    said = [f"imitation.games={games}", f"imitation.teacher={teacher}"]
-    if saved_games is not None:
-        said.append(f"imitation.saved_games={saved_games}")
+    options = {"games": games, "teacher": teacher, "saved_games": None if saved_games is None else str(saved_games)}
+    said = [f"imitation.{key}={json.dumps(value)}" for key, value in options.items() if value is not None]
     settings = load_config(config, [*said, *(overrides or ())])
+    if games is None and not settings.imitation.games:
+        settings = load_config(config, ["imitation.games=400", *said, *(overrides or ())])
     with stages() as stage:
         report = imitate_games(settings, out, stage)
     typer.echo(
