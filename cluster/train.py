@@ -242,9 +242,15 @@ def open_population(config: Config, folder: RunFolder, version: int, mirror: Pop
 
 def open_league(config: Config, folder: RunFolder, population: Population, version: int, resume: bool) -> League:
     """Whom line-ups are drawn from, and what an earlier process remembers of results."""
-    games, seed = config.rollout.num_generations, config.run.seed
     return League(
-        folder.path, population, config.opponents, num_generations=games, seed=seed, version=version, resume=resume
+        folder.path,
+        population,
+        config.opponents,
+        num_generations=config.rollout.num_generations,
+        until_year=config.game.until_year,
+        seed=config.run.seed,
+        version=version,
+        resume=resume,
     )
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from opponents.base_rates import BASE_SHARES
+from opponents.base_rates import base_shares
 from opponents.documents import read_document, write_document
 from opponents.game_score import GameScore
 from opponents.population import Member, PopulationError
@@ -90,20 +90,21 @@ def ladder(members: Sequence[Member], curriculum: Sequence[str]) -> tuple[str, .
 class Difficulty:
     """The seven countries on the ladder."""
 
-    def __init__(self, settings: OpponentsSettings) -> None:
-        """Everybody at the foot of the ladder."""
+    def __init__(self, settings: OpponentsSettings, until_year: int) -> None:
+        """Everybody at the foot of the ladder, in games to the end of ``until_year``."""
+        self._base = base_shares(until_year)
         self._curriculum = settings.curriculum
         self._thresholds = Thresholds(settings.difficulty_up, settings.difficulty_down, settings.difficulty_games)
         self._standings = {power: Standing() for power in POWERS}
 
     @classmethod
-    def load(cls, path: Path, settings: OpponentsSettings) -> Difficulty:
+    def load(cls, path: Path, settings: OpponentsSettings, until_year: int) -> Difficulty:
         """What ``save`` wrote; the foot of the ladder where there is no file.
 
         Raises:
             PopulationError: the file is damaged, or of another schema.
         """
-        difficulty = cls(settings)
+        difficulty = cls(settings, until_year)
         document = read_document(path, _Document, SCHEMA_VERSION)
         if document is not None:
             if set(document.countries) != set(POWERS):
@@ -146,7 +147,7 @@ class Difficulty:
         self._settle(standing, rungs)
         standing.shares += [game.score(power) for game in games if _is_against(game, power, standing.rung)]
         del standing.shares[: -KEPT_GAMES * self._thresholds.least_games]
-        level = standing.level + step(standing.shares, BASE_SHARES[power], self._thresholds)
+        level = standing.level + step(standing.shares, self._base[power], self._thresholds)
         if level == standing.level or not 0 <= level < len(rungs):
             return None
         rose = level > standing.level

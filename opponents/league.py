@@ -43,6 +43,7 @@ class League:
         settings: OpponentsSettings,
         *,
         num_generations: int,
+        until_year: int,
         seed: int,
         version: int,
         resume: bool,
@@ -54,6 +55,7 @@ class League:
             population: whom line-ups are drawn from; others may change it between updates.
             settings: how.
             num_generations: games of a block.
+            until_year: last year of these games.
             seed: of the run.
             version: updates that the learner has made.
             resume: False forgets what a start that failed has left in the folder.
@@ -72,7 +74,7 @@ class League:
         self._ratings = load_ratings(folder / RATINGS) if (folder / RATINGS).exists() else RatingBook()
         self._difficulty: Difficulty | None = None
         if settings.matchmaking == "curriculum":
-            self._difficulty = Difficulty.load(folder / DIFFICULTY, settings)
+            self._difficulty = Difficulty.load(folder / DIFFICULTY, settings, until_year)
         self._rated_to = self._results.update  # the update that the learner's rating has drifted to
         self._go_back_to(version)
         self._renewal = Renewal(population, settings, folder / PROMOTIONS)

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-from opponents.base_rates import BASE_SHARES
 from opponents.documents import read_document, write_document
 from opponents.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
@@ -126,10 +125,10 @@ class Results:
         here = tallies.get(power, Tally())
         return (COUNTRY_GAMES * overall + here.points) / (COUNTRY_GAMES + here.weight)
 
-    def share(self, power: str) -> float:
-        """The learner's mean share of the sum of squares as a country, in (0, 1), from its base share on."""
+    def share(self, power: str, base: float) -> float:
+        """The learner's mean share of the sum of squares as a country, in (0, 1), from its share among equals on."""
         here = self._countries.get(power, Tally())
-        return (SHARE_GAMES * BASE_SHARES[power] + here.share) / (SHARE_GAMES + here.weight)
+        return (SHARE_GAMES * base + here.share) / (SHARE_GAMES + here.weight)
 
     @property
     def members(self) -> tuple[str, ...]:

@@ -135,6 +135,7 @@ class Run:
             population,
             self.config.opponents,
             num_generations=self.config.rollout.num_generations,
+            until_year=self.config.game.until_year,
             seed=self.config.run.seed,
             version=worker.version(),
             resume=worker.version() > 0,

@@ -26,7 +26,8 @@ def league_in(folder: Path, *, members=MEMBERS, resume=False, version=0, generat
     settings = OpponentsSettings(**{"members": BOTS, **keys})
     population = population_of(folder, *members)
     return League(
-        folder, population, settings, num_generations=generations, seed=7, version=version, resume=resume
+        folder, population, settings,
+        num_generations=generations, until_year=1910, seed=7, version=version, resume=resume,
     )  # fmt: skip
 
 

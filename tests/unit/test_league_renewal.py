@@ -33,7 +33,9 @@ def league_in(folder: Path, *members: Member, resume: bool = False, version: int
     with population.changing():
         for each in members:
             population.add(each)
-    return League(folder, population, settings, num_generations=2, seed=7, version=version, resume=resume)
+    return League(
+        folder, population, settings, num_generations=2, until_year=1905, seed=7, version=version, resume=resume
+    )
 
 
 def at(league: League, version: int) -> tuple[Joining | None, list[str]]:

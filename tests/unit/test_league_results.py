@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from opponents.base_rates import BASE_SHARES
+from opponents.base_rates import base_shares
 from opponents.game_score import GameScore
 from opponents.population import PopulationError
 from opponents.results import COUNTRY_GAMES, SHARE_GAMES, Results
@@ -34,13 +34,13 @@ def test_pairwise_scores_are_means_over_a_members_seats_and_a_solo_wins() -> Non
     assert results.countries("bot/greedy")["FRANCE"].points == 0.75 + 1
     assert results.games == {"bot/greedy": 3, "bot/random": 3, "policy/v2": 3}
     shares = 25 / (9 + 36 + 25 + 25 + 4 + 25 + 64) + 0.0 + 1.0
-    assert results.share("FRANCE") == pytest.approx((SHARE_GAMES * BASE_SHARES["FRANCE"] + shares) / (SHARE_GAMES + 3))
+    assert results.share("FRANCE", 0.15) == pytest.approx((SHARE_GAMES * 0.15 + shares) / (SHARE_GAMES + 3))
 
 
 def test_nothing_known_is_the_prior() -> None:
     results = Results(half_life=10.0)
     assert results.score("bot/nobody") == results.score("bot/nobody", "ITALY") == 0.5
-    assert {power: results.share(power) for power in POWERS} == pytest.approx(dict(BASE_SHARES))
+    assert {power: results.share(power, share) for power, share in base_shares(1905).items()} == base_shares(1905)
     assert results.games == {}
 
 
@@ -64,7 +64,7 @@ def test_scores_and_shares_stay_inside(centers: list[int], updates: int, power: 
     for who in results.games:
         assert 0 < results.score(who) < 1
         assert 0 < results.score(who, power) < 1
-    assert 0 < results.share(power) < 1
+    assert 0 < results.share(power, 0.15) < 1
 
 
 def test_games_fade_by_half_each_half_life_but_their_count_does_not() -> None:
@@ -104,7 +104,7 @@ def test_results_come_back_from_disk_and_damaged_files_are_refused(tmp_path) -> 
     assert again.update == 3
     assert again.games == results.games
     assert again.countries("bot/greedy") == results.countries("bot/greedy")
-    assert again.share("FRANCE") == results.share("FRANCE")
+    assert again.share("FRANCE", 0.15) == results.share("FRANCE", 0.15)
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
     for text, message in (
