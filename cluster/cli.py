@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -12,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
+from cluster.drill.cli import drill
 from cluster.monitoring_cli import EXAMPLES, monitoring
 from cluster.population_cli import population_app
 
@@ -27,6 +29,9 @@ app.add_typer(buffer_app, name="buffer")
 groups_app = typer.Typer(help="Look into how a run grouped what it learned from.", no_args_is_help=True)
 app.add_typer(groups_app, name="groups")
 app.add_typer(population_app, name="population")
+app.command(
+    epilog="Examples: `entente drill --json drill.json`, `entente drill --faults 4 --only learner --only server`"
+)(drill)
 app.command(epilog=EXAMPLES)(monitoring)
 
 Overrides = Annotated[
@@ -43,7 +48,7 @@ RemotesConfig = Annotated[
 def train(
     config: Annotated[
         str | None,
-        typer.Argument(help="A TOML file, or a shipped config: laptop, smoke, gpu. Not needed with --resume."),
+        typer.Argument(help="A TOML file, or a shipped config: laptop, smoke, gpu, cluster. Not needed with --resume."),
     ] = None,
     overrides: Overrides = None,
     run_dir: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/<run.name>")] = None,
@@ -75,12 +80,13 @@ def train(
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         stop_at_sigterm()
+        from cluster.recovery import keep_training
         from cluster.train import SAVE_TIMEOUT_S
         from cluster.train import train as run
 
         if warning := short_stop(request.config, SAVE_TIMEOUT_S):
             typer.echo(warning, err=True)
-        run(request.config, request.run_dir, resume=request.resume)
+        keep_training(request.config, request.run_dir, resume=request.resume, train=run, say=_say)
     except KeyboardInterrupt:
         again = "the same command" if start_or_resume else f"entente train --resume --run-dir {request.run_dir}"
         _stop(f"stopped; go on with: {again}", 130)
@@ -258,7 +264,9 @@ def doctor(
 def bench(
     only: Annotated[
         str | None,
-        typer.Option(help="One of: game_loop, bots, engine, vllm, learner, head, trl_step, gpu, replay, weights."),
+        typer.Option(
+            help="One of: game_loop, bots, engine, vllm, learner, head, trl_step, gpu, replay, load, weights."
+        ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 5,
     json_out: Annotated[Path, typer.Option("--json", help="Where the figures go as JSON.")] = Path("bench.json"),
@@ -396,6 +404,10 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
 def _stop(text: str, code: int) -> NoReturn:
     print(text, file=sys.stderr)
     sys.exit(code)
+
+
+def _say(text: str) -> None:
+    typer.echo(f"{time.strftime('%H:%M:%S')} {text}")
 
 
 def _show_lines(lines: Sequence[str]) -> None:

@@ -45,6 +45,18 @@ class RunSettings(Settings):
     ray_address: str | None = Field(
         None, description="Address of a running Ray cluster, or 'auto'; unset: a local one is started"
     )
+    max_restarts: int = Field(
+        3,
+        ge=0,
+        description="Times that a run goes on by itself from its last checkpoint, without a further update in between, "
+        "after the learner, the replay server or the learner's machine was lost; 0: it ends and says how to resume",
+    )
+    silence_timeout_s: float = Field(
+        60.0,
+        gt=0,
+        description="Seconds without a sign of life from the learner's process, which it gives also while it computes, "
+        "before it counts as lost",
+    )
 
 
 class RolloutSettings(Settings):

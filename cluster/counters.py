@@ -11,6 +11,7 @@ SWAP_FAILURES = {
 }
 COUNTRY_EPISODES = {power: key("entente_country_episodes_total", country=power) for power in POWERS}
 NONFINITE = "entente_nonfinite_updates_total"
+RUN_RESTARTS = "entente_run_restarts_total"
 COUNTERS = (
     "entente_games_total",
     "entente_episodes_total",
@@ -26,6 +27,7 @@ COUNTERS = (
     "entente_truncated_decisions_total",
     "entente_stale_episodes_total",
     NONFINITE,
+    RUN_RESTARTS,
     *COUNTRY_EPISODES.values(),
     *SWAP_FAILURES.values(),
 )

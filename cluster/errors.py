@@ -10,6 +10,14 @@ class RunError(RuntimeError):
     """The run cannot start or go on; the message says why and what to do."""
 
 
+class LostError(RunError):
+    """A process that the run stands on has died or fallen silent; nothing durable is lost, so a new start goes on."""
+
+
+class LateError(LostError):
+    """An answer did not come in time: lost as well, or the time limit was too short from the beginning."""
+
+
 def user_errors() -> tuple[type[BaseException], ...]:
     """Every exception that is an answer to the user rather than a bug; imported late to keep ``--help`` fast."""
     from grpo_core.errors import DivergenceError, GroupingError, ResourceError

@@ -14,6 +14,7 @@ from opponents.matchmaking import LineupBlock, block_name, extra_block, learner_
 from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import ReplayBuffer
 
+_BLOCKS_AT_ONCE = 1_000  # of the schedule looked up together
 _NUMBERS_AT_ONCE = 16  # of extra blocks looked up together
 
 
@@ -80,8 +81,9 @@ class BlockLedger:
         Raises:
             RunError: the buffer is another run's, or was emptied.
         """
-        for index in range(self._total):
-            if self._stored(buffer, [index]).get(index):
+        for start in range(0, self._total, _BLOCKS_AT_ONCE):
+            stored = self._stored(buffer, range(start, min(start + _BLOCKS_AT_ONCE, self._total)))
+            for index in (index for index, whole in stored.items() if whole):
                 self._complete.add(index)
                 self._finished[learner_of_block(self._seed, index)] += 1
         self._used.update(topped_up)

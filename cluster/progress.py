@@ -15,12 +15,14 @@ from cluster.counters import (
     ENGINE,
     NONFINITE,
     REMOTES,
+    RUN_RESTARTS,
     SERVER_MEMORY,
     SWAP_FAILURES,
     limits,
 )
 from cluster.imitation_messages import read_report
 from cluster.provenance import commit, provenance
+from cluster.restarts import restarts
 from cluster.run_folder import RunFolder
 from grpo_core.errors import DivergenceError
 from services.metrics.catalogue import Value, key
@@ -71,6 +73,7 @@ class Progress:
             self._recover_counters()
             # Its line of metrics.jsonl is behind the checkpoint, and was cut.
             self._counters[NONFINITE] = max(self._counters[NONFINITE], summary.get("nonfinite_updates", 0))
+        self._counters[RUN_RESTARTS] = len(restarts(folder.path))
         self._before = dict(self._counters)
         self._version = resume_after or 0
         self._recorded = self._last_recorded() if resume_after is not None else 0

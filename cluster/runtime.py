@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psutil
 
 from cluster.config import Config
-from cluster.errors import RunError
+from cluster.errors import LateError, LostError, RunError
 from cluster.guardian import guarded
 from cluster.learner_memory import SMALL_VOCABULARY, learner_estimate, policy_size
 from cluster.placement import cpus_asked
@@ -102,6 +102,7 @@ def ray_cluster(config: Config) -> Iterator[None]:
     """A local Ray, or the cluster that ``run.ray_address`` names; a local one ends with the block.
 
     Raises:
+        LateError: the local Ray does not start.
         RunError: the cluster does not answer, or its machines could not all reach the run's replay server.
     """
     # Ray reads these when it is imported.
@@ -112,14 +113,7 @@ def ray_cluster(config: Config) -> Iterator[None]:
     quiet_authentication()
     with guarded() if config.run.ray_address is None else nullcontext():
         if config.run.ray_address is None:
-            ray.init(
-                address="local",
-                num_cpus=max(cpus_asked(config), os.cpu_count() or 1),
-                object_store_memory=OBJECT_STORE_BYTES,
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-            )
+            _start_local(config)
         else:
             _attach(config.run.ray_address, embedded_replay=config.redis.url is None)
         stop_at_sigterm()  # Ray has put its own handler over it, which would end the process without saving
@@ -132,6 +126,40 @@ def ray_cluster(config: Config) -> Iterator[None]:
 def quiet_authentication() -> None:
     """Ray turns token authentication on by itself and says so at every start; that is what we want, quietly."""
     logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
+
+
+def _start_local(config: Config) -> None:
+    import ray
+
+    try:
+        ray.init(
+            address="local",
+            num_cpus=max(cpus_asked(config), os.cpu_count() or 1),
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except Exception as error:  # Ray raises nothing more special where its processes do not come up
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise LateError(f"Ray did not start on this machine: {reason} Is it overloaded, or out of memory?") from error
+
+
+def _start_ray(cpus: int) -> None:
+    import ray
+
+    try:
+        ray.init(
+            address="local",
+            num_cpus=cpus,
+            object_store_memory=OBJECT_STORE_BYTES,
+            include_dashboard=False,
+            log_to_driver=False,
+            configure_logging=False,
+        )
+    except Exception as error:  # Ray has no class of its own for a start that takes too long
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise LateError(f"Ray did not start on this machine ({lines[0]}); is it overloaded?") from error
 
 
 def _attach(address: str, *, embedded_replay: bool) -> None:
@@ -254,29 +282,38 @@ def cause_of_death(error: Any) -> str:
     return f"died ({lines[0] if lines else 'no reason given'})"
 
 
-def death_of(error: Any) -> str:
-    """The same for the end of a run: with what to do."""
-    if getattr(error, "actor_init_failed", False):
-        return cause_of_death(error)
-    return f"{cause_of_death(error)}; the last checkpoint is intact: go on with --resume"
+def loss_of(who: str, error: Any) -> RunError:
+    """What the end of an actor is for its run: an accident, but not where its constructor refused.
+
+    Args:
+        who: has ended.
+        error: Ray's.
+    """
+    kind = RunError if getattr(error, "actor_init_failed", False) else LostError
+    return kind(f"{who} {cause_of_death(error)}")
 
 
 def answer(ref: Any, timeout_s: float, who: str) -> Any:
     """What an actor answered.
 
     Raises:
-        RunError: it died, or gave no answer within ``timeout_s``. What it raised itself is raised as it was.
+        LateError: it gave no answer within ``timeout_s``.
+        LostError: it died, or its answer was lost with the machine that held it.
+        RunError: its constructor refused. What the method raised itself is raised as it was.
     """
     import ray
-    from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
+    from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
     try:
         return ray.get(ref, timeout=timeout_s)
     except GetTimeoutError:
-        raise RunError(
+        raise LateError(
             f"{who} did not answer within {timeout_s:.0f} s; look at its log in Ray's session folder"
         ) from None
     except RayActorError as error:
-        raise RunError(f"{who} {death_of(error)}") from None
+        raise loss_of(who, error) from None
     except RayTaskError as error:
         raise error.cause from None
+    except RayError as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise LostError(f"{who} answered, but that was lost ({lines[0]})") from None

@@ -16,6 +16,7 @@ from typing import Any
 import ray
 
 from cluster.actors.pool import WorkerPool
+from cluster.actors.pulse import GROUP, Pulse
 from cluster.actors.remote import LearnerActor, RolloutActor
 from cluster.actors.reports import UpdateReport
 from cluster.admission import Admission
@@ -27,12 +28,13 @@ from cluster.ledger import BlockLedger
 from cluster.placement import Placement, Slot, check_gpus, placed
 from cluster.population_store import population_mirror
 from cluster.progress import Progress
+from cluster.recovery import ACCIDENTS
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder, snapshot_files
 from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
 from cluster.update_call import UpdateCall
 from cluster.warm_start import evaluate_untrained, warm_start
-from grpo_core.checkpoint_folders import checkpoint_versions
+from grpo_core.checkpoint_folders import checkpoint_versions, passed_over
 from opponents.league import League
 from opponents.population import Population
 from opponents.population_mirror import PopulationMirror
@@ -51,7 +53,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
 
     Raises:
         RunError, ReplayError, CheckpointError, MetricsError: one line that says what to do; nothing durable is lost
-            and the run goes on with ``resume=True``.
+            and the run goes on with ``resume=True`` (after an accident by itself: ``cluster.recovery``).
         KeyboardInterrupt: after the learner's state was saved.
     """
     folder = RunFolder(run_dir)
@@ -75,6 +77,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         places = stack.enter_context(placed(config))
         display.stage("loading the policy")
         learner = start_learner(config, folder, places, redis_url, resume)
+        stack.callback(ray.kill, learner)  # a stopped one would hold the run against its successor on a cluster
         first_weights = learner.publish.remote()
         if config.rollout.share_gpu_with_learner:
             # An engine that starts measures how much of the GPU is free: not before the learner has left it.
@@ -91,6 +94,8 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         league = stack.enter_context(open_league(config, folder, population, version, resume))
         ledger = BlockLedger(config, league, version)
         if resume:
+            for damaged in passed_over(folder.path, version):
+                display.log(f"checkpoint {damaged} is not whole, or altered: passed over for checkpoint {version}")
             report: UpdateReport | None = answer(learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
             recover(ledger, config, redis_url, folder.run_id, {} if report is None else report.topped_up)
             renew_population(config, folder, league, learner, version, display.log)  # a crash may have come before it
@@ -111,7 +116,10 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
                 signal.signal(number, signal.SIG_IGN)
             limit = SAVE_TIMEOUT_S + config.redis.group_timeout_s + config.redis.answer_timeout_s
             display.stage(f"stopping: saving a checkpoint (at most {limit:.0f} s)")
-            answer(learner.checkpoint.remote(), limit, "the learner, saving,")
+            try:
+                answer(learner.checkpoint.remote(), limit, "the learner, saving,")
+            except ACCIDENTS as error:
+                raise RunError(f"{error}; the last checkpoint is intact: go on with --resume") from None
             raise
     write_report(folder.path, Config().model_dump(mode="json"))
     return folder
@@ -120,7 +128,8 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
 def start_learner(config: Config, folder: RunFolder, places: Placement, redis_url: str, resume: bool) -> Any:
     """The learner actor, loading."""
     environment = actor_environment(config.learner.threads, gpus=config.learner.gpus)
-    actor = ray.remote(LearnerActor).options(**places.of_learner(), runtime_env=environment)
+    beside = ray.remote(concurrency_groups={GROUP: 1})(LearnerActor)  # a thread that says that it lives
+    actor = beside.options(**places.of_learner(), runtime_env=environment)
     return actor.remote(config.model_dump_json(), str(folder.path), redis_url, folder.run_id, resume)
 
 
@@ -158,6 +167,7 @@ def learn(
     shared = config.rollout.share_gpu_with_learner
     call = UpdateCall(config, learner, ledger, progress.display.log, may_learn=pool.rest if shared else None)
     scaling = Scaling(config, pool, progress.display.log)
+    pulse = Pulse(learner.beat.options(concurrency_group=GROUP).remote, config.run.silence_timeout_s)
     last_update = time.monotonic()
     progress.training_begins()
     while version < config.learner.updates:
@@ -172,6 +182,7 @@ def learn(
         call.proceed(version)
         # 3. Wait for whatever comes first.
         events = pool.poll(call.waits_for, POLL_S)
+        pulse.look()
         scaling.look(learning=bool(call.waits_for), updated=bool(events.other))
         progress.workers(pool.able, scaling.wanted)
         for played in events.blocks:

@@ -7,7 +7,6 @@ disk and renamed, so a name that is a number is a whole checkpoint, whatever was
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -19,7 +18,14 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from grpo_core.checkpoint_folders import MANIFEST, OPTIMIZER, SCHEMA, TRAINER_STATE, read_manifest
+from grpo_core.checkpoint_folders import (
+    MANIFEST,
+    OPTIMIZER,
+    SCHEMA,
+    TRAINER_STATE,
+    fingerprint,
+    verified_manifest,
+)
 from grpo_core.errors import CheckpointError
 from grpo_core.learner import Learner
 from grpo_core.learner_state import LearnerState
@@ -68,7 +74,7 @@ def save_checkpoint(
         manifest = {
             "schema": SCHEMA,
             "version": learner.version,
-            "files": {path.relative_to(partial).as_posix(): _fingerprint(path) for path in files},
+            "files": {path.relative_to(partial).as_posix(): fingerprint(path) for path in files},
         }
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
         for path in (*files, partial / MANIFEST):
@@ -90,13 +96,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     Raises:
         CheckpointError: in one line, which file is missing, altered, unreadable or of an unknown schema.
     """
-    manifest = read_manifest(folder)
-    for name, expected in manifest["files"].items():
-        path = folder / name
-        if not path.is_file():
-            raise CheckpointError(f"checkpoint {folder} lacks {name}, which its manifest lists")
-        if _fingerprint(path) != expected:
-            raise CheckpointError(f"checkpoint {folder}: {name} is not what was written (size or SHA-256 differs)")
+    manifest = verified_manifest(folder)
     try:
         record = json.loads((folder / TRAINER_STATE).read_text())
         tensors = load_file(folder / OPTIMIZER)
@@ -115,12 +115,6 @@ def _put_in_place(partial: Path, final: Path) -> None:
         shutil.rmtree(trash, ignore_errors=True)
     else:
         os.rename(partial, final)
-
-
-def _fingerprint(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"bytes": path.stat().st_size, "sha256": digest}
 
 
 def _flush(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -31,6 +32,12 @@ def latest_checkpoint(run_dir: Path) -> Path | None:
     return run_dir / "checkpoints" / str(versions[-1]) if versions else None
 
 
+def passed_over(run_dir: Path, version: int) -> tuple[int, ...]:
+    """Versions newer than the one that a run goes on from: half written, or damaged since."""
+    named = [path.name for path in (run_dir / "checkpoints").glob("*") if path.name.isascii() and path.name.isdigit()]
+    return tuple(sorted(newer for newer in map(int, named) if newer > version))
+
+
 def prune_checkpoints(run_dir: Path, keep: int) -> tuple[int, ...]:
     """Delete all but the first and the newest ``keep`` (>= 1) checkpoints, and remains of interrupted writes.
 
@@ -56,6 +63,29 @@ def is_whole_checkpoint(folder: Path) -> bool:
         return all((folder / name).stat().st_size == expected["bytes"] for name, expected in files.items())
     except (CheckpointError, FileNotFoundError):
         return False
+
+
+def verified_manifest(folder: Path) -> dict[str, Any]:
+    """A checkpoint's manifest, every file compared with it first.
+
+    Raises:
+        CheckpointError: in one line, which file is missing, altered, or of an unknown schema.
+    """
+    manifest = read_manifest(folder)
+    for name, expected in manifest["files"].items():
+        path = folder / name
+        if not path.is_file():
+            raise CheckpointError(f"checkpoint {folder} lacks {name}, which its manifest lists")
+        if fingerprint(path) != expected:
+            raise CheckpointError(f"checkpoint {folder}: {name} is not what was written (size or SHA-256 differs)")
+    return manifest
+
+
+def fingerprint(path: Path) -> dict[str, Any]:
+    """Size and SHA-256 of a file, as a manifest has them."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"bytes": path.stat().st_size, "sha256": digest}
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from cluster.actors.recruits import Recruits
 from cluster.actors.reports import BlockReport
 from cluster.actors.workers import Call, Departure, Job, Ref, Step, Worker, find_home, lost_with_its_node
 from cluster.config import RolloutSettings
-from cluster.errors import RunError
+from cluster.errors import LateError, RunError
 from cluster.placement import FurtherPlace, Slot
-from cluster.runtime import cause_of_death, death_of
+from cluster.runtime import cause_of_death, loss_of
 
 MOST_OVERDUE = 3  # actors replaced because of one and the same job, before the job is to blame
 MOST_FAILED = 3  # likewise, of those whose engine could not play it
@@ -84,8 +84,9 @@ class Crew:
         """Wait until every actor has loaded its engine.
 
         Raises:
-            RunError: not within ``rollout.start_timeout_s``, or an actor failed; says what to look at. At the start of
-                a run that is no accident, so nothing is replaced yet.
+            LateError: not within ``rollout.start_timeout_s``; says what to look at.
+            LostError: an actor died. None is replaced yet: at its first start a run should hear of what is wrong.
+            RunError: an actor's constructor refused.
         """
         refs = list(self.calls)
         ready, waiting = ray.wait(refs, num_returns=len(refs), timeout=self._settings.start_timeout_s)
@@ -95,9 +96,9 @@ class Crew:
             except RayTaskError as error:
                 raise error.cause from None
             except RayActorError as error:
-                raise RunError(f"a rollout actor {death_of(error)}") from None
+                raise loss_of("a rollout actor", error) from None
         if waiting:
-            raise RunError(
+            raise LateError(
                 f"{len(waiting)} of {len(refs)} rollout actors were not ready after "
                 f"{self._settings.start_timeout_s:g} s; are there CPUs and memory for rollout.actors = {len(refs)}? "
                 "(rollout.start_timeout_s allows more time)"
@@ -321,7 +322,7 @@ class Crew:
         if what == "load":
             self._replace(worker, f"could not start: {reason}")
         elif what == "swap" and isinstance(cause, RayActorError):
-            raise RunError(f"the learner {death_of(cause)}") from None
+            raise loss_of("the learner", cause) from None
         elif what == "swap" and isinstance(cause, RayError):
             if self._republish is not None and call.weights is self._weights:
                 self._weights = self._republish()

@@ -20,14 +20,15 @@ from cluster.actors.country_intervals import country_intervals
 from cluster.actors.intake import Intake
 from cluster.actors.learner_device import LearnerDevice
 from cluster.actors.reports import Shortage, UpdateReport
+from cluster.actors.resumption import newest_checkpoint
 from cluster.config import Config
 from cluster.errors import RunError
 from cluster.last_batch import save_last_batch
 from cluster.run_folder import RunFolder, snapshot_files, write_atomically
 from cluster.runtime import available_bytes
 from grpo_core.adapters import add_adapters, load_adapters
-from grpo_core.checkpoint import load_checkpoint, save_checkpoint
-from grpo_core.checkpoint_folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
+from grpo_core.checkpoint import Checkpoint, save_checkpoint
+from grpo_core.checkpoint_folders import checkpoint_versions, prune_checkpoints
 from grpo_core.learner import Learner
 from grpo_core.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.models import ADAPTER, load_model, make_small_model, plain_model, policy_payload, save_model
@@ -89,14 +90,15 @@ class LearnerWorker:
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
         self._last_batch: Batch | None = None  # of this process's newest update
         buffer.redeliver()  # first of all: it refuses a second learner, before anything is written
-        newest = latest_checkpoint(self._folder.path) if resume else None
-        if newest is None:
+        # Whence to go on, and how many episodes were used before the receipts above.
+        checkpoint, self._used = newest_checkpoint(self._folder.path, buffer) if resume else (None, 0)
+        if checkpoint is None:
             base, self._tokenizer = self._first_weights()
             self._model = self._trained(base)
             self._learner = self._make_learner()
             self.checkpoint()
         else:
-            self._restore(newest)
+            self._restore(checkpoint)
             buffer.redeliver()  # what the checkpoint used is acknowledged now
 
     def version(self) -> int:
@@ -195,6 +197,8 @@ class LearnerWorker:
             extra={
                 # Should the process die before the acknowledgement below, these are acknowledged on resume.
                 "receipts": [[receipt.role, receipt.entry_id] for receipt in self._receipts],
+                # And should this checkpoint be damaged one day, it is seen that the one before it is too old.
+                "used": self._used + len(self._receipts),
                 "countries": self._windows.state(),
                 # Should the driver die before it has recorded this update, it finds the report here.
                 "report": None if self._report is None else msgspec.to_builtins(self._report),
@@ -202,6 +206,7 @@ class LearnerWorker:
             },
         )
         self._buffer.acknowledge(self._receipts)
+        self._used += len(self._receipts)
         self._receipts.clear()
         prune_checkpoints(self._folder.path, self._config.learner.keep_checkpoints)
         return str(folder)
@@ -313,8 +318,8 @@ class LearnerWorker:
             raise RunError(f"{what} needs the run's first weights, and {folder} is gone; put it back, or {instead}")
         return folder
 
-    def _restore(self, folder: Path) -> None:
-        checkpoint = load_checkpoint(folder)
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        folder = checkpoint.folder
         if self._config.policy.specialists:
             dtype = getattr(torch, self._config.policy.dtype)
             base, self._tokenizer = load_model(folder, dtype, shared_base=True)
@@ -333,7 +338,6 @@ class LearnerWorker:
         extra = checkpoint.extra
         self._windows.load_state(extra["countries"])
         self._report = None if extra["report"] is None else msgspec.convert(extra["report"], UpdateReport)
-        self._buffer.acknowledge([Receipt(role, entry_id) for role, entry_id in extra["receipts"]])
 
 
 _CATALOGUED = {

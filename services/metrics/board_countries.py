@@ -100,14 +100,16 @@ _NOW = Row(
         Panel(
             "Trouble in the last hour",
             (
+                Query(risen("entente_run_restarts_total", "1h"), "the run started again"),
                 Query(risen("entente_worker_restarts_total", "1h"), "workers replaced"),
                 Query(f"sum ({risen('entente_swap_failures_total', '1h')})", "weights not taken"),
                 Query(risen("entente_nonfinite_updates_total", "1h"), "updates not finite"),
                 Query(risen("entente_stale_episodes_total", "1h"), "episodes too old"),
                 Query(risen("entente_poison_episodes_total", "1h"), "episodes undecodable"),
             ),
-            text="Each should be 0. Rollout workers replaced; engines that did not take new weights; updates with a "
-            "loss, gradient or figure that is no finite number; episodes set aside, too old or damaged.",
+            text="Each should be 0. The run was lost and went on by itself; rollout workers replaced; engines that did "
+            "not take new weights; updates with a loss, gradient or figure that is no finite number; episodes set "
+            "aside, too old or damaged.",
             kind="stat",
             width=12,
             height=6,

@@ -72,6 +72,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _gauge("entente_updates_planned", "updates", "Updates after which the run is done"),
         _gauge("entente_progress_timestamp_seconds", "seconds", "Unix time of the latest update or evaluation"),
         _gauge("entente_update_timeout_seconds", "seconds", "Time without an update after which the run gives up"),
+        _counter("entente_run_restarts_total", "restarts", "Times that the run went on by itself after a loss"),
         _counter("entente_nonfinite_updates_total", "updates", "Updates with a figure that was not a finite number"),
     ),
     "countries": (

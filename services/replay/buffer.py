@@ -29,6 +29,10 @@ class ReplayError(RuntimeError):
     """The buffer cannot be reached or does not answer in time; the message says what was awaited."""
 
 
+class ServerLostError(ReplayError):
+    """The server died, was stopped, is cut off or has been full for all of the time limit; episodes are not lost."""
+
+
 class BlocksMissingError(ReplayError):
     """The blocks asked for did not arrive in time; asking again later is fine."""
 

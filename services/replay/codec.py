@@ -18,13 +18,14 @@ import zstandard
 from grpo_core.types import Episode, Turn
 from services.replay.columns import COLUMN_DTYPES, CodecError, Lengths, check, join, pack, split, unpack
 
-__all__ = ["MAX_EPISODE_BYTES", "SCHEMA_VERSION", "CodecError", "decode", "encode"]
+__all__ = ["MAX_EPISODE_BYTES", "SCHEMA_AT", "SCHEMA_VERSION", "CodecError", "decode", "encode"]
 
 SCHEMA_VERSION = 1
 MAX_EPISODE_BYTES = 256 << 20  # uncompressed; a hostile or damaged frame cannot ask for more memory than this
 
 _MAGIC = b"ENT"
-_HEADER_BYTES = len(_MAGIC) + 1
+SCHEMA_AT = len(_MAGIC)  # where the schema version stands, one byte
+_HEADER_BYTES = SCHEMA_AT + 1
 
 
 class _TurnRow(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -117,7 +118,7 @@ def decode(data: bytes) -> Episode:
     """
     if not data.startswith(_MAGIC) or len(data) <= _HEADER_BYTES:
         raise CodecError("not an episode: it does not begin with this format's mark")
-    version = data[len(_MAGIC)]
+    version = data[SCHEMA_AT]
     if version > SCHEMA_VERSION:
         raise CodecError(
             f"written by a newer version of Entente (episode schema {version}, this one reads "

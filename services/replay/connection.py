@@ -20,11 +20,12 @@ from redis.exceptions import (
 )
 from redis.retry import Retry
 
-from services.replay.buffer import ReplayError
+from services.replay.buffer import ReplayError, ServerLostError
 
 _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 1.0
 _OLDEST_MAJOR = 7  # scripts with flags; Valkey reports 7.2
+_PASSING = (redis.ConnectionError, redis.TimeoutError, OutOfMemoryError)  # what may be over when it is tried again
 _REFUSALS = (AuthenticationError, AuthorizationError)  # connection errors to redis-py, but no repetition helps
 _log = logging.getLogger(__name__)
 
@@ -73,8 +74,11 @@ class Connection:
     def call(self, what: str, operation: Callable[[], T]) -> T:
         """``operation()``, repeated with growing pauses while the connection fails; it must be safe to repeat.
 
+        So it is while the server is out of memory: the learner's acknowledgements free some.
+
         Raises:
-            ReplayError: the server cannot be reached, refuses us, or is out of memory; says what was awaited.
+            ServerLostError: the server was not reached, or was full, for all of the time limit; says what was awaited.
+            ReplayError: it refuses us.
         """
         give_up_s = time.monotonic() + self._timeout_s
         pause_s = _FIRST_BACKOFF_S
@@ -84,11 +88,10 @@ class Connection:
                 self._timeout_s = self._later_timeout_s
                 return answer
             except RedisError as error:
-                lost = isinstance(error, (redis.ConnectionError, redis.TimeoutError)) and not isinstance(
-                    error, _REFUSALS
-                )
-                if not lost or time.monotonic() + pause_s > give_up_s:
-                    raise ReplayError(f"{self._explain(error)} (while we {what}: {error})") from error
+                passing = isinstance(error, _PASSING) and not isinstance(error, _REFUSALS)
+                if not passing or time.monotonic() + pause_s > give_up_s:
+                    kind = ServerLostError if passing else ReplayError
+                    raise kind(f"{self._explain(error)} (while we {what}: {error})") from error
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_BACKOFF_S)
 
@@ -105,8 +108,8 @@ class Connection:
                 )
             case OutOfMemoryError():
                 return (
-                    f"{server} is out of memory: raise its maxmemory, or checkpoint more often (acknowledged episodes "
-                    "are freed)"
+                    f"{server} is out of memory, and nothing was freed for {self._timeout_s:g} s: raise its maxmemory, "
+                    "or checkpoint more often (acknowledged episodes are freed)"
                 )
             case ResponseError() if str(error).startswith("NOGROUP"):
                 return (

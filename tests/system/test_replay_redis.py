@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from grpo_core.types import Episode
 from services.replay import learner_lock, redis_buffer
-from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayBuffer, ReplayError
+from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayBuffer, ReplayError, ServerLostError
 from services.replay.codec import SCHEMA_VERSION, encode
 from services.replay.embedded import EmbeddedServer
 from services.replay.memory_buffer import MemoryBuffer
@@ -230,7 +231,7 @@ def test_poison_is_set_aside_counted_and_bounded(
     assert learner.stats()["waiting"] == 2
 
 
-def test_out_of_memory_stops_producers_with_a_clear_line_and_never_the_learner(
+def test_out_of_memory_holds_producers_up_for_a_while_and_never_the_learner(
     own_server: EmbeddedServer, connect: Any, run: str
 ) -> None:
     rollout, learner = connect(own_server.url, run), connect(own_server.url, run)
@@ -239,14 +240,18 @@ def test_out_of_memory_stops_producers_with_a_clear_line_and_never_the_learner(
     rollout.append(big[:40])
     raw.execute_command("XADD", f"entente:{run}:episodes:FRANCE", "*", "episode", "poison")
     raw.config_set("maxmemory", raw.info("memory")["used_memory"] - 1)
-    with pytest.raises(ReplayError, match=r"out of memory: raise its maxmemory"):
-        rollout.append(big[40:])
+    impatient = connect(own_server.url, run, answer_timeout_s=0.2)
+    with pytest.raises(ServerLostError, match=r"out of memory, and nothing was freed for 0.2 s: raise its maxmemory"):
+        impatient.append(big[40:])
     assert rollout.stored_ids([big[40].episode_id]) == frozenset()
-    delivery = learner.take({"FRANCE": 20}, 5)
-    learner.acknowledge(delivery.receipts)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(rollout.append, big[40:44])
+        delivery = learner.take({"FRANCE": 20}, 5)
+        assert not waiting.done()
+        learner.acknowledge(delivery.receipts)
+        assert waiting.result(10) == 4
     assert learner.stats()["acknowledged"] == 40
     assert learner.stats()["poison"] == 1
-    assert rollout.append(big[40:44]) == 4
 
 
 def test_a_server_that_would_evict_episodes_is_refused(own_server: EmbeddedServer, connect: Any, run: str) -> None:

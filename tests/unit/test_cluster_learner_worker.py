@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from cluster.config import load_config
 from cluster.errors import RunError
 from cluster.run_folder import RunFolder
 from grpo_core.adapters import adapter_config_of, merged
-from grpo_core.errors import ResourceError
+from grpo_core.checkpoint_folders import passed_over
+from grpo_core.errors import CheckpointError, ResourceError
 from grpo_core.learner import UpdateResult
 from grpo_core.models import load_model, named_tensors
 from grpo_core.types import Batch, Episode
@@ -53,10 +55,10 @@ def episodes(version: int) -> list[Episode]:
     return out
 
 
-def worker_at(path: Path, *overrides: str, resume: bool = False) -> LearnerWorker:
+def worker_at(path: Path, *overrides: str, resume: bool = False, buffer: MemoryBuffer | None = None) -> LearnerWorker:
     path.mkdir(exist_ok=True)
     config = load_config("smoke", [*SMALL, *overrides])
-    return LearnerWorker(config, str(path), MemoryBuffer(group_timeout_s=60), resume)
+    return LearnerWorker(config, str(path), buffer or MemoryBuffer(group_timeout_s=60), resume)
 
 
 def updated(worker: LearnerWorker) -> tuple[dict[str, float], Payload]:
@@ -163,6 +165,30 @@ def test_a_figure_that_is_not_finite_is_named_and_left_out(tmp_path: Path, monke
     assert report.country_episodes == dict.fromkeys(POWERS, 2)
     restarted = worker_at(tmp_path / "run", resume=True)
     assert restarted.last_report() == report
+
+
+def test_a_half_written_checkpoint_is_passed_over_and_a_damaged_one_never_costs_episodes_in_silence(
+    tmp_path: Path,
+) -> None:
+    run, buffer = tmp_path / "run", MemoryBuffer(group_timeout_s=60)
+    worker = worker_at(run, buffer=buffer)
+    updated(worker)
+    updated(worker)
+    newest, unfinished = run / "checkpoints" / "2", run / "checkpoints" / "3"
+    shutil.copytree(newest, unfinished)
+    weights = (unfinished / "model.safetensors").read_bytes()
+    (unfinished / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    assert worker_at(run, resume=True, buffer=buffer).version() == 2
+    assert passed_over(run, 2) == (3,)
+    altered = (newest / "model.safetensors").read_bytes()[:-1] + b"x"
+    (newest / "model.safetensors").write_bytes(altered)
+    with pytest.raises(CheckpointError, match=r"2: model.safetensors is not what was written"):
+        worker_at(run, resume=True, buffer=buffer)
+    (newest / "manifest.json").unlink()
+    with pytest.raises(CheckpointError, match=r"1 is too old: the replay buffer has forgotten 14 episodes that only"):
+        worker_at(run, resume=True, buffer=buffer)
+    # Had the process died before it acknowledged what that checkpoint used, nothing would be lost with it.
+    assert worker_at(run, resume=True).version() == 1
 
 
 def test_adapters_without_the_weights_they_sit_on_are_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
+import cluster.actors.pulse
 import cluster.update_call
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.pool import PoolEvents
@@ -151,7 +152,9 @@ class Run:
             update=lambda report, *_: self.reports.append(report) or pool.late.clear(),
             **dict.fromkeys(("training_begins", "training_ends", "block", "swaps", "engine", "workers"), nothing),
         )
-        learner = SimpleNamespace(collect=Remote(worker.collect), update=Remote(worker.update))
+        learner = SimpleNamespace(
+            beat=Remote(lambda: None), collect=Remote(worker.collect), update=Remote(worker.update)
+        )
         with league:
             learn(self.config, self.folder, learner, pool, ledger, league, progress, worker.version())  # type: ignore[arg-type]
         return pool
@@ -167,6 +170,7 @@ class Run:
 @pytest.fixture(autouse=True)
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.update_call, "answer", lambda ref, *_: ref)
+    monkeypatch.setattr(cluster.actors.pulse, "_answered", lambda ref: True)
     monkeypatch.setattr("os.fsync", lambda _: None)  # a driver dies here, never the machine
 
 

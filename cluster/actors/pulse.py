@@ -1,0 +1,82 @@
+"""Whether the learner's process lives, however long it computes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from cluster.errors import LostError
+from cluster.runtime import answer
+
+GROUP = "pulse"  # Ray's concurrency group of the thread that answers, beside the one that learns
+BEAT_EVERY_S = 2.0
+ATTENTION_S = 5.0  # the most silence that two looks show, however far apart they are
+
+
+class Pulse:
+    """Asks the learner's process for a sign of life again and again; a thread of its own answers while it computes.
+
+    An update may take half an hour, so that no limit on updates finds a process that was stopped, swapped out or cut
+    off within sensible time. What this does not find is a computation that hangs in a process that is alive; the limit
+    on updates does.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[], Any],
+        limit_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        answered: Callable[[Any], bool] | None = None,
+    ) -> None:
+        """Ask for nothing yet.
+
+        Args:
+            ask: asks the process; gives a reference to its answer.
+            limit_s: of silence.
+            clock: seconds.
+            answered: whether a reference has its answer; Ray knows, unless said otherwise. Raises LostError where that
+                is the process's end.
+        """
+        self._ask = ask
+        self._limit_s = limit_s
+        self._clock = clock
+        self._answered = answered or _answered
+        self._waits_for: Any = None
+        self._asked = float("-inf")
+        self._looked = clock()
+        self._silence_s = 0.0
+
+    def look(self) -> None:
+        """See whether there is an answer, and ask again where it is time to.
+
+        Silence is counted while somebody looks: a driver that was stopped itself, or busy elsewhere, did not listen.
+
+        Raises:
+            LostError: the process is dead, or has been silent for too long.
+        """
+        now = self._clock()
+        listened_s = min(now - self._looked, ATTENTION_S)
+        self._looked = now
+        if self._waits_for is not None:
+            if self._answered(self._waits_for):
+                self._waits_for = None
+                self._silence_s = 0.0
+            else:
+                self._silence_s += listened_s
+        if self._silence_s > self._limit_s:
+            raise LostError(
+                f"the learner's process has given no sign of life for {self._limit_s:g} s (run.silence_timeout_s), "
+                "which it gives while it computes, too: it was stopped, or its machine is overloaded or cut off"
+            )
+        if self._waits_for is None and now - self._asked >= BEAT_EVERY_S:
+            self._waits_for, self._asked = self._ask(), now
+
+
+def _answered(ref: Any) -> bool:
+    import ray
+
+    ready, _ = ray.wait([ref], timeout=0)
+    if ready:
+        answer(ref, ATTENTION_S, "the learner")
+    return bool(ready)

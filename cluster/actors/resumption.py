@@ -1,0 +1,41 @@
+"""Which checkpoint a learner goes on from: one that is whole, and that the replay buffer still fits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from grpo_core.checkpoint import Checkpoint, load_checkpoint
+from grpo_core.checkpoint_folders import checkpoint_versions
+from grpo_core.errors import CheckpointError
+from services.replay.buffer import Receipt, ReplayBuffer
+
+
+def newest_checkpoint(run_dir: Path, buffer: ReplayBuffer) -> tuple[Checkpoint | None, int]:
+    """The newest checkpoint that is as it was written, or None, and how many episodes the run had used by then.
+
+    What it used is acknowledged, should the process that wrote it have died before it could. A damaged one is passed
+    over where nothing depends on it yet.
+
+    Raises:
+        CheckpointError: the buffer has forgotten episodes that only a newer checkpoint, now damaged or gone, had used.
+        ReplayError: the buffer cannot be reached.
+    """
+    damage: CheckpointError | None = None
+    found: Checkpoint | None = None
+    for version in reversed(checkpoint_versions(run_dir)):
+        try:
+            found = load_checkpoint(run_dir / "checkpoints" / str(version))
+            break
+        except CheckpointError as error:
+            damage = damage or error
+    extra = {} if found is None else found.extra
+    buffer.acknowledge([Receipt(role, entry_id) for role, entry_id in extra.get("receipts", ())])
+    acknowledged = int(buffer.stats()["acknowledged"])
+    used = int(extra.get("used", 0 if found is None else acknowledged))  # older checkpoints do not say
+    if acknowledged > used:
+        place = run_dir / "checkpoints" if found is None else found.folder
+        raise damage or CheckpointError(
+            f"{place} is too old: the replay buffer has forgotten {acknowledged - used} episodes that only a newer "
+            "checkpoint had used, and that one is not whole; put it back, or start a new run with policy.path"
+        )
+    return found, used

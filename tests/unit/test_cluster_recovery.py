@@ -1,0 +1,181 @@
+"""Going on after accidents: which errors are some, how often, and what is said; and the learner's signs of life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cluster.actors.pulse import ATTENTION_S, BEAT_EVERY_S, Pulse
+from cluster.config import Config, load_config
+from cluster.errors import LateError, LostError, RunError
+from cluster.recovery import PAUSES_S, keep_training
+from cluster.restarts import RESTARTS, restarts
+from cluster.run_folder import RunFolder
+from grpo_core.errors import CheckpointError, DivergenceError
+from services.replay.buffer import BlocksMissingError, ReplayError, ServerLostError
+
+CONFIG = load_config("smoke")
+LOST = LostError("the learner died")
+
+
+class Training:
+    """A ``train`` that makes some updates, then fails, at each of its starts; at last it ends well."""
+
+    def __init__(self, run_dir: Path, *starts: tuple[int, Exception]) -> None:
+        self.folder = RunFolder(run_dir)
+        self.starts = list(starts)
+        self.resumed: list[bool] = []
+        self.paused: list[float] = []
+        self.said: list[str] = []
+
+    def __call__(self, config: Config, run_dir: Path, *, resume: bool) -> RunFolder:
+        assert run_dir == self.folder.path
+        self.resumed.append(resume)
+        if not self.starts:
+            return self.folder
+        version, error = self.starts.pop(0)
+        self.folder.audit.mkdir(parents=True, exist_ok=True)
+        for made in range(1, version + 1):
+            record = self.folder.audit / f"{made:06d}.json"
+            record.unlink(missing_ok=True)
+            record.write_text("{}")
+        if version:
+            (self.folder.checkpoints / "0").mkdir(parents=True, exist_ok=True)
+            (self.folder.checkpoints / "0" / "manifest.json").touch()
+        raise error
+
+    def keep(self, config: Config = CONFIG, *, resume: bool = False) -> RunFolder:
+        return keep_training(
+            config, self.folder.path, resume=resume, train=self, say=self.said.append, sleep=self.paused.append
+        )
+
+
+def test_a_lost_run_goes_on_from_its_checkpoint_with_a_line_a_record_and_a_growing_pause(tmp_path: Path) -> None:
+    gone = ServerLostError("no Redis server answers")
+    training = Training(tmp_path, (2, LOST), (3, gone), (3, LateError("the learner did not answer")), (3, LOST))
+    assert training.keep() == training.folder
+    assert training.resumed == [False, True, True, True, True]
+    assert training.paused == [PAUSES_S[0], PAUSES_S[0], PAUSES_S[1], PAUSES_S[2]]
+    assert "lost: the learner died; started again from the last checkpoint in 2 s (1 of 3 " in training.said[0]
+    assert "(3 of 3 without a further update, run.max_restarts)" in training.said[-1]
+    noted = restarts(tmp_path)
+    assert [(restart.version, restart.reason) for restart in noted][:2] == [(2, str(LOST)), (3, str(gone))]
+    with (tmp_path / RESTARTS).open("a") as file:
+        file.write('{"time": 1')  # torn by a crash
+    assert restarts(tmp_path) == noted
+
+
+def test_updates_made_again_are_no_progress_and_restarts_without_any_come_to_an_end(tmp_path: Path) -> None:
+    # An update further than ever begins the count anew; the same ones, made again after each loss, do not.
+    training = Training(tmp_path, (4, LOST), (5, LOST), (5, LOST), (3, LOST), (5, LOST), (9, LOST))
+    with pytest.raises(RunError, match=r"died, and starting again 3 times led to no further update \(run.max_restarts"):
+        training.keep()
+    assert len(training.resumed) == 5
+    never = load_config("smoke", ["run.max_restarts=0"])
+    with pytest.raises(RunError, match="the learner died; the last checkpoint is intact: go on with --resume") as ends:
+        Training(tmp_path, (1, LOST)).keep(never, resume=True)
+    assert not isinstance(ends.value, LostError)
+
+
+def test_a_run_that_died_before_its_first_checkpoint_begins_anew(tmp_path: Path) -> None:
+    training = Training(tmp_path, (0, LOST))
+    training.keep()
+    assert training.resumed == [False, False]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RunError("another process is training in here"),
+        ReplayError("the server refuses us"),
+        BlocksMissingError("waited for complete blocks"),
+        CheckpointError("model.safetensors is not what was written"),
+        DivergenceError("the loss is not finite"),
+        KeyError("a bug"),
+    ],
+)
+def test_what_a_new_start_would_repeat_ends_the_run_at_once(tmp_path: Path, error: Exception) -> None:
+    training = Training(tmp_path, (2, error))
+    with pytest.raises(type(error)) as ends:
+        training.keep()
+    assert ends.value is error
+    assert not training.said
+    assert not restarts(tmp_path)
+
+
+@pytest.mark.parametrize("error", [LateError("the learner did not answer"), ServerLostError("nobody answers")])
+def test_what_was_waited_for_in_vain_is_an_accident_only_after_an_update(tmp_path: Path, error: Exception) -> None:
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "audit" / "000001.json").write_text("{}")  # of an earlier process
+    with pytest.raises(type(error)):
+        Training(tmp_path, (0, error)).keep(resume=True)
+    Training(tmp_path, (2, error)).keep(resume=True)
+
+
+class Process:
+    """A learner's process on a clock of our own."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.asked: list[float] = []
+        self.answers = True
+
+    def pulse(self, limit_s: float, answered: Callable[[object], bool] | None = None) -> Pulse:
+        return Pulse(self.ask, limit_s, lambda: self.now, answered or (lambda ref: self.answers))
+
+    def ask(self) -> object:
+        self.asked.append(self.now)
+        return len(self.asked)
+
+    def look(self, pulse: Pulse, seconds: float, every: float = 0.5) -> None:
+        for _ in range(round(seconds / every)):
+            self.now += every
+            pulse.look()
+
+
+def test_a_learner_that_answers_lives_and_is_not_asked_more_often_than_needed() -> None:
+    process = Process()
+    process.look(process.pulse(10), 100)
+    assert 100 / (BEAT_EVERY_S + 0.5) <= len(process.asked) <= 100 / BEAT_EVERY_S + 1
+
+
+def test_a_learner_that_is_silent_for_too_long_is_lost_within_its_limit() -> None:
+    process = Process()
+    pulse = process.pulse(10)
+    process.look(pulse, 30)
+    process.answers, silent_since = False, process.now
+    with pytest.raises(LostError, match=r"no sign of life for 10 s \(run.silence_timeout_s\)"):
+        process.look(pulse, 60)
+    assert 10 <= process.now - silent_since <= 10 + BEAT_EVERY_S + 1
+    process = Process()
+    pulse = process.pulse(10)
+    process.answers = False
+    process.look(pulse, 9)
+    process.answers = True  # a little silence is forgiven
+    process.look(pulse, 9)
+    process.answers = False
+    process.look(pulse, 9)
+
+
+def test_a_driver_that_did_not_look_does_not_hold_that_against_the_learner() -> None:
+    process = Process()
+    pulse = process.pulse(10)
+    process.answers = False
+    process.look(pulse, 2)
+    process.look(pulse, 3600, every=3600)  # an evaluation, or the driver itself was stopped
+    process.answers = True
+    process.look(pulse, 1)
+    process.answers = False
+    with pytest.raises(LostError):
+        process.look(pulse, 3600 * (10 / ATTENTION_S + 2), every=3600)
+
+
+def test_the_end_of_the_process_is_heard_at_once() -> None:
+    def died(ref: object) -> bool:
+        raise LOST
+
+    process = Process()
+    with pytest.raises(LostError, match="died"):
+        process.look(process.pulse(60, died), BEAT_EVERY_S)
