@@ -142,24 +142,7 @@ def _start_local(config: Config) -> None:
         )
     except Exception as error:  # Ray raises nothing more special where its processes do not come up
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise LateError(f"Ray did not start on this machine: {reason} Is it overloaded, or out of memory?") from error
-
-
-def _start_ray(cpus: int) -> None:
-    import ray
-
-    try:
-        ray.init(
-            address="local",
-            num_cpus=cpus,
-            object_store_memory=OBJECT_STORE_BYTES,
-            include_dashboard=False,
-            log_to_driver=False,
-            configure_logging=False,
-        )
-    except Exception as error:  # Ray has no class of its own for a start that takes too long
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise LateError(f"Ray did not start on this machine ({lines[0]}); is it overloaded?") from error
+        raise LateError(f"Ray did not start on this machine ({reason}); is it overloaded, or out of memory?") from error
 
 
 def _attach(address: str, *, embedded_replay: bool) -> None:
