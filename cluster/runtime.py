@@ -108,6 +108,8 @@ def ray_cluster(config: Config) -> Iterator[None]:
     # Ray reads these when it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    # What an actor raised after its run was lost is nobody's answer any more, and the run has said why in one line.
+    os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     import ray
 
     quiet_authentication()

@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cluster.accounting import audits, episodes_used, last_update
 from tests.system.ray_head import RayHead
-from tests.system.training_process import QUICK, audits, episodes_used, last_update
+from tests.system.training_process import QUICK
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

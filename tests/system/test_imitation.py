@@ -16,12 +16,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from cluster.accounting import last_update
 from cluster.config import load_config
 from cluster.errors import RunError
 from cluster.imitate import imitate
 from cluster.imitation_messages import UNTRAINED
 from grpo_core.models import load_model, named_tensors
-from tests.system.training_process import QUICK, TrainingProcess, last_update
+from tests.system.training_process import QUICK, TrainingProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

@@ -16,11 +16,12 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cluster.accounting import audits, episodes_used, last_update
 from services.environments.diplomacy.position import POWERS
 from services.metrics.boards import BOARDS
 from services.metrics.jsonl import read_metrics
 from tests.system.prometheus_server import NO_PROMETHEUS, installed
-from tests.system.training_process import ENTENTE, QUICK, TrainingProcess, audits, episodes_used, last_update
+from tests.system.training_process import ENTENTE, QUICK, TrainingProcess
 from tests.system.watched_run import Watch, watching
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from cluster.accounting import audits
 from cluster.config import load_config
 from grpo_core.adapters import adapter_config_of, merged
 from grpo_core.models import load_model, named_tensors
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
 from services.metrics.jsonl import read_metrics
-from tests.system.training_process import ENTENTE, QUICK, TrainingProcess, audits
+from tests.system.training_process import ENTENTE, QUICK, TrainingProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 import torch
 
+from cluster.accounting import audits, episodes_used
 from grpo_core.adapters import folder_payload, merged
 from grpo_core.models import ADAPTER, load_model, named_tensors, saved_specialists
 from opponents.population import Population
 from opponents.ratings_file import load_ratings
 from services.environments.diplomacy.position import POWERS
 from services.metrics.jsonl import read_metrics
-from tests.system.training_process import ENTENTE, QUICK, TrainingProcess, audits, episodes_used
+from tests.system.training_process import ENTENTE, QUICK, TrainingProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from cluster.accounting import audits, episodes_used, last_update
 from cluster.actors.learner import make_policy
 from cluster.config import load_config
 from grpo_core.models import save_model
 from services.metrics.jsonl import read_metrics
-from tests.system.training_process import QUICK, TrainingProcess, audits, episodes_used, last_update
+from tests.system.training_process import QUICK, TrainingProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from cluster.accounting import audits, episodes_used, last_update
 from services.metrics.jsonl import read_metrics
-from tests.system.training_process import QUICK, TrainingProcess, audits, episodes_used, last_update
+from tests.system.training_process import QUICK, TrainingProcess
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -97,18 +94,3 @@ class TrainingProcess:
             if not left or time.monotonic() > deadline:
                 return [f"{p.pid} {' '.join(p.cmdline())[:120]}" for p in left]
             time.sleep(0.2)
-
-
-def audits(run_dir: Path) -> dict[int, dict[str, Any]]:
-    """Audit records by version, whole ones only."""
-    return {int(file.stem): json.loads(file.read_text()) for file in sorted((run_dir / "audit").glob("*.json"))}
-
-
-def episodes_used(run_dir: Path) -> Counter[str]:
-    """How often each episode was used on the way to the final policy; what came too late was set aside, once."""
-    return Counter(name for record in audits(run_dir).values() for name in (*record["episodes"], *record["set_aside"]))
-
-
-def last_update(run_dir: Path) -> int:
-    """The newest update on record."""
-    return max((int(file.stem) for file in (run_dir / "audit").glob("*.json")), default=0)
