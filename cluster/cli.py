@@ -265,7 +265,8 @@ def bench(
     only: Annotated[
         str | None,
         typer.Option(
-            help="One of: game_loop, bots, engine, vllm, learner, head, trl_step, gpu, replay, load, weights."
+            help="One of: game_loop, bots, engine, vllm, learner, head, trl_step, gpu, replay, load, weights; overlap, "
+            "which trains for ten minutes a round, is measured only when it is named."
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 5,

@@ -12,6 +12,7 @@ SWAP_FAILURES = {
 COUNTRY_EPISODES = {power: key("entente_country_episodes_total", country=power) for power in POWERS}
 NONFINITE = "entente_nonfinite_updates_total"
 RUN_RESTARTS = "entente_run_restarts_total"
+OVERLAP = "entente_overlap_seconds_total"
 COUNTERS = (
     "entente_games_total",
     "entente_episodes_total",
@@ -21,6 +22,7 @@ COUNTERS = (
     "entente_decisions_total",
     "entente_completion_tokens_total",
     "entente_rollout_busy_seconds_total",
+    OVERLAP,
     "entente_run_seconds_total",
     "entente_worker_restarts_total",
     "entente_defective_orders_total",

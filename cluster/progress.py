@@ -14,6 +14,7 @@ from cluster.counters import (
     COUNTRY_EPISODES,
     ENGINE,
     NONFINITE,
+    OVERLAP,
     REMOTES,
     RUN_RESTARTS,
     SERVER_MEMORY,
@@ -119,6 +120,10 @@ class Progress:
         if now != self._workers:
             self._workers = now
             self._serve(now)
+
+    def overlapped(self, seconds: float) -> None:
+        """For so long the learner learned and games were played at the same time."""
+        self._counters[OVERLAP] += seconds
 
     def swaps(self, seconds: Sequence[float]) -> None:
         """Weights arrived at engines."""

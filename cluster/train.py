@@ -181,7 +181,10 @@ def learn(
         # 2. Learn as soon as this update's blocks lie in the buffer (and a shared GPU is free).
         call.proceed(version)
         # 3. Wait for whatever comes first.
+        both_busy, waits_since = bool(call.waits_for) and pool.games_in_flight > 0, time.monotonic()
         events = pool.poll(call.waits_for, POLL_S)
+        if both_busy:
+            progress.overlapped(time.monotonic() - waits_since)
         pulse.look()
         scaling.look(learning=bool(call.waits_for), updated=bool(events.other))
         progress.workers(pool.able, scaling.wanted)

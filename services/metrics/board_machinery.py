@@ -49,6 +49,10 @@ MACHINERY = Board(
                             f" / {latest('entente_workers')}",
                             "a rollout worker",
                         ),
+                        Query(
+                            f"{risen('entente_overlap_seconds_total')} / {risen('entente_run_seconds_total')}",
+                            "both at once",
+                        ),
                     ),
                     text="Share of the time spent on updates, and on games by a worker's engine. Learner low: add "
                     "workers. Workers low: the learner is the bottleneck, or rollout.max_staleness holds games back.",

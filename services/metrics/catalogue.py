@@ -128,6 +128,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_learner_tokens_total", "tokens", "Prompt and completion tokens learned from"),
         _counter("entente_learner_busy_seconds_total", "seconds", "Time the learner spent on updates"),
         _counter("entente_rollout_busy_seconds_total", "seconds", "Time spent on games, summed over workers"),
+        _counter("entente_overlap_seconds_total", "seconds", "Time that games were played while the learner learned"),
         _gauge("entente_workers", "workers", "Rollout workers alive"),
         _gauge("entente_workers_playing", "workers", "Of these, what may be given games"),
         _gauge("entente_workers_wanted", "workers", "Rollout workers that the load asks for"),

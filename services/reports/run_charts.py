@@ -163,6 +163,7 @@ def _speed(run: RunData) -> list[Chart]:
     busy = [
         _line(run.rate("entente_learner_busy_seconds_total"), "learner", _PALETTE[1]),
         _line(run.rate("entente_rollout_busy_seconds_total"), "rollout workers, summed", _PALETTE[0]),
+        _line(run.rate("entente_overlap_seconds_total"), "both at once", _PALETTE[2]),
     ]
     made.append(_chart("speed-busy", "speed", "Busy", "seconds / second", busy, legend=True, zero=True))
     swap = [_line(run.course("entente_weight_swap_seconds"), "swap", _PALETTE[0])]

@@ -118,3 +118,15 @@ def test_an_update_that_diverged_is_on_record_and_still_there_after_a_resume(
     with pytest.raises(ZeroDivisionError), progress_of(tmp_path, exporter, resume_after=1):
         raise ZeroDivisionError  # some other end of a run is no update that diverged
     assert json.loads((tmp_path / "summary.json").read_text())["nonfinite_updates"] == 1
+
+
+def test_time_that_both_sides_were_busy_adds_up_over_updates_and_resumes(tmp_path: Path, exporter: Exporter) -> None:
+    with progress_of(tmp_path, exporter) as progress:
+        progress.overlapped(1.5)
+        progress.overlapped(0.5)
+        progress.update(report(1), 1, 0, {}, {})
+    with progress_of(tmp_path, exporter, resume_after=1) as progress:
+        progress.overlapped(1.0)
+        progress.update(report(2), 1, 0, {}, {})
+    lines = read_metrics(tmp_path / "metrics.jsonl")
+    assert [line.metrics["entente_overlap_seconds_total"] for line in lines] == [2.0, 3.0]

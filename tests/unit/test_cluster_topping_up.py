@@ -151,6 +151,7 @@ class Run:
             display=SimpleNamespace(log=self.log.append),
             update=lambda report, *_: self.reports.append(report) or pool.late.clear(),
             **dict.fromkeys(("training_begins", "training_ends", "block", "swaps", "engine", "workers"), nothing),
+            overlapped=nothing,
         )
         learner = SimpleNamespace(
             beat=Remote(lambda: None), collect=Remote(worker.collect), update=Remote(worker.update)
