@@ -33,6 +33,16 @@ COUNTERS = (
     *COUNTRY_EPISODES.values(),
     *SWAP_FAILURES.values(),
 )
+# Of these, what is made again with the updates that a crash undid; all else was done, or happened, once and for all.
+MADE_AGAIN = (
+    "entente_episodes_total",
+    "entente_topped_up_episodes_total",
+    "entente_learner_tokens_total",
+    "entente_defective_orders_total",
+    "entente_truncated_decisions_total",
+    "entente_stale_episodes_total",
+    *COUNTRY_EPISODES.values(),
+)
 # Engine counter -> catalogue counter.
 ENGINE = {
     "decisions": "entente_decisions_total",

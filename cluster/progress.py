@@ -13,6 +13,7 @@ from cluster.counters import (
     COUNTERS,
     COUNTRY_EPISODES,
     ENGINE,
+    MADE_AGAIN,
     NONFINITE,
     OVERLAP,
     REMOTES,
@@ -29,7 +30,7 @@ from grpo_core.errors import DivergenceError
 from services.metrics.catalogue import Value, key
 from services.metrics.display import Display, DisplaySnapshot
 from services.metrics.exporter import Exporter
-from services.metrics.jsonl import JsonlSink, read_metrics
+from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
 from services.metrics.sink import FanOut, MetricsSink
 
 PROGRESS_TIME = "entente_progress_timestamp_seconds"
@@ -62,6 +63,7 @@ class Progress:
         self._config = config
         self._folder = folder
         summary: dict[str, Any] = {} if resume_after is None else folder.read_summary()
+        before = [] if resume_after is None else self._recorded_lines()  # all of them: the sink cuts some
         sinks: list[MetricsSink] = [JsonlSink(folder.metrics, resume_after)]
         if exporter is not None:
             display.log(f"metrics at {exporter.url}")
@@ -71,7 +73,7 @@ class Progress:
         self._engine_counters = ENGINE | REMOTES if config.opponents.remotes else ENGINE
         self._counters = dict.fromkeys((*COUNTERS, *self._engine_counters.values()), 0.0)
         if resume_after is not None:
-            self._recover_counters()
+            self._recover_counters(before, resume_after)
             # Its line of metrics.jsonl is behind the checkpoint, and was cut.
             self._counters[NONFINITE] = max(self._counters[NONFINITE], summary.get("nonfinite_updates", 0))
         self._counters[RUN_RESTARTS] = len(restarts(folder.path))
@@ -333,14 +335,18 @@ class Progress:
             }
         )
 
-    def _last_recorded(self) -> int:
-        lines = read_metrics(self._folder.metrics) if self._folder.metrics.exists() else []
-        return max((line.update for line in lines if "entente_updates_total" in line.metrics), default=0)
+    def _recorded_lines(self) -> list[MetricsLine]:
+        return read_metrics(self._folder.metrics) if self._folder.metrics.exists() else []
 
-    def _recover_counters(self) -> None:
-        lines = read_metrics(self._folder.metrics) if self._folder.metrics.exists() else []
+    def _last_recorded(self) -> int:
+        return max(
+            (line.update for line in self._recorded_lines() if "entente_updates_total" in line.metrics), default=0
+        )
+
+    def _recover_counters(self, lines: Sequence[MetricsLine], resume_after: int) -> None:
+        """Games, costs and losses of updates that a crash undid count; the updates themselves are made again."""
         for line in lines:
             for name in self._counters:
                 value = line.metrics.get(name)
-                if isinstance(value, float | int):
+                if isinstance(value, float | int) and (line.update <= resume_after or name not in MADE_AGAIN):
                     self._counters[name] = float(value)

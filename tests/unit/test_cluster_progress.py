@@ -7,13 +7,14 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-from cluster.actors.reports import UpdateReport
+from cluster.actors.reports import BlockReport, UpdateReport
 from cluster.config import Config, load_config
 from cluster.progress import Progress
 from cluster.run_folder import RunFolder
@@ -21,6 +22,9 @@ from grpo_core.errors import DivergenceError
 from services.metrics.display import Display
 from services.metrics.exporter import Exporter
 from services.metrics.jsonl import read_metrics
+
+if TYPE_CHECKING:
+    from opponents.matchmaking import LineupBlock
 
 SMOKE = load_config("smoke")
 NONFINITE = "entente_nonfinite_updates_total"
@@ -130,3 +134,23 @@ def test_time_that_both_sides_were_busy_adds_up_over_updates_and_resumes(tmp_pat
         progress.update(report(2), 1, 0, {}, {})
     lines = read_metrics(tmp_path / "metrics.jsonl")
     assert [line.metrics["entente_overlap_seconds_total"] for line in lines] == [2.0, 3.0]
+
+
+def test_what_was_done_for_updates_that_a_crash_undid_stays_counted(tmp_path: Path, exporter: Exporter) -> None:
+    # Games lie in the buffer and are not played again, calls were paid for, workers did die; updates are made again.
+    block = BlockReport(block=cast("LineupBlock", None), games=5, stored=5, seconds=1.0)
+    with progress_of(tmp_path, exporter) as progress:
+        for version in (1, 2, 3):
+            progress.block(block)
+            progress.engine({"decisions": 100.0 * version})
+            progress.update(report(version, country_episodes={"ITALY": 2}), 1, version, {"died": version}, {})
+    with progress_of(tmp_path, exporter, resume_after=1) as progress:
+        found = served(exporter)
+        assert found["entente_updates_total"] == 1
+        assert (found["entente_episodes_total"], found["entente_country_episodes_totalITALY"]) == (14, 2)
+        assert (found["entente_games_total"], found["entente_decisions_total"]) == (15, 300)
+        assert (found["entente_worker_restarts_total"], found["entente_swap_failures_totaldied"]) == (3, 3)
+        progress.update(report(2), 1, 1, {}, {})
+        assert served(exporter)["entente_worker_restarts_total"] == 4
+    assert json.loads((tmp_path / "summary.json").read_text())["games"] == 15
+    assert [line.update for line in read_metrics(tmp_path / "metrics.jsonl")] == [1, 2]
