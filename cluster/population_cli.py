@@ -29,18 +29,20 @@ Json = Annotated[Path | None, typer.Option("--json", help="Also write everything
 
 @population_app.command("list", epilog="Example: `entente population list runs/demo --json members.json`")
 def list_members(run: Run, json_out: Json = None) -> None:
-    """Everybody in a run's population, retired members included."""
+    """Everybody in a run's population, retired members included: rating, games, and how the learner does against it."""
     from rich.console import Console
 
+    from cluster.population_standings import read_standings
     from cluster.population_tables import as_json, show_members
     from cluster.run_folder import check_writable
 
     if json_out is not None:
         check_writable(json_out)
     population = _open(run)
-    show_members(population, Console())
+    standings = read_standings(run, [member.id for member in population.members])
+    show_members(population, standings, Console())
     if json_out is not None:
-        json_out.write_text(as_json(population), encoding="utf-8")
+        json_out.write_text(as_json(population, standings), encoding="utf-8")
 
 
 @population_app.command(epilog="Example: `entente population show runs/demo policy/v20`")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -10,13 +11,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from cluster.population_standings import Standing, standing_as_json
 from opponents.population import Member, Population
 
 MIB = 1 << 20
 
 
-def show_members(population: Population, console: Console) -> None:
-    """Print everybody, a row each: who, what, how often, since when, and from where."""
+def show_members(population: Population, standings: Mapping[str, Standing], console: Console) -> None:
+    """Print everybody, a row each: who, what, how it fares, how often, since when, and from where."""
     members = population.members
     active = sum(not member.retired for member in members)
     console.print(
@@ -28,17 +30,21 @@ def show_members(population: Population, console: Console) -> None:
     )
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("member", overflow="fold", min_width=12)
-    for name in ("version", "weight", "since"):
+    for name in ("points", "games", "learner", "weight", "since"):
         table.add_column(name, justify="right", no_wrap=True)
     for name in ("what", "from"):
         table.add_column(name, overflow="fold")
     for member in members:
-        style = "dim" if member.retired else ""
-        version = str(member.version) if member.kind == "policy" else ""
-        since = str(member.created_at_update)
-        table.add_row(member.id, version, f"{member.weight:g}", since, _what(member), member.source or "", style=style)
+        style, since = "dim" if member.retired else "", str(member.created_at_update)
+        fares = _fares(standings[member.id])
+        table.add_row(member.id, *fares, f"{member.weight:g}", since, _what(member), member.source or "", style=style)
     console.print(table)
-    console.print("since: the first update whose line-ups may draw it", style="dim", highlight=False)
+    console.print(
+        "points: Elo scale, anchors without ±; games: the learner's against it; learner: its score there, newer games "
+        "counting more, 50 % among equals; since: the first update whose line-ups may draw it",
+        style="dim",
+        highlight=False,
+    )
 
 
 def show_member(population: Population, member: Member, console: Console) -> None:
@@ -73,14 +79,16 @@ def lineage(population: Population, member: Member) -> list[str]:
     return ids
 
 
-def as_json(population: Population) -> str:
-    """Everybody and everything that is recorded of them."""
+def as_json(population: Population, standings: Mapping[str, Standing]) -> str:
+    """Everybody and everything that is recorded of them, with how they fare."""
     document = population.document()
     found = {
         "path": str(population.path),
         "revision": document.revision,
         "update": document.update,
-        "members": [asdict(member) for member in document.members],
+        "members": [
+            {**asdict(member), "standing": standing_as_json(standings[member.id])} for member in document.members
+        ],
     }
     return json.dumps(found, indent=2, allow_nan=False) + "\n"
 
@@ -88,6 +96,13 @@ def as_json(population: Population) -> str:
 def member_as_json(population: Population, member: Member) -> str:
     """One member, as ``facts`` has it."""
     return json.dumps(facts(population, member), indent=2, allow_nan=False) + "\n"
+
+
+def _fares(standing: Standing) -> tuple[str, str, str]:
+    """Points, games and the learner's score."""
+    rating, score = standing.rating, standing.score
+    points = "" if rating is None else f"{rating.mu:.0f}" + (f"±{1.96 * rating.sigma:.0f}" if rating.sigma else "")
+    return points, str(standing.games or ""), "" if score is None else f"{score:.0%}"
 
 
 def _what(member: Member) -> str:

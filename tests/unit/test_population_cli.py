@@ -12,7 +12,12 @@ from safetensors.numpy import save_file
 
 from cluster.cli import main
 from cluster.config import Config, dump_config
+from opponents.game_score import GameScore
 from opponents.population import Member, Population
+from opponents.ratings import RatingBook
+from opponents.ratings_file import save_ratings
+from opponents.results import Results
+from services.environments.diplomacy.position import POWERS
 
 
 @pytest.fixture
@@ -54,9 +59,9 @@ def test_everybody_is_listed_and_one_is_shown_with_lineage(run: Path, entente, t
     code, out, _ = entente("list", run, "--json", tmp_path / "all.json")
     assert code == 0
     assert "3 of 3 members may be drawn; revision 1, training has reached update 5" in " ".join(out.split())
-    assert [line.split()[:4] for line in out.splitlines() if "policy/" in line] == [
-        ["policy/v2", "2", "1", "2"],
-        ["policy/v4", "4", "1", "4"],
+    assert [line.split()[:3] for line in out.splitlines() if "policy/" in line] == [
+        ["policy/v2", "1", "2"],  # nothing is known of how it fares
+        ["policy/v4", "1", "4"],
     ]
     everybody = json.loads((tmp_path / "all.json").read_text())
     assert [found["id"] for found in everybody["members"]] == ["bot/random", "policy/v2", "policy/v4"]
@@ -66,6 +71,30 @@ def test_everybody_is_listed_and_one_is_shown_with_lineage(run: Path, entente, t
     assert "verified" in out
     one = json.loads((tmp_path / "one.json").read_text())
     assert (one["lineage"], one["parent"], one["config_digest"]) == (["policy/v2"], "policy/v2", "0f0f")
+
+
+def test_the_list_says_how_everybody_fares(run: Path, entente, tmp_path: Path) -> None:
+    results, book = Results(10.0), RatingBook()
+    book.join("policy/v2")
+    for _ in range(40):
+        seats = {power: "learner" if power == "ITALY" else "policy/v2" for power in POWERS}
+        game = GameScore(seats, {power: 10 if power == "ITALY" else 4 for power in POWERS}, None)
+        results.record(game, "ITALY")
+        book.record(game)
+    results.save(run / "results.json")
+    save_ratings(book, run / "ratings.json")
+    code, out, _ = entente("list", run, "--json", tmp_path / "all.json")
+    assert code == 0
+    rows = {row[0]: row for row in map(str.split, out.splitlines()) if row and "/" in row[0]}
+    assert rows["bot/random"][1] == "1000"  # an anchor
+    assert rows["policy/v2"][2:4] == ["40", "98%"]
+    points, half = map(float, rows["policy/v2"][1].split("±"))
+    assert half > 0
+    assert rows["policy/v4"][1:3] == ["1", "4"]  # weight and since alone
+    found = {each["id"]: each["standing"] for each in json.loads((tmp_path / "all.json").read_text())["members"]}
+    assert found["policy/v2"]["rating"]["mu"] == pytest.approx(points, abs=0.5)
+    assert found["policy/v2"]["games"] == 40
+    assert found["policy/v4"] == {"rating": None, "games": 0, "score": None}
 
 
 def test_lineage_goes_through_this_population_alone(run: Path, entente, tmp_path: Path) -> None:
