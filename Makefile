@@ -44,7 +44,7 @@ $(VENV)/.vllm: $(VENV)/.ready cpu-overrides.txt
 	touch $@
 
 demo: setup ## train the small policy from random weights, or go on with a demo that was interrupted
-	$(BIN)/entente train cluster/configs/laptop.toml --run-dir $(RUN) $(if $(wildcard $(RUN)/checkpoints/*/manifest.json),--resume)
+	$(BIN)/entente train cluster/configs/laptop.toml --run-dir $(RUN) --start-or-resume
 
 test: setup vllm browser prometheus ## every check and test
 	$(MAKE) check
