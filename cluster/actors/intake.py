@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -12,7 +13,9 @@ from grpo_core.judgement import judge
 from grpo_core.learner import Learner
 from grpo_core.topping_up import missing_blocks, within_bound
 from grpo_core.types import Episode
-from services.replay.buffer import Delivery, Receipt, ReplayBuffer
+from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayBuffer
+
+_log = logging.getLogger(__name__)
 
 
 class Intake:
@@ -21,6 +24,7 @@ class Intake:
     def __init__(self, config: Config, buffer: ReplayBuffer) -> None:
         self._buffer = buffer
         self._max_staleness = config.rollout.max_staleness
+        self._games = config.rollout.num_generations
         self._most_extra = config.learner.top_up_episodes // config.rollout.num_generations
         self._deliveries: list[Delivery] = []
         self._wanted: Mapping[str, int] = {}  # the update's own blocks
@@ -44,16 +48,28 @@ class Intake:
         return sum(len(delivery.episodes) for delivery in self._deliveries[1:])
 
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> None:
-        """Add these blocks, if any; raises as ``ReplayBuffer.take`` does."""
+        """Add these blocks, if any, less those of which nothing can be read; raises as ``ReplayBuffer.take`` does."""
         if not any(blocks.values()):
             return
         start = time.perf_counter()
-        delivery = self._buffer.take(blocks, timeout_s)
+        delivery = self._readable(blocks, timeout_s)
         self.waited_s += time.perf_counter() - start
         if not self._deliveries:
             self._wanted = dict(blocks)
         self._deliveries.append(delivery)
         self._delivered.update(blocks)
+
+    def _readable(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
+        """What there is of blocks that were all stored: one whose every episode was set aside as poison never comes."""
+        try:
+            return self._buffer.take(blocks, timeout_s)
+        except BlocksMissingError as error:
+            there = {power: count - error.missing.get(power, 0) for power, count in blocks.items()}
+            explained = sum(error.missing.values()) * self._games <= self._buffer.stats()["poison"]
+            if not explained or not (any(there.values()) or self._deliveries):
+                raise
+            _log.warning("going on without blocks that cannot be read: %s", error.missing)
+        return self._buffer.take(there, timeout_s)
 
     def fresh(self, version: int) -> tuple[Episode, ...]:
         """The episodes that update ``version`` learns from.

@@ -36,6 +36,11 @@ class ServerLostError(ReplayError):
 class BlocksMissingError(ReplayError):
     """The blocks asked for did not arrive in time; asking again later is fine."""
 
+    def __init__(self, message: str, missing: Mapping[str, int] | None = None) -> None:
+        """Say how many blocks of each role are lacking."""
+        super().__init__(message)
+        self.missing = dict(missing or {})
+
 
 class ReplayBuffer(Protocol):
     """Episodes in, whole blocks out, oldest first; each used exactly once.

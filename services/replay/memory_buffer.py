@@ -56,7 +56,8 @@ class MemoryBuffer:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     waiting = self._pending.waiting(missing)
-                    raise BlocksMissingError(missing_message(missing, waiting, timeout_s, self._group_timeout_s))
+                    message = missing_message(missing, waiting, timeout_s, self._group_timeout_s)
+                    raise BlocksMissingError(message, missing)
                 self._changed.wait(min(left_s, 0.1))  # a block may come of age with no new episode
             return self._pending.take(blocks, self._clock())
 

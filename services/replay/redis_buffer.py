@@ -110,7 +110,8 @@ class RedisBuffer:
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
                     waiting = self._pending.waiting(missing)
-                    raise BlocksMissingError(missing_message(missing, waiting, timeout_s, self._group_timeout_s))
+                    message = missing_message(missing, waiting, timeout_s, self._group_timeout_s)
+                    raise BlocksMissingError(message, missing)
             # Short sleeps rather than a blocking read: the read must check the lock in the same step.
             time.sleep(min(left_s, pause_s))
             pause_s = min(2 * pause_s, _LONGEST_POLL_S)

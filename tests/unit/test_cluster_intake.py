@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from cluster.actors.learner import LearnerWorker
 from cluster.config import load_config
 from grpo_core.types import Episode
 from services.environments.diplomacy.position import POWERS
+from services.replay.buffer import BlocksMissingError
 from services.replay.memory_buffer import MemoryBuffer
 from tests.unit.grpo_cases import episode_of, ragged_turn
 
@@ -67,3 +69,34 @@ def test_the_order_of_deliveries_does_not_change_an_update(tmp_path: Path, in_or
 def test_other_episodes_change_it(tmp_path: Path, in_order: bytes) -> None:
     others = [dataclasses.replace(episode, reward=-episode.reward) for episode in episodes()]
     assert weights_after(tmp_path / "run", others, POWERS) != in_order
+
+
+class PoisonedBuffer(MemoryBuffer):
+    """So many entries could not be read and were set aside."""
+
+    def __init__(self, poison: int) -> None:
+        super().__init__(group_timeout_s=60)
+        self._poison = poison
+
+    def stats(self) -> Mapping[str, float]:
+        return {**super().stats(), "poison": self._poison}
+
+
+def test_an_update_goes_on_without_a_block_of_which_nothing_can_be_read(tmp_path: Path) -> None:
+    # Its games are stored, so that nobody plays them again: to wait for them would end the run, and every resumption.
+    wanted = dict.fromkeys(POWERS, 2)
+    readable = [episode for episode in episodes() if not episode.episode_id.startswith("b000000")]
+    for name, poison in (("run", 2), ("lost", 1)):
+        (tmp_path / name).mkdir()
+        buffer = PoisonedBuffer(poison)
+        worker = LearnerWorker(CONFIG, str(tmp_path / name), buffer, resume=False)
+        buffer.append(readable)
+        if poison < 2:  # a damaged game is no excuse for another one that is lost
+            with pytest.raises(BlocksMissingError, match=f"{POWERS[0]} lacks 1 block"):
+                worker.update(wanted, 0.01)
+            continue
+        report, _ = worker.update(wanted, 0.01)
+        assert report.episodes == len(readable)
+        assert buffer.stats()["delivered"] == len(readable)
+        with pytest.raises(BlocksMissingError):  # nothing at all is no update
+            worker.update({POWERS[0]: 1}, 0.01)
