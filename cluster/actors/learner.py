@@ -89,6 +89,7 @@ class LearnerWorker:
         self._report: UpdateReport | None = None
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
         self._last_batch: Batch | None = None  # of this process's newest update
+        self._durable: Path | None = None  # the current version's checkpoint, once it is on disk
         buffer.redeliver()  # first of all: it refuses a second learner, before anything is written
         # Whence to go on, and how many episodes were used before the receipts above.
         checkpoint, self._used = newest_checkpoint(self._folder.path, buffer) if resume else (None, 0)
@@ -99,6 +100,7 @@ class LearnerWorker:
             self.checkpoint()
         else:
             self._restore(checkpoint)
+            self._durable = checkpoint.folder
             buffer.redeliver()  # what the checkpoint used is acknowledged now
 
     def version(self) -> int:
@@ -146,7 +148,7 @@ class LearnerWorker:
         with self._device.working(self._learner):
             result = self._learner.step(batch)
             payload = self._sealed()
-        self._last_batch = batch
+        self._last_batch, self._durable = batch, None
         self._receipts.extend(intake.receipts)
         for episode in episodes:
             self._windows.add(episode)
@@ -187,7 +189,12 @@ class LearnerWorker:
         return self._report
 
     def checkpoint(self) -> str:
-        """Write a durable checkpoint, then acknowledge the episodes it used; returns its folder."""
+        """Write a durable checkpoint, then acknowledge the episodes it used; returns its folder.
+
+        None is written twice: a process that is killed while one replaces another could leave neither.
+        """
+        if self._durable is not None:
+            return str(self._durable)
         if self._last_batch is not None:
             save_last_batch(self._folder, self._last_batch)
         folder = save_checkpoint(
@@ -209,6 +216,7 @@ class LearnerWorker:
         self._used += len(self._receipts)
         self._receipts.clear()
         prune_checkpoints(self._folder.path, self._config.learner.keep_checkpoints)
+        self._durable = folder
         return str(folder)
 
     def snapshot(self, path: str) -> int:

@@ -209,3 +209,16 @@ def test_a_learner_that_does_not_fit_is_refused_before_anything_is_written(
     assert not (tmp_path / "run" / "checkpoints").exists()
     monkeypatch.setattr(cluster.actors.learner, "available_bytes", lambda: 1 << 30)
     assert worker_at(tmp_path / "run").version() == 0
+
+
+def test_a_checkpoint_that_is_on_disk_is_not_replaced_by_its_like(tmp_path: Path) -> None:
+    # A run that is stopped just after one was written asks for it again, and is perhaps killed before it has it.
+    buffer = MemoryBuffer(group_timeout_s=60)
+    worker = worker_at(tmp_path, buffer=buffer)
+    updated(worker)
+    before = (tmp_path / "checkpoints" / "1").stat().st_ino
+    for again in (worker, worker_at(tmp_path, resume=True, buffer=buffer)):
+        assert again.checkpoint() == str(tmp_path / "checkpoints" / "1")
+        assert (tmp_path / "checkpoints" / "1").stat().st_ino == before
+    updated(again)
+    assert again.checkpoint() == str(tmp_path / "checkpoints" / "2")
