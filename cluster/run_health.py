@@ -13,7 +13,9 @@ from pathlib import Path
 from statistics import fmean, median
 
 from cluster.config import Config, load_config
+from cluster.counters import NONFINITE
 from cluster.findings import Finding
+from cluster.restarts import restarts
 from cluster.run_folder import RunFolder
 from grpo_core.checkpoint_folders import checkpoint_versions, is_whole_checkpoint
 from services.metrics.jsonl import MetricsLine, read_metrics
@@ -29,6 +31,9 @@ LEAST_ENTROPY = 0.2  # of what it was in the beginning
 MANY = 0.05  # share of orders, decisions or episodes that went wrong
 NO_SIGNAL = 0.5  # share of samples
 FULL = 0.8  # of the replay server's memory
+DAY_S = 86_400.0
+FEW_RESTARTS = 2  # of the whole run within a day: machines do fail
+UPDATES = "entente_updates_total"  # in every line that an update wrote, and in no other
 
 Series = Mapping[str, Sequence[float]]  # by metric, one value an update that has it
 
@@ -47,11 +52,15 @@ def examine_run(path: Path, now: Callable[[], float] = time.time) -> list[Findin
     if not folder.config.exists():
         return [Finding("fault", "run", f"there is no run in {path} (no config.toml)")]
     config = load_config(folder.config)
-    lines = [line for line in _lines(folder) if "entente_updates_total" in line.metrics]
-    findings = [*_alive(folder, config, lines, now()), *_checkpoints(folder)]
-    if len(lines) < 2:
-        return [*findings, Finding("ok", "learning", f"{len(lines)} updates so far: too few to say anything")]
+    recorded = _lines(folder)
+    lines = [line for line in recorded if UPDATES in line.metrics]
+    findings = [*_alive(folder, config, recorded, now()), *_restarts(folder, now()), *_checkpoints(folder)]
     series = _series(lines)
+    # An update that diverged ends its run, and leaves a line of its own that tells of nothing else.
+    series[NONFINITE] = _series(recorded).get(NONFINITE, ())
+    if len(lines) < 2:
+        early = [*_diverging(series)] if _latest(series, NONFINITE) else []
+        return [*findings, *early, Finding("ok", "learning", f"{len(lines)} updates so far: too few to say anything")]
     for check in (_slow, _flat, _diverging, _data, _losses, _memory):
         findings += check(series)
     return findings
@@ -61,22 +70,25 @@ def _lines(folder: RunFolder) -> list[MetricsLine]:
     return read_metrics(folder.metrics) if folder.metrics.exists() else []
 
 
-def _series(lines: Sequence[MetricsLine]) -> Series:
+def _series(lines: Sequence[MetricsLine]) -> dict[str, Sequence[float]]:
     series: dict[str, list[float]] = {}
     for line in lines:
         for name, value in line.metrics.items():
             if isinstance(value, float | int):
                 series.setdefault(name, []).append(float(value))
-    return series
+    return dict(series)
 
 
-def _alive(folder: RunFolder, config: Config, lines: Sequence[MetricsLine], now: float) -> Iterator[Finding]:
+def _alive(folder: RunFolder, config: Config, recorded: Sequence[MetricsLine], now: float) -> Iterator[Finding]:
+    lines = [line for line in recorded if UPDATES in line.metrics]
     done, planned = (lines[-1].update if lines else 0), config.learner.updates
     state = f"{done} of {planned} updates"
     if folder.in_use():
-        ago = now - lines[-1].time if lines else 0.0
+        ago = now - recorded[-1].time if lines else 0.0
         usual = median([later.time - line.time for line, later in pairwise(lines)] or [ago])
-        if lines and ago > max(10 * usual, 60.0) and done < planned:
+        if _evaluates(config, recorded, done) and ago < config.rollout.block_timeout_s:
+            yield Finding("ok", "run", f"under way, {state}; evaluating for {ago:.0f} s")
+        elif lines and ago > max(10 * usual, 60.0) and done < planned:
             limit = config.rollout.update_timeout_s
             yield Finding(
                 "warn",
@@ -91,6 +103,28 @@ def _alive(folder: RunFolder, config: Config, lines: Sequence[MetricsLine], now:
     else:
         again = f"go on with: entente train --resume --run-dir {folder.path}"
         yield Finding("warn", "run", f"stopped at {state}; {again}")
+
+
+def _evaluates(config: Config, recorded: Sequence[MetricsLine], done: int) -> bool:
+    """Whether an evaluation is due after the newest update that is not on record yet."""
+    every = config.evaluation.every
+    measured = sum(line.update == done and UPDATES not in line.metrics for line in recorded)
+    return bool(every and done and done % every == 0 and measured < len(config.evaluation.against))
+
+
+def _restarts(folder: RunFolder, now: float) -> Iterator[Finding]:
+    lost = restarts(folder.path)
+    if not lost:
+        return
+    lately = sum(now - restart.time < DAY_S for restart in lost)
+    text = (
+        f"the run was lost and went on by itself {len(lost)} times, {lately} of them within a day; the last time at "
+        f"update {lost[-1].version}: {lost[-1].reason}"
+    )
+    if lately > FEW_RESTARTS:
+        yield Finding("warn", "restarts", f"{text}; what is lost again and again costs updates: see restarts.jsonl")
+    else:
+        yield Finding("ok", "restarts", text)
 
 
 def _checkpoints(folder: RunFolder) -> Iterator[Finding]:
@@ -179,7 +213,7 @@ def _diverging(series: Series) -> Iterator[Finding]:
         signs.append(
             f"entropy fell from {median(entropy[:RECENT]):.2g} to {median(entropy[-RECENT:]):.2g} nats a token"
         )
-    if broken := _latest(series, "entente_nonfinite_updates_total"):
+    if broken := _latest(series, NONFINITE):
         signs.append(f"{broken:.0f} updates with figures that were not finite numbers")
     if signs:
         yield Finding(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from cluster.cli import app
 from cluster.config import dump_config, load_config
 from cluster.findings import Finding
+from cluster.restarts import note_restart
 from cluster.run_folder import RunFolder
 from cluster.run_health import examine_run
 from services.metrics.catalogue import Value
@@ -164,6 +166,45 @@ def test_a_run_that_stopped_and_one_that_hangs(tmp_path: Path) -> None:
     assert (under_way.level, under_way.text) == ("ok", "under way, 40 of 60 updates")
     assert hanging.level == "warn"
     assert "the last one was 3610 s ago and usually they take 10 s" in hanging.text
+
+
+def test_a_run_that_ended_of_a_loss_that_is_not_finite_is_told_so(tmp_path: Path) -> None:
+    for updates in (0, 40):
+        folder = tmp_path / str(updates)
+        run_with(folder, healthy, updates)
+        sink = JsonlSink(folder / "metrics.jsonl", resume_after=updates)
+        sink.record(updates, {"entente_nonfinite_updates_total": 1.0})  # as ``Progress`` leaves it
+        sink.close()
+        (finding,) = [finding for finding in examine_run(folder) if finding.subject == "divergence"]
+        assert finding.level == "warn"
+        assert "1 updates with figures that were not finite numbers" in finding.text
+
+
+def test_an_evaluation_is_no_hang(tmp_path: Path) -> None:
+    run_with(tmp_path, healthy, updates=40)
+    evaluates = load_config("smoke", ("learner.updates=60", "evaluation.every=20", "rollout.block_timeout_s=900"))
+    (tmp_path / "config.toml").write_text(dump_config(evaluates))
+    with RunFolder(tmp_path).held():
+        (evaluating, *_) = examine_run(tmp_path, lambda: BEGAN + 700.0)
+        (late, *_) = examine_run(tmp_path, lambda: BEGAN + 4000.0)
+        sink = JsonlSink(tmp_path / "metrics.jsonl", resume_after=40, clock=lambda: BEGAN + 700.0)
+        sink.record(40, {"entente_evaluation_centers{against=random}": 4.0})
+        sink.close()
+        (done, *_) = examine_run(tmp_path, lambda: BEGAN + 1400.0)
+    assert (evaluating.level, evaluating.text) == ("ok", "under way, 40 of 60 updates; evaluating for 310 s")
+    assert (late.level, done.level) == ("warn", "warn")
+    assert "the last one was 700 s ago" in done.text
+
+
+def test_a_run_that_is_lost_again_and_again_is_told_so(tmp_path: Path) -> None:
+    assert "restarts" not in run_with(tmp_path, healthy)
+    for version in (3, 5, 8):
+        note_restart(tmp_path, version, "the learner died")
+    for later, level, lately in ((10.0, "warn", 3), (200_000.0, "ok", 0)):
+        found = {finding.subject: finding for finding in examine_run(tmp_path, lambda later=later: time.time() + later)}
+        assert found["restarts"].level == level
+        text = f"went on by itself 3 times, {lately} of them within a day; the last time at update 8: the learner died"
+        assert text in found["restarts"].text
 
 
 def test_the_command_looks_at_one_thing_and_says_so(tmp_path: Path) -> None:
