@@ -7,6 +7,7 @@ id and start time. Linux only: elsewhere it does nothing. Run as a script, it im
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import signal
@@ -31,7 +32,12 @@ def guarded() -> Iterator[None]:
     finally:
         assert guardian.stdin is not None
         guardian.stdin.close()
-        guardian.wait(GRACE_S + SWEEP_S + 5.0)
+        try:
+            guardian.wait(GRACE_S + SWEEP_S + 5.0)
+        except subprocess.TimeoutExpired:  # and why the block ended is what counts
+            logging.getLogger(__name__).warning("processes of the run's own Ray do not end, and are left behind")
+            guardian.kill()
+            guardian.wait(5.0)
 
 
 def processes() -> dict[int, tuple[int, int]]:
@@ -39,10 +45,11 @@ def processes() -> dict[int, tuple[int, int]]:
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            # A name is whatever bytes the kernel cut it to, such as half a letter of another alphabet.
+            fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
             continue  # it has gone meanwhile
-        if fields[0] != "Z":
+        if fields[0] != b"Z":
             found[int(folder.name)] = int(fields[1]), int(fields[19])
     return found
 

@@ -1,0 +1,44 @@
+"""What the guardian of a run's processes sees of a machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cluster.guardian
+from cluster.guardian import descendants, guarded, processes
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guardian looks into /proc, which is Linux's")
+
+
+def test_a_process_with_half_a_letter_in_its_name_hides_nobody(tmp_path: Path) -> None:
+    program = os.fsencode(tmp_path) + b"/twelve-lette\xc3"  # what is left of a longer name, cut after fifteen bytes
+    os.symlink("/bin/sleep", program)
+    child = subprocess.Popen([program, "30"])
+    try:
+        seen = processes()
+        assert seen[child.pid][0] == os.getpid()
+        assert child.pid in descendants(os.getpid(), seen[child.pid][1], {})
+        child.send_signal(signal.SIGKILL)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # without taking its status
+        assert child.pid not in processes(), "a zombie is an exit status and no process"
+    finally:
+        child.kill()
+        child.wait(5)
+
+
+def test_what_does_not_end_is_told_and_does_not_hide_why_the_run_did(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sleeper = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda _, **options: popen(sleeper, **options))
+    monkeypatch.setattr(cluster.guardian, "GRACE_S", -cluster.guardian.SWEEP_S - 5.0)
+    with pytest.raises(KeyError, match="why"), guarded():
+        raise KeyError("why")
+    assert "are left behind" in caplog.text
