@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from services.environments.diplomacy.position import POWERS
 FIXED = (
     "run.name", "run.seed", "policy", "rollout.num_generations", "learner.episodes_per_update", "redis.url",
 )  # fmt: skip
+LOOKS, LOOK_S = 6, 0.02  # at a lock that is held: ``in_use`` holds it for a moment, and that is nobody who trains
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +125,16 @@ class RunFolder:
         except OSError as error:
             raise RunError(f"cannot write the run folder {self.path}: {error.strerror}") from error
         with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise RunError(f"another process is training in {self.path}; wait for it or stop it first") from None
+            for left in reversed(range(LOOKS)):
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError:
+                    if not left:
+                        raise RunError(
+                            f"another process is training in {self.path}; wait for it or stop it first"
+                        ) from None
+                    time.sleep(LOOK_S)
             yield
 
     def in_use(self) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import stat
+import threading
 from pathlib import Path
 
 import pytest
 
 from cluster.config import load_config
 from cluster.errors import RunError
-from cluster.run_folder import RunFolder, check_writable
+from cluster.run_folder import LOOK_S, RunFolder, check_writable
 from cluster.runtime import with_password
 from services.reports.run_report import write_report
 
@@ -33,6 +35,17 @@ def test_a_run_is_not_begun_twice_nor_resumed_from_nothing(tmp_path: Path) -> No
     with pytest.raises(RunError, match="no run to resume"):
         RunFolder(tmp_path / "other").resumed_config(())
     assert folder.resumed_config(()) == CONFIG
+
+
+def test_whoever_only_looks_whether_a_run_is_under_way_keeps_nobody_out(tmp_path: Path) -> None:
+    folder = begun(tmp_path)
+    with (tmp_path / ".lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)  # as ``in_use`` does, if it were slow
+        looked = threading.Timer(LOOK_S, fcntl.flock, (file, fcntl.LOCK_UN))
+        looked.start()
+        with folder.held():
+            assert folder.in_use()
+        looked.join()
 
 
 def test_a_start_that_failed_before_its_first_checkpoint_is_no_run(tmp_path: Path) -> None:
