@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,11 +46,17 @@ def balance(books: Books) -> Balance:
     )
 
 
-def read_books(run_dir: Path, store: Store) -> Books:
-    """The books of a run that has ended."""
+def read_books(run_dir: Path, store: Store, witnessed: Collection[str]) -> Books:
+    """The books of a run that has ended.
+
+    Args:
+        run_dir: with its audit records.
+        store: what the server tells; of what it forgot altogether, it tells nothing.
+        witnessed: episodes that were seen stored while the run went on.
+    """
     counters = store.counters()
     return Books(
-        stored=store.stored(),
+        stored=store.stored().union(witnessed),
         used=episodes_used(run_dir),
         poison=tuple(store.poison()),
         waiting=store.waiting(),

@@ -114,6 +114,7 @@ def overcome(kind: str, scene: Scene, record: Record, engine: Engine) -> Overcom
     fault, training = faults_of(engine)[kind], scene.training
     update, before, driver = training.update, len(restarts(scene.folder.path)), training.driver
     at_s, start = record.elapsed_s, time.monotonic()
+    scene.witness()
     struck = fault.cause(scene)
     caused = f"{kind} ({struck.what})"
 
@@ -164,7 +165,7 @@ def close_books(config: Config, scene: Scene, record: Record) -> None:
     """
     folder = scene.folder
     with replay_server(config, folder) as url, Store(url, folder.run_id) as store:
-        books = read_books(folder.path, store)
+        books = read_books(folder.path, store, scene.witnessed)
     record.promises += promises_of_books(books, balance(books), len(scene.spoiled))
     damaged, lines = damaged_checkpoints(folder), updates_recorded(folder)
     record.promises += [

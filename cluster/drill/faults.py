@@ -40,6 +40,7 @@ class Scene:
     checkpoint_every: int  # updates
     stopped_s: float  # longer than what the run waits for
     spoiled: dict[str, str] = field(default_factory=dict)  # episodes made poison, and how
+    witnessed: set[str] = field(default_factory=set)  # episodes that were seen stored before some fault
 
     def store(self) -> Store:
         """The server as it is now.
@@ -58,8 +59,17 @@ class Scene:
         return self.rng.choice(self.training.members(title))
 
     def server(self) -> psutil.Process:
-        """The replay server's process."""
-        return psutil.Process(int(json.loads((self.folder.redis / "server.json").read_text())["pid"]))
+        """The replay server's process, which is the run's child: an id that a file tells may be anybody's by now."""
+        pid = int(json.loads((self.folder.redis / "server.json").read_text())["pid"])
+        found = [process for process in self.training.family() if process.pid == pid]
+        if not found:
+            raise BrokenPromiseError(f"the replay server, process {pid} in {self.folder.redis}, is none of the run's")
+        return found[0]
+
+    def witness(self) -> None:
+        """Note what the server holds now: it must never forget any of it, whatever it says itself in the end."""
+        with self.store() as store:
+            self.witnessed |= store.stored()
 
 
 @dataclass(slots=True)

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
+import psutil
 import pytest
 from rich.console import Console
 
 from cluster.accounting import audits, episodes_used, last_update
-from cluster.drill.books import Books, balance, damaged_checkpoints
+from cluster.drill.books import Balance, Books, balance, damaged_checkpoints, read_books
 from cluster.drill.drill import Plan
+from cluster.drill.errors import BrokenPromiseError
 from cluster.drill.faults import FAULTS, Scene, _copy_half, draw, faults_of
 from cluster.drill.record import Overcome, Record, promises_of_books
 from cluster.drill.settings import STOPPED_S, drill_config
 from cluster.drill.tables import shown
+from cluster.drill.training import Training
 from cluster.errors import RunError
 from cluster.run_folder import RunFolder
 from grpo_core.checkpoint_folders import checkpoint_versions, fingerprint
+
+if TYPE_CHECKING:
+    from cluster.drill.store import Store
 
 BALANCED = Books(
     stored=frozenset("abcdef"),
@@ -63,6 +71,37 @@ def test_books_that_do_not_balance_break_one_promise_and_say_what_is_wrong(
     found = next(p.found for p in promises_of_books(books, balance(books), 1) if p.text == broken)
     assert named in found
     assert not kept(BALANCED, spoiled=2)["each unreadable entry is set aside and counted"]
+
+
+def test_what_was_seen_stored_and_the_server_forgot_altogether_is_lost(tmp_path: Path) -> None:
+    class Forgetful:
+        def counters(self) -> dict[str, int]:
+            return {}
+
+        def stored(self) -> frozenset[str]:
+            return frozenset("ab")
+
+        def waiting(self) -> frozenset[str]:
+            return frozenset("ab")
+
+        def poison(self) -> list[str]:
+            return []
+
+    books = read_books(tmp_path, cast("Store", Forgetful()), {"a", "c"})
+    assert balance(books) == Balance(lost=("c",), used_twice=(), unknown=())
+
+
+def test_the_server_is_a_process_of_the_run_or_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    training = Training(tmp_path, tmp_path / "drill.toml", tmp_path / "drill.log")
+    monkeypatch.setattr(training, "family", lambda: [psutil.Process()])
+    scene = Scene(training, RunFolder(tmp_path), random.Random(0), 2, 1.0)
+    (tmp_path / "redis").mkdir()
+    state = tmp_path / "redis" / "server.json"
+    state.write_text(json.dumps({"pid": os.getppid()}))  # whoever has the id of a server that is gone
+    with pytest.raises(BrokenPromiseError, match=f"process {os.getppid()} in .* is none of the run's"):
+        scene.server()
+    state.write_text(json.dumps({"pid": os.getpid()}))
+    assert scene.server() == psutil.Process()
 
 
 def test_audit_records_are_counted_with_what_was_set_aside(tmp_path: Path) -> None:
@@ -134,9 +173,6 @@ def test_without_a_terminal_every_stage_and_fault_is_a_line_and_the_promises_com
 
 
 def test_no_server_is_told_as_such(tmp_path: Path) -> None:
-    from cluster.drill.errors import BrokenPromiseError
-    from cluster.drill.training import Training
-
     training = Training(tmp_path, tmp_path / "drill.toml", tmp_path / "drill.log")
     scene = Scene(training, RunFolder(tmp_path), random.Random(0), 2, 1.0)
     with pytest.raises(BrokenPromiseError, match="no replay server runs in"):
