@@ -21,6 +21,7 @@ from cluster.learner_memory import SMALL_VOCABULARY, learner_estimate, policy_si
 from cluster.placement import cpus_asked
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
+from services.replay.buffer import ServerLostError
 from services.replay.embedded import EmbeddedServer
 
 GIB = 1 << 30
@@ -114,10 +115,13 @@ def ray_cluster(config: Config) -> Iterator[None]:
 
     quiet_authentication()
     with guarded() if config.run.ray_address is None else nullcontext():
-        if config.run.ray_address is None:
-            _start_local(config)
-        else:
-            _attach(config.run.ray_address, embedded_replay=config.redis.url is None)
+        try:
+            if config.run.ray_address is None:
+                _start_local(config)
+            else:
+                _attach(config.run.ray_address, embedded_replay=config.redis.url is None)
+        except SystemExit:  # what Ray makes of SIGTERM while it starts
+            raise KeyboardInterrupt from None
         stop_at_sigterm()  # Ray has put its own handler over it, which would end the process without saving
         try:
             yield
@@ -274,8 +278,17 @@ def loss_of(who: str, error: Any) -> RunError:
         who: has ended.
         error: Ray's.
     """
-    kind = RunError if getattr(error, "actor_init_failed", False) else LostError
+    if not getattr(error, "actor_init_failed", False):
+        kind: type[RunError] = LostError
+    else:
+        kind = LateError if _lost_its_server(error) else RunError
     return kind(f"{who} {cause_of_death(error)}")
+
+
+def _lost_its_server(error: Any) -> bool:
+    """Whether an actor's constructor ended with the replay server; of its error Ray brings nothing but the text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return bool(lines) and lines[-1].partition(":")[0].rpartition(".")[2] == ServerLostError.__name__
 
 
 def answer(ref: Any, timeout_s: float, who: str) -> Any:

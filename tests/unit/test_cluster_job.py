@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,16 @@ def test_a_job_says_when_it_would_be_killed_while_it_saves(job: Path, monkeypatc
     assert short_stop(CONFIG, save_s=61) is not None
     monkeypatch.delenv(JOB_VARIABLE)
     assert short_stop(CONFIG, save_s=61) is None
+
+
+def test_sigterm_while_ray_starts_stops_a_run_as_at_any_other_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hear_sigterm(**_: object) -> None:
+        sys.exit(1)  # as Ray's own handler does
+
+    monkeypatch.setattr(ray, "init", hear_sigterm)
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    with pytest.raises(KeyboardInterrupt), ray_cluster(load_config("smoke", ["run.ray_address=auto"])):
+        pass
 
 
 def test_machines_that_could_not_reach_the_replay_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from cluster.actors.pulse import ATTENTION_S, BEAT_EVERY_S, Pulse
 from cluster.config import Config, load_config
@@ -13,6 +15,7 @@ from cluster.errors import LateError, LostError, RunError
 from cluster.recovery import PAUSES_S, keep_training
 from cluster.restarts import RESTARTS, restarts
 from cluster.run_folder import RunFolder
+from cluster.runtime import loss_of
 from grpo_core.errors import CheckpointError, DivergenceError
 from services.replay.buffer import BlocksMissingError, ReplayError, ServerLostError
 
@@ -112,6 +115,26 @@ def test_what_was_waited_for_in_vain_is_an_accident_only_after_an_update(tmp_pat
     with pytest.raises(type(error)):
         Training(tmp_path, (0, error)).keep(resume=True)
     Training(tmp_path, (2, error)).keep(resume=True)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind"),
+    [
+        (ServerLostError("no Redis server answers at redis://host:6379 (while we connect: refused)"), LateError),
+        (ReplayError("the server refuses us: ServerLostError"), RunError),
+        (RunError("the learner wrote no checkpoint"), RunError),
+    ],
+)
+def test_a_constructor_that_lost_the_replay_server_did_not_refuse(raised: Exception, kind: type[Exception]) -> None:
+    try:
+        raise raised
+    except type(raised) as error:
+        told = RayTaskError("LearnerActor.__init__", traceback.format_exc(), error, "ray::LearnerActor", 7, "127.0.0.1")
+        failed = ActorDiedError(told)
+    lost = loss_of("the learner", failed)
+    assert type(lost) is kind
+    assert str(lost) == f"the learner could not start: {raised}"
+    assert type(loss_of("the learner", ActorDiedError())) is LostError
 
 
 class Process:
