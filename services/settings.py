@@ -64,7 +64,11 @@ class RedisSettings(Settings):
     """Where episodes wait for the learner."""
 
     url: str | None = Field(
-        None, description="redis://host:port/db of an external server; unset: one is started in the run folder"
+        None,
+        description="redis://[user@]host:port/db of an external server; its password comes from "
+        "ENTENTE_REDIS_PASSWORD. With TLS rediss://..., which takes ?ssl_ca_certs=FILE of a private CA and, where the "
+        "server asks for a certificate, &ssl_certfile=FILE&ssl_keyfile=FILE (at the same path on every machine). "
+        "Unset: one is started in the run folder",
     )
     connect_timeout_s: float = Field(5.0, gt=0, description="Seconds to wait for the server to answer at the start")
     answer_timeout_s: float = Field(

@@ -18,7 +18,8 @@ for i = 4, #KEYS do
     local token = ARGV[1] .. '/' .. i
     if redis.call('HSETNX', KEYS[1], id, token) == 1 then
         if redis.call('SADD', KEYS[2], role) == 1 then
-            redis.pcall('XGROUP', 'CREATE', KEYS[i], ARGV[2], '0', 'MKSTREAM')
+            local made = redis.pcall('XGROUP', 'CREATE', KEYS[i], ARGV[2], '0', 'MKSTREAM')
+            if made.err and not string.find(made.err, 'BUSYGROUP') then return made end
         end
         redis.call('XADD', KEYS[i], '*', 'id', id, 'episode', data)
         new = new + 1
@@ -109,10 +110,12 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {}
 """
 
-# KEYS: lock. ARGV: owner, milliseconds. Returns 1 when it was renewed.
+# KEYS: lock. ARGV: owner, milliseconds. Returns 1 when it was renewed; by SET, as it was taken: a user without the
+# right to it learns so then, and not by a lock that expires.
 RENEW = """#!lua flags=allow-oom
-if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('PEXPIRE', KEYS[1], ARGV[2]) end
-return 0
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
 """
 
 # KEYS: lock. ARGV: owner.
