@@ -162,7 +162,8 @@ def test_the_replay_servers_command_starts_a_server_that_keeps_everything(file: 
     script = command[-1].replace("/etc/valkey", str(tmp_path)).replace("/data", str(tmp_path))
     script = script.replace("requirepass", f"bind 127.0.0.1\nport {port}\nrequirepass")
     (tmp_path / "valkey-server").symlink_to(_find_binary())
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "REDISCLI_AUTH": "a password"}
+    passwords = {"REDISCLI_AUTH": "a password", "ENTENTE_REDIS_PASSWORD": "a run's"}
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", **passwords}
     server = subprocess.Popen([*command[:-1], script], cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
     try:
         client = redis.Redis(port=port, password="a password", retry=Retry(ConstantBackoff(0.05), 200))
@@ -172,6 +173,12 @@ def test_the_replay_servers_command_starts_a_server_that_keeps_everything(file: 
         assert client.config_get("maxmemory")["maxmemory"] != "0"
         with pytest.raises(redis.AuthenticationError):
             redis.Redis(port=port, retry=Retry(NoBackoff(), 0)).ping()
+        if file == "redis.yaml":
+            run = redis.Redis(port=port, username="entente", password="a run's", retry=Retry(NoBackoff(), 0))
+            assert run.set("entente:a", "kept")
+            for not_its_own in (lambda: run.get("RAY"), run.flushall, lambda: run.config_get("requirepass")):
+                with pytest.raises(redis.exceptions.NoPermissionError):
+                    not_its_own()
         assert client.info("server")["process_id"] == server.pid, "SIGTERM reaches the server itself"
     finally:
         server.terminate()

@@ -54,6 +54,15 @@ def pod_specs() -> list[Found]:
     ]
 
 
+def run_rights() -> list[str]:
+    """The rules of a run's user on the replay server, as `ACL SETUSER` takes them."""
+    stateful = next(document for _, document in kubernetes_objects() if document["kind"] == "StatefulSet")
+    [container] = stateful["spec"]["template"]["spec"]["containers"]
+    found = re.search(r'^user entente on "\S+" (.+)$', container["args"][0].replace("\\\n", ""), re.MULTILINE)
+    assert found, "redis.yaml has no user for runs"
+    return found[1].split()
+
+
 def shown_commands(readme: Path) -> list[list[str]]:
     """The words of every command in a README's code blocks, without comments."""
     blocks = re.findall(r"^```\n(.*?)^```", readme.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)

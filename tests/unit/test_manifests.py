@@ -129,7 +129,7 @@ def test_volumes_and_ports_are_declared() -> None:
             assert offered[port["targetPort"]] == port["port"]
     redis_port = services["entente-redis"]["spec"]["ports"][0]["port"]
     address = f"redis://entente-redis:{redis_port}"
-    assert CLUSTER.redis.url == f"{address}/0"
+    assert CLUSTER.redis.url == f"redis://entente@entente-redis:{redis_port}/0"
     [cluster] = documents(MANIFESTS / "raycluster.yaml")
     assert cluster["spec"]["gcsFaultToleranceOptions"]["redisAddress"] == address
     head = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
