@@ -79,6 +79,10 @@ CASES = {
         quiet=[of_run({NONFINITE: "1x120"})],
         at=80,
     ),
+    "EntenteRunRestarting": Case(
+        fires=[of_run({"entente_run_restarts_total": "0x30 1x20 _x3 2x20 _x3 3x44"})],
+        quiet=[of_run({"entente_run_restarts_total": "7x60 _x3 8x57"})],
+    ),
     "EntenteTargetDown": Case(
         fires=[{'up{job="entente",instance="WHO"}': "0x30"}],
         quiet=[{'up{job="entente",instance="WHO"}': "1x30"}],
