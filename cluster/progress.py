@@ -89,7 +89,8 @@ class Progress:
         self._training: dict[str, float] = dict(summary.get("training", {}))
         self._opened = time.monotonic()
         self._wall_before = float(summary.get("wall_seconds", 0.0))
-        self._serve({**self._counters, **limits(config), **self._versions(self._version), **self._replacements_left(0)})
+        left = {"entente_worker_replacements_left": float(config.rollout.max_replacements)}
+        self._serve({**self._counters, **limits(config), **self._versions(self._version), **left})
 
     def __enter__(self) -> Self:
         """Nothing to do; the sinks are open."""
@@ -116,9 +117,13 @@ class Progress:
         # At once, so that it is seen whether games are played while an update is waited for.
         self._serve({"entente_games_total": self._counters["entente_games_total"]})
 
-    def workers(self, playing: int, wanted: int) -> None:
-        """How many workers may be given games, and how many the load asks for; served as soon as it changes."""
-        now = {"entente_workers_playing": float(playing), "entente_workers_wanted": float(wanted)}
+    def workers(self, playing: int, wanted: int, replacements_left: int) -> None:
+        """How many workers may be given games, are asked for by the load, and may still fail; served at once."""
+        now = {
+            "entente_workers_playing": float(playing),
+            "entente_workers_wanted": float(wanted),
+            "entente_worker_replacements_left": float(replacements_left),
+        }
         if now != self._workers:
             self._workers = now
             self._serve(now)
@@ -182,7 +187,6 @@ class Progress:
             **report.metrics,
             **league,
             **self._versions(report.version),
-            **self._replacements_left(restarts),
             "entente_update_seconds": took,
             "entente_workers": float(workers),
             **self._workers,
@@ -271,10 +275,6 @@ class Progress:
     @staticmethod
     def _versions(version: int) -> dict[str, Value]:
         return {"entente_updates_total": float(version), "entente_policy_version": float(version)}
-
-    def _replacements_left(self, restarts: int) -> dict[str, Value]:
-        left = max(0, self._config.rollout.max_replacements - restarts)
-        return {"entente_worker_replacements_left": float(left)}
 
     def _start_centers(self) -> dict[str, float]:
         for row in self._rows:

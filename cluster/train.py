@@ -187,7 +187,7 @@ def learn(
             progress.overlapped(time.monotonic() - waits_since)
         pulse.look()
         scaling.look(learning=bool(call.waits_for), updated=bool(events.other))
-        progress.workers(pool.able, scaling.wanted)
+        progress.workers(pool.able, scaling.wanted, pool.replacements_left)
         for played in events.blocks:
             ledger.finished(played)
             progress.block(played)

@@ -112,6 +112,11 @@ class Crew:
         return [worker for worker in self.workers if worker.loaded and not worker.leaving]
 
     @property
+    def replacements_left(self) -> int:
+        """Actors that may still fail before the run gives up; those that go down with their node do not count."""
+        return max(0, self._settings.max_replacements - self._blamed)
+
+    @property
     def coming(self) -> int:
         """Further actors that the cluster has no room for yet."""
         return 0 if self._recruits is None else len(self._recruits)

@@ -81,6 +81,11 @@ class WorkerPool:
         return self._crew.restarts
 
     @property
+    def replacements_left(self) -> int:
+        """Workers that may still fail before the run gives up; those that go down with their node do not count."""
+        return self._crew.replacements_left
+
+    @property
     def swap_failures(self) -> Mapping[str, int]:
         """Weights that did not get into an engine, by cause: died, timed_out, refused, lost."""
         return self._crew.swap_failures

@@ -138,7 +138,8 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
             "started": started,
             "played": table.played(),
             "by_further_actors": sum(player > 0 for _, player in table.blocks),
-            "lost_with_their_node": table.pool.restarts,
+            "replaced": table.pool.restarts,
+            "replacements_left": table.pool.replacements_left,
             "notes": notes,
             "notices": table.notices,
         }

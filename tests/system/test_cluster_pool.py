@@ -180,7 +180,7 @@ def test_engines_that_fail_at_an_evaluation_are_replaced_up_to_the_limit_of_repl
     failing = {"fails_evaluations": True}
     with Table(tmp_path, players={1: failing}, max_replacements=1) as table:
         assert table.pool.evaluate(list(range(40)), lambda _: None, 30.0) == list(range(40))
-        assert table.pool.restarts == 1
+        assert (table.pool.restarts, table.pool.replacements_left) == (1, 0)
         table.poll()
         assert "could not play part" in table.notices[0]
         os.kill(table.pid(0), signal.SIGKILL)
