@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cluster.config import Config
 from services.environments.diplomacy.position import POWERS
 from services.metrics.catalogue import key
@@ -59,6 +61,19 @@ REMOTES = {
 }
 # What ``ReplayBuffer.memory`` says -> gauge.
 SERVER_MEMORY = {"used": "entente_buffer_server_bytes", "limit": "entente_buffer_server_bytes_limit"}
+
+
+def while_loading(config: Config, checkpoints: Sequence[int]) -> dict[str, float]:
+    """What is served until a run that goes on is at work: nodes may have to come first, and it is not gone meanwhile.
+
+    Args:
+        config: of the run.
+        checkpoints: its versions; without any it is new, and of a new one nothing is said yet.
+    """
+    if not checkpoints:
+        return {}
+    newest = float(max(checkpoints))
+    return {**limits(config), "entente_updates_total": newest, "entente_policy_version": newest}
 
 
 def limits(config: Config) -> dict[str, float]:

@@ -22,6 +22,7 @@ from cluster.actors.reports import UpdateReport
 from cluster.admission import Admission
 from cluster.autoscaling import Scaling
 from cluster.config import Config
+from cluster.counters import while_loading
 from cluster.errors import RunError
 from cluster.games import evaluation_games, summarize
 from cluster.ledger import BlockLedger
@@ -68,6 +69,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
             # Here, so that a taken port is known before anything is started.
             exporter = Exporter(config.metrics.port, config.metrics.host, config.run.name)
             stack.callback(exporter.close)
+            exporter.record(0, while_loading(config, checkpoint_versions(folder.path)))
         warm = config.imitation.wanted
         if warm and not checkpoint_versions(folder.path):
             warm_start(config, folder, display)

@@ -6,16 +6,21 @@ import io
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
+from urllib.request import urlopen
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
+import cluster.train
 from cluster.actors.reports import BlockReport, UpdateReport
 from cluster.config import Config, load_config
+from cluster.counters import while_loading
+from cluster.errors import RunError
 from cluster.progress import Progress
 from cluster.run_folder import RunFolder
 from grpo_core.errors import DivergenceError
@@ -71,6 +76,30 @@ def test_what_alerts_compare_with_is_served_before_the_first_update(tmp_path: Pa
         assert found["entente_worker_replacements_left"] == SMOKE.rollout.max_replacements
         assert found["entente_updates_total"] == found[NONFINITE] == 0
     assert read_metrics(tmp_path / "metrics.jsonl") == []
+
+
+def test_a_run_that_goes_on_is_served_before_it_has_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[dict[str, float]] = []
+
+    @contextmanager
+    def loading(config: Config, folder: RunFolder) -> Iterator[str]:
+        families = text_string_to_metric_families(urlopen(made[-1].url, timeout=5).read().decode())
+        seen.append({sample.name: sample.value for family in families for sample in family.samples})
+        raise RunError("far enough")
+        yield ""
+
+    made: list[Exporter] = []
+    monkeypatch.setattr(cluster.train, "Exporter", lambda *place: made.append(Exporter(*place)) or made[-1])
+    monkeypatch.setattr(cluster.train, "replay_server", loading)
+    monkeypatch.setattr(cluster.train, "check_memory", lambda _: None)
+    monkeypatch.setattr(cluster.train, "checkpoint_versions", lambda _: (0, 2))
+    config = load_config("smoke", ("metrics.display=false",))
+    RunFolder(tmp_path).open(config, resume=False)
+    with pytest.raises(RunError, match="far enough"):
+        cluster.train.train(config, tmp_path, resume=True)
+    assert seen[0]["entente_updates_total"] == 2
+    assert seen[0]["entente_updates_planned"] == config.learner.updates
+    assert while_loading(config, ()) == {}
 
 
 def test_an_update_is_served_with_its_time_and_what_is_left(tmp_path: Path, exporter: Exporter) -> None:
