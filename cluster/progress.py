@@ -74,8 +74,9 @@ class Progress:
         self._counters = dict.fromkeys((*COUNTERS, *self._engine_counters.values()), 0.0)
         if resume_after is not None:
             self._recover_counters(before, resume_after)
-            # Its line of metrics.jsonl is behind the checkpoint, and was cut.
-            self._counters[NONFINITE] = max(self._counters[NONFINITE], summary.get("nonfinite_updates", 0))
+            # What no line of an update tells: the summary is written at a run's end, whatever ended it.
+            for name, told in ((NONFINITE, "nonfinite_updates"), ("entente_games_total", "games")):
+                self._counters[name] = max(self._counters[name], float(summary.get(told, 0)))
         self._counters[RUN_RESTARTS] = len(restarts(folder.path))
         self._before = dict(self._counters)
         self._version = resume_after or 0

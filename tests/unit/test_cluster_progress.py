@@ -173,13 +173,14 @@ def test_what_was_done_for_updates_that_a_crash_undid_stays_counted(tmp_path: Pa
             progress.block(block)
             progress.engine({"decisions": 100.0 * version})
             progress.update(report(version, country_episodes={"ITALY": 2}), 1, version, {"died": version}, {})
+        progress.block(block)  # for an update that did not come
     with progress_of(tmp_path, exporter, resume_after=1) as progress:
         found = served(exporter)
         assert found["entente_updates_total"] == 1
         assert (found["entente_episodes_total"], found["entente_country_episodes_totalITALY"]) == (14, 2)
-        assert (found["entente_games_total"], found["entente_decisions_total"]) == (15, 300)
+        assert (found["entente_games_total"], found["entente_decisions_total"]) == (20, 300)
         assert (found["entente_worker_restarts_total"], found["entente_swap_failures_totaldied"]) == (3, 3)
         progress.update(report(2), 1, 1, {}, {})
         assert served(exporter)["entente_worker_restarts_total"] == 4
-    assert json.loads((tmp_path / "summary.json").read_text())["games"] == 15
+    assert json.loads((tmp_path / "summary.json").read_text())["games"] == 20
     assert [line.update for line in read_metrics(tmp_path / "metrics.jsonl")] == [1, 2]
