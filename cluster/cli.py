@@ -239,20 +239,23 @@ def doctor(
     config: Annotated[str | None, typer.Argument(help="Also check what this config asks for.")] = None,
     overrides: Overrides = None,
     run: Annotated[Path | None, typer.Option(help="Look at the run in this folder instead.")] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option(help="Folder that the run is to have, as entente train will be told.")
+    ] = None,
 ) -> None:
     """Check this machine, and what a config asks of it, or a run's health; says what to do about each fault."""
     from cluster.config import load_config
 
-    if run is not None and config is None:
+    if run is not None and config is None and run_dir is None:
         from cluster.run_health import examine_run
 
         findings = examine_run(run)
     elif run is not None:
-        raise typer.BadParameter("--run looks at a run, a config at a machine: name one of them")
+        raise typer.BadParameter("--run looks at a run, a config and --run-dir at what is to be one: name one of them")
     else:
         from cluster.doctor import examine
 
-        findings = examine(load_config(config, overrides or ()) if config else None)
+        findings = examine(load_config(config, overrides or ()) if config else None, run_dir)
     marks = {"ok": "ok  ", "warn": "warn", "fault": "FAIL"}
     for finding in findings:
         typer.echo(f"{marks[finding.level]}  {finding.subject}: {finding.text}")

@@ -154,7 +154,7 @@ def _start_local(config: Config) -> None:
 def _attach(address: str, *, embedded_replay: bool) -> None:
     import ray
 
-    _check_reachable(address)
+    check_reachable(address)
     try:
         ray.init(address=address, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
@@ -179,8 +179,12 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _check_reachable(address: str) -> None:
-    """Ray itself waits for minutes where nobody listens."""
+def check_reachable(address: str) -> None:
+    """Look whether somebody listens at a cluster's address; Ray itself waits for minutes where nobody does.
+
+    Raises:
+        RunError: nobody does, or it is no address.
+    """
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if address == "auto":
         return
@@ -238,6 +242,12 @@ def with_password(url: str, password: str | None) -> str:
     return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{quote(password, safe='')}@{host}"))
 
 
+def external_url(config: Config) -> str | None:
+    """Of the replay server that ``redis.url`` names, with the password of the environment; None where it names none."""
+    url = config.redis.url
+    return None if url is None else with_password(url, os.environ.get(PASSWORD_VARIABLE))
+
+
 @contextmanager
 def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
     """The URL of the replay server: the one ``redis.url`` names, or one started in the run folder.
@@ -245,8 +255,8 @@ def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
     Raises:
         ReplayError: no server can be started, or the external one does not answer.
     """
-    if config.redis.url is not None:
-        url = with_password(config.redis.url, os.environ.get(PASSWORD_VARIABLE))
+    url = external_url(config)
+    if url is not None:
         probe = redis_buffer(config, url, "probe")
         try:
             probe.stored_ids(["probe/0"])  # now, before anything is started
