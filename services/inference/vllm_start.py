@@ -92,6 +92,7 @@ def engine_arguments(
     context = _context(config, context_length)
     arguments: dict[str, Any] = {
         "model": str(folder),
+        "load_format": "safetensors",  # else a folder without them has its pickled weights read
         "skip_tokenizer_init": True,  # ids go in and ids come out
         "dtype": dtype,
         "max_model_len": context,
