@@ -12,6 +12,7 @@ from services.reports.run_charts import anchors
 from services.reports.run_data import RunData, interval
 
 _WHO = re.compile(r"(\w+://)[^/@\s]+@")  # user and password of a URL
+_PASSWORD = re.compile(r"([?&]\w*password=)[^&\s]+")  # of a URL's query: of a server, or of a key's file
 _DASH = "–"
 
 
@@ -162,7 +163,7 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_value, value))
-    return _WHO.sub(r"\1***@", str(value))  # a report is passed around; a server's password is not
+    return _PASSWORD.sub(r"\1***", _WHO.sub(r"\1***@", str(value)))  # a report is passed around; passwords are not
 
 
 def _interval(row: Mapping[str, Any]) -> str:

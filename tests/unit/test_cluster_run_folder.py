@@ -83,7 +83,8 @@ def test_what_the_stored_run_depends_on_cannot_change(tmp_path: Path, override: 
 
 def test_a_password_is_neither_readable_by_others_nor_in_the_report(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
-    folder.open(load_config("smoke", ["redis.url=redis://me:SECRET@db.example:6379/0"]), resume=False)
+    url = "rediss://me:SECRET@db.example:6379/0?ssl_keyfile=/k&ssl_password=SECRET&password=SECRET"
+    folder.open(load_config("smoke", [f"redis.url={url}"]), resume=False)
     assert stat.S_IMODE(folder.config.stat().st_mode) == 0o600
     folder.write_summary({"run": "x", "commit": "c", "updates": 0, "evaluations": []})
     page = write_report(folder.path).read_text()
