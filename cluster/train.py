@@ -26,6 +26,7 @@ from cluster.counters import while_loading
 from cluster.errors import RunError
 from cluster.games import evaluation_games, summarize
 from cluster.ledger import BlockLedger
+from cluster.patience import Patience
 from cluster.placement import Placement, Slot, check_gpus, placed
 from cluster.population_store import population_mirror
 from cluster.progress import Progress
@@ -170,7 +171,7 @@ def learn(
     call = UpdateCall(config, learner, ledger, progress.display.log, may_learn=pool.rest if shared else None)
     scaling = Scaling(config, pool, progress.display.log)
     pulse = Pulse(learner.beat.options(concurrency_group=GROUP).remote, config.run.silence_timeout_s)
-    last_update = time.monotonic()
+    patience = Patience(config.rollout.update_timeout_s)  # with an update
     progress.training_begins()
     while version < config.learner.updates:
         # 1. Start as many blocks as admission and the actors' seats allow; what an update waits for comes first.
@@ -201,7 +202,8 @@ def learn(
         if events.other and (update := call.answered(version)):
             report, weights = update
             pool.broadcast(weights, report.version)
-            version, last_update = report.version, time.monotonic()
+            version = report.version
+            patience.restart()
             progress.engine(pool.stats())
             renew_population(config, folder, league, learner, version, progress.display.log)
             progress.update(report, pool.size, pool.restarts, pool.swap_failures, league.updated(version))
@@ -211,10 +213,10 @@ def learn(
                     evaluate(config, folder, pool, progress, against, f"v{version}", version)
                 progress.display.stage("training")
                 scaling.restart()
-                last_update = time.monotonic()
-        elif time.monotonic() - last_update > config.rollout.update_timeout_s:
+                patience.restart()
+        elif patience.over():
             raise RunError(
-                f"no update for {config.rollout.update_timeout_s:.0f} s (rollout.update_timeout_s), version {version}: "
+                f"no update for {patience.limit_s:.0f} s (rollout.update_timeout_s), version {version}: "
                 + ("the learner is busy" if call.waits_for else f"waiting for blocks of {ledger.missing()}")
                 + f", {pool.games_in_flight} games in flight on {pool.size} actors"
             )

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from cluster.errors import LostError
+from cluster.patience import ATTENTION_S
 from cluster.runtime import answer
 
 GROUP = "pulse"  # Ray's concurrency group of the thread that answers, beside the one that learns
 BEAT_EVERY_S = 2.0
-ATTENTION_S = 5.0  # the most silence that two looks show, however far apart they are
 
 
 class Pulse:

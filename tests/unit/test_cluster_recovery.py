@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from cluster.actors.pulse import ATTENTION_S, BEAT_EVERY_S, Pulse
+from cluster.actors.pulse import BEAT_EVERY_S, Pulse
 from cluster.config import Config, load_config
 from cluster.errors import LateError, LostError, RunError
+from cluster.patience import ATTENTION_S, Patience
 from cluster.recovery import PAUSES_S, keep_training
 from cluster.restarts import RESTARTS, restarts
 from cluster.run_folder import RunFolder
@@ -193,6 +194,20 @@ def test_a_driver_that_did_not_look_does_not_hold_that_against_the_learner() -> 
     process.answers = False
     with pytest.raises(LostError):
         process.look(pulse, 3600 * (10 / ATTENTION_S + 2), every=3600)
+
+
+def test_a_driver_that_was_stopped_did_not_wait_for_an_update() -> None:
+    process = Process()
+    patience = Patience(1800.0, lambda: process.now)
+    process.now += 8 * 3600.0  # over night, and the update is there a moment later
+    assert not patience.over()
+    seen = 0
+    while not patience.over():
+        process.now += 0.5
+        seen += 1
+    assert seen * 0.5 == pytest.approx(1800.0 - ATTENTION_S, abs=1.0)
+    patience.restart()
+    assert not patience.over()
 
 
 def test_the_end_of_the_process_is_heard_at_once() -> None:
