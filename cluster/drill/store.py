@@ -47,7 +47,7 @@ class Store:
 
         Args:
             rng: chooses it.
-            spared: blocks that are left alone: one that loses all its episodes would be waited for in vain.
+            spared: blocks that are left alone: of one that loses all its episodes the last update makes sure for long.
         """
         for role in rng.sample(self._roles(), len(self._roles())):
             entries = self._client.xrange(self._stream(role))
