@@ -122,14 +122,15 @@ def _tls_explanation(trouble: ssl.SSLError, server: str, host: str) -> str:
 
 
 def _perhaps_tls(error: RedisError, shown_url: str) -> str:
-    """A hint where one side may speak TLS and the other not.
+    """A hint where the two sides may not agree on TLS.
 
     A server that wants it ends a plain connection at its first bytes, or answers with an alert. One that does not waits
-    for the rest of what it takes for a command.
+    for the rest of what it takes for a command. One that misses a certificate may break off before its alert is read.
     """
-    if urlsplit(shown_url).scheme == TLS:
-        waited = isinstance(error, redis.TimeoutError) and "connecting" in str(error)
-        return ", and does this port speak TLS (else name the one that does, or write redis://)" if waited else ""
     broke_off = "closed by server" in str(error) or isinstance(error.__context__, ConnectionResetError)
-    wants = broke_off or isinstance(error, InvalidResponse)
+    if urlsplit(shown_url).scheme == TLS:
+        if isinstance(error, redis.TimeoutError) and "connecting" in str(error):
+            return ", and does this port speak TLS (else name the one that does, or write redis://)"
+        return ", and does it ask for a certificate (ssl_certfile and ssl_keyfile in [redis] url)" if broke_off else ""
+    wants = urlsplit(shown_url).scheme == "redis" and (broke_off or isinstance(error, InvalidResponse))
     return ", and does it want TLS (then write rediss://)" if wants else ""

@@ -164,20 +164,17 @@ def test_what_is_wrong_with_tls_is_one_line_that_says_what_to_do(place: Place) -
         place.url(place.tls, ssl_ca_certs=other_ca): "of a CA that is unknown here",
         place.url(place.tls, "127.0.0.1", ssl_ca_certs=ca): r"a certificate that is not for 127\.0\.0\.1: write a name",
         place.url(place.expired, ssl_ca_certs=ca): r"not valid \(certificate has expired\): renew it",
-        place.url(
-            place.mutual, ssl_ca_certs=ca
-        ): r"does it ask for a certificate\? Name one of its CA by \?ssl_certfile",
+        place.url(place.mutual, ssl_ca_certs=ca): r"a certificate\? Name one of its CA by \?ssl_certfile",
         place.mutual_url(theirs): "does it ask for a certificate",
         place.url(place.tls, scheme="redis"): r"does it want TLS \(then write rediss://\)",
-        place.url(
-            plain_port, ssl_ca_certs=ca
-        ): r"does this port speak TLS \(else name the one that does, or write redis",
+        place.url(plain_port, ssl_ca_certs=ca): r"port speak TLS \(else name the one that does, or write redis",
     }
     for url, told in cases.items():
-        with pytest.raises(ReplayError, match=told) as caught:
-            RedisBuffer(url, "run", 60, 0.5)
         # What may be a server that is about to come is tried for all of the time; no repetition mends the others.
-        assert isinstance(caught.value, ServerLostError) is (" TLS " in told)
+        perhaps_none_yet = " TLS " in told
+        with pytest.raises(ReplayError, match=told) as caught:
+            RedisBuffer(url, "run", 60, 2 if perhaps_none_yet else 30)
+        assert isinstance(caught.value, ServerLostError) is perhaps_none_yet
         assert "\n" not in str(caught.value)
         assert URL_PASSWORD not in str(caught.value)
 
