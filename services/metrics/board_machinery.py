@@ -102,9 +102,9 @@ MACHINERY = Board(
                         Query(latest("entente_worker_replacements_left"), "left before the run gives up"),
                         Query(latest("entente_run_restarts_total"), "starts of the whole run after a loss"),
                     ),
-                    text="Workers that died, hung or whose engine failed, and rollout.max_replacements less these, where it "
-                    "was not their node that went away. Without learner or replay server the whole run starts again "
-                    "(run.max_restarts).",
+                    text="Workers that died, hung or whose engine failed, and rollout.max_replacements less these, "
+                    "where it was not their node that went away. Without learner or replay server the whole run starts "
+                    "again (run.max_restarts).",
                     least=0.0,
                 ),
                 Panel(
