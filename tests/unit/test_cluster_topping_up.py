@@ -61,7 +61,7 @@ class Remote:
 class InstantPool:
     """Plays one block a poll; ``silent`` says which blocks pay all their games alike, ``late`` which ones wait."""
 
-    size, able, restarts, games_in_flight = 1, 1, 0, 0
+    size, able, restarts, games_in_flight, replacements_left = 1, 1, 0, 0, 20
     swap_failures: ClassVar[dict[str, int]] = {}
 
     def __init__(self, config: Config, buffer: MemoryBuffer, silent: Any, version: int, polls: int) -> None:
