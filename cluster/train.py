@@ -23,7 +23,7 @@ from cluster.admission import Admission
 from cluster.autoscaling import Scaling
 from cluster.config import Config
 from cluster.counters import while_loading
-from cluster.errors import RunError
+from cluster.errors import LateError, RunError
 from cluster.games import evaluation_games, summarize
 from cluster.ledger import BlockLedger
 from cluster.patience import Patience
@@ -215,7 +215,7 @@ def learn(
                 scaling.restart()
                 patience.restart()
         elif patience.over():
-            raise RunError(
+            raise LateError(
                 f"no update for {patience.limit_s:.0f} s (rollout.update_timeout_s), version {version}: "
                 + ("the learner is busy" if call.waits_for else f"waiting for blocks of {ledger.missing()}")
                 + f", {pool.games_in_flight} games in flight on {pool.size} actors"

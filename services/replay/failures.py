@@ -61,7 +61,7 @@ def explanation(error: RedisError, shown_url: str, timeout_s: float) -> str:
         case redis.ConnectionError() | redis.TimeoutError():
             return (
                 f"no Redis server answers at {shown_url} within {timeout_s:g} s: is it running and "
-                f"reachable{_perhaps_tls(error, shown_url)}? Unset [redis] url to have one started in the run folder"
+                f"reachable{_perhaps_tls(error, shown_url)}? (Without [redis] url a run starts one in its folder.)"
             )
         case OutOfMemoryError():
             return (

@@ -281,7 +281,7 @@ def test_an_unreachable_server_is_told_without_its_password(run: str) -> None:
     with pytest.raises(ReplayError, match=rf"no Redis server answers at redis://me:\*\*\*@127.0.0.1:{port}/0") as told:
         RedisBuffer(f"redis://me:secret@127.0.0.1:{port}/0", run, 10, connect_timeout_s=0.3)
     assert "secret" not in str(told.value)
-    assert "Unset [redis] url" in str(told.value)
+    assert "Without [redis] url a run starts one in its folder" in str(told.value)
     with pytest.raises(ReplayError) as told:
         RedisBuffer(f"redis://127.0.0.1:{port}/0?password=secret", run, 10, connect_timeout_s=0.3)
     assert "secret" not in str(told.value)

@@ -22,6 +22,7 @@ from cluster.actors.learner import LearnerWorker
 from cluster.actors.pool import PoolEvents
 from cluster.actors.reports import BlockReport
 from cluster.config import Config, load_config
+from cluster.errors import LateError
 from cluster.ledger import BlockLedger
 from cluster.run_folder import RunFolder
 from cluster.train import learn
@@ -283,3 +284,9 @@ def test_a_run_that_dies_again_and_again_uses_every_block_once_and_keeps_the_bou
     assert all(14 <= count <= 14 + most for count in delivered)
     stats = run.buffer.stats()
     assert (stats["delivered"], stats["acknowledged"]) == (0, sum(delivered))
+
+
+def test_an_update_that_never_comes_is_an_accident_that_says_what_it_waited_for(tmp_path: Path) -> None:
+    run = Run(tmp_path / "run", lambda _: False, "rollout.update_timeout_s=0.02")
+    with pytest.raises(LateError, match=r"no update .* version 0: waiting for blocks of \{.* games in flight"):
+        run.drive(1000, late=frozenset(range(100)))
