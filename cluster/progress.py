@@ -91,6 +91,7 @@ class Progress:
         self._opened = time.monotonic()
         self._wall_before = float(summary.get("wall_seconds", 0.0))
         left = {"entente_worker_replacements_left": float(config.rollout.max_replacements)}
+        self._serve(_highest(before))  # of updates that are made again, too
         self._serve({**self._counters, **limits(config), **self._versions(self._version), **left})
 
     def __enter__(self) -> Self:
@@ -351,3 +352,14 @@ class Progress:
                 value = line.metrics.get(name)
                 if isinstance(value, float | int) and (line.update <= resume_after or name not in MADE_AGAIN):
                     self._counters[name] = float(value)
+
+
+def _highest(lines: Sequence[MetricsLine]) -> dict[str, Value]:
+    """The most that Prometheus may have seen of what is made again with the updates that a crash undid."""
+    found: dict[str, Value] = {}
+    for line in lines:
+        for name in MADE_AGAIN:
+            value = line.metrics.get(name)
+            if isinstance(value, float | int):
+                found[name] = max(float(value), float(found.get(name, 0.0)))  # type: ignore[arg-type]
+    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import errno
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,7 @@ class _Histogram:
 
 @dataclass(slots=True, eq=False)
 class _Latest(Collector):
-    """What was recorded last, as Prometheus families; counters stay totals of the run, also over a resume."""
+    """What was recorded last, as Prometheus families; counters stay totals of the run, and never fall."""
 
     run: str = ""  # its name, a label of every sample; "": no such label
     numbers: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
@@ -44,7 +45,10 @@ class _Latest(Collector):
                 if isinstance(value, Sequence):
                     self._observe(metric, labels, value)
                 else:
-                    self.numbers.setdefault(metric.name, {})[labels] = float(value)
+                    known = self.numbers.setdefault(metric.name, {})
+                    # A counter that falls would be a new one to Prometheus, which then adds all of it to what it had.
+                    least = known.get(labels, 0.0) if metric.kind == "counter" else -math.inf
+                    known[labels] = max(float(value), least)
 
     def _observe(self, metric: Metric, labels: tuple[str, ...], observations: Sequence[float]) -> None:
         of_metric = self.histograms.setdefault(metric.name, {})

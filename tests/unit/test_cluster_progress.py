@@ -36,11 +36,18 @@ NONFINITE = "entente_nonfinite_updates_total"
 
 
 @pytest.fixture(scope="module")
-def exporter() -> Iterator[Exporter]:
-    """One for all: closing takes half a second, and a run that begins sets what it counts."""
+def server() -> Iterator[Exporter]:
+    """One for all: closing takes half a second."""
     made = Exporter(0)
     yield made
     made.close()
+
+
+@pytest.fixture
+def exporter(server: Exporter) -> Exporter:
+    """As if it were new."""
+    server._latest.numbers.clear()
+    return server
 
 
 def served(exporter: Exporter) -> dict[str, float]:
@@ -174,13 +181,25 @@ def test_what_was_done_for_updates_that_a_crash_undid_stays_counted(tmp_path: Pa
             progress.engine({"decisions": 100.0 * version})
             progress.update(report(version, country_episodes={"ITALY": 2}), 1, version, {"died": version}, {})
         progress.block(block)  # for an update that did not come
+    exporter._latest.numbers.clear()  # the next process has its own
     with progress_of(tmp_path, exporter, resume_after=1) as progress:
         found = served(exporter)
         assert found["entente_updates_total"] == 1
-        assert (found["entente_episodes_total"], found["entente_country_episodes_totalITALY"]) == (14, 2)
+        # To Prometheus a counter that falls is a new one, all of which it adds to what it had.
+        assert (found["entente_episodes_total"], found["entente_country_episodes_totalITALY"]) == (42, 6)
         assert (found["entente_games_total"], found["entente_decisions_total"]) == (20, 300)
         assert (found["entente_worker_restarts_total"], found["entente_swap_failures_totaldied"]) == (3, 3)
         progress.update(report(2), 1, 1, {}, {})
         assert served(exporter)["entente_worker_restarts_total"] == 4
+        assert served(exporter)["entente_episodes_total"] == 42
+        for version in (3, 4):
+            progress.update(report(version), 1, 1, {}, {})
+        assert served(exporter)["entente_episodes_total"] == 56
     assert json.loads((tmp_path / "summary.json").read_text())["games"] == 20
-    assert [line.update for line in read_metrics(tmp_path / "metrics.jsonl")] == [1, 2]
+    lines = read_metrics(tmp_path / "metrics.jsonl")
+    assert [(line.update, line.metrics["entente_episodes_total"]) for line in lines] == [
+        (1, 14),
+        (2, 28),
+        (3, 42),
+        (4, 56),
+    ]
