@@ -65,7 +65,12 @@ def _raw_and_smooth(points: Points, name: str, color: str) -> list[dict[str, Any
         "name": f"{name}, one update",
         "marker": {"color": color, "size": 4, "opacity": 0.35},
     }
-    return [raw, _line((xs, smooth(ys, smoothing_width(len(ys)))), name, color)]
+    return [raw, _smooth_line(points, name, color)]
+
+
+def _smooth_line(points: Points, name: str, color: str) -> dict[str, Any]:
+    xs, ys = points
+    return _line((xs, smooth(ys, smoothing_width(len(ys)))), name, color)
 
 
 def _single(points: Points, name: str) -> list[dict[str, Any]]:
@@ -160,11 +165,12 @@ def _speed(run: RunData) -> list[Chart]:
         )
         for name, title, unit, key, per in wanted
     ]
-    busy = [
-        _line(run.rate("entente_learner_busy_seconds_total"), "learner", _PALETTE[1]),
-        _line(run.rate("entente_rollout_busy_seconds_total"), "rollout workers, summed", _PALETTE[0]),
-        _line(run.rate("entente_overlap_seconds_total"), "both at once", _PALETTE[2]),
-    ]
+    parts = (
+        ("learner", "entente_learner_busy_seconds_total", _PALETTE[1]),
+        ("rollout workers, summed", "entente_rollout_busy_seconds_total", _PALETTE[0]),
+        ("both at once", "entente_overlap_seconds_total", _PALETTE[2]),
+    )
+    busy = [_smooth_line(run.rate(key), name, color) for name, key, color in parts]
     made.append(_chart("speed-busy", "speed", "Busy", "seconds / second", busy, legend=True, zero=True))
     swap = [_line(run.course("entente_weight_swap_seconds"), "swap", _PALETTE[0])]
     made.append(_chart("speed-swap", "speed", "Weight swap", "seconds", swap, zero=True))
