@@ -19,9 +19,7 @@ from cluster.errors import RunError
 from services.environments.diplomacy.position import POWERS
 
 # What a run's blocks, checkpoints and buffer are made from.
-FIXED = (
-    "run.name", "run.seed", "policy", "rollout.num_generations", "learner.episodes_per_update", "redis.url",
-)  # fmt: skip
+FIXED = ("run.name", "run.seed", "policy", "rollout.num_generations", "learner.episodes_per_update")
 LOOKS, LOOK_S = 6, 0.02  # at a lock that is held: ``in_use`` holds it for a moment, and that is nobody who trains
 
 
@@ -179,6 +177,10 @@ class RunFolder:
             ours, theirs = getattr(stored, section), getattr(changed, section)
             if (getattr(ours, key) != getattr(theirs, key)) if key else (ours != theirs):
                 raise RunError(f"{name} cannot change when a run is resumed: what it has stored depends on it")
+        # A server may move, or be reached in another way; whether it has this run's episodes, ``BlockLedger`` finds.
+        if (stored.redis.url is None) != (changed.redis.url is None):
+            where = f"in {self.redis}" if stored.redis.url is None else "on the server that redis.url named"
+            raise RunError(f"redis.url cannot be set or unset when a run is resumed: its episodes are {where}")
 
     def read_summary(self) -> dict[str, Any]:
         """The last summary written, or an empty one."""

@@ -17,7 +17,7 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 import ray
 
-from cluster.errors import RunError
+from cluster.errors import LostError, RunError
 from tests.system.fake_players import Block, Publisher, Weights
 from tests.system.fake_table import Table, gone
 
@@ -123,14 +123,14 @@ def test_weights_whose_owner_died(tmp_path: Path) -> None:
         assert "could not fetch weights of version 1" in table.notices[0]
 
 
-def test_weights_of_a_dead_learner_end_the_run(tmp_path: Path) -> None:
+def test_weights_of_a_dead_learner_are_a_lost_run(tmp_path: Path) -> None:
     with Table(tmp_path) as table:
         publisher = ray.remote(Publisher).options(num_cpus=0.1, max_concurrency=2).remote()
         pid = ray.get(publisher.pid.remote(), timeout=30)
         table.pool.broadcast(publisher.never.remote(), 1)
         table.poll()
         os.kill(pid, signal.SIGKILL)
-        with pytest.raises(RunError, match=r"the learner died .*--resume"):
+        with pytest.raises(LostError, match=r"the learner died \(The actor died unexpectedly"):
             table.wait(lambda: False, "end of the run", 30)
         assert table.pool.restarts == 0
 

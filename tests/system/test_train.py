@@ -196,6 +196,14 @@ def refuse_a_corrupt_checkpoint(run: Path) -> None:
         assert "Traceback" not in text
 
 
+def words_of(pid: int) -> str:
+    """A process's command line; nothing where it is gone or a zombie."""
+    try:
+        return " ".join(psutil.Process(pid).cmdline())
+    except psutil.NoSuchProcess:
+        return ""
+
+
 def run_entente(*arguments: str) -> tuple[int, str]:
     done = subprocess.run([*ENTENTE, *arguments], capture_output=True, text=True, timeout=120)
     return done.returncode, done.stderr
@@ -255,5 +263,5 @@ def test_bad_input_is_one_line_exit_2_and_nothing_left_running(tmp_path: Path) -
             assert len(lines) == 1, (arguments, text)
             assert "Traceback" not in text
             assert hint in lines[0], (arguments, lines[0])
-    left = [psutil.Process(pid).cmdline() for pid in set(psutil.pids()) - started if psutil.pid_exists(pid)]
-    assert not [line for line in left if str(tmp_path) in " ".join(line)]
+    left = [words_of(pid) for pid in set(psutil.pids()) - started]
+    assert not [line for line in left if str(tmp_path) in line]

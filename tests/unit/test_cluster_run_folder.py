@@ -69,9 +69,8 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "override",
-    ["run.seed=5", "rollout.num_generations=7", "learner.episodes_per_update=28", "policy.layers=3",
-     "redis.url=redis://elsewhere:1/0"],
-)  # fmt: skip
+    ["run.seed=5", "rollout.num_generations=7", "learner.episodes_per_update=28", "policy.layers=3"],
+)
 def test_what_the_stored_run_depends_on_cannot_change(tmp_path: Path, override: str) -> None:
     folder = begun(tmp_path / "run")
     before = folder.config.read_text()
@@ -79,6 +78,17 @@ def test_what_the_stored_run_depends_on_cannot_change(tmp_path: Path, override: 
         folder.resumed_config([override])
     assert folder.config.read_text() == before
     assert folder.resumed_config(["learner.updates=40"]).learner.updates == 40
+
+
+def test_a_replay_server_may_move_but_not_into_the_run_folder_or_out_of_it(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"cannot be set or unset when a run is resumed: its episodes are in .*redis"):
+        begun(tmp_path / "own").resumed_config(["redis.url=redis://elsewhere:1/0"])
+    folder = RunFolder(tmp_path / "other")
+    folder.open(load_config("smoke", ["redis.url=redis://here:1/0"]), resume=False)
+    moved = "rediss://there:2/0?ssl_ca_certs=/ca.pem"
+    assert folder.resumed_config([f"redis.url={moved}"]).redis.url == moved
+    with pytest.raises(RunError, match=r"its episodes are on the server that redis\.url named"):
+        folder.check_resumable(load_config("smoke"))
 
 
 def test_a_password_is_neither_readable_by_others_nor_in_the_report(tmp_path: Path) -> None:
