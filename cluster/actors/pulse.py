@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cluster.errors import LostError
-from cluster.patience import ATTENTION_S
+from cluster.patience import ATTENTION_S, Patience
 from cluster.runtime import answer
 
 GROUP = "pulse"  # Ray's concurrency group of the thread that answers, beside the one that learns
@@ -39,13 +39,11 @@ class Pulse:
                 is the process's end.
         """
         self._ask = ask
-        self._limit_s = limit_s
+        self._silence = Patience(limit_s, clock)
         self._clock = clock
         self._answered = answered or _answered
         self._waits_for: Any = None
         self._asked = float("-inf")
-        self._looked = clock()
-        self._silence_s = 0.0
 
     def look(self) -> None:
         """See whether there is an answer, and ask again where it is time to.
@@ -56,18 +54,14 @@ class Pulse:
             LostError: the process is dead, or has been silent for too long.
         """
         now = self._clock()
-        listened_s = min(now - self._looked, ATTENTION_S)
-        self._looked = now
-        if self._waits_for is not None:
-            if self._answered(self._waits_for):
-                self._waits_for = None
-                self._silence_s = 0.0
-            else:
-                self._silence_s += listened_s
-        if self._silence_s > self._limit_s:
+        if self._waits_for is None or self._answered(self._waits_for):
+            self._waits_for = None
+            self._silence.restart()
+        elif self._silence.over():
             raise LostError(
-                f"the learner's process has given no sign of life for {self._limit_s:g} s (run.silence_timeout_s), "
-                "which it gives while it computes, too: it was stopped, or its machine is overloaded or cut off"
+                f"the learner's process has given no sign of life for {self._silence.limit_s:g} s "
+                "(run.silence_timeout_s), which it gives while it computes, too: it was stopped, or its machine is "
+                "overloaded or cut off"
             )
         if self._waits_for is None and now - self._asked >= BEAT_EVERY_S:
             self._waits_for, self._asked = self._ask(), now

@@ -50,7 +50,7 @@ class CuttingProxy:
                 target.sendall(data)
         except OSError:
             pass  # the other side is gone
-        _hang_up(source, target)
+        hang_up(source, target)
 
     def __enter__(self) -> CuttingProxy:
         return self
@@ -59,12 +59,12 @@ class CuttingProxy:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        _hang_up(*self._sockets)
+        hang_up(*self._sockets)
         for thread in self._threads[1:]:
             thread.join(5)
 
 
-def _hang_up(*sides: socket.socket) -> None:
+def hang_up(*sides: socket.socket) -> None:
     for side in sides:
         with suppress(OSError):  # already gone
             side.shutdown(socket.SHUT_RDWR)  # closing alone would not wake a thread that reads

@@ -16,6 +16,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.system.cutting_proxy import hang_up
+
 HANDSHAKE_S = 10
 
 
@@ -126,7 +128,7 @@ class TlsTerminator:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        _hang_up(*self._sockets)
+        hang_up(*self._sockets)
         for thread in self._threads:
             thread.join(5)
 
@@ -135,11 +137,4 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
     with suppress(OSError):  # the other side is gone
         while data := source.recv(1 << 20):
             target.sendall(data)
-    _hang_up(source, target)
-
-
-def _hang_up(*sides: socket.socket) -> None:
-    for side in sides:
-        with suppress(OSError):  # already gone
-            side.shutdown(socket.SHUT_RDWR)
-        side.close()
+    hang_up(source, target)
