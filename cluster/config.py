@@ -13,9 +13,9 @@ from typing import Any, Literal, get_args, get_origin
 import tomli_w
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from grpo_core.advantages.grouping import required_facts
+from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import required_facts
-from grpo_core.returns import EXPECTED_RETURN_FACT
 from grpo_core.settings import (
     OUTCOME_KEYS,
     AlignmentSettings,

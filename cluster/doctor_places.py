@@ -74,7 +74,7 @@ def policy_files(config: Config) -> Iterator[Finding]:
 
 
 def _files_of(folder: Path) -> Finding:
-    from grpo_core.models import load_model, load_tokenizer
+    from grpo_core.models.pretrained import load_model, load_tokenizer
 
     try:
         load_tokenizer(folder)  # opens every file of weights, too

@@ -36,7 +36,7 @@ def make_engine(config: Config, folder: Path) -> tuple[Engine, Any]:
     """
     import torch
 
-    from grpo_core.models import load_tokenizer
+    from grpo_core.models.pretrained import load_tokenizer
 
     inference = config.inference
     torch.set_num_threads(inference.threads)
@@ -109,7 +109,7 @@ def _needs_second_engine(config: Config, folder: Path, on_gpu: bool) -> bool:
 
 
 def _torch_engine(config: Config, folder: Path) -> Engine:
-    from grpo_core.models import load_model
+    from grpo_core.models.pretrained import load_model
     from services.inference.torch_engine import TorchEngine
 
     model, _ = load_model(folder, shared_base=config.policy.specialists)

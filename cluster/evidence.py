@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 
 from cluster.config import Config
 from cluster.provenance import commit, provenance
-from grpo_core.batching import training_turns
-from grpo_core.checkpoint_folders import latest_checkpoint
-from grpo_core.fast_layers import use_fast_layers
-from grpo_core.gradient_quality import (
+from grpo_core.advantages.grouping import Sample, samples_of
+from grpo_core.advantages.returns import sample_returns
+from grpo_core.batching.microbatches import training_turns
+from grpo_core.checkpoints.folders import latest_checkpoint
+from grpo_core.forward.fast_layers import use_fast_layers
+from grpo_core.gradients.quality import (
     GradientQuality,
     TurnScores,
     batch_gradients,
@@ -31,9 +33,7 @@ from grpo_core.gradient_quality import (
     reference_advantages,
     turn_scores,
 )
-from grpo_core.grouping import Sample, samples_of
-from grpo_core.models import load_model
-from grpo_core.returns import sample_returns
+from grpo_core.models.pretrained import load_model
 from grpo_core.types import Episode, FloatArray
 from opponents.bots.registry import make_bot
 from opponents.llm import LLMPolicy, OrderTokens

@@ -15,17 +15,17 @@ from cluster.groups_audit import find_leaks
 from cluster.last_batch import last_batch_path, load_last_batch
 from cluster.run_folder import RunFolder
 from cluster.stages import Stage
-from grpo_core.batching import TrainingTurn, training_turns
-from grpo_core.checkpoint import load_checkpoint
-from grpo_core.checkpoint_folders import checkpoint_versions
-from grpo_core.explained import candidate_keys
-from grpo_core.fast_layers import use_fast_layers
-from grpo_core.gradient_bootstrap import MIN_BLOCKS, WayQuality, block_gradients, bootstrap_gradients
-from grpo_core.gradient_quality import judged_by, reference_advantages, turn_scores
-from grpo_core.grouping import ROLE_FACT, Sample
-from grpo_core.judgement import judge, sample_of_turns
-from grpo_core.left_out import means_of_other_episodes
-from grpo_core.models import load_model
+from grpo_core.advantages.explained_variance import candidate_keys
+from grpo_core.advantages.grouping import ROLE_FACT, Sample
+from grpo_core.advantages.leave_one_out import means_of_other_episodes
+from grpo_core.advantages.pipeline import judge, sample_of_turns
+from grpo_core.batching.microbatches import TrainingTurn, training_turns
+from grpo_core.checkpoints.folders import checkpoint_versions
+from grpo_core.checkpoints.store import load_checkpoint
+from grpo_core.forward.fast_layers import use_fast_layers
+from grpo_core.gradients.bootstrap import MIN_BLOCKS, WayQuality, block_gradients, bootstrap_gradients
+from grpo_core.gradients.quality import judged_by, reference_advantages, turn_scores
+from grpo_core.models.pretrained import load_model
 from grpo_core.types import Batch, FloatArray
 
 MAX_TURNS = 4000  # of whose gradients a table is made; near two minutes of a small policy

@@ -10,10 +10,10 @@ from typing import Any
 
 from cluster.errors import RunError
 from cluster.run_folder import RunFolder
-from grpo_core.audit import AUDIT_SCHEMA
+from grpo_core.advantages.grouping import CLUSTER_FACTS, RUNNING_LEVEL, parse_expression
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import CLUSTER_FACTS, RUNNING_LEVEL, parse_expression
 from grpo_core.settings import OUTCOME_KEYS
+from grpo_core.training.audit import AUDIT_SCHEMA
 
 Record = Mapping[str, Any]
 

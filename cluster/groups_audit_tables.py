@@ -14,7 +14,7 @@ from rich.table import Table
 
 from cluster.gradient_audit import BATCH, GradientAudit
 from cluster.groups_audit import FOLLOWED, GroupsAudit, KeyAudit
-from grpo_core.gradient_quality import Interval
+from grpo_core.gradients.quality import Interval
 
 MOST_KEYS = 12  # rows of undeclared keys
 

@@ -19,10 +19,10 @@ from cluster.actors.learner import make_policy
 from cluster.config import Config
 from cluster.errors import RunError, user_errors
 from cluster.imitation_messages import UNTRAINED, Failed, ImitationReport, StageBegan, StepsDone, made_from
-from grpo_core.batching import TrainingTurn, training_turn
-from grpo_core.imitation import Imitator
-from grpo_core.models import save_model
-from grpo_core.sharding import Sharding, process_group
+from grpo_core.batching.microbatches import TrainingTurn, training_turn
+from grpo_core.models.fsdp import Sharding, process_group
+from grpo_core.models.pretrained import save_model
+from grpo_core.training.behavior_cloning import Imitator
 from grpo_core.types import Turn
 from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, saved_demonstrations

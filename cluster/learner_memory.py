@@ -7,8 +7,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from cluster.config import Config
-from grpo_core.memory_estimate import MemoryEstimate, ModelShape, estimate_memory
 from grpo_core.settings import PolicySettings
+from grpo_core.training.memory_estimate import MemoryEstimate, ModelShape, estimate_memory
 
 SMALL_VOCABULARY = 512  # about that of the small policy
 

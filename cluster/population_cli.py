@@ -122,7 +122,7 @@ def promote(
     import dataclasses
 
     from cluster.errors import RunError
-    from grpo_core.checkpoint_folders import checkpoint_versions
+    from grpo_core.checkpoints.folders import checkpoint_versions
     from opponents.population_fit import fitted
     from opponents.population_import import member_id_of, of_checkpoint, take_in
 

@@ -12,7 +12,7 @@ from cluster.rating_games import RatingGame, play_rating_game, rating_games
 from cluster.rating_players import LEARNER, RatingPlayers, outsider_id
 from cluster.run_folder import RunFolder
 from cluster.stages import Stage
-from grpo_core.checkpoint_folders import checkpoint_versions
+from grpo_core.checkpoints.folders import checkpoint_versions
 from opponents.game_score import GameScore
 from opponents.matchmaking import derive_seed
 from opponents.policy import Policy

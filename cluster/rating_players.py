@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cluster.config import Config
 from cluster.errors import RunError
-from grpo_core.checkpoint_folders import checkpoint_versions
+from grpo_core.checkpoints.folders import checkpoint_versions
 from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.policy import Policy
 from opponents.population import Member, Population
@@ -84,8 +84,8 @@ class RatingPlayers:
     async def _open_policies(self, policies: Sequence[tuple[str, Member | None]]) -> None:
         # torch takes seconds to import; bots need none of it.
         from cluster.seating import SavedSpecialists
-        from grpo_core.checkpoint import load_checkpoint
-        from grpo_core.models import load_model, saved_specialists
+        from grpo_core.checkpoints.store import load_checkpoint
+        from grpo_core.models.pretrained import load_model, saved_specialists
         from opponents.llm import LLMPolicy, OrderTokens
         from services.inference.torch_engine import TorchEngine
 
@@ -124,8 +124,8 @@ class RatingPlayers:
 
     def _weights(self, member: Member | None, newest: Path) -> bytes:
         """Of a member, or of the newest checkpoint, checked against their checksums."""
-        from grpo_core.checkpoint import load_checkpoint
-        from grpo_core.models import load_model, weights_payload
+        from grpo_core.checkpoints.store import load_checkpoint
+        from grpo_core.models.pretrained import load_model, weights_payload
 
         if member is not None:
             self._population.verify(member)

@@ -17,7 +17,7 @@ from cluster.counters import NONFINITE
 from cluster.findings import Finding
 from cluster.restarts import restarts
 from cluster.run_folder import RunFolder
-from grpo_core.checkpoint_folders import checkpoint_versions, is_whole_checkpoint
+from grpo_core.checkpoints.folders import checkpoint_versions, is_whole_checkpoint
 from services.metrics.jsonl import MetricsLine, read_metrics
 
 RECENT = 20  # updates that "lately" means

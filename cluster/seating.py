@@ -40,9 +40,9 @@ def open_policy(
             f"{name!r} is neither a bot ({', '.join(BOT_NAMES)}) nor the folder of a checkpoint or run, nor remote:NAME"
         )
     # torch takes seconds to import; bots need none of it.
-    from grpo_core.checkpoint import load_checkpoint
-    from grpo_core.checkpoint_folders import MANIFEST, latest_checkpoint
-    from grpo_core.models import load_model, saved_specialists
+    from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint
+    from grpo_core.checkpoints.store import load_checkpoint
+    from grpo_core.models.pretrained import load_model, saved_specialists
     from opponents.llm import LLMPolicy, OrderTokens
     from services.inference.engine import LEARNER
     from services.inference.torch_engine import TorchEngine
@@ -79,8 +79,8 @@ class SavedSpecialists:
             CheckpointError: an adapter cannot be read.
             RunError: a power has none.
         """
-        from grpo_core.adapters import folder_payload
-        from grpo_core.models import ADAPTER
+        from grpo_core.models.lora import folder_payload
+        from grpo_core.models.pretrained import ADAPTER
 
         missing = [power for power in POWERS if power not in roles]
         if missing:

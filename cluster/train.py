@@ -36,7 +36,7 @@ from cluster.run_folder import RunFolder, snapshot_files
 from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
 from cluster.update_call import UpdateCall
 from cluster.warm_start import evaluate_untrained, warm_start
-from grpo_core.checkpoint_folders import checkpoint_versions, passed_over
+from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
 from opponents.league import League
 from opponents.population import Population
 from opponents.population_mirror import PopulationMirror

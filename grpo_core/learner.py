@@ -12,27 +12,27 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from grpo_core.adapters import adapters_off, has_adapters
-from grpo_core.advantages import RunningBaseline, updated_baselines
-from grpo_core.alignment import alignment_of_turns
-from grpo_core.audit import StepRecord, audit_record, update_metrics
-from grpo_core.batching import MicroBatch, TrainingTurn, micro_batches, training_turns
-from grpo_core.diagnostics import token_diagnostics
+from grpo_core.advantages.dynamic_sampling import turns_with_signal
+from grpo_core.advantages.group_relative import RunningBaseline, updated_baselines
+from grpo_core.advantages.grouping import required_facts
+from grpo_core.advantages.pipeline import NO_MEMORY, judge, named_groups, sample_of_turns
+from grpo_core.batching.microbatches import MicroBatch, TrainingTurn, micro_batches, training_turns
+from grpo_core.batching.minibatches import Part, Share, learning_turns, optimizer_steps
 from grpo_core.errors import DivergenceError
-from grpo_core.forward import PolicyForward
-from grpo_core.grouping import required_facts
-from grpo_core.judgement import NO_MEMORY, judge, named_groups, sample_of_turns
-from grpo_core.learner_state import LearnerState, packed, unpacked
-from grpo_core.losses import LossTokens, token_losses
-from grpo_core.schedules import learning_rate_at
+from grpo_core.forward.policy_forward import PolicyForward
+from grpo_core.gradients.gradient_surgery import SurgeryRecord, operate
+from grpo_core.losses.diagnostics import token_diagnostics
+from grpo_core.losses.policy_loss import LossTokens, token_losses
+from grpo_core.losses.representation_alignment import alignment_of_turns
+from grpo_core.models.fsdp import ALONE, Sharding, spread_like, whole
+from grpo_core.models.lora import adapters_off, has_adapters
+from grpo_core.models.role_adapters import clip_each, speaking_as, specialists_of, turns_by_role
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
-from grpo_core.sharding import ALONE, Sharding, spread_like, whole
-from grpo_core.shares import Part, Share, learning_turns, optimizer_steps
-from grpo_core.specialists import clip_each, speaking_as, specialists_of, turns_by_role
-from grpo_core.surgery import SurgeryRecord, operate
-from grpo_core.topping_up import turns_with_signal
+from grpo_core.training.accumulators import UpdateSums
+from grpo_core.training.audit import StepRecord, audit_record, update_metrics
+from grpo_core.training.learner_state import LearnerState, packed, unpacked
+from grpo_core.training.lr_schedule import learning_rate_at
 from grpo_core.types import Batch, FloatArray
-from grpo_core.update_sums import UpdateSums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -144,7 +144,7 @@ class Learner:
         Turns whose advantage is exactly 0 get no forward pass when there is neither an entropy bonus nor a KL penalty:
         their gradient is 0. They still count in the normaliser, so an update of which little is left has a smaller
         gradient; with ``top_up_episodes`` the batch holds further episodes instead, and turns whose group has no
-        signal leave loss and normaliser (see ``grpo_core.topping_up``). A minibatch without any signal takes no
+        signal leave loss and normaliser (see ``grpo_core.advantages.dynamic_sampling``). A minibatch without any signal takes no
         optimizer step.
 
         Specialists each learn from their role's turns: these are drawn into minibatches, normalised and clipped by

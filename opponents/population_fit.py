@@ -9,12 +9,12 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 
-from grpo_core.adapters import WEIGHTS, adapter_config_of, folder_payload, merged
-from grpo_core.checkpoint import load_checkpoint
-from grpo_core.checkpoint_folders import MANIFEST
+from grpo_core.checkpoints.folders import MANIFEST
+from grpo_core.checkpoints.store import load_checkpoint
 from grpo_core.errors import CheckpointError
-from grpo_core.models import ADAPTER, load_model, read_payload, saved_specialists, weights_payload
-from grpo_core.named_tensors import named_tensors, to_safetensors
+from grpo_core.models.lora import WEIGHTS, adapter_config_of, folder_payload, merged
+from grpo_core.models.named_tensors import named_tensors, to_safetensors
+from grpo_core.models.pretrained import ADAPTER, load_model, read_payload, saved_specialists, weights_payload
 from opponents.population import PopulationError
 from opponents.population_import import Source, base_of
 from opponents.population_mirror import read_file

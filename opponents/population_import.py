@@ -9,7 +9,7 @@ import os
 import re
 from pathlib import Path
 
-from grpo_core.checkpoint_folders import MANIFEST, TRAINER_STATE, checkpoint_versions, latest_checkpoint, read_manifest
+from grpo_core.checkpoints.folders import MANIFEST, TRAINER_STATE, checkpoint_versions, latest_checkpoint, read_manifest
 from grpo_core.errors import CheckpointError
 from opponents.population import Member, Population, PopulationError
 from opponents.population_files import keep_on_disk

@@ -9,7 +9,7 @@ from safetensors import SafetensorError, safe_open
 
 from opponents.population_member import Form, PopulationError
 
-ADAPTER_CONFIG = "adapter_config"  # text in the header of an adapter's file: ``grpo_core.adapters``
+ADAPTER_CONFIG = "adapter_config"  # text in the header of an adapter's file: ``grpo_core.models.lora``
 
 
 def form_of(who: str, path: Path) -> Form:

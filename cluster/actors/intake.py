@@ -9,9 +9,9 @@ from collections.abc import Mapping
 
 from cluster.actors.reports import Shortage
 from cluster.config import Config
-from grpo_core.judgement import judge
+from grpo_core.advantages.dynamic_sampling import missing_blocks, within_bound
+from grpo_core.advantages.pipeline import judge
 from grpo_core.learner import Learner
-from grpo_core.topping_up import missing_blocks, within_bound
 from grpo_core.types import Episode
 from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayBuffer
 

@@ -26,14 +26,14 @@ from cluster.errors import RunError
 from cluster.last_batch import save_last_batch
 from cluster.run_folder import RunFolder, snapshot_files, write_atomically
 from cluster.runtime import available_bytes
-from grpo_core.adapters import add_adapters, load_adapters
-from grpo_core.checkpoint import Checkpoint, save_checkpoint
-from grpo_core.checkpoint_folders import checkpoint_versions, prune_checkpoints
+from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
+from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
 from grpo_core.learner import Learner
-from grpo_core.memory_estimate import ModelShape, check_learner_memory, estimate_memory
-from grpo_core.models import ADAPTER, load_model, make_small_model, plain_model, policy_payload, save_model
-from grpo_core.probe import Probe, make_probe
-from grpo_core.specialists import add_specialists, load_specialists, speaking_as, specialist_payloads
+from grpo_core.models.lora import add_adapters, load_adapters
+from grpo_core.models.pretrained import ADAPTER, load_model, make_small_model, plain_model, policy_payload, save_model
+from grpo_core.models.role_adapters import add_specialists, load_specialists, speaking_as, specialist_payloads
+from grpo_core.models.weight_probe import Probe, make_probe
+from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode
 from opponents.llm import TRUNCATED, OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame

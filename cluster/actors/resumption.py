@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grpo_core.checkpoint import Checkpoint, load_checkpoint
-from grpo_core.checkpoint_folders import checkpoint_versions
+from grpo_core.checkpoints.folders import checkpoint_versions
+from grpo_core.checkpoints.store import Checkpoint, load_checkpoint
 from grpo_core.errors import CheckpointError
 from services.replay.buffer import Receipt, ReplayBuffer
 

@@ -14,7 +14,7 @@ from cluster.config import Config
 from cluster.engines import make_engine, spare_what_is_loaded
 from cluster.errors import RunError
 from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
-from grpo_core.checkpoint_folders import is_whole_checkpoint
+from grpo_core.checkpoints.folders import is_whole_checkpoint
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
 from opponents.game_score import GameScore

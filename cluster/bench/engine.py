@@ -13,7 +13,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from cluster.bench.actor_process import actor_process
 from cluster.bench.figure import Figure
-from grpo_core.models import make_small_model
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.bots.registry import make_bot
 from opponents.llm import OrderTokens

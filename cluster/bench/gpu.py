@@ -25,7 +25,7 @@ from cluster.bench.figure import Figure
 from cluster.bench.head import spread
 from cluster.bench.learner import GROUPING, Lengths, decoded_freely, plain_advantages, ragged_episodes
 from cluster.bench.requirements import MissingRequirementError
-from grpo_core.batching import TrainingTurn, split_by_budget, training_turns
+from grpo_core.batching.microbatches import TrainingTurn, split_by_budget, training_turns
 from grpo_core.learner import Learner
 from grpo_core.settings import LearnerSettings
 from grpo_core.types import Batch, Episode

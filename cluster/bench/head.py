@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from cluster.bench.figure import Figure, interleaved_seconds
 from cluster.bench.learner import VOCABULARY, plain_advantages, ragged_episodes
 from cluster.bench.memory import in_fresh_process, peak_growth_mb, peak_is_measurable
-from grpo_core.batching import MicroBatch, micro_batches, training_turns
-from grpo_core.decoder import hidden_at
-from grpo_core.fast_layers import use_fast_layers
-from grpo_core.logprobs import token_logprobs
-from grpo_core.models import make_small_model
+from grpo_core.batching.microbatches import MicroBatch, micro_batches, training_turns
+from grpo_core.forward.fast_layers import use_fast_layers
+from grpo_core.forward.hidden_states import hidden_at
+from grpo_core.forward.logprobs import token_logprobs
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from grpo_core.types import Episode
 

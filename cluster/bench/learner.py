@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 from cluster.bench.figure import Figure, interleaved_seconds
 from grpo_core.learner import Learner
-from grpo_core.models import make_small_model
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch, Episode, Turn
 

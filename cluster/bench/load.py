@@ -32,9 +32,9 @@ from cluster.config import Config, load_config
 from cluster.engines import make_engine
 from cluster.ledger import BlockLedger
 from cluster.replay_buffer import redis_buffer
-from grpo_core.batching import training_turns
-from grpo_core.judgement import judge
-from grpo_core.models import save_model
+from grpo_core.advantages.pipeline import judge
+from grpo_core.batching.microbatches import training_turns
+from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
 from opponents.llm import LLMPolicy, OrderTokens

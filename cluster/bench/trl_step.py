@@ -17,7 +17,7 @@ from cluster.bench.learner import GROUPING, LONGEST_TURN, VOCABULARY, decoded_fr
 from cluster.bench.memory import in_fresh_process, peak_growth_mb, peak_is_measurable
 from cluster.bench.trl_trainer import TRL_ROWS, Outcome, Step, TrlSide, require_trl
 from grpo_core.learner import Learner
-from grpo_core.models import make_small_model
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import LearnerSettings, PolicySettings
 from grpo_core.types import Batch, Episode
 

@@ -17,8 +17,8 @@ import torch
 from cluster.bench.engine import generate
 from cluster.bench.vllm_models import WEIGHTS_FILE, word_tokenizer
 from cluster.engines import spare_what_is_loaded
-from grpo_core.models import load_model
-from grpo_core.probe import Probe
+from grpo_core.models.pretrained import load_model
+from grpo_core.models.weight_probe import Probe
 from opponents.bots.registry import make_bot
 from opponents.llm import LLMPolicy, OrderTokens
 from opponents.policy import Policy

@@ -9,8 +9,8 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, Qwen2Config
 
 from cluster.bench.engine import real_requests, small_policy
-from grpo_core.models import save_model, weights_payload
-from grpo_core.probe import Probe, make_probe
+from grpo_core.models.pretrained import save_model, weights_payload
+from grpo_core.models.weight_probe import Probe, make_probe
 from opponents.llm import OrderTokens
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.inference.engine import GenerationRequest

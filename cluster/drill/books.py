@@ -10,7 +10,7 @@ from pathlib import Path
 from cluster.accounting import episodes_used
 from cluster.drill.store import Store
 from cluster.run_folder import RunFolder
-from grpo_core.checkpoint_folders import verified_manifest
+from grpo_core.checkpoints.folders import verified_manifest
 from grpo_core.errors import CheckpointError
 from services.metrics.jsonl import read_metrics
 

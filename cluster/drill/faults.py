@@ -19,7 +19,7 @@ from cluster.drill.errors import BrokenPromiseError
 from cluster.drill.store import Store, block_of
 from cluster.drill.training import Training, kill, runs
 from cluster.run_folder import RunFolder
-from grpo_core.checkpoint_folders import checkpoint_versions
+from grpo_core.checkpoints.folders import checkpoint_versions
 from services.replay.embedded import running_url
 
 Reaction = Literal["goes on", "starts itself again", "is started again"]

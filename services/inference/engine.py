@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from services.inference.constraints import SheetConstraint
 
 if TYPE_CHECKING:  # it brings torch along, which those who only seat players need not wait for
-    from grpo_core.probe import Probe
+    from grpo_core.models.weight_probe import Probe
 
 LEARNER = "learner"
 

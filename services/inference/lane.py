@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from grpo_core.adapters import adapter_config_of, merged
-from grpo_core.decoder import has_plain_blocks
-from grpo_core.fast_layers import use_fast_layers
-from grpo_core.models import named_tensors, read_payload
+from grpo_core.forward.fast_layers import use_fast_layers
+from grpo_core.forward.hidden_states import has_plain_blocks
+from grpo_core.models.lora import adapter_config_of, merged
+from grpo_core.models.pretrained import named_tensors, read_payload
 from services.inference.decoding import Writing
 from services.inference.kv_cache import KvCache
 from services.inference.plain_decoder import PlainDecoder, PlainWeights

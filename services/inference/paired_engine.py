@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from grpo_core.adapters import adapter_config_of
 from grpo_core.errors import CheckpointError
-from grpo_core.probe import Probe
+from grpo_core.models.lora import adapter_config_of
+from grpo_core.models.weight_probe import Probe
 from services.inference.engine import LEARNER, Engine, EngineError, Generation, GenerationRequest
 
 

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from grpo_core.decoder import has_plain_blocks, rotated
-from grpo_core.fast_layers import Projection, gated, linear, root_mean_square_norm
+from grpo_core.forward.fast_layers import Projection, gated, linear, root_mean_square_norm
+from grpo_core.forward.hidden_states import has_plain_blocks, rotated
 from services.inference.ragged_attention import HeadShape, attend
 from services.inference.ragged_pass import RaggedPass
 

@@ -18,7 +18,7 @@ import torch
 from transformers import PreTrainedModel
 
 from grpo_core.errors import CheckpointError
-from grpo_core.probe import Probe
+from grpo_core.models.weight_probe import Probe
 from services.inference.agreement import probe_requests, refusal
 from services.inference.constraints import SheetState
 from services.inference.decoding import FreeState, Writing, begin_writing

@@ -22,10 +22,10 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from grpo_core.adapters import adapter_config_of
 from grpo_core.errors import CheckpointError
-from grpo_core.models import read_payload
-from grpo_core.probe import Probe
+from grpo_core.models.lora import adapter_config_of
+from grpo_core.models.pretrained import read_payload
+from grpo_core.models.weight_probe import Probe
 from services.inference.agreement import probe_requests, refusal
 from services.inference.constraints import encode_sheet
 from services.inference.decoding import FreeState, Writing, begin_writing

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from grpo_core.probe import Probe
+from grpo_core.models.weight_probe import Probe
 from grpo_core.types import PolicyVersion
 
 

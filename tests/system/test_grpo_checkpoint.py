@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from grpo_core.checkpoint import load_checkpoint
-from grpo_core.checkpoint_folders import checkpoint_versions, prune_checkpoints
+from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
+from grpo_core.checkpoints.store import load_checkpoint
 
 pytestmark = pytest.mark.system
 

@@ -21,7 +21,7 @@ from cluster.config import load_config
 from cluster.errors import RunError
 from cluster.imitate import imitate
 from cluster.imitation_messages import UNTRAINED
-from grpo_core.models import load_model, named_tensors
+from grpo_core.models.pretrained import load_model, named_tensors
 from tests.system.training_process import QUICK, TrainingProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]

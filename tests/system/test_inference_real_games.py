@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cluster.bench import engine as engine_bench
-from grpo_core.models import make_small_model
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.llm import LLMPolicy, OrderTokens
 from opponents.table import GameRecord, play_game

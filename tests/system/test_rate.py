@@ -11,9 +11,9 @@ import pytest
 
 from cluster.actors.learner import make_policy
 from cluster.config import dump_config, load_config
-from grpo_core.checkpoint import save_checkpoint
+from grpo_core.checkpoints.store import save_checkpoint
 from grpo_core.learner import Learner
-from grpo_core.models import policy_payload, save_model
+from grpo_core.models.pretrained import policy_payload, save_model
 from opponents.population import Population
 from opponents.ratings_file import load_ratings
 from services.environments.diplomacy.position import POWERS

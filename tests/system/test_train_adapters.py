@@ -11,8 +11,8 @@ import torch
 
 from cluster.accounting import audits
 from cluster.config import load_config
-from grpo_core.adapters import adapter_config_of, merged
-from grpo_core.models import load_model, named_tensors
+from grpo_core.models.lora import adapter_config_of, merged
+from grpo_core.models.pretrained import load_model, named_tensors
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
 from services.metrics.jsonl import read_metrics

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from cluster.accounting import audits, episodes_used
-from grpo_core.adapters import folder_payload, merged
-from grpo_core.models import ADAPTER, load_model, named_tensors, saved_specialists
+from grpo_core.models.lora import folder_payload, merged
+from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, saved_specialists
 from opponents.population import Population
 from opponents.ratings_file import load_ratings
 from services.environments.diplomacy.position import POWERS

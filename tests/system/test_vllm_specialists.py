@@ -11,10 +11,10 @@ import pytest
 import torch
 
 from cluster.actors.specialists import Specialists
-from grpo_core.adapters import adapter_payload
-from grpo_core.probe import Probe, make_probe
+from grpo_core.models.lora import adapter_payload
+from grpo_core.models.role_adapters import add_specialists, speaking_as
+from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.settings import PolicySettings
-from grpo_core.specialists import add_specialists, speaking_as
 from opponents.llm import LLMPolicy, OrderTokens
 from opponents.policy import Decision
 from services.environments.diplomacy.game import DiplomacyGame

@@ -15,9 +15,9 @@ import torch
 from transformers import PreTrainedModel
 
 from cluster.bench.engine import real_requests
-from grpo_core.adapters import adapter_payload, add_adapters
-from grpo_core.models import save_model, weights_payload
-from grpo_core.probe import make_probe
+from grpo_core.models.lora import adapter_payload, add_adapters
+from grpo_core.models.pretrained import save_model, weights_payload
+from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import PolicySettings
 from opponents.llm import OrderTokens
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest

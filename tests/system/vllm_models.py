@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from grpo_core.models import make_small_model, save_model
+from grpo_core.models.pretrained import make_small_model, save_model
 from grpo_core.settings import PolicySettings
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.inference.engine import Engine, Generation, GenerationRequest

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
-from grpo_core.batching import MicroBatch, micro_batches, training_turns
-from grpo_core.models import make_small_model
+from grpo_core.batching.microbatches import MicroBatch, micro_batches, training_turns
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from grpo_core.types import Episode, Turn
 

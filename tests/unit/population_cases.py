@@ -12,8 +12,8 @@ from safetensors.numpy import save_file
 from torch import nn
 
 from cluster.config import Config, dump_config
-from grpo_core.adapters import add_adapters
-from grpo_core.models import make_small_model, policy_payload, save_model
+from grpo_core.models.lora import add_adapters
+from grpo_core.models.pretrained import make_small_model, policy_payload, save_model
 from grpo_core.settings import PolicySettings
 from opponents.population import Population
 from services.inference.word_tokenizer import make_word_tokenizer

@@ -12,7 +12,7 @@ import torch
 from cluster.bench import gpu, suite
 from cluster.bench.learner import Lengths
 from cluster.bench.requirements import MissingRequirementError
-from grpo_core.batching import training_turns
+from grpo_core.batching.microbatches import training_turns
 
 CPU = torch.device("cpu")
 TINY = gpu.Case(

@@ -7,7 +7,7 @@ import torch
 from cluster.bench import head, memory
 from cluster.bench.learner import ragged_episodes
 from cluster.bench.memory import peak_growth_mb, peak_is_measurable
-from grpo_core.logprobs import TokenLogprobs
+from grpo_core.forward.logprobs import TokenLogprobs
 from grpo_core.types import Episode
 
 VOCABULARY = 1_200

@@ -26,7 +26,7 @@ from cluster.drill.tables import shown
 from cluster.drill.training import Training
 from cluster.errors import RunError
 from cluster.run_folder import RunFolder
-from grpo_core.checkpoint_folders import checkpoint_versions, fingerprint
+from grpo_core.checkpoints.folders import checkpoint_versions, fingerprint
 
 if TYPE_CHECKING:
     from cluster.drill.store import Store

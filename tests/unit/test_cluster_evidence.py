@@ -10,7 +10,7 @@ import pytest
 
 from cluster.config import Config
 from cluster.evidence import BLOCKS, judge_all_ways, plain_quality
-from grpo_core.gradient_quality import Interval, TurnScores
+from grpo_core.gradients.quality import Interval, TurnScores
 from grpo_core.types import Episode, Turn
 
 ROLES = ("AUSTRIA", "FRANCE", "TURKEY")

@@ -17,8 +17,8 @@ from cluster.config import dump_config, load_config
 from cluster.gradient_audit import NoGradientsError, audit_gradients
 from cluster.last_batch import load_last_batch
 from cluster.run_folder import RunFolder
-from grpo_core.gradient_quality import TurnScores
-from grpo_core.returns import sample_returns
+from grpo_core.advantages.returns import sample_returns
+from grpo_core.gradients.quality import TurnScores
 from services.replay.memory_buffer import MemoryBuffer
 from tests.unit.grpo_cases import episode_of, ragged_turn
 

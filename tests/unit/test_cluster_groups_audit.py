@@ -11,11 +11,11 @@ from cluster.config import Config, dump_config
 from cluster.errors import RunError
 from cluster.groups_audit import audit_groups, explained_by_keys, find_leaks, read_records, recommended_key
 from cluster.groups_audit_tables import recommendation, show
-from grpo_core.audit import AUDIT_SCHEMA, audit_record
-from grpo_core.judgement import judge
+from grpo_core.advantages.pipeline import judge
 from grpo_core.learner import Learner
-from grpo_core.models import make_small_model
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
+from grpo_core.training.audit import AUDIT_SCHEMA, audit_record
 from grpo_core.types import Batch
 from tests.unit.grpo_cases import ragged_episodes
 

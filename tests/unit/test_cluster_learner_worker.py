@@ -18,11 +18,11 @@ from cluster.actors.rollout import RolloutWorker
 from cluster.config import load_config
 from cluster.errors import RunError
 from cluster.run_folder import RunFolder
-from grpo_core.adapters import adapter_config_of, merged
-from grpo_core.checkpoint_folders import passed_over
+from grpo_core.checkpoints.folders import passed_over
 from grpo_core.errors import CheckpointError, ResourceError
 from grpo_core.learner import UpdateResult
-from grpo_core.models import load_model, named_tensors
+from grpo_core.models.lora import adapter_config_of, merged
+from grpo_core.models.pretrained import load_model, named_tensors
 from grpo_core.types import Batch, Episode
 from opponents.population import Population
 from services.environments.diplomacy.position import POWERS

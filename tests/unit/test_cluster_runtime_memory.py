@@ -14,9 +14,9 @@ from cluster.config import Config, load_config
 from cluster.errors import RunError
 from cluster.learner_memory import adapter_parameters, learner_estimate, policy_size
 from cluster.runtime import GIB, WORKER_BYTES, check_memory, needed_bytes, small_policy_parameters
-from grpo_core.adapters import add_adapters
-from grpo_core.memory_estimate import ModelShape
-from grpo_core.models import make_small_model
+from grpo_core.models.lora import add_adapters
+from grpo_core.models.pretrained import make_small_model
+from grpo_core.training.memory_estimate import ModelShape
 from tests.unit.grpo_cases import tiny_model
 
 # The shape of a model of 0.5 billion parameters.

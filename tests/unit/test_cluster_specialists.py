@@ -16,10 +16,10 @@ from cluster.config import ConfigError, load_config
 from cluster.gradient_audit import NoGradientsError, audit_gradients
 from cluster.run_folder import RunFolder, snapshot_files
 from cluster.seating import open_policy
-from grpo_core.adapters import adapter_config_of, merged
 from grpo_core.errors import CheckpointError
-from grpo_core.models import load_model, named_tensors
-from grpo_core.specialists import specialist_payloads
+from grpo_core.models.lora import adapter_config_of, merged
+from grpo_core.models.pretrained import load_model, named_tensors
+from grpo_core.models.role_adapters import specialist_payloads
 from opponents.matchmaking import Matchmaker
 from opponents.population import Population
 from opponents.population_fit import fitted

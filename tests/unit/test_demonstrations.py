@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from grpo_core.batching import training_turn
+from grpo_core.batching.microbatches import training_turn
 from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, demonstrated, saved_demonstrations
 from opponents.llm import OrderTokens

@@ -20,7 +20,7 @@ from cluster.errors import RunError
 from cluster.findings import Finding
 from cluster.job import JOB_VARIABLE
 from cluster.run_folder import RunFolder
-from grpo_core.models import make_small_model, save_model
+from grpo_core.models.pretrained import make_small_model, save_model
 from grpo_core.settings import PolicySettings
 from services.inference.word_tokenizer import make_word_tokenizer
 

@@ -14,11 +14,11 @@ from peft import LoraConfig, get_peft_model
 from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
-from grpo_core.adapters import adapter_config_of, adapter_payload, add_adapters, merged, save_adapters
 from grpo_core.errors import CheckpointError
-from grpo_core.merging import fingerprint
-from grpo_core.models import load_payload, named_tensors, policy_payload, weights_payload
-from grpo_core.named_tensors import from_safetensors, to_safetensors
+from grpo_core.models.lora import adapter_config_of, adapter_payload, add_adapters, merged, save_adapters
+from grpo_core.models.lora_merge import fingerprint
+from grpo_core.models.named_tensors import from_safetensors, to_safetensors
+from grpo_core.models.pretrained import load_payload, named_tensors, policy_payload, weights_payload
 from grpo_core.settings import PolicySettings
 from tests.unit.grpo_cases import tiny_model
 

@@ -11,11 +11,11 @@ from pydantic import ValidationError
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from grpo_core.adapters import adapters_off, add_adapters, load_adapters, merged_tensors
 from grpo_core.errors import CheckpointError
-from grpo_core.fast_layers import use_fast_layers
-from grpo_core.logprobs import check_head, token_logprobs
-from grpo_core.models import ADAPTER, load_model, load_payload, named_tensors, save_model, weights_payload
+from grpo_core.forward.fast_layers import use_fast_layers
+from grpo_core.forward.logprobs import check_head, token_logprobs
+from grpo_core.models.lora import adapters_off, add_adapters, load_adapters, merged_tensors
+from grpo_core.models.pretrained import ADAPTER, load_model, load_payload, named_tensors, save_model, weights_payload
 from grpo_core.settings import PolicySettings
 from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.grpo_cases import VOCABULARY, micro_batches_of, ragged_episodes, tiny_model

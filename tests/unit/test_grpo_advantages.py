@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.advantages import RunningBaseline, group_advantages, updated_baselines
-from grpo_core.grouping import RUNNING_LEVEL, Sample, make_groups
-from grpo_core.judgement import judge
+from grpo_core.advantages.group_relative import RunningBaseline, group_advantages, updated_baselines
+from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, make_groups
+from grpo_core.advantages.pipeline import judge
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Group
 from tests.unit.grpo_cases import episode_of, ragged_turn

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.advantages import RunningBaseline
+from grpo_core.advantages.group_relative import RunningBaseline
+from grpo_core.advantages.grouping import CLUSTER_FACTS, Sample
+from grpo_core.advantages.pipeline import JudgeMemory, judge, named_groups
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import CLUSTER_FACTS, Sample
-from grpo_core.judgement import JudgeMemory, judge, named_groups
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Episode
 from tests.unit.grpo_cases import episode_of, ragged_turn

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from grpo_core.alignment import alignment_loss, masked_mean
+from grpo_core.losses.representation_alignment import alignment_loss, masked_mean
 from grpo_core.settings import AlignmentSettings
 
 ROLES = ("ENGLAND", "TURKEY", "FRANCE")

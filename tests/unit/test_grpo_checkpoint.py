@@ -4,8 +4,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from grpo_core.checkpoint import load_checkpoint, save_checkpoint
-from grpo_core.checkpoint_folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
+from grpo_core.checkpoints.folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
+from grpo_core.checkpoints.store import load_checkpoint, save_checkpoint
 from grpo_core.errors import CheckpointError
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings

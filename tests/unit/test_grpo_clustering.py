@@ -3,9 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.clustering import adaptive_labels, dirichlet_labels, feature_names, kmeans_labels, with_clusters
+from grpo_core.advantages.clustering import (
+    adaptive_labels,
+    dirichlet_labels,
+    feature_names,
+    kmeans_labels,
+    with_clusters,
+)
+from grpo_core.advantages.grouping import Sample, make_groups
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import Sample, make_groups
 from grpo_core.settings import GroupingSettings
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.explained import MAX_CANDIDATES, candidate_keys, explained_sums
-from grpo_core.grouping import Sample
+from grpo_core.advantages.explained_variance import MAX_CANDIDATES, candidate_keys, explained_sums
+from grpo_core.advantages.grouping import Sample
 from grpo_core.settings import GroupingSettings
 
 PLAIN = GroupingSettings(keys=("country+phase", "country"), min_group_size=3)

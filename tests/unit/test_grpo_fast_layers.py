@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from grpo_core import fast_layers
-from grpo_core.fast_layers import gated, linear, padded_count, root_mean_square_norm, use_fast_layers
-from grpo_core.models import make_small_model
+from grpo_core.forward import fast_layers
+from grpo_core.forward.fast_layers import gated, linear, padded_count, root_mean_square_norm, use_fast_layers
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 
 if not use_fast_layers(nn.Linear(2, 2)):

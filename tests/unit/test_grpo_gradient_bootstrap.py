@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from grpo_core.gradient_bootstrap import block_gradients, bootstrap_gradients
-from grpo_core.gradient_quality import Interval, judged_by, reference_advantages
-from grpo_core.grouping import Sample
+from grpo_core.advantages.grouping import Sample
+from grpo_core.gradients.bootstrap import block_gradients, bootstrap_gradients
+from grpo_core.gradients.quality import Interval, judged_by, reference_advantages
 
 EVEN = np.full(40, 5)
 

@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core.batching import training_turns
-from grpo_core.gradient_quality import (
-    batch_gradients,
-    gradient_quality,
-    judged_by,
-    reference_advantages,
-    turn_scores,
-)
-from grpo_core.grouping import Sample
+from grpo_core.advantages.grouping import Sample
+from grpo_core.batching.microbatches import training_turns
+from grpo_core.gradients.quality import batch_gradients, gradient_quality, judged_by, reference_advantages, turn_scores
 from tests.unit.grpo_cases import ragged_episodes, tiny_model
 from tests.unit.test_grpo_logprobs import dense
 

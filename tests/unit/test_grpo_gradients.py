@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_core.errors import DivergenceError, ResourceError
-from grpo_core.gradients import (
+from grpo_core.gradients.pcgrad_cagrad import (
     assign_gradient,
     cagrad,
     cagrad_weights,

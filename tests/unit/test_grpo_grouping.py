@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, make_groups, samples_of
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import RUNNING_LEVEL, Sample, make_groups, samples_of
 from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
 from tests.unit.grpo_cases import episode_of, ragged_turn
 

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.errors import GroupingError
-from grpo_core.grouping import (
+from grpo_core.advantages.grouping import (
     RUNNING_LEVEL,
     Sample,
     fact_and_bins,
@@ -17,6 +16,7 @@ from grpo_core.grouping import (
     samples_of,
     with_outcomes,
 )
+from grpo_core.errors import GroupingError
 from grpo_core.settings import GroupingSettings
 from tests.unit.grpo_cases import episode_of, ragged_turn
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core.batching import TrainingTurn, training_turn
+from grpo_core.batching.microbatches import TrainingTurn, training_turn
 from grpo_core.errors import DivergenceError
-from grpo_core.imitation import FINAL_SHARE, Imitator, schedule
-from grpo_core.models import make_small_model
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
+from grpo_core.training.behavior_cloning import FINAL_SHARE, Imitator, schedule
 from grpo_core.types import Turn
 
 VOCABULARY = 40

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core.batching import training_turns
+from grpo_core.advantages.returns import returns_to_go
+from grpo_core.batching.microbatches import training_turns
 from grpo_core.errors import CheckpointError, DivergenceError, GroupingError
 from grpo_core.learner import Learner
-from grpo_core.returns import returns_to_go
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, Turn
 from tests.unit.grpo_cases import episode_of, ragged_episodes, ragged_turn, tiny_model

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core import surgery
-from grpo_core.alignment import alignment_of_turns, masked_mean
-from grpo_core.batching import training_turns
+from grpo_core.advantages.pipeline import judge
+from grpo_core.batching.microbatches import training_turns
 from grpo_core.errors import GroupingError, ResourceError
-from grpo_core.gradients import cagrad, pcgrad
-from grpo_core.judgement import judge
+from grpo_core.gradients import gradient_surgery as surgery
+from grpo_core.gradients.pcgrad_cagrad import cagrad, pcgrad
 from grpo_core.learner import Learner
+from grpo_core.losses.representation_alignment import alignment_of_turns, masked_mean
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
 from grpo_core.types import Batch
 from tests.unit.grpo_cases import ROLES, ragged_episodes, tiny_model

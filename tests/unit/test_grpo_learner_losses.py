@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core.judgement import judge
+from grpo_core.advantages.pipeline import judge
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch

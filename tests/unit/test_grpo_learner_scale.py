@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from grpo_core.adapters import add_adapters, load_adapters
-from grpo_core.checkpoint import load_checkpoint, save_checkpoint
-from grpo_core.forward import PolicyForward
+from grpo_core.checkpoints.store import load_checkpoint, save_checkpoint
+from grpo_core.forward.policy_forward import PolicyForward
 from grpo_core.learner import Learner
-from grpo_core.models import ADAPTER, load_model, plain_tensors, save_model
+from grpo_core.models.fsdp import ALONE, Sharding
+from grpo_core.models.lora import add_adapters, load_adapters
+from grpo_core.models.pretrained import ADAPTER, load_model, plain_tensors, save_model
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
-from grpo_core.sharding import ALONE, Sharding
 from grpo_core.types import Batch
 from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.grpo_cases import VOCABULARY, micro_batches_of, ragged_episodes, tiny_model

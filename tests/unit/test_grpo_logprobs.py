@@ -5,9 +5,9 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from grpo_core.batching import micro_batches, minibatch_shares, split_by_budget, training_turns
-from grpo_core.decoder import has_plain_blocks, hidden_at
-from grpo_core.logprobs import check_head, token_logprobs
+from grpo_core.batching.microbatches import micro_batches, minibatch_shares, split_by_budget, training_turns
+from grpo_core.forward.hidden_states import has_plain_blocks, hidden_at
+from grpo_core.forward.logprobs import check_head, token_logprobs
 from tests.unit.grpo_cases import VOCABULARY, episode_of, forced_turn, ragged_episodes, ragged_turn, tiny_model
 
 

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from grpo_core.diagnostics import DIAGNOSTICS, token_diagnostics
-from grpo_core.kl import kl_estimates
-from grpo_core.losses import LossTokens, cispo, clipped_surrogate, token_losses
-from grpo_core.normalizers import turn_token_weights
-from grpo_core.off_policy import importance_weights, off_policy_mask
-from grpo_core.ratios import log_ratios
+from grpo_core.batching.token_weights import turn_token_weights
+from grpo_core.losses.diagnostics import DIAGNOSTICS, token_diagnostics
+from grpo_core.losses.kl import kl_estimates
+from grpo_core.losses.off_policy import importance_weights, off_policy_mask
+from grpo_core.losses.policy_loss import LossTokens, cispo, clipped_surrogate, token_losses
+from grpo_core.losses.ratios import log_ratios
 from grpo_core.settings import LearnerSettings
 
 #: One of each kind of loss, and everything that may stand beside it.

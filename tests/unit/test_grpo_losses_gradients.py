@@ -5,8 +5,8 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from grpo_core.losses import LossTokens, token_losses
-from grpo_core.normalizers import turn_token_weights
+from grpo_core.batching.token_weights import turn_token_weights
+from grpo_core.losses.policy_loss import LossTokens, token_losses
 from grpo_core.settings import LearnerSettings
 from tests.unit.grpo_cases import VOCABULARY, ragged_turn
 from tests.unit.test_grpo_logprobs import dense

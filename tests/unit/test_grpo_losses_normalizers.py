@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_core.normalizers import turn_token_weights
+from grpo_core.batching.token_weights import turn_token_weights
 from grpo_core.settings import LearnerSettings
 
 turns = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 4)), min_size=1, max_size=30)

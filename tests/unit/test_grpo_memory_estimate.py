@@ -10,12 +10,12 @@ import pytest
 from torch import nn
 from transformers import GPT2Config
 
-from grpo_core.adapters import add_adapters
 from grpo_core.errors import ResourceError
 from grpo_core.learner import Learner
-from grpo_core.memory_estimate import MemoryEstimate, ModelShape, check_learner_memory, estimate_memory
-from grpo_core.models import make_small_model, policy_payload, save_model
+from grpo_core.models.lora import add_adapters
+from grpo_core.models.pretrained import make_small_model, policy_payload, save_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
+from grpo_core.training.memory_estimate import MemoryEstimate, ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode
 from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.grpo_cases import VOCABULARY, episode_of, ragged_turn, tiny_model

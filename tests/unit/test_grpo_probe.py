@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from grpo_core.models import weights_payload
-from grpo_core.probe import Probe, compare, make_probe
+from grpo_core.models.pretrained import weights_payload
+from grpo_core.models.weight_probe import Probe, compare, make_probe
 from services.inference.agreement import probe_requests
 from services.inference.engine import EngineError
 from services.inference.torch_engine import TorchEngine

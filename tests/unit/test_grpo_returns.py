@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
+from grpo_core.advantages.grouping import Sample
+from grpo_core.advantages.returns import opponent_adjusted, returns_to_go, sample_returns, segment_returns
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import Sample
-from grpo_core.returns import opponent_adjusted, returns_to_go, sample_returns, segment_returns
 from tests.unit.grpo_cases import episode_of, ragged_turn
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grpo_core.schedules import learning_rate_at
 from grpo_core.settings import LearnerSettings
+from grpo_core.training.lr_schedule import learning_rate_at
 
 
 @pytest.mark.parametrize("kind", ["constant", "linear", "cosine"])

@@ -3,11 +3,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.advantages import group_advantages
+from grpo_core.advantages.group_relative import group_advantages
+from grpo_core.advantages.grouping import Sample, groups_of, levels_of
+from grpo_core.advantages.shrinkage import shrunk_levels, variance_components
 from grpo_core.errors import GroupingError
-from grpo_core.grouping import Sample, groups_of, levels_of
 from grpo_core.settings import GroupingSettings
-from grpo_core.shrinkage import shrunk_levels, variance_components
 
 CHAIN = GroupingSettings(keys=("country+phase", "country+segment", "country"), min_group_size=2, shrinkage=True)
 

@@ -9,15 +9,13 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
-from grpo_core.adapters import adapter_payload, adapters_off, add_adapters, folder_payload, merged
-from grpo_core.checkpoint import load_checkpoint, save_checkpoint
+from grpo_core.checkpoints.store import load_checkpoint, save_checkpoint
 from grpo_core.errors import CheckpointError
 from grpo_core.learner import Learner
-from grpo_core.models import ADAPTER, load_model, named_tensors, save_model, saved_specialists
-from grpo_core.probe import make_probe
-from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
-from grpo_core.sharding import Sharding
-from grpo_core.specialists import (
+from grpo_core.models.fsdp import Sharding
+from grpo_core.models.lora import adapter_payload, adapters_off, add_adapters, folder_payload, merged
+from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, save_model, saved_specialists
+from grpo_core.models.role_adapters import (
     add_specialists,
     load_specialists,
     saved_roles,
@@ -25,6 +23,8 @@ from grpo_core.specialists import (
     specialist_payloads,
     specialists_of,
 )
+from grpo_core.models.weight_probe import make_probe
+from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch, Episode
 from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.grpo_cases import ROLES, VOCABULARY, ragged_episodes, tiny_model

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_core.batching import training_turns
-from grpo_core.judgement import judge, sample_of_turns
+from grpo_core.advantages.dynamic_sampling import missing_blocks, silent_samples, turns_with_signal, within_bound
+from grpo_core.advantages.pipeline import judge, sample_of_turns
+from grpo_core.batching.microbatches import training_turns
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
-from grpo_core.topping_up import missing_blocks, silent_samples, turns_with_signal, within_bound
 from grpo_core.types import Batch
 from tests.unit.grpo_cases import episode_of, ragged_turn, tiny_model
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core.advantages import SCALE_EPS, group_advantages
-from grpo_core.diagnostics import DIAGNOSTICS, token_diagnostics
-from grpo_core.losses import LossTokens, token_losses
-from grpo_core.normalizers import turn_token_weights
+from grpo_core.advantages.group_relative import SCALE_EPS, group_advantages
+from grpo_core.batching.token_weights import turn_token_weights
+from grpo_core.losses.diagnostics import DIAGNOSTICS, token_diagnostics
+from grpo_core.losses.policy_loss import LossTokens, token_losses
 from grpo_core.settings import LearnerSettings
 from grpo_core.types import Group
 from tests.unit.trl_source import trl_advantages, trl_importance_ratio, trl_loss

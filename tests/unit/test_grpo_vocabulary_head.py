@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from grpo_core import vocabulary_head
-from grpo_core.vocabulary_head import vocabulary_logprobs
+from grpo_core.forward import chunked_head as vocabulary_head
+from grpo_core.forward.chunked_head import vocabulary_logprobs
 
 HIDDEN = 16
 

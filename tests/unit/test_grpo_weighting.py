@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.weighting import GroupProgress, bounded_to_mean_one, group_weights, updated_progress
+from grpo_core.advantages.group_weights import GroupProgress, bounded_to_mean_one, group_weights, updated_progress
 
 raw_and_sizes = st.lists(st.tuples(st.floats(0, 1e6), st.integers(1, 500)), min_size=1, max_size=12)
 

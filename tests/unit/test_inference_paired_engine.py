@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from cluster.engines import second_engine_fits
-from grpo_core.adapters import adapter_payload, add_adapters
-from grpo_core.models import weights_payload
+from grpo_core.models.lora import adapter_payload, add_adapters
+from grpo_core.models.pretrained import weights_payload
 from grpo_core.settings import PolicySettings
 from services.inference.engine import EngineError, GenerationRequest
 from services.inference.paired_engine import PairedEngine

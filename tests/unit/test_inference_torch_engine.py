@@ -19,7 +19,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from grpo_core.models import make_small_model, weights_payload
+from grpo_core.models.pretrained import make_small_model, weights_payload
 from grpo_core.settings import PolicySettings
 from services.inference.constraints import SheetConstraint, SheetState, SlotConstraint
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest

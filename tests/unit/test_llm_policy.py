@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core.models import make_small_model
+from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.bots.registry import make_bot
 from opponents.llm import TRUNCATED, LLMPolicy, OrderTokens

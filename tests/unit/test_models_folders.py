@@ -9,7 +9,14 @@ import torch
 from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, Qwen3ForCausalLM
 
 from grpo_core.errors import CheckpointError
-from grpo_core.models import load_model, load_payload, make_small_model, named_tensors, save_model, weights_payload
+from grpo_core.models.pretrained import (
+    load_model,
+    load_payload,
+    make_small_model,
+    named_tensors,
+    save_model,
+    weights_payload,
+)
 from grpo_core.settings import PolicySettings
 from services.inference.word_tokenizer import make_word_tokenizer
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from cluster.population_cli import add
-from grpo_core.adapters import adapter_config_of, folder_payload, merged
 from grpo_core.errors import CheckpointError
-from grpo_core.models import load_model, named_tensors
-from grpo_core.named_tensors import from_safetensors
+from grpo_core.models.lora import adapter_config_of, folder_payload, merged
+from grpo_core.models.named_tensors import from_safetensors
+from grpo_core.models.pretrained import load_model, named_tensors
+from grpo_core.models.role_adapters import add_specialists
 from grpo_core.settings import PolicySettings
-from grpo_core.specialists import add_specialists
 from opponents.population import Member, Population, PopulationError
 from opponents.population_fit import fitted
 from opponents.population_import import find_source, member_id_of, take_in

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cluster.games import EvaluationResult, evaluation_games, play_evaluation_game, summarize
-from grpo_core.returns import returns_to_go
+from grpo_core.advantages.returns import returns_to_go
 from grpo_core.types import Turn
 from opponents.bots.registry import make_bot
 from opponents.matchmaking import Matchmaker

@@ -1,0 +1,272 @@
+"""Samples to groups by declared keys, with a fallback chain.
+
+A *sample* is what gets one advantage: an episode, or a turn under per-phase and segment returns. Its facts were all
+known before it acted: the episode's ``task`` and keys, its role as ``country``, the turn's keys. A *key expression*
+joins facts by ``+``, and any fact that the producer of episodes declares can be named, e.g. ``country+lineup`` or
+``country+alliance``. Beside plain facts there are
+
+- ``difficulty:4``, ``scenario_length:3``: a numeric fact in that many quantile bins of the batch;
+- ``fork``: the saved position an episode continues from; episodes without one fall back to the next expression;
+- ``auto``, ``adaptive``, ``dirichlet``: clusters of the numeric facts within a role (``grpo_core.advantages.clustering``).
+
+Bins and clusters see all of the batch, of facts that change within an episode also its own later turns: they belong to
+facts that are known at its start.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from grpo_core.errors import GroupingError
+from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
+from grpo_core.types import Episode, FloatArray, Group, IntArray, KeyValue
+
+ROLE_FACT = "country"
+FORK_FACT = "fork"
+SEGMENT_FACT = "segment"
+CLUSTER_FACTS = ("auto", "adaptive", "dirichlet")
+RUNNING_LEVEL = "running"  # the level of groups that are judged against the running baseline
+UNPLACED = -1  # the label of a sample that an expression does not place
+
+_KNOWN_BEFORE = {"length": "scenario_length", "phases": "scenario_length", "centers": "own_centers"}
+
+FactValue = KeyValue | float
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One thing to judge: whose it is and what was known before it."""
+
+    role: str
+    episode: int  # index into the batch's episodes
+    facts: Mapping[str, FactValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """What one key expression makes of all samples, groups of any size."""
+
+    expression: str
+    members: Mapping[tuple[KeyValue, ...], tuple[int, ...]]  # by key, in order of the first member
+
+    def labels(self, samples: int) -> IntArray:
+        """The number of each sample's group, shape (samples,); ``UNPLACED`` where it has none."""
+        out = np.full(samples, UNPLACED, np.int32)
+        for label, members in enumerate(self.members.values()):
+            out[list(members)] = label
+        return out
+
+
+def samples_of(episodes: Sequence[Episode], returns: Literal["episode", "per_phase", "segment"]) -> tuple[Sample, ...]:
+    """The batch's samples in order: its episodes, or all turns in episode order (forced turns included)."""
+    out: list[Sample] = []
+    for index, episode in enumerate(episodes):
+        facts = {"task": episode.task, **episode.keys, ROLE_FACT: episode.role}
+        if returns == "episode":
+            out.append(Sample(episode.role, index, facts))
+        else:
+            # The episode's facts win, so that no turn can pass for another country's.
+            out.extend(Sample(episode.role, index, {**turn.keys, **facts}) for turn in episode.turns)
+    return tuple(out)
+
+
+def with_outcomes(samples: Sequence[Sample], episodes: Sequence[Episode], returns: FloatArray) -> tuple[Sample, ...]:
+    """Samples that also know how it ended: ``return`` (the sample's), ``length`` (turns) and the episode's outcome.
+
+    Only for runs that allow outcome keys; ``returns`` has shape (samples,).
+    """
+    out = []
+    for sample, value in zip(samples, returns.tolist(), strict=True):
+        episode = episodes[sample.episode]
+        outcomes = {name: fact for name, fact in episode.outcome.items() if name in OUTCOME_KEYS}
+        ended = {**outcomes, "length": len(episode.turns), "return": value}
+        out.append(replace(sample, facts={**ended, **sample.facts}))
+    return tuple(out)
+
+
+def parse_expression(expression: str, allow_outcome_keys: bool) -> tuple[str, ...]:
+    """Facts of one key expression, in order: ``"country+phase"`` -> ``("country", "phase")``.
+
+    Bins stay with their fact (``"difficulty:4"``); see ``fact_and_bins``.
+
+    Raises:
+        GroupingError: an empty or repeated fact, bins that are not a number from 2, no ``country`` (a baseline never
+            mixes roles), or a fact made from outcomes without ``allow_outcome_keys``.
+    """
+    facts = tuple(part.strip() for part in expression.split("+"))
+    names = [fact_and_bins(fact)[0] for fact in facts]
+    if not all(names) or len(set(names)) != len(names):
+        raise GroupingError(f"key expression {expression!r} has an empty or repeated fact; write e.g. country+phase")
+    if ROLE_FACT not in facts:
+        raise GroupingError(f"key expression {expression!r} would mix roles in one baseline; add {ROLE_FACT}+")
+    leaking = [name for name in names if name in OUTCOME_KEYS]
+    if leaking and not allow_outcome_keys:
+        before = _KNOWN_BEFORE.get(leaking[0])
+        hint = f"name {before!r}, which is known before, or " if before else ""
+        raise GroupingError(
+            f"key expression {expression!r} uses {leaking[0]!r}, which is known only after the actions it would "
+            f"judge; {hint}set grouping.allow_outcome_keys = true to accept the bias"
+        )
+    return facts
+
+
+def fact_and_bins(fact: str) -> tuple[str, int | None]:
+    """``"difficulty:4"`` -> ``("difficulty", 4)``; ``"phase"`` -> ``("phase", None)``.
+
+    Raises:
+        GroupingError: the bins are not a number from 2, or a cluster has bins.
+    """
+    name, colon, bins = (part.strip() for part in fact.partition(":"))
+    if not colon:
+        return name, None
+    if name in CLUSTER_FACTS:
+        raise GroupingError(f"{fact!r}: {name} has no bins; grouping.n_groups says how many clusters it makes")
+    if not bins.isdecimal() or int(bins) < 2:
+        raise GroupingError(f"{fact!r} does not say how many quantile bins; write e.g. {name or 'difficulty'}:4")
+    return name, int(bins)
+
+
+def declared_expressions(settings: GroupingSettings) -> tuple[str, ...]:
+    """The key expressions in use: ``keys``, and those of group weights and gradient surgery where they are on."""
+    weighed = () if settings.group_weights == "none" else (settings.weight_key,)
+    compared = () if settings.gradient_surgery == "none" else (settings.surgery_key,)
+    return (*settings.keys, *weighed, *compared)
+
+
+def required_facts(settings: GroupingSettings) -> dict[str, tuple[str, ...]]:
+    """Facts that every sample must have, by the expression in use that asks for them.
+
+    Names only: bins are taken off, and what is made here (clusters) or may be absent (``fork``) is left out. So a
+    configuration can be checked against what the producer of episodes declares before anything is played.
+
+    Raises:
+        GroupingError: see ``parse_expression``.
+    """
+    out = {}
+    for expression in declared_expressions(settings):
+        facts = parse_expression(expression, settings.allow_outcome_keys)
+        names = [fact_and_bins(fact)[0] for fact in facts]
+        out[expression] = tuple(name for name in names if name not in CLUSTER_FACTS and name != FORK_FACT)
+    return out
+
+
+def levels_of(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[Level, ...]:
+    """Every declared expression applied to all samples, from fine to coarse.
+
+    Raises:
+        GroupingError: see ``parse_expression``; or a fact some sample does not have; or bins of text.
+    """
+    out = []
+    for expression in settings.keys:
+        facts = parse_expression(expression, settings.allow_outcome_keys)
+        out.append(Level(expression, _members_by_key(samples, facts, expression)))
+    return tuple(out)
+
+
+def make_groups(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[Group, ...]:
+    """Every sample judged by exactly one group: ``groups_of`` the declared levels.
+
+    Raises:
+        GroupingError: see ``levels_of``.
+    """
+    return groups_of(samples, levels_of(samples, settings), settings.min_group_size)
+
+
+def groups_of(samples: Sequence[Sample], levels: Sequence[Level], min_group_size: int) -> tuple[Group, ...]:
+    """Every sample judged by exactly one group.
+
+    Each level, from fine to coarse, sorts ALL samples into groups. A group with samples of at least
+    ``min_group_size`` episodes (turns of one episode share its luck and cannot judge one another) judges those of
+    its members that no finer group judged (``Group.judged``); its baseline is made from all of its members
+    (``Group.members``), also those with a finer group of their own. So a sample whose fine group is too small is
+    compared with everybody that shares its coarser key. What no expression can place is judged by its role's running
+    baseline: groups of level ``"running"``, whose members are just the judged ones.
+
+    Groups come by level and then in order of their first member; the order of samples decides nothing else.
+    """
+    waiting = set(range(len(samples)))
+    groups: list[Group] = []
+    for level in levels:
+        for key, members in level.members.items():
+            judged = tuple(index for index in members if index in waiting)
+            if judged and len({samples[index].episode for index in members}) >= min_group_size:
+                groups.append(Group(key=key, level=level.expression, members=members, judged=judged))
+                waiting.difference_update(judged)
+    by_role: dict[str, list[int]] = defaultdict(list)
+    for index in sorted(waiting):
+        by_role[samples[index].role].append(index)
+    groups.extend(Group((role,), RUNNING_LEVEL, tuple(left), tuple(left)) for role, left in by_role.items())
+    return tuple(groups)
+
+
+def key_column(samples: Sequence[Sample], fact: str, expression: str) -> list[KeyValue | None]:
+    """What one fact of an expression says of each sample; None where an optional fact (``fork``) is absent.
+
+    Raises:
+        GroupingError: a sample lacks the fact, or bins are asked of text.
+    """
+    name, bins = fact_and_bins(fact)
+    values = [
+        sample.facts.get(name) if name == FORK_FACT else fact_of(sample, name, f"key expression {expression!r}")
+        for sample in samples
+    ]
+    if bins is not None:
+        return list(_quantile_bins(samples, [_number(value, fact) for value in values], bins))
+    return [_as_key(value) if isinstance(value, float) else value for value in values]
+
+
+def _as_key(value: float) -> KeyValue:
+    """A whole number as such, so that 1.0 is 1 and -0.0 is 0; other numbers by their text."""
+    return int(value) if value.is_integer() else repr(value)
+
+
+def fact_of(sample: Sample, name: str, asker: str) -> FactValue:
+    """One fact of a sample.
+
+    Raises:
+        GroupingError: the sample does not have it; the message names the asker and the nearest fact it has.
+    """
+    if name in sample.facts:
+        return sample.facts[name]
+    nearest = difflib.get_close_matches(name, sample.facts, n=1, cutoff=0.0) or ["none"]
+    raise GroupingError(
+        f"{asker} names the fact {name!r}, which a sample of {sample.role} does not have; nearest: "
+        f"{nearest[0]!r} (it has {', '.join(sorted(sample.facts))}; turns' facts need "
+        'learner.returns = "per_phase" or "segment")'
+    )
+
+
+def _members_by_key(
+    samples: Sequence[Sample], facts: Sequence[str], expression: str
+) -> dict[tuple[KeyValue, ...], tuple[int, ...]]:
+    columns = [key_column(samples, fact, expression) for fact in facts]
+    by_key: dict[tuple[KeyValue, ...], list[int]] = defaultdict(list)
+    for index, values in enumerate(zip(*columns, strict=True)):
+        key = tuple(value for value in values if value is not None)
+        if len(key) == len(values):
+            by_key[key].append(index)
+    return {key: tuple(members) for key, members in by_key.items()}
+
+
+def _number(value: FactValue | None, fact: str) -> float:
+    if value is None or isinstance(value, str) or not math.isfinite(value):
+        raise GroupingError(f"{fact!r} asks for quantile bins of {value!r}; only finite numbers have them")
+    return float(value)
+
+
+def _quantile_bins(samples: Sequence[Sample], values: Sequence[float], bins: int) -> list[int]:
+    """Bin 0 .. bins - 1 of each value by its middle rank in the batch, so that equal values share a bin.
+
+    An episode counts once with each value it had: how long its game lasted, an outcome, must not move the bins.
+    """
+    seen = np.sort([value for _, value in {(s.episode, v) for s, v in zip(samples, values, strict=True)}])
+    below, upto = (np.searchsorted(seen, values, side=side) for side in ("left", "right"))
+    found: list[int] = ((below + upto) * bins // (2 * len(seen))).tolist()
+    return found

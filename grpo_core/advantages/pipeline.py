@@ -1,0 +1,168 @@
+"""A batch judged: samples -> returns -> clusters -> groups -> advantages -> group weights."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from grpo_core.advantages.clustering import OnlineClusters, with_clusters
+from grpo_core.advantages.group_relative import GroupSignal, RunningBaseline, group_advantages
+from grpo_core.advantages.group_weights import GroupProgress, group_weights, updated_progress
+from grpo_core.advantages.grouping import (
+    Sample,
+    groups_of,
+    key_column,
+    levels_of,
+    parse_expression,
+    samples_of,
+    with_outcomes,
+)
+from grpo_core.advantages.returns import opponent_adjusted, sample_returns
+from grpo_core.advantages.shrinkage import shrunk_levels
+from grpo_core.errors import DivergenceError
+from grpo_core.settings import GroupingSettings, LearnerSettings
+from grpo_core.types import Episode, FloatArray, Group
+
+_WITHOUT_A_PLACE = "none"  # in the name of a group of samples that a key expression does not place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class JudgeMemory:
+    """What judging remembers between updates, besides the running baselines; part of a checkpoint."""
+
+    clusters: Mapping[str, OnlineClusters] = field(default_factory=dict)  # by role, for the fact "adaptive"
+    progress: Mapping[str, GroupProgress] = field(default_factory=dict)  # by group of weight_key
+
+    def export(self) -> tuple[dict[str, Any], dict[str, NDArray[np.float64]]]:
+        """A JSON-able record, and arrays by name; ``restore`` takes both back."""
+        record = {
+            "clusters": {role: list(each.features) for role, each in sorted(self.clusters.items())},
+            "progress": {name: [each.fast, each.slow, each.variance] for name, each in sorted(self.progress.items())},
+        }
+        arrays = {f"window/{role}": each.window_WF for role, each in self.clusters.items()}
+        return record, arrays | {f"centroids/{role}": each.centroids_KF for role, each in self.clusters.items()}
+
+    @classmethod
+    def restore(cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> JudgeMemory:
+        """What ``export`` gave; more arrays than it names do no harm.
+
+        Raises:
+            KeyError: an array is missing.
+        """
+        return cls(
+            {
+                role: OnlineClusters(tuple(features), arrays[f"window/{role}"], arrays[f"centroids/{role}"])
+                for role, features in record["clusters"].items()
+            },
+            {name: GroupProgress(*numbers) for name, numbers in record["progress"].items()},
+        )
+
+
+NO_MEMORY = JudgeMemory()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judgement:
+    """A batch's samples, their returns, groups and advantages."""
+
+    samples: tuple[Sample, ...]
+    returns: FloatArray  # (samples,); what is judged: less the expected return where it is opponent-adjusted
+    groups: tuple[Group, ...]
+    signals: tuple[GroupSignal, ...]  # one a group
+    advantages: FloatArray  # (samples,) group weights included
+    turn_advantages: FloatArray  # (turns,) in episode order
+    group_weights: Mapping[str, float]  # by group of weight_key, e.g. "FRANCE"; empty without weights
+    memory: JudgeMemory  # for the next batch
+
+
+def judge(
+    episodes: Sequence[Episode],
+    learner: LearnerSettings,
+    grouping: GroupingSettings,
+    running: Mapping[str, RunningBaseline],
+    memory: JudgeMemory = NO_MEMORY,
+) -> Judgement:
+    """Advantages of all samples of the episodes.
+
+    ``running`` are the roles' baselines before this batch, and ``memory`` the ``Judgement.memory`` of the batch
+    before; neither is changed.
+
+    Raises:
+        GroupingError: a sample lacks a fact of a key expression, or the keys cannot be used (see ``levels_of``,
+            ``with_clusters``, ``shrunk_levels``).
+        DivergenceError: a return is not finite.
+    """
+    samples = samples_of(episodes, learner.returns)
+    returns = sample_returns(episodes, learner.returns, learner.discount)
+    if not np.isfinite(returns).all():
+        episode = episodes[samples[int(np.flatnonzero(~np.isfinite(returns))[0])].episode]
+        raise DivergenceError(f"episode {episode.episode_id} has a return that is not finite; look at its rewards")
+    if grouping.allow_outcome_keys:
+        samples = with_outcomes(samples, episodes, returns)
+    if grouping.opponent_adjusted:
+        returns = opponent_adjusted(returns, samples)
+    samples, clusters = with_clusters(samples, grouping, memory.clusters)
+    levels = levels_of(samples, grouping)
+    groups = groups_of(samples, levels, grouping.min_group_size)
+    roles = [sample.role for sample in samples]
+    owners = np.array([sample.episode for sample in samples], np.int64)
+    advantages, signals = group_advantages(
+        returns,
+        groups,
+        running,
+        scale=grouping.scale_rewards,
+        leave_one_out=grouping.baseline == "leave_one_out",
+        episodes=owners,
+        shrunk=shrunk_levels(returns, levels, roles, owners) if grouping.shrinkage else None,
+    )
+    weights: dict[str, float] = {}
+    progress = dict(memory.progress)
+    if grouping.group_weights != "none":
+        names = named_groups(samples, grouping.weight_key, grouping)
+        weights = group_weights(
+            grouping.group_weights,
+            _episodes_by_name(names, samples),
+            memory.progress,
+            grouping.min_group_weight,
+            grouping.max_group_weight,
+        )
+        advantages = advantages * np.array([weights[name] for name in names], np.float32)
+        progress = updated_progress(memory.progress, names, returns)
+    turns = sample_of_turns(episodes, learner)
+    return Judgement(
+        samples, returns, groups, signals, advantages, advantages[turns], weights, JudgeMemory(clusters, progress)
+    )
+
+
+def sample_of_turns(episodes: Sequence[Episode], learner: LearnerSettings) -> NDArray[np.int64]:
+    """Which sample judges each of the episodes' turns, in episode order; shape (turns,)."""
+    turns = [len(episode.turns) for episode in episodes]
+    return np.repeat(np.arange(len(turns)), turns) if learner.returns == "episode" else np.arange(sum(turns))
+
+
+def named_groups(samples: Sequence[Sample], expression: str, grouping: GroupingSettings) -> list[str]:
+    """The group of a key expression that each sample belongs to, by name: ``"FRANCE"``, ``"FRANCE+opening"``.
+
+    Raises:
+        GroupingError: a sample lacks a fact of the expression, or it cannot be used.
+    """
+    facts = parse_expression(expression, grouping.allow_outcome_keys)
+    keys = list(zip(*(key_column(samples, fact, expression) for fact in facts), strict=True))
+    names: dict[tuple[Any, ...], str] = {}
+    for key in keys:
+        if key not in names:
+            name = "+".join(_WITHOUT_A_PLACE if value is None else str(value) for value in key)
+            taken = sum(other.split("#")[0] == name for other in names.values())
+            names[key] = f"{name}#{taken + 1}" if taken else name  # values may hold a + themselves
+    return [names[key] for key in keys]
+
+
+def _episodes_by_name(names: Sequence[str], samples: Sequence[Sample]) -> dict[str, int]:
+    """Episodes of each group, in order of their first samples: how many turns they have is an outcome."""
+    pairs = dict.fromkeys((name, sample.episode) for name, sample in zip(names, samples, strict=True))
+    return dict(Counter(name for name, _ in pairs))

@@ -1,0 +1,220 @@
+"""Turns to token-budget micro-batches: what a forward pass needs and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from grpo_core.batching.token_weights import Normalizer
+from grpo_core.types import Episode, IntArray, Turn
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingTurn:
+    """One turn ready for the forward pass. Axes: L input tokens, S trained tokens, A admissible ids in all."""
+
+    turn: int  # index into the batch's turns, in episode order
+    episode: int  # index into the batch's episodes
+    input_ids: IntArray  # (L,) prompt and completion up to, not including, the last trained token
+    position_S: NDArray[np.int64]  # index into input_ids whose hidden state predicts the trained token
+    target_S: NDArray[np.int64]
+    behaviour_S: NDArray[np.float32]
+    admissible_id_A: NDArray[np.int64]  # empty when decoding was free
+    admissible_row_A: NDArray[np.int64]  # which trained token each admissible id belongs to, ascending
+    chosen_S: NDArray[np.int64]  # index into admissible_id_A of the sampled token; the target itself when free
+    temperature: float
+    staleness: int  # updates between the weights that sampled this turn and the learner
+
+    @property
+    def free(self) -> bool:
+        """Whether the whole vocabulary was admissible."""
+        return len(self.admissible_id_A) == 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MicroBatch:
+    """Tensors of one forward pass. Axes: B rows, L padded length, N trained tokens (row by row), A admissible
+    ids of all trained tokens, U distinct ones among them.
+    """
+
+    input_ids: Tensor  # (B, L) int64, right-padded
+    row_N: Tensor  # index into B, ascending
+    hidden_index_N: Tensor  # index into the (B * L) hidden states
+    behaviour_N: Tensor  # float32
+    advantage_N: Tensor  # float32
+    weight_N: Tensor  # float32; of the token in the loss of the whole minibatch
+    temperature_N: Tensor  # float32
+    union_id_U: Tensor  # ascending; empty when free
+    admissible_column_A: Tensor  # index into U
+    admissible_row_A: Tensor  # index into N, ascending
+    chosen_N: Tensor  # index into A of the sampled token; its id when free
+    free: bool
+    tokens: int  # real input tokens; input_ids.numel() counts the padding too
+    turns: tuple[int, ...]  # of the rows, in order
+    fresh: bool  # every turn was sampled by exactly these weights, before any step of this update
+
+
+def training_turns(episodes: Sequence[Episode], learner_version: int) -> tuple[TrainingTurn, ...]:
+    """All turns with trained tokens, in episode order; turns without any need no forward pass and are left out.
+
+    Raises:
+        ValueError: a turn contradicts itself: lengths differ, a sampled token is not admissible (its
+            log-probability would be minus infinity), or the temperature is not positive.
+    """
+    out: list[TrainingTurn] = []
+    index = 0
+    for owner, episode in enumerate(episodes):
+        for turn in episode.turns:
+            if turn.trained_mask.any():
+                try:
+                    out.append(training_turn(turn, index, owner, learner_version))
+                except ValueError as error:
+                    raise ValueError(f"episode {episode.episode_id}, phase {turn.phase}: {error}") from None
+            index += 1
+    return tuple(out)
+
+
+def training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> TrainingTurn:
+    """One turn with trained tokens, number ``index`` of its batch and of episode number ``owner``.
+
+    Raises:
+        ValueError: the turn contradicts itself (see ``training_turns``).
+    """
+    length = len(turn.completion_ids)
+    if len(turn.logprobs) != length or len(turn.trained_mask) != length:
+        raise ValueError(f"completion_ids, logprobs and trained_mask differ in length ({length}, "
+                         f"{len(turn.logprobs)}, {len(turn.trained_mask)})")  # fmt: skip
+    if not turn.temperature > 0:
+        raise ValueError(f"temperature {turn.temperature} is not positive")
+    if len(turn.prompt_ids) == 0:
+        raise ValueError("the prompt is empty; the first token has nothing to be predicted from")
+    trained = np.flatnonzero(turn.trained_mask)
+    targets = turn.completion_ids[trained].astype(np.int64)
+    ids = turn.admissible_ids.astype(np.int64)
+    rows = np.zeros(0, np.int64)
+    chosen = targets
+    if len(turn.admissible_offsets):
+        offsets = turn.admissible_offsets.astype(np.int64)
+        if len(offsets) != len(trained) + 1 or offsets[0] != 0 or offsets[-1] != len(ids):
+            raise ValueError(f"{len(offsets)} admissible offsets over {len(ids)} ids for {len(trained)} sampled tokens")
+        rows = np.repeat(np.arange(len(trained)), np.diff(offsets))
+        chosen = np.flatnonzero(ids == targets[rows])
+        if len(chosen) != len(trained) or not np.array_equal(rows[chosen], np.arange(len(trained))):
+            raise ValueError("a sampled token is not among its admissible ids, or is there twice")
+    return TrainingTurn(
+        turn=index,
+        episode=owner,
+        input_ids=np.concatenate([turn.prompt_ids, turn.completion_ids[: trained[-1]]]).astype(np.int32),
+        position_S=len(turn.prompt_ids) - 1 + trained,
+        target_S=targets,
+        behaviour_S=turn.logprobs[trained],
+        admissible_id_A=ids,
+        admissible_row_A=rows,
+        chosen_S=chosen,
+        temperature=turn.temperature,
+        staleness=learner_version - turn.policy_version,
+    )
+
+
+def minibatch_shares(
+    turns: Sequence[TrainingTurn], normalizer: Normalizer, count: int, generator: np.random.Generator
+) -> list[NDArray[np.int64]]:
+    """Random shares of the turns (indices, ascending), one an optimizer step; each turn is in exactly one.
+
+    Where episodes are to weigh equally they stay whole, so that each has its weight in one step. There are fewer
+    than ``count`` shares where there are fewer turns (or episodes).
+    """
+    if not turns:
+        return []
+    unit = np.array([turn.episode if normalizer == "episode" else turn.turn for turn in turns])
+    names = generator.permutation(np.unique(unit))
+    return [np.flatnonzero(np.isin(unit, part)) for part in np.array_split(names, min(count, len(names)))]
+
+
+def split_by_budget(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Indices in chunks of at most ``budget`` padded tokens (rows x longest), longest first, as even as possible.
+
+    A single sequence longer than the budget gets a chunk of its own.
+    """
+    order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
+    chunks: list[list[int]] = []
+    for index in order:
+        if chunks and (len(chunks[-1]) + 1) * lengths[chunks[-1][0]] <= budget:
+            chunks[-1].append(index)
+        else:
+            chunks.append([index])
+    return chunks
+
+
+def micro_batches(
+    turns: Sequence[TrainingTurn],
+    advantages: NDArray[np.float32],
+    weights: NDArray[np.float64],
+    budget: int,
+    device: torch.device | str = "cpu",
+    *,
+    fresh: bool = False,
+) -> list[MicroBatch]:
+    """Micro-batches of turns with one advantage and one token weight each, both of shape (len(turns),).
+
+    Rows are sorted by length, so padding is small; turns decoded freely and under a mask are kept apart.
+    """
+    out: list[MicroBatch] = []
+    for free in (False, True):
+        chosen = [index for index, turn in enumerate(turns) if turn.free == free]
+        for chunk in split_by_budget([len(turns[index].input_ids) for index in chosen], budget):
+            picked = [chosen[index] for index in chunk]
+            out.append(_collate([turns[i] for i in picked], advantages[picked], weights[picked], free, device, fresh))
+    return out
+
+
+def _collate(
+    turns: Sequence[TrainingTurn],
+    advantages: NDArray[np.float32],
+    weights: NDArray[np.float64],
+    free: bool,
+    device: torch.device | str,
+    fresh: bool,
+) -> MicroBatch:
+    longest = max(len(turn.input_ids) for turn in turns)
+    input_ids = np.zeros((len(turns), longest), np.int64)
+    for row, turn in enumerate(turns):
+        input_ids[row, : len(turn.input_ids)] = turn.input_ids
+    trained = np.array([len(turn.position_S) for turn in turns])
+    first_N = np.cumsum(trained) - trained
+    admissible = np.array([len(turn.admissible_id_A) for turn in turns])
+    first_A = np.cumsum(admissible) - admissible
+    union, column = np.unique(np.concatenate([turn.admissible_id_A for turn in turns]), return_inverse=True)
+
+    def on_device(array: NDArray[np.generic]) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+    def per_token(values: NDArray[np.generic]) -> Tensor:
+        return on_device(np.repeat(values, trained).astype(np.float32))
+
+    return MicroBatch(
+        input_ids=on_device(input_ids),
+        row_N=on_device(np.repeat(np.arange(len(turns)), trained)),
+        hidden_index_N=on_device(np.concatenate([t.position_S + row * longest for row, t in enumerate(turns)])),
+        behaviour_N=on_device(np.concatenate([turn.behaviour_S for turn in turns]).astype(np.float32)),
+        advantage_N=per_token(advantages),
+        weight_N=per_token(weights),
+        temperature_N=per_token(np.array([turn.temperature for turn in turns])),
+        union_id_U=on_device(union),
+        admissible_column_A=on_device(column),
+        admissible_row_A=on_device(
+            np.concatenate([t.admissible_row_A + n for t, n in zip(turns, first_N, strict=True)])
+        ),
+        chosen_N=on_device(
+            np.concatenate([t.chosen_S + (0 if free else a) for t, a in zip(turns, first_A, strict=True)])
+        ),
+        free=free,
+        tokens=sum(len(turn.input_ids) for turn in turns),
+        turns=tuple(turn.turn for turn in turns),
+        fresh=fresh and all(turn.staleness == 0 for turn in turns),
+    )

@@ -1,0 +1,118 @@
+"""Durable, atomic checkpoints: Hugging Face layout, optimizer and counters; safetensors and JSON only.
+
+``<run>/checkpoints/<version>/`` holds the model's own files, ``optimizer.safetensors``, ``trainer_state.json`` and
+``manifest.json`` with size and SHA-256 of every other file. A folder is written beside its place, flushed to the
+disk and renamed, so a name that is a number is a whole checkpoint, whatever was killed when.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from grpo_core.checkpoints.folders import MANIFEST, OPTIMIZER, SCHEMA, TRAINER_STATE, fingerprint, verified_manifest
+from grpo_core.errors import CheckpointError
+from grpo_core.learner import Learner
+from grpo_core.training.learner_state import LearnerState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Checkpoint:
+    """A verified checkpoint; the model's files lie in ``folder`` in Hugging Face layout."""
+
+    folder: Path
+    version: int
+    state: LearnerState  # for Learner.load_state
+    extra: dict[str, Any]  # what the caller stored beside it, e.g. buffer receipts
+
+
+def save_checkpoint(
+    run_dir: Path, learner: Learner, save_model: Callable[[Path], None], extra: Mapping[str, Any]
+) -> Path:
+    """Write ``run_dir/checkpoints/<learner.version>/``; returns when it would survive a power cut.
+
+    Args:
+        run_dir: the run's folder.
+        learner: whose optimizer, counters, generator and baselines are kept.
+        save_model: writes model and tokenizer files into the folder it is given (safetensors).
+        extra: JSON-able facts that must be as durable as the weights, e.g. receipts of the episodes they used.
+
+    Raises:
+        CheckpointError: the disk refused, or ``save_model`` wrote a pickle.
+    """
+    parent = run_dir / "checkpoints"
+    final = parent / str(learner.version)
+    partial = parent / f".{learner.version}.partial-{os.getpid()}"
+    state = learner.state()
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        save_model(partial)
+        pickled = [path.name for path in partial.rglob("*") if path.suffix in {".bin", ".pt", ".pth", ".pkl"}]
+        if pickled:
+            raise CheckpointError(f"the model was saved as {pickled[0]}; only safetensors are written")
+        save_file(state.tensors, partial / OPTIMIZER)
+        record = {"schema": SCHEMA, "learner": state.record, "extra": dict(extra)}
+        (partial / TRAINER_STATE).write_text(json.dumps(record, indent=1, allow_nan=False))
+        files = sorted(path for path in partial.rglob("*") if path.is_file())
+        manifest = {
+            "schema": SCHEMA,
+            "version": learner.version,
+            "files": {path.relative_to(partial).as_posix(): fingerprint(path) for path in files},
+        }
+        (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
+        for path in (*files, partial / MANIFEST):
+            _flush(path)
+        for folder in (*(path for path in partial.rglob("*") if path.is_dir()), partial):
+            _flush(folder)
+        _put_in_place(partial, final)
+        _flush(parent)
+    except OSError as error:
+        raise CheckpointError(f"cannot write checkpoint {final}: {error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return final
+
+
+def load_checkpoint(folder: Path) -> Checkpoint:
+    """Read and verify one checkpoint; every file is compared with the manifest first.
+
+    Raises:
+        CheckpointError: in one line, which file is missing, altered, unreadable or of an unknown schema.
+    """
+    manifest = verified_manifest(folder)
+    try:
+        record = json.loads((folder / TRAINER_STATE).read_text())
+        tensors = load_file(folder / OPTIMIZER)
+        return Checkpoint(folder, int(manifest["version"]), LearnerState(tensors, record["learner"]), record["extra"])
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        raise CheckpointError(f"checkpoint {folder} cannot be read: {error!r}") from error
+
+
+def _put_in_place(partial: Path, final: Path) -> None:
+    """Rename into place; a folder already there (an older write of the same version) gives way."""
+    if final.exists():
+        trash = final.parent / f".{final.name}.trash-{os.getpid()}"
+        shutil.rmtree(trash, ignore_errors=True)
+        os.rename(final, trash)
+        os.rename(partial, final)
+        shutil.rmtree(trash, ignore_errors=True)
+    else:
+        os.rename(partial, final)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,56 @@
+"""Corrections for tokens that the trainer's own weights would not have sampled so: weights and masks, all constants.
+
+The behaviour policy differs from the trainer by its kernels, its precision and its age. Axes as in ``ratios``.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from grpo_core.losses.ratios import turn_mean, turn_sum
+
+ImportanceMode = Literal["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"]
+
+
+@torch.no_grad()
+def importance_weights(
+    proximal_N: Tensor,
+    behaviour_N: Tensor,
+    row_N: Tensor,
+    rows: int,
+    mode: ImportanceMode | None,
+    clip_min: float | None,
+    clip_max: float | None,
+) -> Tensor:
+    """Weights ``w = exp(proximal lp - behaviour lp)``, shape (N,), without gradient.
+
+    Decoupled PPO (arXiv 2110.00641; AReaL, arXiv 2505.24298) weighs each token by ``w``, which is ``mode`` None.
+    ``*_truncate`` clamps to [clip_min, clip_max] (truncated importance sampling); ``*_mask`` makes weights outside
+    that range 0. ``sequence_*`` takes one weight a turn: the ratio of the whole turn's probabilities.
+    """
+    gap_N = proximal_N - behaviour_N
+    if mode in ("sequence_truncate", "sequence_mask"):
+        gap_N = turn_sum(gap_N, row_N, rows)
+    weight_N = gap_N.exp()
+    if mode is None or (clip_min is None and clip_max is None):
+        return weight_N
+    bounded_N = weight_N.clamp(clip_min, clip_max)
+    if mode in ("token_truncate", "sequence_truncate"):
+        return bounded_N
+    return weight_N.masked_fill(bounded_N != weight_N, 0.0)
+
+
+@torch.no_grad()
+def off_policy_mask(
+    logprobs_N: Tensor, behaviour_N: Tensor, advantages_N: Tensor, row_N: Tensor, rows: int, threshold: float
+) -> Tensor:
+    """1 where a token is kept, 0 where its turn is dropped, shape (N,).
+
+    A turn is dropped if its advantage is negative and the mean of ``behaviour lp - lp`` over it exceeds
+    ``threshold`` nats: a mistake that the policy has already unlearned (DeepSeek-V3.2, arXiv 2512.02556).
+    """
+    moved_N = turn_mean(behaviour_N - logprobs_N, row_N, rows)
+    return ((advantages_N >= 0) | (moved_N <= threshold)).to(logprobs_N.dtype)

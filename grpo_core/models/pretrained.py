@@ -1,0 +1,282 @@
+"""Causal language models: made from nothing, as Hugging Face folders, and as safetensors on the wire."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+from transformers.utils.logging import disable_progress_bar
+
+from grpo_core.errors import CheckpointError
+from grpo_core.models.fsdp import whole
+from grpo_core.models.lora import adapter_config_of, adapter_payload, has_adapters, merged_tensors, save_adapters
+from grpo_core.models.named_tensors import from_safetensors, to_safetensors
+from grpo_core.models.named_tensors import named_tensors as named_tensors
+from grpo_core.models.role_adapters import save_specialists, saved_roles, specialists_of
+from grpo_core.settings import PolicySettings
+
+ADAPTER = "adapter"  # folder of the adapter within a model's folder, or of the specialists' folders
+
+_CLASSES = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
+
+# Deviation of the output rows at the start. The hidden state is normed to length sqrt(hidden_size), so logits
+# begin with a deviation of 0.005 * sqrt(128) = 0.06: the first samples are about uniform over whatever is
+# admissible.
+_LM_HEAD_DEVIATION = 0.005
+
+
+def make_small_model(
+    settings: PolicySettings,
+    vocab_size: int,
+    *,
+    eos_id: int,
+    bos_id: int | None,
+    pad_id: int | None,
+    seed: int,
+) -> PreTrainedModel:
+    """A small causal LM with random weights of type ``dtype``, untied embeddings, the same for the same seed.
+
+    Its first distribution over any set of ids is about uniform.
+
+    Raises:
+        ValueError: ``hidden_size`` is not a multiple of ``head_dim``.
+    """
+    heads, rest = divmod(settings.hidden_size, settings.head_dim)
+    if rest:
+        raise ValueError(f"policy.hidden_size {settings.hidden_size} is not a multiple of head_dim {settings.head_dim}")
+    config_class, model_class = _CLASSES[settings.architecture]
+    config = config_class(
+        vocab_size=vocab_size,
+        hidden_size=settings.hidden_size,
+        intermediate_size=settings.intermediate_size,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=heads,
+        # Two query heads share one key and value head: a smaller cache and faster decoding, as in models of today.
+        num_key_value_heads=max(1, heads // 2),
+        head_dim=settings.head_dim,
+        max_position_embeddings=settings.context_length,
+        tie_word_embeddings=False,
+        eos_token_id=eos_id,
+        bos_token_id=bos_id,
+        pad_token_id=pad_id,
+        dtype=settings.dtype,
+    )
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        model: PreTrainedModel = model_class(config)
+        with torch.no_grad():
+            model.lm_head.weight.normal_(std=_LM_HEAD_DEVIATION)
+    for parameter in model.parameters():  # rotary frequencies stay in fp32, as they do when a folder is loaded
+        parameter.data = parameter.data.to(getattr(torch, settings.dtype))
+    return model.eval()
+
+
+def save_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write config, safetensors and tokenizer files into a folder, which is made if it is missing.
+
+    A model with adapters is written as the plain model that computes the same, and its adapter into ``adapter/``.
+    One with specialists is written as the base that they share, and their adapters into ``adapter/<ROLE>/``.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    disable_progress_bar()  # its bar of written shards would run through whatever display is on
+    plain_model(model).save_pretrained(folder, state_dict=plain_tensors(model))
+    if specialists_of(model):
+        save_specialists(model, folder / ADAPTER)
+    elif has_adapters(model):
+        save_adapters(model, folder / ADAPTER)
+    tokenizer.save_pretrained(folder)
+
+
+def load_model(
+    folder: Path, dtype: torch.dtype = torch.float32, *, shared_base: bool = False
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Read a Hugging Face folder: safetensors only, nothing is downloaded, no code of the folder runs.
+
+    Args:
+        folder: in Hugging Face layout.
+        dtype: of the weights in memory.
+        shared_base: of a folder with specialists take what they share. It alone is no policy that was trained, so that
+            nobody gets it who does not ask for it.
+
+    Raises:
+        CheckpointError: what is missing, damaged or of the wrong kind, in one line.
+    """
+    if not shared_base and (roles := saved_specialists(folder)):
+        raise CheckpointError(
+            f"{folder} holds specialists ({_some(list(roles))}), and here one policy for all roles is needed: take one "
+            "that was trained without policy.specialists"
+        )
+    tokenizer = load_tokenizer(folder)
+    if not sys.stderr.isatty():
+        disable_progress_bar()  # its bar of loaded weights is noise in a log
+    try:
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
+        )
+    # What transformers raises for foreign content: wrong types, unknown classes, absent parts, unequal
+    # shapes.
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
+        raise CheckpointError(f"{folder} cannot be loaded as a causal LM: {_one_line(error)}") from error
+    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
+        names = sorted(str(name) for name in report.get(kind) or ())
+        if names:
+            raise CheckpointError(
+                f"{folder}: weights do not fit config.json ({kind.replace('_', ' ')}: {_some(names)}); "
+                "take both files from the same checkpoint"
+            )
+    if len(tokenizer) > model.config.vocab_size:
+        raise CheckpointError(
+            f"{folder}: the tokenizer has {len(tokenizer)} tokens, the model {model.config.vocab_size}; "
+            "take both from the same checkpoint"
+        )
+    return model.eval(), tokenizer
+
+
+def saved_specialists(folder: Path) -> tuple[str, ...]:
+    """The roles that have adapters of their own in a model's folder, sorted; empty where one policy plays all."""
+    return saved_roles(folder / ADAPTER)
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model's folder, whose files are checked as ``load_model`` does, short of loading the weights.
+
+    Raises:
+        CheckpointError: what is missing, damaged or of the wrong kind, in one line.
+    """
+    _check_config(folder)
+    _check_weights(folder)
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")):
+        raise CheckpointError(f"{folder} has no tokenizer (tokenizer.json): copy the one the model was trained with")
+    try:
+        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError) as error:
+        raise CheckpointError(f"the tokenizer of {folder} cannot be loaded: {_one_line(error)}") from error
+    return tokenizer
+
+
+def weights_payload(model: nn.Module) -> bytes:
+    """All weights of the plain model as one safetensors file in memory, adapters merged, tied tensors once."""
+    return to_safetensors(plain_tensors(model))
+
+
+def policy_payload(model: nn.Module) -> bytes:
+    """What engines are sent and snapshots keep: the adapter of a model that has one, else all weights.
+
+    Of specialists there are several: ``specialists.specialist_payloads``.
+    """
+    return adapter_payload(model) if has_adapters(model) else weights_payload(model)
+
+
+def plain_model(model: nn.Module) -> PreTrainedModel:
+    """The Hugging Face model itself, or the one that adapters are wrapped around."""
+    inner: Any = model
+    plain: PreTrainedModel = inner.get_base_model() if has_adapters(model) else inner
+    return plain
+
+
+def plain_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """What ``named_tensors`` gives, of a model with adapters: merged; of a sharded one (asked on every rank): whole.
+
+    Of specialists: the base that they share.
+    """
+    if specialists_of(model):
+        return merged_tensors(model, None)
+    if has_adapters(model):
+        return merged_tensors(model)
+    return {name: whole(tensor.detach()) for name, tensor in named_tensors(plain_model(model)).items()}
+
+
+def load_payload(model: PreTrainedModel, payload: bytes | memoryview) -> None:
+    """Copy ``weights_payload`` bytes into the model; nothing is changed where anything does not fit.
+
+    Raises:
+        CheckpointError: not safetensors, or names or shapes differ from the model's.
+    """
+    own = named_tensors(model)
+    new = read_payload(payload, own)
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(new[name])
+
+
+def read_payload(payload: bytes | memoryview, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of ``weights_payload`` bytes, checked against those they replace.
+
+    Raises:
+        CheckpointError: not safetensors, an adapter, or names or shapes differ.
+    """
+    if adapter_config_of(payload) is not None:
+        raise CheckpointError("this is an adapter, where full weights are wanted")
+    tensors = from_safetensors(payload)
+    if tensors.keys() != like.keys():
+        missing, extra = sorted(like.keys() - tensors.keys()), sorted(tensors.keys() - like.keys())
+        raise CheckpointError(
+            f"weights of another model: missing {_some(missing)}, unexpected {_some(extra)}; "
+            "publish from the model the engine was started with"
+        )
+    for name, tensor in tensors.items():
+        if tensor.shape != like[name].shape:
+            raise CheckpointError(
+                f"weights of another shape: {name} is {tuple(tensor.shape)}, expected {tuple(like[name].shape)}"
+            )
+    return tensors
+
+
+def _check_config(folder: Path) -> None:
+    if not folder.is_dir():
+        raise CheckpointError(f"{folder} is not a folder: give one in Hugging Face layout")
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(f"{folder} has no config.json: not a Hugging Face model folder") from None
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder / 'config.json'} is not JSON: {_one_line(error)}") from error
+    classes = config.get("architectures") if isinstance(config, dict) else None
+    if not isinstance(classes, list) or not classes or not str(classes[0]).endswith("ForCausalLM"):
+        raise CheckpointError(f"{folder / 'config.json'} names {classes} as its classes: a ...ForCausalLM is needed")
+
+
+def _check_weights(folder: Path) -> None:
+    """Open every safetensors file, so that a truncated or absent one is named."""
+    index = folder / "model.safetensors.index.json"
+    names = {"model.safetensors"}
+    if index.is_file():
+        try:
+            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise CheckpointError(f"{index} is not a safetensors index: {_one_line(error)}") from error
+    for name in sorted(names):
+        path = folder / name
+        if not path.is_file():
+            pickled = sorted(file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in folder.glob(pattern))
+            hint = f"; {_some(pickled)} is pickled and never read: convert it to safetensors" if pickled else ""
+            raise CheckpointError(f"{folder} has no {name}{hint}")
+        try:
+            with safe_open(path, framework="pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{path} is damaged or truncated: {_one_line(error)}; copy it again") from error
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") if names else "none"
+
+
+def _one_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

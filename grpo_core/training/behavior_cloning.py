@@ -1,0 +1,114 @@
+"""Imitation: supervised learning of demonstrated decisions, under the very masks they were made under."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+
+from grpo_core.batching.microbatches import TrainingTurn, micro_batches
+from grpo_core.errors import DivergenceError
+from grpo_core.forward.policy_forward import PolicyForward
+from grpo_core.models.fsdp import ALONE, Sharding
+
+BETAS = (0.9, 0.98)
+FINAL_SHARE = 0.05  # of the learning rate, at the end
+
+
+class Imitator:
+    """Trains a causal LM in place to give demonstrated tokens high probability among those that were admissible.
+
+    The loss is the mean negative log-likelihood of the tokens that were chosen, in nats; forced tokens count nothing.
+    AdamW, the learning rate rising linearly over the first twentieth of the steps and falling along a cosine after.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        learning_rate: float,
+        steps: int,
+        weight_decay: float = 0.01,
+        max_grad_norm: float = 1.0,
+        tokens_per_microbatch: int = 4096,
+        bf16: bool = False,
+        ranks: Sharding = ALONE,
+    ) -> None:
+        """Take a model and make its optimizer.
+
+        Args:
+            model: trained in place.
+            learning_rate: at its highest.
+            steps: how often ``step`` will be called.
+            weight_decay: AdamW's.
+            max_grad_norm: gradients of a larger norm are scaled down.
+            tokens_per_microbatch: padded tokens of one forward and backward pass.
+            bf16: multiply matrices in bfloat16.
+            ranks: the processes that train copies of one model, each with turns of its own; gradients are summed.
+        """
+        self._forward = PolicyForward(model, bf16=bf16)
+        self._parameters = [value for value in model.parameters() if value.requires_grad]
+        self._device = self._parameters[0].device
+        self._optimizer = torch.optim.AdamW(
+            self._parameters, lr=learning_rate, betas=BETAS, weight_decay=weight_decay, fused=True
+        )
+        self._learning_rate = learning_rate
+        self._steps = max(1, steps)
+        self._done = 0
+        self._max_grad_norm = max_grad_norm
+        self._budget = tokens_per_microbatch
+        self._ranks = ranks
+
+    def step(self, turns: Sequence[TrainingTurn]) -> float:
+        """One optimizer step; the mean negative log-likelihood of a chosen token before it, in nats, over all ranks.
+
+        Raises:
+            DivergenceError: the loss or its gradient is not finite.
+        """
+        for group in self._optimizer.param_groups:
+            group["lr"] = self._learning_rate * schedule(self._done, self._steps)
+        self._optimizer.zero_grad(set_to_none=True)
+        tokens = self._total(sum(len(turn.position_S) for turn in turns))
+        nothing, weights = np.zeros(len(turns), np.float32), np.full(len(turns), 1 / tokens)
+        total = 0.0
+        for micro in micro_batches(turns, nothing, weights, self._budget, self._device):
+            chosen_N, _ = self._forward(micro)
+            loss = -(chosen_N * micro.weight_N).sum()
+            loss.backward()
+            total += float(loss.detach())
+        self._ranks.sum_gradients(self._parameters)
+        total = self._total(total)
+        norm = float(nn.utils.clip_grad_norm_(self._parameters, self._max_grad_norm))
+        if not (math.isfinite(total) and math.isfinite(norm)):
+            raise DivergenceError(
+                f"imitation diverged at step {self._done}: loss {total}, gradient norm {norm}; lower the learning rate"
+            )
+        self._optimizer.step()
+        self._done += 1
+        return total
+
+    @torch.no_grad()
+    def held_out(self, turns: Sequence[TrainingTurn]) -> float:
+        """Nats a chosen token, of turns that are not learned from, over all ranks."""
+        nothing, weights = np.zeros(len(turns), np.float32), np.ones(len(turns))
+        nats, tokens = 0.0, 0
+        for micro in micro_batches(turns, nothing, weights, self._budget, self._device):
+            chosen_N, _ = self._forward(micro)
+            nats -= float(chosen_N.sum())
+            tokens += len(chosen_N)
+        return self._total(nats) / self._total(tokens)
+
+    def _total(self, value: float) -> float:
+        return float(self._ranks.total(np.array([value], np.float64))[0])
+
+
+def schedule(step: int, steps: int) -> float:
+    """The factor on the learning rate at ``step`` (from 0): a linear rise, then a cosine to ``FINAL_SHARE``."""
+    warmup = max(1, steps // 20)
+    if step < warmup:
+        return (step + 1) / warmup
+    progress = min(1.0, (step - warmup) / max(1, steps - warmup))
+    return FINAL_SHARE + (1 - FINAL_SHARE) * (1 + math.cos(math.pi * progress)) / 2

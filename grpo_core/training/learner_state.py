@@ -1,0 +1,86 @@
+"""What a learner keeps besides the weights to go on exactly: a dictionary of tensors and one of plain JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from grpo_core.advantages.group_relative import RunningBaseline
+from grpo_core.advantages.pipeline import JudgeMemory
+from grpo_core.errors import CheckpointError
+from grpo_core.training.optimizer_state import restored_moments, saved_moments
+
+_JUDGE = "judge/"  # prefix of the judge's arrays among a state's tensors
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnerState:
+    """Everything besides the weights that an exact continuation needs."""
+
+    # Optimizer moments "exp_avg/<parameter name>" and the judge's arrays "judge/<name>"; safetensors on disk.
+    tensors: dict[str, Tensor]
+    record: dict[str, Any]  # JSON-able: version, optimizer steps, generator, running baselines, the judge's memory
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Restored:
+    """A state taken apart."""
+
+    version: int
+    baselines: dict[str, RunningBaseline]
+    memory: JudgeMemory
+    moments: dict[nn.Parameter, dict[str, Tensor]]
+    generator: np.random.Generator
+
+
+def packed(
+    version: int,
+    optimizer: torch.optim.Optimizer,
+    named: Mapping[str, nn.Parameter],
+    baselines: Mapping[str, RunningBaseline],
+    memory: JudgeMemory,
+    generator: np.random.Generator,
+) -> LearnerState:
+    """Copies of all of it."""
+    tensors, steps = saved_moments(optimizer, named)
+    judged, arrays = memory.export()
+    tensors |= {f"{_JUDGE}{name}": torch.tensor(array) for name, array in arrays.items()}
+    record = {
+        "version": version,
+        "optimizer_steps": steps,
+        "generator": generator.bit_generator.state,
+        "baselines": {role: [line.mean, line.variance] for role, line in sorted(baselines.items())},
+        "judge": judged,
+    }
+    return LearnerState(tensors, record)
+
+
+def unpacked(state: LearnerState, named: Mapping[str, nn.Parameter]) -> Restored:
+    """What ``packed`` took, for a model with these parameters.
+
+    Raises:
+        CheckpointError: the state is another model's, or lacks something.
+    """
+    record = state.record
+    arrays = {
+        name.removeprefix(_JUDGE): tensor.numpy().copy()
+        for name, tensor in state.tensors.items()
+        if name.startswith(_JUDGE)
+    }
+    generator = np.random.Generator(np.random.PCG64())
+    try:
+        generator.bit_generator.state = record["generator"]
+        return Restored(
+            version=int(record["version"]),
+            baselines={role: RunningBaseline(*pair) for role, pair in record["baselines"].items()},
+            memory=JudgeMemory.restore(record["judge"], arrays),
+            moments=restored_moments(state.tensors, record["optimizer_steps"], named),
+            generator=generator,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"the learner state does not fit this model or is incomplete: {error!r}") from error
