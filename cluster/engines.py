@@ -22,7 +22,7 @@ def engine_kind(config: Config) -> Literal["torch", "vllm"]:
         return config.inference.engine
     import torch
 
-    from services.inference.vllm_start import vllm_installed
+    from services.inference.vllm_backend.startup import vllm_installed
 
     return "vllm" if torch.cuda.is_available() and vllm_installed() else "torch"
 
@@ -95,7 +95,7 @@ def _needs_second_engine(config: Config, folder: Path, on_gpu: bool) -> bool:
         return True
     import torch
 
-    from services.inference.vllm_start import cache_bytes
+    from services.inference.vllm_backend.startup import cache_bytes
 
     weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     gpus = config.inference.tensor_parallel_size
@@ -110,7 +110,7 @@ def _needs_second_engine(config: Config, folder: Path, on_gpu: bool) -> bool:
 
 def _torch_engine(config: Config, folder: Path) -> Engine:
     from grpo_core.models.pretrained import load_model
-    from services.inference.torch_engine import TorchEngine
+    from services.inference.torch_backend.engine import TorchEngine
 
     model, _ = load_model(folder, shared_base=config.policy.specialists)
     return TorchEngine(
@@ -121,8 +121,8 @@ def _torch_engine(config: Config, folder: Path) -> Engine:
 
 
 def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_gpu: bool) -> Engine:
-    from services.inference.vllm_engine import VLLMEngine
-    from services.inference.vllm_start import start_core, weights_type
+    from services.inference.vllm_backend.engine import VLLMEngine
+    from services.inference.vllm_backend.startup import start_core, weights_type
 
     learners = config.policies_per_version
     if config.policy.specialists:

@@ -23,7 +23,7 @@ def user_errors() -> tuple[type[BaseException], ...]:
     from grpo_core.errors import DivergenceError, GroupingError, ResourceError
     from opponents.population import PopulationError
     from services.environments.diplomacy.game import SavedGameError
-    from services.inference.endpoint import EndpointError
+    from services.inference.chat_endpoint.settings import EndpointError
     from services.inference.engine import EngineError
     from services.metrics.catalogue import MetricsError
     from services.replay.buffer import ReplayError

@@ -42,7 +42,7 @@ from opponents.policy import Policy
 from opponents.table import make_episode, play_game
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
-from services.inference.torch_engine import TorchEngine
+from services.inference.torch_backend.engine import TorchEngine
 
 UNTIL_YEAR = 1905
 FORKS = 2  # saved positions of each country and line-up in a batch

@@ -9,7 +9,7 @@ from cluster.config import Config
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from cluster.runtime import replay_server
-from services.replay.embedded import running_url
+from services.replay.server.embedded import running_url
 
 
 def inspect(run_dir: Path) -> Mapping[str, float]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from services.metrics.scraping import PORT, Scraping
+from services.metrics.prometheus_config import PORT, Scraping
 
 PROMETHEUS_URL = "http://prometheus:9090"  # of docker/compose.yaml
 INTERVAL_S = 15
@@ -98,9 +98,9 @@ def monitoring_files(scraping: Scraping, prometheus_url: str, out: Path) -> Mapp
     Raises:
         MetricsError: an argument cannot be used, or Grafana's SDK is not installed.
     """
-    from services.metrics.boards import BOARDS
-    from services.metrics.grafana import dashboard_json, datasource_yaml, provider_yaml
-    from services.metrics.scraping import pod_monitor_yaml, prometheus_rule_yaml, prometheus_yaml, rules_yaml
+    from services.metrics.dashboards.all_boards import BOARDS
+    from services.metrics.dashboards.grafana import dashboard_json, datasource_yaml, provider_yaml
+    from services.metrics.prometheus_config import pod_monitor_yaml, prometheus_rule_yaml, prometheus_yaml, rules_yaml
     from services.reports.colors import LINE_COLORS
 
     return {

@@ -28,9 +28,9 @@ from cluster.restarts import restarts
 from cluster.run_folder import RunFolder
 from grpo_core.errors import DivergenceError
 from services.metrics.catalogue import Value, key
-from services.metrics.display import Display, DisplaySnapshot
-from services.metrics.exporter import Exporter
+from services.metrics.display.display import Display, DisplaySnapshot
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
+from services.metrics.prometheus_exporter import Exporter
 from services.metrics.sink import FanOut, MetricsSink
 
 PROGRESS_TIME = "entente_progress_timestamp_seconds"

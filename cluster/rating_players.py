@@ -17,7 +17,7 @@ from opponents.remotes import Remotes
 from opponents.settings import REMOTE_PREFIX
 
 if TYPE_CHECKING:
-    from services.inference.torch_engine import TorchEngine
+    from services.inference.torch_backend.engine import TorchEngine
 
 LEARNER = "learner"  # the player; of the engine's policies it is the one of that name too
 
@@ -87,7 +87,7 @@ class RatingPlayers:
         from grpo_core.checkpoints.store import load_checkpoint
         from grpo_core.models.pretrained import load_model, saved_specialists
         from opponents.llm import LLMPolicy, OrderTokens
-        from services.inference.torch_engine import TorchEngine
+        from services.inference.torch_backend.engine import TorchEngine
 
         inference = self._config.inference
         folders = [self._run_dir / "checkpoints" / str(version) for version in checkpoint_versions(self._run_dir)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.config import Config
-from services.replay.redis_buffer import RedisBuffer
+from services.replay.redis_store.buffer import RedisBuffer
 
 
 def redis_buffer(config: Config, url: str, run_id: str) -> RedisBuffer:

@@ -22,7 +22,7 @@ from cluster.placement import cpus_asked
 from cluster.replay_buffer import redis_buffer
 from cluster.run_folder import RunFolder
 from services.replay.buffer import ServerLostError
-from services.replay.embedded import EmbeddedServer
+from services.replay.server.embedded import EmbeddedServer
 
 GIB = 1 << 30
 CONNECT_TIMEOUT_S = 5.0

@@ -45,7 +45,7 @@ def open_policy(
     from grpo_core.models.pretrained import load_model, saved_specialists
     from opponents.llm import LLMPolicy, OrderTokens
     from services.inference.engine import LEARNER
-    from services.inference.torch_engine import TorchEngine
+    from services.inference.torch_backend.engine import TorchEngine
 
     folder = latest_checkpoint(path) or path
     if (folder / MANIFEST).exists():

@@ -42,9 +42,9 @@ from opponents.population import Population
 from opponents.population_mirror import PopulationMirror
 from opponents.remotes import add_members
 from services.inference.engine import LEARNER
-from services.metrics.display import Display
-from services.metrics.exporter import Exporter
-from services.reports.run_report import write_report
+from services.metrics.display.display import Display
+from services.metrics.prometheus_exporter import Exporter
+from services.reports.run_report.run_report import write_report
 
 POLL_S = 0.5  # the display and the time limits are looked at this often
 SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run

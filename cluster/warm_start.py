@@ -18,7 +18,7 @@ from cluster.imitate import imitate
 from cluster.imitation_messages import UNTRAINED, made_from, read_report
 from cluster.progress import Progress
 from cluster.run_folder import RunFolder
-from services.metrics.display import Display
+from services.metrics.display.display import Display
 
 EVALUATION_TIMEOUT_S = 3600.0  # for all games against one opponent
 END_TIMEOUT_S = 10.0

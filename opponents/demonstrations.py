@@ -16,7 +16,7 @@ from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, check, sheet
 from services.environments.diplomacy.position import POWERS, Position
-from services.inference.demonstration import demonstrate
+from services.inference.teacher_forcing import demonstrate
 
 
 def demonstrated(tokens: OrderTokens, position: Position, power: str, orders: Sequence[str]) -> Turn:

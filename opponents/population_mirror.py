@@ -15,7 +15,7 @@ from typing import Any
 from opponents.population_document import Document, decode, encode
 from opponents.population_member import Member, PopulationError
 from opponents.population_weights import check_weights
-from services.replay.connection import Connection
+from services.replay.redis_store.connection import Connection
 
 MIB = 1 << 20
 _log = logging.getLogger(__name__)

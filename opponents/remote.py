@@ -9,8 +9,8 @@ from opponents.remote_prompt import correction, messages, order_lines, sheet_reg
 from opponents.settings import RemoteSettings
 from services.environments.diplomacy.orders import OrderSlot, ParsedSheet, parse, sheet
 from services.environments.diplomacy.position import Position
-from services.inference.endpoint import EndpointError, EndpointRefusedError
-from services.inference.openai_client import OpenAIClient
+from services.inference.chat_endpoint.client import OpenAIClient
+from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError
 
 
 class RemotePolicy:

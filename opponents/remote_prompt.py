@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.orders import OrderDefect, OrderSlot
 from services.environments.diplomacy.position import POWERS, Position
-from services.inference.openai_client import Message
+from services.inference.chat_endpoint.client import Message
 
 # Orders of one unit that are all listed; of a longer list, helping strangers is only mentioned.
 LONG_LIST = 60

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from opponents.population import Member, Population, PopulationError, remote_checksum
 from opponents.settings import REMOTE_PREFIX, OpponentsSettings, RemoteSettings, unknown_remote
-from services.inference.endpoint import EndpointError
+from services.inference.chat_endpoint.settings import EndpointError
 
 if TYPE_CHECKING:
     from opponents.remote import RemotePolicy

@@ -10,7 +10,7 @@ from typing import Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from grpo_core.settings import Settings
-from services.inference.endpoint import EndpointSettings
+from services.inference.chat_endpoint.settings import EndpointSettings
 
 # What is known before a game, and before a turn of it: the facts that group keys can be made of.
 EPISODE_FACTS = ("country", "lineup")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from services.metrics.catalogue import key
-from services.metrics.rolling import EpisodeFacts
+from services.metrics.rolling_windows import EpisodeFacts
 from services.reports.statistics import Estimate, mean_interval, wilson_interval
 
 

@@ -41,7 +41,7 @@ from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.position import POWERS
 from services.inference.word_tokenizer import make_word_tokenizer
 from services.metrics.catalogue import key
-from services.metrics.rolling import CountryWindows
+from services.metrics.rolling_windows import CountryWindows
 from services.replay.buffer import Receipt, ReplayBuffer
 from services.weights.payload import Payload, seal, seal_roles
 

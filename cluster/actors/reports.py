@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from opponents.game_score import GameScore
 from opponents.matchmaking import LineupBlock
-from services.metrics.rolling import CountrySummary
+from services.metrics.rolling_windows import CountrySummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS
 from services.inference.constraints import SheetConstraint, SheetState
 from services.inference.engine import GenerationRequest
-from services.inference.torch_engine import TorchEngine
+from services.inference.torch_backend.engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
 
 BATCH = 64

@@ -46,7 +46,7 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from services.replay.codec import encode
-from services.replay.embedded import EmbeddedServer
+from services.replay.server.embedded import EmbeddedServer
 
 ACTORS = (10, 100, 1000)
 PROCESSES = 2  # of simulated actors

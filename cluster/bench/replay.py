@@ -15,9 +15,9 @@ import redis
 from cluster.bench.figure import Figure, interleaved_seconds
 from grpo_core.types import Episode, Turn
 from services.replay.codec import decode, encode
-from services.replay.embedded import EmbeddedServer
-from services.replay.redis_buffer import RedisBuffer
-from services.replay.synthetic import synthetic_episode
+from services.replay.redis_store.buffer import RedisBuffer
+from services.replay.server.embedded import EmbeddedServer
+from services.replay.synthetic_episodes import synthetic_episode
 
 BLOCKS = 12
 BLOCK_SIZE = 8

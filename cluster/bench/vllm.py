@@ -29,7 +29,7 @@ from cluster.bench.vllm_models import (
     swappable,
 )
 from cluster.runtime import available_bytes
-from services.inference.vllm_start import vllm_installed
+from services.inference.vllm_backend.startup import vllm_installed
 
 GOAL_OUTSIDE = 20.0  # per cent of an actor's time
 GENERATE, TORCH, COPY = "transformers.generate, same masks", "torch engine", "load_state_dict of the same tensors"

@@ -26,10 +26,10 @@ from opponents.table import play_game
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import Engine, GenerationRequest
-from services.inference.torch_engine import TorchEngine
-from services.inference.vllm_core import VLLMCore, shared_folder
-from services.inference.vllm_engine import VLLMEngine
-from services.inference.vllm_start import start_core, weights_type
+from services.inference.torch_backend.engine import TorchEngine
+from services.inference.vllm_backend.core import VLLMCore, shared_folder
+from services.inference.vllm_backend.engine import VLLMEngine
+from services.inference.vllm_backend.startup import start_core, weights_type
 from services.settings import InferenceSettings
 
 FLOW_TIMEOUT_S = 120.0  # for decisions in flight to come out as fast as they go in

@@ -21,7 +21,7 @@ from cluster.errors import RunError
 from cluster.restarts import restarts
 from cluster.run_folder import RunFolder
 from cluster.runtime import replay_server
-from services.inference.vllm_start import vllm_installed
+from services.inference.vllm_backend.startup import vllm_installed
 
 FIRST_UPDATE_S = 600.0  # loading included, on a machine that is busy
 CALM_S = (0.2, 4.0)  # between two faults: from, to

@@ -20,7 +20,7 @@ from cluster.drill.store import Store, block_of
 from cluster.drill.training import Training, kill, runs
 from cluster.run_folder import RunFolder
 from grpo_core.checkpoints.folders import checkpoint_versions
-from services.replay.embedded import running_url
+from services.replay.server.embedded import running_url
 
 Reaction = Literal["goes on", "starts itself again", "is started again"]
 

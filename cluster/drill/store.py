@@ -10,8 +10,8 @@ import redis
 
 from services.environments.diplomacy.position import POWERS
 from services.replay.codec import SCHEMA_AT, SCHEMA_VERSION, encode
-from services.replay.scripts import APPEND
-from services.replay.synthetic import synthetic_episode
+from services.replay.redis_store.lua_scripts import APPEND
+from services.replay.synthetic_episodes import synthetic_episode
 
 GROUP = "learner"  # the consumer group of the run's learner
 ANSWER_S = 10.0

@@ -16,7 +16,7 @@ import msgspec
 import zstandard
 
 from grpo_core.types import Episode, Turn
-from services.replay.columns import COLUMN_DTYPES, CodecError, Lengths, check, join, pack, split, unpack
+from services.replay.codec_columns import COLUMN_DTYPES, CodecError, Lengths, check, join, pack, split, unpack
 
 __all__ = ["MAX_EPISODE_BYTES", "SCHEMA_AT", "SCHEMA_VERSION", "CodecError", "decode", "encode"]
 

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from grpo_core.types import Episode
-from services.replay.blocks import PendingBlocks, missing_message
 from services.replay.buffer import BlocksMissingError, Delivery, Receipt
 from services.replay.codec import decode, encode
+from services.replay.pending_blocks import PendingBlocks, missing_message
 
 
 class MemoryBuffer:

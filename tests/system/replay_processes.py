@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from services.replay.buffer import BlocksMissingError, Receipt
-from services.replay.redis_buffer import RedisBuffer
-from services.replay.synthetic import synthetic_episode
+from services.replay.redis_store.buffer import RedisBuffer
+from services.replay.synthetic_episodes import synthetic_episode
 
 BLOCK_SIZE = 3
 ROLES = ("FRANCE", "ITALY")

@@ -17,7 +17,7 @@ from opponents.table import GameRecord, play_game
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.position import POWERS
-from services.inference.torch_engine import TorchEngine
+from services.inference.torch_backend.engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
 
 pytestmark = pytest.mark.system

@@ -19,7 +19,7 @@ import yaml
 from redis.backoff import ConstantBackoff, NoBackoff
 from redis.retry import Retry
 
-from services.replay.embedded import _find_binary
+from services.replay.server.embedded import _find_binary
 from tests.unit.manifest_files import (
     MANIFESTS,
     NO_SCHEMAS,

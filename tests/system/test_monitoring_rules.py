@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from services.metrics.panels import metric_of
+from services.metrics.dashboards.panels import metric_of
 from tests.system.prometheus_server import program
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]

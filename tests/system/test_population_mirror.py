@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 from opponents.population import Population, PopulationError
 from opponents.population_mirror import PopulationMirror, frozen_weights
 from services.replay.buffer import ReplayError
-from services.replay.embedded import EmbeddedServer
+from services.replay.server.embedded import EmbeddedServer
 
 pytestmark = pytest.mark.system
 

@@ -11,7 +11,7 @@ import pytest
 
 from opponents.population import Population
 from opponents.population_mirror import PopulationMirror
-from services.replay.embedded import running_url
+from services.replay.server.embedded import running_url
 from tests.system.training_process import ENTENTE, QUICK, TrainingProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]

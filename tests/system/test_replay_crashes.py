@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from services.replay.embedded import EmbeddedServer
-from services.replay.redis_buffer import RedisBuffer
-from services.replay.synthetic import synthetic_episode
+from services.replay.redis_store.buffer import RedisBuffer
+from services.replay.server.embedded import EmbeddedServer
+from services.replay.synthetic_episodes import synthetic_episode
 from tests.system.replay_processes import BLOCK_SIZE, MAY_FINISH, episode_ids
 
 pytestmark = pytest.mark.system

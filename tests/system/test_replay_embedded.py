@@ -15,9 +15,9 @@ import psutil
 import pytest
 import redis
 
-from services.replay import embedded
 from services.replay.buffer import ReplayError
-from services.replay.embedded import EmbeddedServer, running_url
+from services.replay.server import embedded
+from services.replay.server.embedded import EmbeddedServer, running_url
 from tests.system.training_process import hear_interrupts
 
 pytestmark = pytest.mark.system

@@ -19,13 +19,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_core.types import Episode
-from services.replay import learner_lock, redis_buffer
 from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayBuffer, ReplayError, ServerLostError
 from services.replay.codec import SCHEMA_VERSION, encode
-from services.replay.embedded import EmbeddedServer
 from services.replay.memory_buffer import MemoryBuffer
-from services.replay.redis_buffer import RedisBuffer
-from services.replay.synthetic import synthetic_episode
+from services.replay.redis_store import buffer as redis_buffer
+from services.replay.redis_store import learner_lock
+from services.replay.redis_store.buffer import RedisBuffer
+from services.replay.server.embedded import EmbeddedServer
+from services.replay.synthetic_episodes import synthetic_episode
 from tests.system.cutting_proxy import CuttingProxy
 
 pytestmark = pytest.mark.system

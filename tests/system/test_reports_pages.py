@@ -14,8 +14,8 @@ from diplomacy import Game
 from diplomacy.utils.export import to_saved_game_format
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from services.reports.game_viewer import write_viewer
-from services.reports.run_report import write_report
+from services.reports.game_viewer.game_viewer import write_viewer
+from services.reports.run_report.run_report import write_report
 
 pytestmark = pytest.mark.system
 

@@ -26,9 +26,9 @@ from cluster.runtime import PASSWORD_VARIABLE
 from opponents.population import Population
 from opponents.population_mirror import PopulationMirror
 from services.replay.buffer import ReplayError, ServerLostError
-from services.replay.embedded import EmbeddedServer
-from services.replay.redis_buffer import RedisBuffer
-from services.replay.synthetic import synthetic_episode
+from services.replay.redis_store.buffer import RedisBuffer
+from services.replay.server.embedded import EmbeddedServer
+from services.replay.synthetic_episodes import synthetic_episode
 from tests.system.tls_terminator import Authority, TlsTerminator
 from tests.system.training_process import QUICK, TrainingProcess
 from tests.unit.manifest_files import run_rights

@@ -18,7 +18,7 @@ import pytest
 
 from cluster.accounting import audits, episodes_used, last_update
 from services.environments.diplomacy.position import POWERS
-from services.metrics.boards import BOARDS
+from services.metrics.dashboards.all_boards import BOARDS
 from services.metrics.jsonl import read_metrics
 from tests.system.prometheus_server import NO_PROMETHEUS, installed
 from tests.system.training_process import ENTENTE, QUICK, TrainingProcess

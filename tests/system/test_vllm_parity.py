@@ -18,8 +18,8 @@ from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import PolicySettings
 from opponents.llm import OrderTokens
 from services.inference.engine import EngineError, Generation, GenerationRequest
-from services.inference.torch_engine import TorchEngine
-from services.inference.vllm_engine import VLLMEngine
+from services.inference.torch_backend.engine import TorchEngine
+from services.inference.vllm_backend.engine import VLLMEngine
 from tests.system.vllm_models import lively_model, shaken, vllm_engine, word_tokenizer, write_all
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")

@@ -21,7 +21,7 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import Engine, EngineError
-from services.inference.torch_engine import TorchEngine
+from services.inference.torch_backend.engine import TorchEngine
 from services.settings import InferenceSettings
 from services.weights.payload import Payload, seal_roles
 from tests.system.vllm_models import lively_model, vllm_engine, word_tokenizer

@@ -21,10 +21,10 @@ from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import PolicySettings
 from opponents.llm import OrderTokens
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
-from services.inference.torch_engine import TorchEngine
-from services.inference.vllm_engine import VLLMEngine
-from services.inference.vllm_start import start_core
-from services.inference.vllm_worker import WeightsExtension
+from services.inference.torch_backend.engine import TorchEngine
+from services.inference.vllm_backend.engine import VLLMEngine
+from services.inference.vllm_backend.startup import start_core
+from services.inference.vllm_backend.worker_extension import WeightsExtension
 from services.settings import InferenceSettings
 from tests.system.vllm_models import lively_model, shaken, vllm_engine, word_tokenizer, write_all
 

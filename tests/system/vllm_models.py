@@ -15,8 +15,8 @@ from grpo_core.models.pretrained import make_small_model, save_model
 from grpo_core.settings import PolicySettings
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.inference.engine import Engine, Generation, GenerationRequest
-from services.inference.vllm_engine import VLLMEngine
-from services.inference.vllm_start import start_core
+from services.inference.vllm_backend.engine import VLLMEngine
+from services.inference.vllm_backend.startup import start_core
 from services.inference.word_tokenizer import make_word_tokenizer
 from services.settings import InferenceSettings
 

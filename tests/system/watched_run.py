@@ -13,8 +13,8 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, Gauge, start_http_server
 
 from services.metrics.catalogue import CATALOGUE, Value, key
-from services.metrics.exporter import Exporter
-from services.metrics.panels import Query
+from services.metrics.dashboards.panels import Query
+from services.metrics.prometheus_exporter import Exporter
 from tests.system.prometheus_server import Prometheus, serving
 from tests.system.training_process import ENTENTE
 

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.actors.country_intervals import country_intervals
 from services.metrics.catalogue import check
-from services.metrics.rolling import EpisodeFacts
+from services.metrics.rolling_windows import EpisodeFacts
 from services.reports.statistics import student_t_quantile
 
 

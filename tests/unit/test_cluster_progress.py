@@ -24,9 +24,9 @@ from cluster.errors import RunError
 from cluster.progress import Progress
 from cluster.run_folder import RunFolder
 from grpo_core.errors import DivergenceError
-from services.metrics.display import Display
-from services.metrics.exporter import Exporter
+from services.metrics.display.display import Display
 from services.metrics.jsonl import read_metrics
+from services.metrics.prometheus_exporter import Exporter
 
 if TYPE_CHECKING:
     from opponents.matchmaking import LineupBlock

@@ -13,7 +13,7 @@ from cluster.config import load_config
 from cluster.errors import RunError
 from cluster.run_folder import LOOK_S, RunFolder, check_writable
 from cluster.runtime import with_password
-from services.reports.run_report import write_report
+from services.reports.run_report.run_report import write_report
 
 CONFIG = load_config("smoke")
 

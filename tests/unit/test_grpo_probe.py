@@ -9,9 +9,9 @@ import torch
 
 from grpo_core.models.pretrained import weights_payload
 from grpo_core.models.weight_probe import Probe, compare, make_probe
-from services.inference.agreement import probe_requests
 from services.inference.engine import EngineError
-from services.inference.torch_engine import TorchEngine
+from services.inference.parity import probe_requests
+from services.inference.torch_backend.engine import TorchEngine
 from tests.unit.test_inference_torch_engine import lively_model, shaken
 
 PROMPTS = ((1, 9, 11, 13), (1, 20))

@@ -17,7 +17,7 @@ from grpo_core.models.named_tensors import from_safetensors, metadata_of, to_saf
 from grpo_core.models.pretrained import make_small_model, named_tensors, weights_payload
 from grpo_core.settings import PolicySettings
 from services.inference.engine import LEARNER, EngineError, GenerationRequest
-from services.inference.torch_engine import TorchEngine
+from services.inference.torch_backend.engine import TorchEngine
 from tests.unit.test_inference_torch_engine import (
     CONTEXT,
     END,

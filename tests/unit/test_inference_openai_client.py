@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 from pydantic import ValidationError
 
-from services.inference.endpoint import EndpointError, EndpointRefusedError, EndpointSettings
-from services.inference.openai_client import Completion, OpenAIClient
-from services.inference.repeating import asked_wait_s, backoff_s
+from services.inference.chat_endpoint.client import Completion, OpenAIClient
+from services.inference.chat_endpoint.retry import asked_wait_s, backoff_s
+from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError, EndpointSettings
 from tests.unit.endpoint_server import FakeEndpoint, Request, Script, answer, refusal, serving
 
 HELLO = [{"role": "user", "content": "hello"}]

@@ -12,7 +12,7 @@ from grpo_core.models.pretrained import weights_payload
 from grpo_core.settings import PolicySettings
 from services.inference.engine import EngineError, GenerationRequest
 from services.inference.paired_engine import PairedEngine
-from services.inference.torch_engine import TorchEngine
+from services.inference.torch_backend.engine import TorchEngine
 from tests.unit.test_inference_torch_engine import lively_model, shaken
 
 REQUEST = GenerationRequest(prompt_ids=(1, 9, 11), constraint=None, seed=0, temperature=0.0, max_completion_length=6)

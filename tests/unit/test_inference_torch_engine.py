@@ -23,8 +23,8 @@ from grpo_core.models.pretrained import make_small_model, weights_payload
 from grpo_core.settings import PolicySettings
 from services.inference.constraints import SheetConstraint, SheetState, SlotConstraint
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
-from services.inference.plain_decoder import PlainDecoder
-from services.inference.torch_engine import TorchEngine
+from services.inference.torch_backend.engine import TorchEngine
+from services.inference.torch_backend.plain_decoder import PlainDecoder
 
 END, NEWLINE, VOCABULARY, CONTEXT = 2, 3, 48, 128
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from services.inference.engine import EngineError
-from services.inference.turnstile import Turnstile
+from services.inference.vllm_backend.weight_scheduler import Turnstile
 
 
 class Board:

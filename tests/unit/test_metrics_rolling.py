@@ -7,7 +7,7 @@ import pytest
 
 from grpo_core.types import Episode
 from services.metrics.catalogue import check
-from services.metrics.rolling import CountryWindows
+from services.metrics.rolling_windows import CountryWindows
 
 
 def episode(role: str, reward: float, **outcome: float) -> Episode:

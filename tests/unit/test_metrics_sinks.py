@@ -10,8 +10,8 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
 from services.metrics.catalogue import MetricsError
-from services.metrics.exporter import Exporter, _Latest
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
+from services.metrics.prometheus_exporter import Exporter, _Latest
 from services.metrics.sink import FanOut, NullSink
 
 FRANCE = "entente_country_centers{country=FRANCE}"

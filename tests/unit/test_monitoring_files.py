@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 
 from cluster.cli import app
 from cluster.monitoring_cli import PROMETHEUS_URL, monitoring_files
-from services.metrics.boards import BOARDS
 from services.metrics.catalogue import CATALOGUE, MetricsError
-from services.metrics.panels import Board, metric_of, series
-from services.metrics.scraping import PORT, PORT_NAME, Scraping, prometheus_yaml
+from services.metrics.dashboards.all_boards import BOARDS
+from services.metrics.dashboards.panels import Board, metric_of, series
+from services.metrics.prometheus_config import PORT, PORT_NAME, Scraping, prometheus_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = ROOT / "docker" / "monitoring"

@@ -22,7 +22,7 @@ from opponents.settings import OpponentsSettings, RemoteSettings
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import OrderSlot, parse, sheet
 from services.environments.diplomacy.position import Position
-from services.inference.endpoint import EndpointError, EndpointRefusedError
+from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError
 from tests.unit.endpoint_server import FakeEndpoint, Script, answer, refusal, serving
 
 OPENING = DiplomacyGame(1901).position

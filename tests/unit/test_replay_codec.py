@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from grpo_core.types import Episode, Turn
 from services.replay import codec
 from services.replay.codec import CodecError, decode, encode
-from services.replay.synthetic import synthetic_episode
+from services.replay.synthetic_episodes import synthetic_episode
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

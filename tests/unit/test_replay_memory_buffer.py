@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from grpo_core.types import Episode
-from services.replay.blocks import PendingBlocks
 from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayBuffer
 from services.replay.codec import CodecError
 from services.replay.memory_buffer import MemoryBuffer
-from services.replay.synthetic import synthetic_episode
+from services.replay.pending_blocks import PendingBlocks
+from services.replay.synthetic_episodes import synthetic_episode
 
 
 class Clock:

@@ -10,8 +10,8 @@ from diplomacy import Game
 from diplomacy.utils.export import to_saved_game_format
 
 from services.reports.errors import ReportError
-from services.reports.game_frames import Film, make_film, read_saved_game
-from services.reports.game_viewer import write_viewer
+from services.reports.game_viewer.frames import Film, make_film, read_saved_game
+from services.reports.game_viewer.game_viewer import write_viewer
 
 RECORDED = Path(__file__).resolve().parents[3] / "shared" / "data" / "diplomacy_games"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from services.inference.vllm_start import engine_arguments
-from services.metrics.exporter import Exporter
-from services.replay.address import client_of, hide_password
+from services.inference.vllm_backend.startup import engine_arguments
+from services.metrics.prometheus_exporter import Exporter
 from services.replay.buffer import ReplayError
+from services.replay.redis_store.url import client_of, hide_password
 from services.settings import InferenceSettings, MetricsSettings
 
 ROOT = Path(__file__).resolve().parents[2]

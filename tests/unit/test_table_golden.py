@@ -22,9 +22,9 @@ from opponents.table import GameRecord, play_game
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.position import POWERS
-from services.inference.decoding import Writing, begin_writing
 from services.inference.engine import Engine, Generation, GenerationRequest
 from services.inference.sampling import uniforms
+from services.inference.sequence import Writing, begin_writing
 from services.inference.word_tokenizer import make_word_tokenizer
 
 TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)

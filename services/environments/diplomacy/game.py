@@ -14,11 +14,11 @@ from diplomacy.utils.exceptions import DiplomacyException
 from diplomacy.utils.export import to_saved_game_format
 from diplomacy.utils.game_phase_data import GamePhaseData
 
+from services.environments.diplomacy.fast_engine import QuickGame
 from services.environments.diplomacy.legal import build_orders, movement_orders
 from services.environments.diplomacy.order_tables import write_orders
 from services.environments.diplomacy.orders import OrderDefect, check
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, Position
-from services.environments.diplomacy.quick_engine import QuickGame
 
 # Rules of saved games that do not change how a game is played here.
 _PLAYABLE_RULES = frozenset({*DEFAULT_GAME_RULES, "ALWAYS_WAIT", "CD_DUMMIES", "NO_DEADLINE", "PUBLIC_PRESS"})

@@ -24,9 +24,9 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 from plotly.offline import get_plotlyjs
 
-from services.metrics.boards import BOARDS
+from services.metrics.dashboards.all_boards import BOARDS
+from services.metrics.dashboards.panels import GREY, PERCENT, Board, Panel, Query, Row
 from services.metrics.jsonl import read_metrics
-from services.metrics.panels import GREY, PERCENT, Board, Panel, Query, Row
 from services.reports.colors import LINE_COLORS
 from tests.benchmarks.monitoring.replay import SCRAPE_S, fill_storage
 from tests.system.prometheus_server import Prometheus, serving

@@ -9,8 +9,8 @@ from pathlib import Path
 from cluster.config import load_config
 from cluster.counters import limits
 from cluster.progress import PROGRESS_TIME
-from services.metrics.exporter import Exporter
 from services.metrics.jsonl import read_metrics
+from services.metrics.prometheus_exporter import Exporter
 from tests.system.prometheus_server import program
 
 SCRAPE_S = 15.0

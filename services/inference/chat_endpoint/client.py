@@ -1,0 +1,238 @@
+"""Asks one OpenAI-compatible endpoint for chat completions: within limits, again where that can help, and counted."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+import openai
+from openai.types.chat import ChatCompletion
+
+from services.inference.chat_endpoint.retry import asked_wait_s, backoff_s, is_passing
+from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError, EndpointSettings
+
+NO_KEY = "none"  # the library asks for one, and would else send the one of OPENAI_API_KEY to whatever server this is
+_TEXT_SHOWN = 200  # characters of a server's own explanation
+
+
+class Message(TypedDict):
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What the model wrote."""
+
+    text: str
+    finished: bool  # False: cut off at max_completion_length
+    masked: bool  # under the regular expression that was asked for
+
+
+@dataclass(slots=True)
+class EndpointCounters:
+    """Sums since the client was made."""
+
+    calls: int = 0  # answered
+    retries: int = 0  # attempts beyond a call's first
+    failures: int = 0  # calls without an answer
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class OpenAIClient:
+    """One endpoint. Belongs to the event loop that it was first used in."""
+
+    def __init__(self, name: str, settings: EndpointSettings) -> None:
+        """Open nothing yet.
+
+        Args:
+            name: what errors call the endpoint.
+            settings: of the endpoint.
+
+        Raises:
+            EndpointRefusedError: the environment variable that should hold the key is not set.
+        """
+        self._settings = settings
+        self._where = f"{name} ({settings.model} at {settings.base_url})"
+        self._key = _read_key(self._where, settings.api_key_variable)
+        # Repeating is done here, where it is counted and every attempt has a limit in wall time.
+        self._client = openai.AsyncOpenAI(
+            base_url=settings.base_url, api_key=self._key, timeout=settings.timeout_s, max_retries=0
+        )
+        self._in_flight = asyncio.Semaphore(settings.max_in_flight)
+        # What this server was found to take.
+        self._masks: Literal["untried", "taken", "refused"] = "refused" if settings.structured == "off" else "untried"
+        self._limit = "max_tokens"
+        self._seeds = True
+        self.counters = EndpointCounters()
+
+    @property
+    def cost(self) -> float:
+        """Of all tokens so far, in the currency of the configured prices."""
+        settings, counters = self._settings, self.counters
+        return (
+            counters.prompt_tokens * settings.price_per_million_prompt_tokens
+            + counters.completion_tokens * settings.price_per_million_completion_tokens
+        ) / 1e6
+
+    async def complete(self, messages: Sequence[Message], *, seed: int, regex: str | None = None) -> Completion:
+        """Ask once and wait for the answer; at most ``max_in_flight`` calls are under way, the others queue.
+
+        Args:
+            messages: the conversation so far.
+            seed: of sampling, >= 0; servers without seeds ignore it or are asked without one.
+            regex: what the whole answer should match, where the server has structured outputs.
+
+        Raises:
+            EndpointRefusedError: the key is not accepted, the model is unknown, or masks are demanded and not there.
+            EndpointError: no answer after all retries, or the server refuses this one request.
+        """
+        async with self._in_flight:
+            try:
+                answer, masked = await self._answer(messages, seed, regex)
+            except EndpointError:
+                self.counters.failures += 1
+                raise
+        choice = answer.choices[0]
+        text = choice.message.content or ""
+        finished = choice.finish_reason != "length"
+        self.counters.calls += 1
+        if answer.usage is not None:
+            self.counters.prompt_tokens += answer.usage.prompt_tokens or 0
+            self.counters.completion_tokens += answer.usage.completion_tokens or 0
+        if masked and choice.finish_reason == "stop":
+            assert regex is not None
+            masked = self._saw_masked(re.fullmatch(regex, text.strip()) is not None)
+        return Completion(text, finished, masked)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    def _saw_masked(self, matches: bool) -> bool:
+        """Some servers ignore what they do not know: only an answer tells whether masks are there."""
+        if not matches and self._settings.structured == "on":
+            raise EndpointRefusedError(
+                f'{self._where} ignores structured_outputs; set structured = "auto" or "off" for free text'
+            )
+        self._masks = "taken" if matches else "refused"
+        return matches
+
+    async def _answer(self, messages: Sequence[Message], seed: int, regex: str | None) -> tuple[ChatCompletion, bool]:
+        """The answer, and whether it was asked for under the mask; adapts to what the server does not take."""
+        masked = regex is not None and self._masks != "refused"
+        on_trial = masked and self._masks == "untried" and self._settings.structured == "auto"
+        while True:
+            request = self._request(messages, seed, regex if masked else None)
+            try:
+                answer = await self._insist(request)
+            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                if self._adapted(request, str(error)):
+                    continue
+                if not (masked and on_trial):
+                    raise self._refusal(error, masked) from None
+                masked = False  # the mask may be what it refuses
+            else:
+                if on_trial and not masked:
+                    self._masks = "refused"
+                return answer, masked
+
+    def _request(self, messages: Sequence[Message], seed: int, regex: str | None) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": self._settings.model,
+            "messages": list(messages),
+            self._limit: self._settings.max_completion_length,
+        }
+        if self._settings.temperature is not None:
+            request["temperature"] = self._settings.temperature
+        if self._seeds:
+            request["seed"] = seed % 2**31  # some servers read 32 bits
+        if regex is not None:
+            request["extra_body"] = {"structured_outputs": {"regex": regex}}
+        return request
+
+    def _adapted(self, request: dict[str, Any], reason: str) -> bool:
+        """Whether later requests leave out or rename what ``reason`` complains of; each at most once a request."""
+        if "max_tokens" in request and "max_completion_tokens" in reason:
+            self._limit = "max_completion_tokens"
+        elif "seed" in request and re.search(r"\bseed\b", reason):
+            self._seeds = False
+        else:
+            return False
+        return True
+
+    async def _insist(self, request: dict[str, Any]) -> ChatCompletion:
+        """The first answer within ``max_retries`` further attempts; what repeating cannot mend is raised at once."""
+        attempts = self._settings.max_retries + 1
+        for attempt in range(attempts):
+            try:
+                async with asyncio.timeout(self._settings.timeout_s):
+                    answer = await self._client.chat.completions.create(**request)
+            except (TimeoutError, openai.APITimeoutError):
+                happened, wait = f"no answer within {self._settings.timeout_s:g} s", None
+                advice = "is the server overloaded? timeout_s allows more time, max_in_flight fewer calls at once"
+            except openai.APIConnectionError as error:
+                happened, wait = f"no connection ({error.__cause__ or error})", None
+                advice = "is the server up, and base_url right?"
+            except openai.APIStatusError as error:
+                if not is_passing(error):
+                    if isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
+                        raise
+                    raise self._refusal(error, "extra_body" in request) from None
+                happened, wait = f"HTTP {error.status_code}: {self._shown(error)}", asked_wait_s(error)
+                advice = "wait, or lower max_in_flight" if error.status_code == 429 else "look at the server's log"
+            else:
+                # A wrong path may answer with a page, and a proxy with an error in a success.
+                if isinstance(answer, ChatCompletion) and answer.choices:
+                    return answer
+                happened, wait = "its answer is no chat completion", None
+                advice = "is base_url right (it mostly ends in /v1)?"
+            if attempt + 1 < attempts:
+                self.counters.retries += 1
+                await asyncio.sleep(backoff_s(attempt) if wait is None else wait)
+        tried = "" if attempts == 1 else f" in {attempts} attempts"
+        raise EndpointError(f"{self._where}: {happened}{tried}; {advice}")
+
+    def _refusal(self, error: openai.APIStatusError, masked: bool) -> EndpointError:
+        status = error.status_code
+        variable = self._settings.api_key_variable
+        if status in (401, 403):
+            # The server's own words may quote the key.
+            remedy = (
+                f"check the key in {variable}" if variable else "set api_key_variable to the name of the key's variable"
+            )
+            return EndpointRefusedError(f"{self._where}: HTTP {status}: the key is not accepted; {remedy}")
+        shown = f"{self._where}: HTTP {status}: {self._shown(error)}"
+        if status == 404:
+            return EndpointRefusedError(f"{shown}; check model and base_url (it mostly ends in /v1)")
+        if status == 429:
+            return EndpointRefusedError(f"{shown}; the account has no quota left")
+        hint = '; if it has no structured_outputs, set structured = "auto"' if masked else ""
+        return EndpointError(f"{shown}; the server does not take this request{hint}")
+
+    def _shown(self, error: openai.APIStatusError) -> str:
+        body = error.body
+        text = str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
+        line = " ".join(text.split()).rstrip(".")
+        if self._key != NO_KEY:
+            line = line.replace(self._key, "***")
+        return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}..."
+
+
+def _read_key(where: str, variable: str | None) -> str:
+    if variable is None:
+        return NO_KEY
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise EndpointRefusedError(
+            f"{where}: the environment variable {variable}, which should hold its key, is not set; "
+            "export it (on every node of a cluster)"
+        )
+    return key

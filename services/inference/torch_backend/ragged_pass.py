@@ -1,0 +1,128 @@
+"""Where the tokens of one forward pass belong, when rows of unequal shares are packed into one sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from services.inference.torch_backend.kv_cache import KvCache
+
+IntegerArray = NDArray[np.int64]
+
+# Tokens a row with a past has in the segment of all such rows. Longer forced runs are rare (one row in fourteen on
+# real sheets) and would pad everybody's queries: what goes before the last four is attended to apart.
+_WIDEST = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segment:
+    """Consecutive rows attended together. Axes: B rows, N their tokens, Q longest share of a row, L positions."""
+
+    rows: slice | Tensor  # of the cache: consecutive ones, or (B,) any
+    padded: Tensor | None  # (B * Q,) packed index of each padded query (a row's last again where it has fewer)
+    real: Tensor | None  # (N,) padded index of each of the tokens, in packed order; None: none is padding
+    length: int  # L: positions attended to
+    mask: Tensor | None  # (B, 1, Q, L) additive; None: rows begin here and attend causally to this pass alone
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RaggedPass:
+    """N packed tokens of B rows: first the rows with a past, then those that begin."""
+
+    cache: KvCache
+    position_ids: Tensor  # (1, N)
+    places: Tensor  # (N,) row * cache.positions + position
+    segments: tuple[Segment, ...]  # together they cover all tokens
+    order: Tensor | None  # (N,) where each packed token is in the segments' joined output; None: in order
+    predicting: Tensor  # (B,) packed index of each row's last token, the only one whose output is read
+    last: Segment  # those tokens alone, already picked out (``padded`` is None)
+
+
+def plan_pass(
+    cache: KvCache,
+    first_row: int,
+    starts: IntegerArray,
+    counts: IntegerArray,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> RaggedPass:
+    """The pass in which cache row ``first_row + b`` feeds ``counts[b]`` tokens from position ``starts[b]`` on.
+
+    Rows that begin (start 0) must come after those with a past.
+    """
+    offsets = np.cumsum(counts) - counts
+    rows = np.repeat(np.arange(len(counts)), counts)
+    positions = np.arange(len(rows)) - np.repeat(offsets - starts, counts)
+    last_seen = starts + counts - 1
+    length = int(last_seen.max()) + 1
+    predicting = torch.from_numpy(offsets + counts - 1).to(device)
+    every_row = slice(first_row, first_row + len(counts))
+    parts = [
+        _segment(first_row, members, starts + skipped, taken, offsets + skipped, device, dtype)
+        for members, skipped, taken in _shares(starts, counts)
+    ]
+    joined = np.concatenate([tokens for _, tokens in parts])
+    return RaggedPass(
+        cache=cache,
+        position_ids=torch.from_numpy(positions[None]).to(device),
+        places=torch.from_numpy((first_row + rows) * cache.positions + positions).to(device),
+        segments=tuple(segment for segment, _ in parts),
+        order=torch.from_numpy(np.argsort(joined)).to(device) if (np.diff(joined) < 0).any() else None,
+        predicting=predicting,
+        last=Segment(every_row, None, None, length, _mask(last_seen[:, None], length, device, dtype)),
+    )
+
+
+def _shares(
+    starts: IntegerArray, counts: IntegerArray
+) -> list[tuple[slice | IntegerArray, IntegerArray | int, IntegerArray]]:
+    """How rows are attended together: (rows, tokens of each that go before, tokens of each), rows that begin last."""
+    going_on = int(np.count_nonzero(starts))
+    shares: list[tuple[slice | IntegerArray, IntegerArray | int, IntegerArray]] = []
+    if going_on:
+        before = np.maximum(counts - _WIDEST, 0)
+        before[going_on:] = 0
+        longer = np.flatnonzero(before)
+        if len(longer):
+            shares.append((longer, 0, before))
+        shares.append((slice(0, going_on), before, counts - before))
+    if going_on < len(counts):
+        shares.append((slice(going_on, len(counts)), 0, counts))
+    return shares
+
+
+def _segment(
+    first_row: int,
+    members: slice | IntegerArray,
+    starts: IntegerArray,
+    counts: IntegerArray,
+    offsets: IntegerArray,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> tuple[Segment, IntegerArray]:
+    """The ``members`` among the rows, whose tokens begin at packed ``offsets``; and the packed index of each output."""
+    starts, counts, offsets = starts[members], counts[members], offsets[members]
+    widest, length = int(counts.max()), int((starts + counts).max())
+    columns = np.minimum(np.arange(widest), counts[:, None] - 1)  # (B, Q)
+    padded = (offsets[:, None] + columns).reshape(-1)
+    real = np.flatnonzero(np.arange(widest) < counts[:, None])
+    segment = Segment(
+        rows=slice(first_row + members.start, first_row + members.stop)
+        if isinstance(members, slice)
+        else torch.from_numpy(first_row + members).to(device),
+        padded=torch.from_numpy(padded).to(device),
+        real=torch.from_numpy(real).to(device) if len(real) < len(padded) else None,
+        length=length,
+        mask=_mask(starts[:, None] + columns, length, device, dtype) if starts.any() else None,
+    )
+    return segment, padded[real]
+
+
+def _mask(last_seen: IntegerArray, length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """(B, 1, Q, L): 0 up to position ``last_seen[b, q]``, minus infinity after it."""
+    unseen = torch.from_numpy(np.arange(length) > last_seen[:, None, :, None]).to(device)
+    return torch.zeros(unseen.shape, dtype=dtype, device=device).masked_fill_(unseen, -torch.inf)

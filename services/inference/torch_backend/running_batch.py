@@ -1,0 +1,190 @@
+"""One set of weights and the decisions being written under it: their prefill, their steps, their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from grpo_core.forward.fast_layers import use_fast_layers
+from grpo_core.forward.hidden_states import has_plain_blocks
+from grpo_core.models.lora import adapter_config_of, merged
+from grpo_core.models.pretrained import named_tensors, read_payload
+from services.inference.sampling import sample, uniforms
+from services.inference.sequence import Writing
+from services.inference.torch_backend.kv_cache import KvCache
+from services.inference.torch_backend.plain_decoder import PlainDecoder, PlainWeights
+from services.inference.torch_backend.ragged_attention import RAGGED_ATTENTION
+from services.inference.torch_backend.ragged_pass import RaggedPass, plan_pass
+
+Prepared = PlainWeights | Mapping[str, Tensor]
+
+
+class Skeleton:
+    """A transformers causal LM that runs under whichever lane's weights; nobody else may use it meanwhile.
+
+    ``base``: the weights it came with. They are kept for as long as it lives, whatever the policies are sent: adapters
+    are merged with them, and lanes share those that their adapter does not touch.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self._model = model.eval()
+        self._model.requires_grad_(False)
+        self._plain = PlainDecoder(model) if has_plain_blocks(model.get_decoder().config) else None
+        if self._plain is None:
+            model.set_attn_implementation(RAGGED_ATTENTION)
+            use_fast_layers(model)
+        self._tensors: Mapping[str, Tensor] = named_tensors(model)
+        self.base: Mapping[str, Tensor] = {name: tensor.data for name, tensor in self._tensors.items()}
+        self.vocab_size = int(model.get_output_embeddings().weight.shape[0])
+        self.layers = int(model.config.num_hidden_layers)
+        self.device = model.device
+        self.dtype = model.dtype
+        self._dressed_in: object = None
+
+    def read(self, payload: bytes | memoryview) -> dict[str, Tensor]:
+        """The weights of a payload, full or an adapter's, with the names, shapes and types of ``base``.
+
+        Raises:
+            CheckpointError: not safetensors, or what is in it does not fit the base.
+        """
+        if adapter_config_of(payload) is not None:
+            return merged(self.base, payload)
+        # Copies: inside the payload tensors are not aligned to what vector units like, and would keep all of it alive.
+        return {
+            name: tensor.to(device=self.device, dtype=self.base[name].dtype, copy=True)
+            for name, tensor in read_payload(payload, self.base).items()
+        }
+
+    def prepare(self, weights: Mapping[str, Tensor]) -> Prepared:
+        """What ``logits`` needs of weights with the names and shapes of ``base``."""
+        return weights if self._plain is None else self._sharing(self._plain.prepare(weights), weights)
+
+    def _sharing(self, prepared: PlainWeights, weights: Mapping[str, Tensor]) -> PlainWeights:
+        """The same, with the base's product of queries, keys and values where an adapter touches none of the three."""
+        if weights is self.base:
+            return prepared
+        blocks = list(prepared.blocks)
+        for layer, block in enumerate(blocks):
+            attention = f"model.layers.{layer}.self_attn"
+            names = [f"{attention}.{part}_proj.{leaf}" for part in "qkv" for leaf in ("weight", "bias")]
+            if all(weights.get(name) is self.base.get(name) for name in names):
+                blocks[layer] = replace(block, mixed=self._prepared_base.blocks[layer].mixed)
+        return replace(prepared, blocks=tuple(blocks))
+
+    @cached_property
+    def _prepared_base(self) -> PlainWeights:
+        assert self._plain is not None
+        return self._plain.prepare(self.base)
+
+    def logits(self, prepared: Prepared, input_ids: Tensor, ragged_pass: RaggedPass) -> Tensor:
+        """(B, V) after each row's last token, under these weights; ``input_ids`` (N,) are the pass's tokens."""
+        if isinstance(prepared, PlainWeights):
+            assert self._plain is not None
+            return self._plain.logits(prepared, input_ids, ragged_pass)
+        if self._dressed_in is not prepared:
+            for name, tensor in self._tensors.items():
+                tensor.data = prepared[name]  # pointers are set, nothing is copied
+            self._dressed_in = prepared
+        result: Tensor = self._model(
+            input_ids=input_ids[None],
+            position_ids=ragged_pass.position_ids,
+            use_cache=False,
+            logits_to_keep=ragged_pass.predicting,
+            ragged_pass=ragged_pass,
+        ).logits[0]
+        return result
+
+
+class Lane:
+    """Rows 0 to n-1 of a cache of its own, one a decision; the last row takes a finished one's place."""
+
+    def __init__(self, skeleton: Skeleton, weights: Mapping[str, Tensor], version: int) -> None:
+        self.version = version
+        self._skeleton = skeleton
+        self._weights = skeleton.prepare(weights)
+        self._cache = KvCache(skeleton.layers)
+        self._rows: list[Writing] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def step(self, joining: Sequence[Writing], tokens_per_pass: int) -> list[Writing]:
+        """Feed what every row has pending, prompts of ``joining`` included, and sample each one's next choice.
+
+        Prompts join shortest first, so that those attended to together are of about one length; where they are many,
+        passes of ``tokens_per_pass`` go ahead and the last ones share the pass of the rows that go on. Equal prompts,
+        as at the beginning of the games of a block, are fed once and copied.
+
+        Returns:
+            Those that are over, which have left.
+        """
+        ordered = sorted(joining, key=lambda writing: (len(writing.pending), writing.pending))
+        waiting = [list(equal) for _, equal in groupby(ordered, key=lambda writing: writing.pending)]
+        finished: list[Writing] = []
+        sources: list[int] = []
+        while waiting:
+            chunk = 1
+            while chunk < len(waiting) and len(waiting[chunk][0].pending) * (chunk + 1) <= tokens_per_pass:
+                chunk += 1
+            first_row = len(self._rows)
+            self._rows += [equal[0] for equal in waiting[:chunk]]
+            self._rows += [writing for equal in waiting[:chunk] for writing in equal[1:]]
+            sources = [first_row + index for index, equal in enumerate(waiting[:chunk]) for _ in equal[1:]]
+            del waiting[:chunk]
+            if waiting:
+                self._advance(first_row, sources)
+                sources = []
+                finished += self._release()
+        self._advance(0, sources)
+        return finished + self._release()
+
+    def abandon(self) -> list[Writing]:
+        """Empty the lane; gives what was being written."""
+        rows, self._rows = self._rows, []
+        return rows
+
+    def _advance(self, first_row: int, sources: Sequence[int]) -> None:
+        """One pass of the rows from ``first_row`` on; the last ``len(sources)`` copy what these rows are fed."""
+        rows = self._rows[first_row:]
+        fed = rows[: len(rows) - len(sources)]
+        counts = np.fromiter((len(row.pending) for row in fed), np.int64, len(fed))
+        starts = np.fromiter((row.fed for row in fed), np.int64, len(fed))
+        self._cache.reserve(len(self._rows), int((starts + counts).max()))
+        skeleton = self._skeleton
+        ragged_pass = plan_pass(self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype)
+        input_ids = torch.tensor([token for row in fed for token in row.pending], device=skeleton.device)
+        logits = skeleton.logits(self._weights, input_ids, ragged_pass).float().cpu().numpy()
+        if sources:
+            for target, source in enumerate(sources, first_row + len(fed)):
+                self._cache.move(source, target, len(self._rows[source].pending))
+            logits = logits[[*range(len(fed)), *(source - first_row for source in sources)]]
+        admissible = [row.state.admissible() for row in rows]
+        tokens, logprobs = sample(
+            logits,
+            admissible,
+            np.fromiter((row.request.temperature for row in rows), np.float64, len(rows)),
+            uniforms(
+                np.fromiter((row.stream for row in rows), np.uint64, len(rows)),
+                np.fromiter((row.sampled for row in rows), np.uint64, len(rows)),
+            ),
+        )
+        for row, token, logprob, ids in zip(rows, tokens.tolist(), logprobs.tolist(), admissible, strict=True):
+            row.accept(token, logprob, ids)
+
+    def _release(self) -> list[Writing]:
+        rows = self._rows
+        over = [row for row in rows if row.over]
+        for index in range(len(rows) - 1, -1, -1):
+            if rows[index].over:
+                mover = rows.pop()
+                if index < len(rows):
+                    self._cache.move(len(rows), index, mover.fed)
+                    rows[index] = mover
+        return over

@@ -1,0 +1,176 @@
+"""Starting vLLM from our settings, and saying in one line why it did not start."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from services.inference.engine import EngineError
+from services.inference.vllm_backend.core import InlineCore, ProcessCore, VLLMCore, prepare_environment
+from services.settings import InferenceSettings
+
+MASK_CLASS = "services.inference.vllm_backend.logits_processor:SheetMask"
+WORKER_EXTENSION = "services.inference.vllm_backend.worker_extension.WeightsExtension"
+_MIB = 1 << 20
+# A CPU's KV cache: what all decisions need at once is often small, and little more is gained by keeping prefixes.
+_CPU_CACHE_MIB = (64, 2048)
+_CPU_TOKENS_PER_STEP = 2048
+_CPU_BLOCK = 32  # tokens; prefixes are shared in whole blocks, and the usual 128 are more than a small policy's prompt
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def vllm_installed() -> bool:
+    """Whether vLLM can be imported (nothing is)."""
+    return importlib.util.find_spec("vllm") is not None
+
+
+def start_core(
+    folder: Path,
+    settings: InferenceSettings,
+    *,
+    on_gpu: bool,
+    context_length: int | None = None,
+    max_lora_rank: int = 0,
+    adapters: int = 0,
+    sleeps: bool = False,
+) -> VLLMCore:
+    """Load a model into vLLM.
+
+    Args:
+        folder: in Hugging Face layout.
+        settings: of inference.
+        on_gpu: whether this process may use a GPU.
+        context_length: tokens of a prompt and its completion; None: as many as the model can hold.
+        max_lora_rank: highest rank of the adapters it will be given; 0: none will be.
+        adapters: policies that may be adapters at the same time, old versions in flight included.
+        sleeps: the GPU is shared with the learner.
+
+    Raises:
+        EngineError: not installed, out of memory, an unsupported model, missing weights; says what to change.
+    """
+    if not vllm_installed():
+        raise EngineError(
+            "vLLM is not installed: `make vllm` brings its CPU build, `pip install -e '.[vllm]'` the one for GPUs; or "
+            "set inference.engine = torch"
+        )
+    prepare_environment()
+    arguments = engine_arguments(
+        folder,
+        settings,
+        on_gpu=on_gpu,
+        context_length=context_length,
+        max_lora_rank=max_lora_rank,
+        adapters=adapters,
+        sleeps=sleeps,
+    )
+    asked = settings.engine_process
+    own = asked == "own" or (asked == "auto" and on_gpu) or settings.tensor_parallel_size > 1
+    try:
+        return ProcessCore(arguments) if own else InlineCore(arguments)
+    # Whatever vLLM, torch or a CUDA library raises at the start: there is no common class.
+    except Exception as error:
+        raise EngineError(start_failure(error, folder, settings)) from error
+
+
+def engine_arguments(
+    folder: Path,
+    settings: InferenceSettings,
+    *,
+    on_gpu: bool,
+    context_length: int | None,
+    max_lora_rank: int,
+    adapters: int,
+    sleeps: bool,
+) -> dict[str, Any]:
+    """The fields of vLLM's ``EngineArgs``."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    dtype = weights_type(folder, settings)
+    context = _context(config, context_length)
+    arguments: dict[str, Any] = {
+        "model": str(folder),
+        "load_format": "safetensors",  # else a folder without them has its pickled weights read
+        "skip_tokenizer_init": True,  # ids go in and ids come out
+        "dtype": dtype,
+        "max_model_len": context,
+        "max_num_seqs": settings.max_concurrent_decisions,
+        "tensor_parallel_size": settings.tensor_parallel_size,
+        "quantization": settings.quantization,
+        "enable_prefix_caching": True,
+        # What was sampled from, mask and temperature included, is what the learner needs.
+        "logprobs_mode": "processed_logprobs",
+        "logits_processors": [MASK_CLASS],
+        "worker_extension_cls": WORKER_EXTENSION,
+        "async_scheduling": False,  # a mask needs the token before
+        "generation_config": "vllm",  # a folder's own defaults (top-k, top-p) would change what is sampled from
+        "enforce_eager": settings.enforce_eager or not on_gpu,
+        "disable_log_stats": True,
+        "enable_sleep_mode": sleeps and on_gpu,
+    }
+    if not on_gpu:
+        # A prompt fed in parts makes vLLM turn back the request's random stream, which a CPU's cannot.
+        arguments |= {
+            "enable_chunked_prefill": False,
+            "block_size": _CPU_BLOCK,
+            "max_num_batched_tokens": max(_CPU_TOKENS_PER_STEP, context),
+        }
+    if settings.kv_cache_mib is not None:
+        arguments["kv_cache_memory_bytes"] = settings.kv_cache_mib * _MIB
+    elif on_gpu:
+        arguments["gpu_memory_utilization"] = settings.gpu_memory_utilization
+    else:
+        low, high = _CPU_CACHE_MIB
+        arguments["kv_cache_memory_bytes"] = min(
+            max(cache_bytes(folder, settings, context_length), low * _MIB), high * _MIB
+        )
+    if max_lora_rank:
+        arguments |= {
+            "enable_lora": True,
+            "max_lora_rank": next(rank for rank in (8, 16, 32, 64, 128, 256, 320, 512) if rank >= max_lora_rank),
+            "max_loras": settings.max_loras,
+            "max_cpu_loras": max(adapters, settings.max_loras),
+        }
+    return arguments
+
+
+def weights_type(folder: Path, settings: InferenceSettings) -> str:
+    """The number format of the weights as vLLM holds them: ``float32``, ``bfloat16`` or ``float16``."""
+    if settings.dtype != "auto":
+        return settings.dtype
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    named = str(config.get("dtype") or config.get("torch_dtype"))
+    return named if named in _BYTES else "bfloat16"
+
+
+def cache_bytes(folder: Path, settings: InferenceSettings, context_length: int | None = None) -> int:
+    """Keys and values of ``max_concurrent_decisions`` at the full length of the context."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    heads = config.get("num_key_value_heads") or config["num_attention_heads"]
+    width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+    token = 2 * config["num_hidden_layers"] * heads * width * _BYTES[weights_type(folder, settings)]
+    return int(token * _context(config, context_length) * settings.max_concurrent_decisions)
+
+
+def _context(config: Mapping[str, Any], asked: int | None) -> int:
+    return min(int(config["max_position_embeddings"]), asked or sys.maxsize)
+
+
+def start_failure(error: BaseException, folder: Path, settings: InferenceSettings) -> str:
+    """One line: what failed, and what to change."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    lower = text.lower()
+    if "out of memory" in lower or "memory" in lower or "kv cache" in lower:
+        advice = (
+            f"lower inference.gpu_memory_utilization ({settings.gpu_memory_utilization}) if others use the GPU, "
+            "policy.context_length, inference.kv_cache_mib or inference.max_concurrent_decisions "
+            f"({settings.max_concurrent_decisions}), or raise inference.tensor_parallel_size"
+        )
+        return f"vLLM found too little memory for {folder}: {text[:300]}; {advice}"
+    if "architecture" in lower and ("support" in lower or "not found" in lower):
+        return f"vLLM does not know the model in {folder}: {text[:300]}; set inference.engine = torch"
+    if "safetensors" in lower or "weights" in lower or isinstance(error, FileNotFoundError):
+        return f"vLLM cannot read the weights in {folder}: {text[:300]}; copy the folder again"
+    return f"vLLM did not start on {folder}: {type(error).__name__}: {text[:400]}; its log above says more"

@@ -1,0 +1,10 @@
+"""All boards, in the order to look at them."""
+
+from __future__ import annotations
+
+from services.metrics.dashboards.countries import COUNTRIES
+from services.metrics.dashboards.learning import LEARNING
+from services.metrics.dashboards.machinery import MACHINERY
+from services.metrics.dashboards.opponents import OPPONENTS
+
+BOARDS = (COUNTRIES, OPPONENTS, LEARNING, MACHINERY)

@@ -1,0 +1,161 @@
+"""The live terminal display of a training run; plain lines where stdout is no terminal.
+
+with Display(total_updates=100, enabled=True) as display:
+    display.stage("evaluating the untrained policy", total=56)
+    display.advance(1)
+    display.update(DisplaySnapshot(update=1, ...))
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from services.metrics.display import layout as display_layout
+from services.metrics.rolling_windows import CountrySummary
+
+_REFRESHES_PER_SECOND = 4
+_LOG_EVERY_S = 30.0  # without a terminal: how long a stage may go on without a line
+_PACE_SNAPSHOTS = 20  # updates from which the time left is estimated
+
+
+@dataclass(frozen=True, slots=True)
+class DisplaySnapshot:
+    """What one finished update shows. ``None`` is "no data" and shown as a dash."""
+
+    update: int  # updates made, 0 before the first
+    games: int
+    episodes: int
+    countries: Mapping[str, CountrySummary | None]  # in the order of the table
+    games_per_hour: float | None = None
+    decisions_per_second: float | None = None
+    completion_tokens_per_second: float | None = None
+    learner_tokens_per_second: float | None = None
+    staleness: float | None = None  # updates, mean
+    loss: float | None = None
+    kl: float | None = None  # nats
+    entropy: float | None = None  # nats
+    start_centers: Mapping[str, float] = field(default_factory=dict)  # where change counts from; else the first seen
+
+
+@dataclass(slots=True)
+class DisplayState:
+    """Everything the layout draws."""
+
+    total_updates: int
+    started: float  # monotonic seconds
+    stage: str = "setting up"
+    stage_done: int = 0
+    stage_total: int | None = None
+    stage_started: float = 0.0
+    snapshot: DisplaySnapshot | None = None
+    first_centers: dict[str, float] = field(default_factory=dict)
+    history: dict[str, deque[float]] = field(default_factory=dict)  # centres of past snapshots, oldest first
+    pace: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_PACE_SNAPSHOTS))
+
+    def take(self, snapshot: DisplaySnapshot, now: float) -> None:
+        """Make a snapshot the current one."""
+        self.snapshot = snapshot
+        self.pace.append((now, snapshot.update))
+        for country, summary in snapshot.countries.items():
+            if summary is None:
+                continue
+            self.first_centers.setdefault(country, summary.centers)
+            self.history.setdefault(country, deque(maxlen=display_layout.SPARKS)).append(summary.centers)
+        self.first_centers.update(snapshot.start_centers)
+
+    def seconds_left(self, now: float) -> float | None:
+        """Until the last update at the recent pace; None before two updates are seen."""
+        if len(self.pace) < 2:
+            return None
+        (first_time, first), (last_time, last) = self.pace[0], self.pace[-1]
+        if last <= first:
+            return None
+        seconds_each = (last_time - first_time) / (last - first)
+        return max(0.0, seconds_each * (self.total_updates - last) - (now - last_time))
+
+
+class Display:
+    """Shows a training run; use it as a context manager, the terminal is restored whatever ends the block."""
+
+    def __init__(
+        self,
+        total_updates: int,
+        enabled: bool = True,
+        console: Console | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is drawn before the block is entered.
+
+        Args:
+            total_updates: of the whole run.
+            enabled: False gives plain lines even on a terminal.
+            console: where to draw; stdout.
+            clock: monotonic seconds.
+        """
+        self._console = console or Console(file=sys.stdout, highlight=False)
+        self._clock = clock
+        self._state = DisplayState(total_updates, clock(), stage_started=clock())
+        self._live: Live | None = None
+        self._last_line = clock()
+        if enabled and self._console.is_terminal:
+            self._live = Live(
+                console=self._console,
+                get_renderable=lambda: display_layout.render(self._state, self._clock(), self._console.width),
+                refresh_per_second=_REFRESHES_PER_SECOND,
+            )
+
+    def __enter__(self) -> Self:
+        """Start drawing."""
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Draw once more and give the terminal back."""
+        if self._live is not None:
+            self._live.stop()
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """Say what goes on now; ``total`` gives it a bar that ``advance`` moves."""
+        state = self._state
+        if self._live is None and text != state.stage:
+            self._line(f"{text}" + (f" (0/{total:,})" if total else ""))
+        state.stage, state.stage_total, state.stage_done, state.stage_started = text, total, 0, self._clock()
+
+    def advance(self, n: int = 1) -> None:
+        """Count ``n`` more pieces of the current stage as done; in a log, a line now and then says how many."""
+        state = self._state
+        state.stage_done += n
+        if self._live is None and state.stage_total and self._clock() - self._last_line >= _LOG_EVERY_S:
+            self._line(f"{state.stage} ({state.stage_done:,}/{state.stage_total:,})")
+
+    def update(self, snapshot: DisplaySnapshot) -> None:
+        """Show a finished update."""
+        self._state.take(snapshot, self._clock())
+        if self._live is None:
+            self._line(display_layout.plain_line(self._state, self._clock()))
+
+    def log(self, text: str) -> None:
+        """A short line above the display."""
+        self._line(text)
+
+    def _line(self, text: str) -> None:
+        stamp = time.strftime("%H:%M:%S")
+        self._last_line = self._clock()
+        if self._live is None:
+            # No wrapping: a log keeps one line an event.
+            self._console.print(Text(f"{stamp} {text}"), soft_wrap=True)
+        else:
+            self._console.print(Text(stamp, style="dim"), Text(text))

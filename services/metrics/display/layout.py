@@ -1,0 +1,214 @@
+"""How the terminal display looks: pure functions from its state to rich renderables and plain lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from rich.console import Group, JustifyMethod, RenderableType
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from services.metrics.rolling_windows import CountrySummary
+
+if TYPE_CHECKING:
+    from services.metrics.display.display import DisplaySnapshot, DisplayState
+
+SPARKS = 16  # snapshots in a sparkline
+DASH = "–"
+_BAR_CELLS = 18  # one cell a centre up to a solo
+_WIDE = 92  # columns under which the table leaves out its lesser columns
+_ACCENT, _QUIET = "#5b8def", "#8a8f98"
+_SPARK_MARKS = "▁▂▃▄▅▆▇█"
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    name: str
+    header: str
+    from_width: int = 0  # columns of the terminal from which it is shown
+    width: int | None = None
+    justify: JustifyMethod = "right"
+
+
+_COLUMNS = (
+    _Column("country", "country", justify="left"),
+    _Column("centers", "centres"),
+    _Column("bar", "", from_width=76, width=_BAR_CELLS, justify="left"),
+    _Column("change", "change"),
+    _Column("course", "course", from_width=_WIDE, width=SPARKS, justify="left"),
+    _Column("reward", "reward"),
+    _Column("solos", "solos"),
+    _Column("leads", "leads", from_width=_WIDE),
+    _Column("survives", "survives"),
+    _Column("episodes", "episodes", from_width=_WIDE),
+)
+# The colours of the engine's map, light enough for a dark terminal.
+_COLORS = {
+    "AUSTRIA": "#d98a7f",
+    "ENGLAND": "#b06be0",
+    "FRANCE": "#6f8ff0",
+    "GERMANY": "#b39c84",
+    "ITALY": "#4fae4f",
+    "RUSSIA": "#98a3bb",
+    "TURKEY": "#cfbb2c",
+}
+
+
+def render(state: DisplayState, now: float, width: int) -> RenderableType:
+    """The whole display, for a terminal of ``width`` columns."""
+    parts: list[RenderableType] = [_progress(state, now), _stage(state, now)]
+    if state.snapshot is not None:
+        wide = width >= _WIDE
+        parts += [
+            Text(),
+            _figures(state.snapshot, wide),
+            Text(),
+            _countries(state, state.snapshot, width),
+        ]
+    return Panel(Group(*parts), title="[bold]Entente[/bold]", border_style="dim", padding=(0, 1))
+
+
+def plain_line(state: DisplayState, now: float) -> str:
+    """One update on one line."""
+    snapshot = state.snapshot
+    if snapshot is None:
+        return ""
+    summaries = {country: summary for country, summary in snapshot.countries.items() if summary is not None}
+    parts = [
+        f"update {snapshot.update}/{state.total_updates}",
+        f"games {snapshot.games}",
+        f"centres {fmean(summary.centers for summary in summaries.values()):.2f}" if summaries else "",
+        " ".join(f"{country[:3]} {summary.centers:.1f}" for country, summary in summaries.items()),
+        f"reward {fmean(summary.reward for summary in summaries.values()):.2f}" if summaries else "",
+        *(
+            f"{name} {value:.{digits}f}"
+            for name, value, digits in (
+                ("loss", snapshot.loss, 4),
+                ("kl", snapshot.kl, 4),
+                ("entropy", snapshot.entropy, 3),
+                ("staleness", snapshot.staleness, 1),
+                ("games/h", snapshot.games_per_hour, 0),
+                ("decisions/s", snapshot.decisions_per_second, 0),
+                ("tokens/s", snapshot.completion_tokens_per_second, 0),
+                ("learner tokens/s", snapshot.learner_tokens_per_second, 0),
+            )
+            if value is not None
+        ),
+        f"left {duration(state.seconds_left(now))}",
+    ]
+    return " | ".join(part for part in parts if part)
+
+
+def sparkline(values: Iterable[float], low: float, high: float) -> str:
+    """Values as block marks between ``low`` and ``high``."""
+    span = max(high - low, 1e-9)
+    top = len(_SPARK_MARKS) - 1
+    return "".join(_SPARK_MARKS[min(top, max(0, round((value - low) / span * top)))] for value in values)
+
+
+def duration(seconds: float | None) -> str:
+    """``1:02:03``, ``2:03`` or a dash."""
+    if seconds is None:
+        return DASH
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _number(value: float | None, digits: int, unit: str = "") -> str:
+    return DASH if value is None else f"{value:,.{digits}f}{unit}"
+
+
+def _progress(state: DisplayState, now: float) -> RenderableType:
+    done = state.snapshot.update if state.snapshot else 0
+    row = Table.grid(expand=True, padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(ratio=1)
+    row.add_column(no_wrap=True, justify="right")
+    row.add_row(
+        Text(f"update {done}/{state.total_updates}", style="bold"),
+        ProgressBar(total=max(1, state.total_updates), completed=done, complete_style=_ACCENT),
+        Text(f"{duration(now - state.started)} gone, {duration(state.seconds_left(now))} left"),
+    )
+    return row
+
+
+def _stage(state: DisplayState, now: float) -> RenderableType:
+    row = Table.grid(expand=True, padding=(0, 1))
+    row.add_column(no_wrap=True)
+    row.add_column(ratio=1)
+    row.add_column(no_wrap=True, justify="right")
+    spent = duration(now - state.stage_started)
+    if state.stage_total is None:
+        row.add_row(Text(state.stage, style=_ACCENT), "", Text(spent, style="dim"))
+    else:
+        row.add_row(
+            Text(state.stage, style=_ACCENT),
+            ProgressBar(total=max(1, state.stage_total), completed=state.stage_done, complete_style=_QUIET),
+            Text(f"{state.stage_done}/{state.stage_total}  {spent}", style="dim"),
+        )
+    return row
+
+
+def _figures(snapshot: DisplaySnapshot, wide: bool) -> RenderableType:
+    cells = (
+        ("games", f"{snapshot.games:,}"),
+        ("episodes", f"{snapshot.episodes:,}"),
+        ("games/h", _number(snapshot.games_per_hour, 0)),
+        ("decisions/s", _number(snapshot.decisions_per_second, 0)),
+        ("tokens/s", _number(snapshot.completion_tokens_per_second, 0)),
+        ("learner tok/s", _number(snapshot.learner_tokens_per_second, 0)),
+        ("staleness", _number(snapshot.staleness, 1)),
+        ("loss", _number(snapshot.loss, 4)),
+        ("KL", _number(snapshot.kl, 4)),
+        ("entropy", _number(snapshot.entropy, 3)),
+    )
+    grid = Table.grid(expand=True, padding=(0, 2))
+    columns = 5 if wide else 4
+    for _ in range(columns):
+        grid.add_column(no_wrap=True)
+    texts = [Text.assemble((f"{name} ", "dim"), (value, "bold")) for name, value in cells]
+    for start in range(0, len(texts), columns):
+        grid.add_row(*texts[start : start + columns])
+    return grid
+
+
+def _countries(state: DisplayState, snapshot: DisplaySnapshot, width: int) -> RenderableType:
+    columns = [column for column in _COLUMNS if width >= column.from_width]
+    table = Table(expand=True, box=None, padding=(0, 1), header_style="dim")
+    for column in columns:
+        table.add_column(column.header, justify=column.justify, width=column.width, no_wrap=True)
+    seen = [value for values in state.history.values() for value in values]
+    low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
+    for country, summary in snapshot.countries.items():
+        course = sparkline(state.history.get(country, ()), low, high)
+        cells = _cells(country, summary, state.first_centers.get(country), course)
+        table.add_row(*(cells.get(column.name, DASH) for column in columns))
+    return table
+
+
+def _cells(country: str, summary: CountrySummary | None, first: float | None, course: str) -> dict[str, RenderableType]:
+    """A country's cells by column name; what is missing has no data."""
+    color = _COLORS.get(country, "default")
+    name = Text(country.capitalize(), style=color)
+    if summary is None:
+        return {"country": name, "bar": "", "course": ""}
+    change = None if first is None else summary.centers - first
+    change_style = "dim" if not change else "green" if change > 0 else "red"
+    return {
+        "country": name,
+        "centers": f"{summary.centers:.2f}",
+        "bar": Text("█" * min(_BAR_CELLS, round(summary.centers)), style=color),
+        "change": Text(DASH if change is None else f"{change:+.2f}", style=change_style),
+        "course": Text(course, style=color),
+        "reward": f"{summary.reward:.2f}",
+        "solos": f"{summary.win_rate:.0%}",
+        "leads": f"{summary.top_rate:.0%}",
+        "survives": f"{summary.survival_rate:.0%}",
+        "episodes": Text(str(summary.episodes), style="dim"),
+    }

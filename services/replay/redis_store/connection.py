@@ -1,0 +1,127 @@
+"""A time-limited connection to a Redis server, whose failures are told in one line that says what to do."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+from redis.retry import Retry
+
+from services.replay.buffer import ReplayError, ServerLostError
+from services.replay.redis_store.error_messages import explanation, lacks_right, may_pass
+from services.replay.redis_store.url import client_of, hide_password
+
+_FIRST_BACKOFF_S = 0.05
+_LONGEST_BACKOFF_S = 1.0
+_OLDEST_MAJOR = 7  # scripts with flags; Valkey reports 7.2
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Connection:
+    """One server. ``call`` repeats what a lost connection cut off, for a bounded time."""
+
+    def __init__(self, url: str, connect_timeout_s: float, answer_timeout_s: float | None = None) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            url: of the server.
+            connect_timeout_s: for the first answer; also for each of the repeated tries.
+            answer_timeout_s: for every answer after it, a restart of the server or a stalled machine included; None:
+                the same.
+
+        Raises:
+            ReplayError: the address has a fault, or names a file that cannot be used here.
+        """
+        self.shown_url = hide_password(url)
+        self._timeout_s = connect_timeout_s
+        self._later_timeout_s = connect_timeout_s if answer_timeout_s is None else answer_timeout_s
+        self.client = client_of(
+            url,
+            socket_connect_timeout=connect_timeout_s,
+            socket_timeout=connect_timeout_s,
+            socket_keepalive=True,
+            retry=Retry(NoBackoff(), 0),  # we repeat ourselves: a lost reply needs care
+        )
+
+    def call(self, what: str, operation: Callable[[], T]) -> T:
+        """``operation()``, repeated with growing pauses while the connection fails; it must be safe to repeat.
+
+        So it is while the server is out of memory: the learner's acknowledgements free some.
+
+        Raises:
+            ServerLostError: the server was not reached, or was full, for all of the time limit; says what was awaited.
+            ReplayError: it refuses us.
+        """
+        give_up_s = time.monotonic() + self._timeout_s
+        pause_s = _FIRST_BACKOFF_S
+        while True:
+            try:
+                answer = operation()
+                self._timeout_s = self._later_timeout_s
+                return answer
+            except RedisError as error:
+                passing = may_pass(error)
+                if not passing or time.monotonic() + pause_s > give_up_s:
+                    kind = ServerLostError if passing else ReplayError
+                    told = explanation(error, self.shown_url, self._timeout_s)
+                    raise kind(f"{told} (while we {what}: {error})") from error
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_BACKOFF_S)
+
+    def check_server(self) -> None:
+        """Refuses servers that are too old, or would silently throw episodes away.
+
+        Raises:
+            ReplayError: says which, and which setting to change.
+        """
+        try:
+            facts = self.call("connect", self._info)
+        except ReplayError as error:
+            if lacks_right(error.__cause__):
+                return  # a locked-down account may not ask; then nothing can be said
+            raise
+        version = str(facts.get("redis_version", "0"))
+        if int(version.split(".")[0]) < _OLDEST_MAJOR:
+            raise ReplayError(f"{self.shown_url} runs Redis {version}; Entente needs Redis 7 or Valkey")
+        policy = str(facts.get("maxmemory_policy", "noeviction"))
+        if int(facts.get("maxmemory", 0)) > 0 and policy.startswith("allkeys"):
+            raise ReplayError(
+                f"{self.shown_url} evicts keys when memory is short (maxmemory-policy {policy}), which would lose "
+                "episodes: set maxmemory-policy noeviction"
+            )
+        if not int(facts.get("aof_enabled", 1)):
+            _log.warning(
+                "%s keeps episodes in memory only, so that they die with it: set appendonly yes, appendfsync always",
+                self.shown_url,
+            )
+
+    def memory(self) -> dict[str, float]:
+        """Bytes that the server uses (``used``) and may use (``limit``, where it is told); empty where it will not say.
+
+        Raises:
+            ReplayError: as ``call`` does.
+        """
+        try:
+            facts: dict[str, str | int | float] = self.call("ask for its memory", lambda: self.client.info("memory"))
+        except ReplayError as error:
+            if lacks_right(error.__cause__):
+                return {}
+            raise
+        told = {"used": float(facts.get("used_memory", 0)), "limit": float(facts.get("maxmemory", 0))}
+        return {name: value for name, value in told.items() if value > 0}
+
+    def _info(self) -> dict[str, str | int | float]:
+        server: dict[str, str | int | float] = self.client.info("server")
+        memory: dict[str, str | int | float] = self.client.info("memory")
+        persistence: dict[str, str | int | float] = self.client.info("persistence")
+        return {**server, **memory, **persistence}
+
+    def close(self) -> None:
+        """Drop the sockets."""
+        self.client.close()

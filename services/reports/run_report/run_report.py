@@ -1,0 +1,99 @@
+"""``report.html``: what a run did, on one page that works offline."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from plotly.offline import get_plotlyjs
+
+from services.reports.colors import LINE_COLORS
+from services.reports.page import asset, page, write_page
+from services.reports.run_report import text as run_text
+from services.reports.run_report.charts import SYMBOLS, Chart, anchors, charts, smoothing_width
+from services.reports.run_report.data import RunData, load_run
+
+_SECTIONS = (
+    ("curves", "Learning curves", False),
+    ("comparison", "Before and after, by country", True),
+    ("speed", "Throughput", False),
+    ("learning", "The learner", False),
+    ("groups", "Groups and rewards", True),
+)
+
+
+def write_report(run_dir: Path, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> Path:
+    """Write ``report.html`` into a run folder, from its summary, metrics, configuration and audit records.
+
+    Args:
+        run_dir: the run folder; ``summary.json`` must be there, charts without data are left out.
+        defaults: the configuration's defaults by section; with them the page lists what the run set differently.
+
+    Raises:
+        ReportError: no run folder, a damaged file, or the page cannot be written; one line.
+    """
+    run = load_run(run_dir)
+    made = charts(run)
+    _share_scale(made)
+    body = "\n".join(_body(run, made, defaults))
+    title = f"{run.summary.get('run', run_dir.name)}: an Entente run"
+    styles = asset("common.css") + asset("run_report.css")
+    scripts = [get_plotlyjs(), asset("run_report.js")]
+    text = page(title, body, styles=styles, data={"charts": made}, scripts=scripts)
+    return write_page(run_dir / "report.html", text)
+
+
+def _share_scale(made: Sequence[Chart]) -> None:
+    """Countries are compared by eye, so their curves share one scale."""
+    curves = [chart for chart in made if chart["section"] == "curves"]
+    tops = [
+        y + above
+        for chart in curves
+        for trace in chart["traces"]
+        for y, above in zip(trace["y"], trace.get("error_y", {}).get("array") or [0] * len(trace["y"]), strict=True)
+    ]
+    for chart in curves:
+        chart["range"] = [0, max(tops) * 1.05]
+
+
+def _body(run: RunData, made: Sequence[Chart], defaults: Mapping[str, Mapping[str, Any]] | None) -> Iterator[str]:
+    yield "<main>"
+    yield run_text.header(run)
+    yield run_text.headlines(run)
+    yield run_text.facts(run)
+    for section, title, wide in _SECTIONS:
+        chosen = [chart for chart in made if chart["section"] == section]
+        if chosen:
+            yield f'<section id="{section}"><h2>{title}</h2><p class="soft">{_note(section, run)}</p>'
+            yield f'<div class="grid{" wide" if wide else ""}">{"".join(map(_figure, chosen))}</div></section>'
+    yield run_text.evaluations(run)
+    yield run_text.configuration(run, defaults)
+    yield run_text.provenance(run)
+    yield "</main>"
+
+
+def _figure(chart: Chart) -> str:
+    color = LINE_COLORS.get(chart["title"].upper())
+    swatch = f'<span class="swatch" style="background:{color}"></span>' if color else ""
+    title = html.escape(chart["title"])
+    return (
+        f'<figure class="card"><figcaption>{swatch}{title}</figcaption>'
+        f'<div class="plot" id="{html.escape(chart["id"])}" role="img" aria-label="{title}"></div></figure>'
+    )
+
+
+def _note(section: str, run: RunData) -> str:
+    if section == "curves":
+        marks = [f"{mark} against {html.escape(name)}" for (_, mark), name in zip(SYMBOLS, anchors(run), strict=False)]
+        return (
+            "Final supply centres of training games: faint points are single updates, the line their moving average "
+            f"over {smoothing_width(len(run.lines))} updates. Evaluations with 95% intervals: {', '.join(marks)}."
+        )
+    return {
+        "comparison": "Mean final centres as each country, with 95% intervals; every country plays equally often.",
+        "speed": "By the run's own clock; evaluations and waiting included, downtime between resumes left out.",
+        "learning": "Faint points are single updates, lines a moving average over a tenth of the run.",
+        "groups": "A group that is too small falls back to the next, coarser level.",
+    }[section]
