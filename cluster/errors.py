@@ -21,7 +21,7 @@ class LateError(LostError):
 def user_errors() -> tuple[type[BaseException], ...]:
     """Every exception that is an answer to the user rather than a bug; imported late to keep ``--help`` fast."""
     from grpo_core.errors import DivergenceError, GroupingError, ResourceError
-    from opponents.population import PopulationError
+    from opponents.population.population import PopulationError
     from services.environments.diplomacy.game import SavedGameError
     from services.inference.chat_endpoint.settings import EndpointError
     from services.inference.engine import EngineError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from cluster.games import EvaluationGame, EvaluationResult, evaluation_games, play_evaluation_game, summarize
 from cluster.seating import open_policy
-from opponents.remotes import Remotes
+from opponents.players.chat_players import Remotes
 
 CONCURRENT_GAMES = 64
 

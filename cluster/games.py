@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opponents.matchmaking import derive_seed
-from opponents.policy import Policy
-from opponents.table import play_game
+from opponents.matchmaking.matchmaker import derive_seed
+from opponents.play import play_game
+from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.scoring import sum_of_squares

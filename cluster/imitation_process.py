@@ -26,8 +26,8 @@ from grpo_core.training.behavior_cloning import Imitator
 from grpo_core.types import Turn
 from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, saved_demonstrations
-from opponents.llm import OrderTokens
-from opponents.matchmaking import derive_seed
+from opponents.matchmaking.matchmaker import derive_seed
+from opponents.players.llm_policy import OrderTokens
 
 
 def run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: Connection) -> None:

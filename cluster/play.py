@@ -8,9 +8,9 @@ from pathlib import Path
 
 from cluster.errors import RunError
 from cluster.seating import open_policy
-from opponents.policy import Policy
-from opponents.remotes import Remotes
-from opponents.table import GameRecord, play_game
+from opponents.play import GameRecord, play_game
+from opponents.players.chat_players import Remotes
+from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
 
 

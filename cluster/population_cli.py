@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from opponents.population import Member, Population
+    from opponents.population.population import Member, Population
 
 population_app = typer.Typer(
     help="Look at the members that a run plays against and change them, also while it is training.",
@@ -98,11 +98,11 @@ def add(
             raise RunError(f"--member and --id are for policies; {what} has its own name")
         joined = _add_fixed(population, to, what, weight, country, pin)
     else:
-        from opponents.population_import import find_source, member_id_of, take_in
+        from opponents.population.importer import find_source, member_id_of, take_in
 
         source = find_source(Path(what), member)
         chosen, country = member_id_of(name or source.name), country or source.country
-        from opponents.population_fit import fitted  # torch takes seconds to import
+        from opponents.population.compatibility import fitted  # torch takes seconds to import
 
         data = fitted(source, to, country)
         joined = take_in(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
@@ -123,8 +123,8 @@ def promote(
 
     from cluster.errors import RunError
     from grpo_core.checkpoints.folders import checkpoint_versions
-    from opponents.population_fit import fitted
-    from opponents.population_import import member_id_of, of_checkpoint, take_in
+    from opponents.population.compatibility import fitted
+    from opponents.population.importer import member_id_of, of_checkpoint, take_in
 
     population = _open(run)
     versions = checkpoint_versions(run)
@@ -226,7 +226,7 @@ def rate(
 
 
 def _open(run: Path) -> Population:
-    from opponents.population import Population, PopulationError
+    from opponents.population.population import Population, PopulationError
 
     if not (run / "population.json").exists():
         raise PopulationError(f"{run} holds no run with a population (no population.json); name the run's folder")

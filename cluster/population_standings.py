@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from opponents.league import RATINGS, RESULTS
-from opponents.ratings import Rating, RatingBook
-from opponents.ratings_file import load_ratings
-from opponents.results import Results
+from opponents.league.league import RATINGS, RESULTS
+from opponents.league.results import Results
+from opponents.ratings.book import Rating, RatingBook
+from opponents.ratings.storage import load_ratings
 
 
 @dataclass(frozen=True, slots=True)

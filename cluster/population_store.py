@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.config import Config
-from opponents.population_mirror import PopulationMirror
+from opponents.population.redis_mirror import PopulationMirror
 
 
 def population_mirror(config: Config, url: str, run_id: str) -> PopulationMirror:

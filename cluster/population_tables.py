@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster.population_standings import Standing, standing_as_json
-from opponents.population import Member, Population
+from opponents.population.population import Member, Population
 
 MIB = 1 << 20
 

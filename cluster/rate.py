@@ -13,12 +13,12 @@ from cluster.rating_players import LEARNER, RatingPlayers, outsider_id
 from cluster.run_folder import RunFolder
 from cluster.stages import Stage
 from grpo_core.checkpoints.folders import checkpoint_versions
-from opponents.game_score import GameScore
-from opponents.matchmaking import derive_seed
-from opponents.policy import Policy
-from opponents.population import Population
-from opponents.ratings import RatingBook
-from opponents.ratings_file import load_ratings, save_ratings
+from opponents.matchmaking.matchmaker import derive_seed
+from opponents.players.policy import Policy
+from opponents.population.population import Population
+from opponents.ratings.book import RatingBook
+from opponents.ratings.game_score import GameScore
+from opponents.ratings.storage import load_ratings, save_ratings
 
 CONCURRENT_GAMES = 64
 

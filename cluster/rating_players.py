@@ -11,9 +11,9 @@ from cluster.config import Config
 from cluster.errors import RunError
 from grpo_core.checkpoints.folders import checkpoint_versions
 from opponents.bots.registry import BOT_NAMES, make_bot
-from opponents.policy import Policy
-from opponents.population import Member, Population
-from opponents.remotes import Remotes
+from opponents.players.chat_players import Remotes
+from opponents.players.policy import Policy
+from opponents.population.population import Member, Population
 from opponents.settings import REMOTE_PREFIX
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class RatingPlayers:
         from cluster.seating import SavedSpecialists
         from grpo_core.checkpoints.store import load_checkpoint
         from grpo_core.models.pretrained import load_model, saved_specialists
-        from opponents.llm import LLMPolicy, OrderTokens
+        from opponents.players.llm_policy import LLMPolicy, OrderTokens
         from services.inference.torch_backend.engine import TorchEngine
 
         inference = self._config.inference

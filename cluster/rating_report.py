@@ -10,7 +10,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from opponents.ratings import Rating, RatingBook
+from opponents.ratings.book import Rating, RatingBook
 from services.environments.diplomacy.position import POWERS
 
 

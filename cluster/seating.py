@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from cluster.config import load_config
 from cluster.errors import RunError
 from opponents.bots.registry import BOT_NAMES, make_bot
-from opponents.policy import Decision, Policy
-from opponents.remotes import Remotes
+from opponents.players.chat_players import Remotes
+from opponents.players.policy import Decision, Policy
 from opponents.settings import REMOTE_PREFIX
 from services.environments.diplomacy.position import POWERS, Position
 
@@ -43,7 +43,7 @@ def open_policy(
     from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint
     from grpo_core.checkpoints.store import load_checkpoint
     from grpo_core.models.pretrained import load_model, saved_specialists
-    from opponents.llm import LLMPolicy, OrderTokens
+    from opponents.players.llm_policy import LLMPolicy, OrderTokens
     from services.inference.engine import LEARNER
     from services.inference.torch_backend.engine import TorchEngine
 

@@ -37,10 +37,10 @@ from cluster.runtime import actor_environment, answer, check_memory, ray_cluster
 from cluster.update_call import UpdateCall
 from cluster.warm_start import evaluate_untrained, warm_start
 from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
-from opponents.league import League
-from opponents.population import Population
-from opponents.population_mirror import PopulationMirror
-from opponents.remotes import add_members
+from opponents.league.league import League
+from opponents.players.chat_players import add_members
+from opponents.population.population import Population
+from opponents.population.redis_mirror import PopulationMirror
 from services.inference.engine import LEARNER
 from services.metrics.display.display import Display
 from services.metrics.prometheus_exporter import Exporter

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from grpo_core.types import Turn
-from opponents.llm import OrderTokens
-from opponents.policy import Decision, Policy
-from opponents.table import play_game
+from opponents.play import play_game
+from opponents.players.llm_policy import OrderTokens
+from opponents.players.policy import Decision, Policy
 from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, check, sheet

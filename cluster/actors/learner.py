@@ -35,7 +35,7 @@ from grpo_core.models.role_adapters import add_specialists, load_specialists, sp
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode
-from opponents.llm import TRUNCATED, OrderTokens
+from opponents.players.llm_policy import TRUNCATED, OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.position import POWERS

@@ -16,8 +16,8 @@ from cluster.actors.workers import Job, Ref, Worker
 from cluster.config import RolloutSettings
 from cluster.games import EvaluationGame, EvaluationResult
 from cluster.placement import FurtherPlace, Slot
-from opponents.matchmaking import LineupBlock
-from opponents.population import Member
+from opponents.matchmaking.matchmaker import LineupBlock
+from opponents.population.population import Member
 
 EVALUATION_CHUNK = 7  # games of one call: small enough for a smooth progress bar
 EVALUATION_POLL_S = 0.5  # time limits are looked at this often

@@ -14,8 +14,8 @@ from cluster.config import Config
 from cluster.games import EvaluationGame, EvaluationResult
 from cluster.population_store import population_mirror
 from cluster.replay_buffer import redis_buffer
-from opponents.matchmaking import LineupBlock
-from opponents.population import Member
+from opponents.matchmaking.matchmaker import LineupBlock
+from opponents.population.population import Member
 
 if TYPE_CHECKING:
     from services.weights.payload import Payload

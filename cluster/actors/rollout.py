@@ -17,14 +17,14 @@ from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
 from grpo_core.checkpoints.folders import is_whole_checkpoint
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
-from opponents.game_score import GameScore
-from opponents.llm import LLMPolicy, OrderTokens
-from opponents.matchmaking import LineupBlock
-from opponents.policy import Policy
-from opponents.population import Member
-from opponents.population_mirror import PopulationMirror, frozen_weights
-from opponents.remotes import Remotes
-from opponents.table import make_episode, play_game
+from opponents.matchmaking.matchmaker import LineupBlock
+from opponents.play import make_episode, play_game
+from opponents.players.chat_players import Remotes
+from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.players.policy import Policy
+from opponents.population.population import Member
+from opponents.population.redis_mirror import PopulationMirror, frozen_weights
+from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.game import DiplomacyGame
 from services.inference.engine import LEARNER
 from services.replay.buffer import ReplayBuffer

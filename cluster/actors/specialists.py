@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from opponents.policy import Decision, Policy
+from opponents.players.policy import Decision, Policy
 from services.environments.diplomacy.position import POWERS, Position
 from services.inference.engine import LEARNER, Engine
 from services.weights.payload import Payload, WeightsError

@@ -16,7 +16,7 @@ from cluster.bench.figure import Figure
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.bots.registry import make_bot
-from opponents.llm import OrderTokens
+from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.orders import sheet

@@ -37,11 +37,11 @@ from grpo_core.batching.microbatches import training_turns
 from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
-from opponents.llm import LLMPolicy, OrderTokens
-from opponents.matchmaking import LineupBlock, Matchmaker
-from opponents.population import Population
-from opponents.remotes import add_members
-from opponents.table import make_episode, play_game
+from opponents.matchmaking.matchmaker import LineupBlock, Matchmaker
+from opponents.play import make_episode, play_game
+from opponents.players.chat_players import add_members
+from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.population.population import Population
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

@@ -20,9 +20,9 @@ from cluster.engines import spare_what_is_loaded
 from grpo_core.models.pretrained import load_model
 from grpo_core.models.weight_probe import Probe
 from opponents.bots.registry import make_bot
-from opponents.llm import LLMPolicy, OrderTokens
-from opponents.policy import Policy
-from opponents.table import play_game
+from opponents.play import play_game
+from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import Engine, GenerationRequest

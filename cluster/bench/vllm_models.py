@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokeni
 from cluster.bench.engine import real_requests, small_policy
 from grpo_core.models.pretrained import save_model, weights_payload
 from grpo_core.models.weight_probe import Probe, make_probe
-from opponents.llm import OrderTokens
+from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.inference.engine import GenerationRequest
 from services.inference.word_tokenizer import make_word_tokenizer

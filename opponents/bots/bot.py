@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from opponents.policy import Decision
+from opponents.players.policy import Decision
 from services.environments.diplomacy.position import Position
 
 

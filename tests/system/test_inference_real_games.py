@@ -12,8 +12,8 @@ import torch
 from cluster.bench import engine as engine_bench
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
-from opponents.llm import LLMPolicy, OrderTokens
-from opponents.table import GameRecord, play_game
+from opponents.play import GameRecord, play_game
+from opponents.players.llm_policy import LLMPolicy, OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.position import POWERS

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from opponents.population import Population
-from opponents.population_mirror import PopulationMirror
+from opponents.population.population import Population
+from opponents.population.redis_mirror import PopulationMirror
 from services.replay.server.embedded import running_url
 from tests.system.training_process import ENTENTE, QUICK, TrainingProcess
 

@@ -14,8 +14,8 @@ from cluster.config import dump_config, load_config
 from grpo_core.checkpoints.store import save_checkpoint
 from grpo_core.learner import Learner
 from grpo_core.models.pretrained import policy_payload, save_model
-from opponents.population import Population
-from opponents.ratings_file import load_ratings
+from opponents.population.population import Population
+from opponents.ratings.storage import load_ratings
 from services.environments.diplomacy.position import POWERS
 from tests.system.training_process import ENTENTE, hear_interrupts
 from tests.unit.population_cases import train_a_little

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from opponents.bots.registry import make_bot
-from opponents.policy import Decision, Policy
-from opponents.remotes import Remotes
+from opponents.play import play_game
+from opponents.players.chat_players import Remotes
+from opponents.players.policy import Decision, Policy
 from opponents.settings import RemoteSettings
-from opponents.table import play_game
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position

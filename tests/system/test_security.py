@@ -23,8 +23,8 @@ from cluster.cli import app
 from cluster.config import load_config
 from cluster.doctor_access import replay_access
 from cluster.runtime import PASSWORD_VARIABLE
-from opponents.population import Population
-from opponents.population_mirror import PopulationMirror
+from opponents.population.population import Population
+from opponents.population.redis_mirror import PopulationMirror
 from services.replay.buffer import ReplayError, ServerLostError
 from services.replay.redis_store.buffer import RedisBuffer
 from services.replay.server.embedded import EmbeddedServer

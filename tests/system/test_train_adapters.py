@@ -13,8 +13,8 @@ from cluster.accounting import audits
 from cluster.config import load_config
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors
-from opponents.matchmaking import Matchmaker
-from opponents.population import Population
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.population.population import Population
 from services.metrics.jsonl import read_metrics
 from tests.system.training_process import ENTENTE, QUICK, TrainingProcess
 

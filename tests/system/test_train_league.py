@@ -13,7 +13,7 @@ import pytest
 from cluster.accounting import audits, episodes_used, last_update
 from cluster.last_batch import load_last_batch
 from cluster.run_folder import RunFolder
-from opponents.matchmaking import learner_of_block
+from opponents.matchmaking.matchmaker import learner_of_block
 from services.environments.diplomacy.position import POWERS
 from services.metrics.jsonl import read_metrics
 from tests.system.training_process import QUICK, TrainingProcess

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from opponents.population import Population
+from opponents.population.population import Population
 from services.metrics.jsonl import read_metrics
 from tests.system.training_process import QUICK, TrainingProcess
 

@@ -12,8 +12,8 @@ import torch
 from cluster.accounting import audits, episodes_used
 from grpo_core.models.lora import folder_payload, merged
 from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, saved_specialists
-from opponents.population import Population
-from opponents.ratings_file import load_ratings
+from opponents.population.population import Population
+from opponents.ratings.storage import load_ratings
 from services.environments.diplomacy.position import POWERS
 from services.metrics.jsonl import read_metrics
 from tests.system.training_process import ENTENTE, QUICK, TrainingProcess

@@ -16,7 +16,7 @@ from grpo_core.models.lora import adapter_payload, add_adapters
 from grpo_core.models.pretrained import plain_model, weights_payload
 from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import PolicySettings
-from opponents.llm import OrderTokens
+from opponents.players.llm_policy import OrderTokens
 from services.inference.engine import EngineError, Generation, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.vllm_backend.engine import VLLMEngine

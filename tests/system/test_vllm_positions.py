@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from diplomacy import Game
 
-from opponents.llm import OrderTokens
+from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, format_sheet, parse, sheet

@@ -15,8 +15,8 @@ from grpo_core.models.lora import adapter_payload
 from grpo_core.models.role_adapters import add_specialists, speaking_as
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.settings import PolicySettings
-from opponents.llm import LLMPolicy, OrderTokens
-from opponents.policy import Decision
+from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.players.policy import Decision
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.position import POWERS

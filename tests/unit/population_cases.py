@@ -15,7 +15,7 @@ from cluster.config import Config, dump_config
 from grpo_core.models.lora import add_adapters
 from grpo_core.models.pretrained import make_small_model, policy_payload, save_model
 from grpo_core.settings import PolicySettings
-from opponents.population import Population
+from opponents.population.population import Population
 from services.inference.word_tokenizer import make_word_tokenizer
 
 WORDS = ("north", "south")

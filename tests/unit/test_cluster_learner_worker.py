@@ -24,7 +24,7 @@ from grpo_core.learner import UpdateResult
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors
 from grpo_core.types import Batch, Episode
-from opponents.population import Population
+from opponents.population.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER, Generation, GenerationRequest
 from services.metrics.catalogue import check

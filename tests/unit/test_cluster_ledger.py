@@ -16,8 +16,8 @@ from cluster.config import Config, load_config
 from cluster.errors import RunError
 from cluster.ledger import BlockLedger
 from grpo_core.types import Episode
-from opponents.matchmaking import LineupBlock, Matchmaker
-from opponents.population import Population
+from opponents.matchmaking.matchmaker import LineupBlock, Matchmaker
+from opponents.population.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
 

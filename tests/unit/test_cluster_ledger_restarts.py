@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cluster.admission import Admission
 from cluster.config import Config, load_config
 from cluster.ledger import BlockLedger
-from opponents.matchmaking import LineupBlock
+from opponents.matchmaking.matchmaker import LineupBlock
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
 from tests.unit.test_cluster_ledger import SMALL, ledger_at, play

@@ -29,7 +29,7 @@ from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
 
 if TYPE_CHECKING:
-    from opponents.matchmaking import LineupBlock
+    from opponents.matchmaking.matchmaker import LineupBlock
 
 SMOKE = load_config("smoke")
 NONFINITE = "entente_nonfinite_updates_total"

@@ -20,12 +20,12 @@ from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors
 from grpo_core.models.role_adapters import specialist_payloads
-from opponents.matchmaking import Matchmaker
-from opponents.population import Population
-from opponents.population_fit import fitted
-from opponents.population_import import find_source
-from opponents.population_member import PopulationError
-from opponents.remotes import Remotes
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.players.chat_players import Remotes
+from opponents.population.compatibility import fitted
+from opponents.population.importer import find_source
+from opponents.population.member import PopulationError
+from opponents.population.population import Population
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import EngineError

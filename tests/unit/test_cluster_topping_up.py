@@ -26,9 +26,9 @@ from cluster.errors import LateError
 from cluster.ledger import BlockLedger
 from cluster.run_folder import RunFolder
 from cluster.train import learn
-from opponents.league import League
-from opponents.matchmaking import EXTRA_BLOCKS_FROM, LineupBlock
-from opponents.population import Population
+from opponents.league.league import League
+from opponents.matchmaking.matchmaker import EXTRA_BLOCKS_FROM, LineupBlock
+from opponents.population.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
 from tests.unit.grpo_cases import episode_of, ragged_turn

@@ -12,7 +12,7 @@ import pytest
 from grpo_core.batching.microbatches import training_turn
 from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, demonstrated, saved_demonstrations
-from opponents.llm import OrderTokens
+from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
 from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.orders import sheet

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from opponents.league import League
-from opponents.matchmaking import Matchmaker
-from opponents.population import PopulationError
+from opponents.league.league import League
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.population.population import PopulationError
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
@@ -142,7 +142,7 @@ def test_a_line_up_whose_snapshot_was_undone_is_drawn_anew(tmp_path) -> None:
 
 
 def test_few_players_stay_rated_the_drawable_ones_among_them(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("opponents.league.MOST_RATED", 4)
+    monkeypatch.setattr("opponents.league.league.MOST_RATED", 4)
     with league_in(tmp_path, members=MEMBERS[:3], max_snapshots=2) as league:
         play(league, range(1))
         for version in range(1, 7):

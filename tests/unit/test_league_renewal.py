@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opponents.league import League
-from opponents.population import Member, Population
-from opponents.renewal import Joining
+from opponents.league.league import League
+from opponents.league.membership import Joining
+from opponents.population.population import Member, Population
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from opponents.base_rates import base_shares
-from opponents.game_score import GameScore
-from opponents.population import PopulationError
-from opponents.results import COUNTRY_GAMES, SHARE_GAMES, Results
+from opponents.league.results import COUNTRY_GAMES, SHARE_GAMES, Results
+from opponents.population.population import PopulationError
+from opponents.ratings.country_base_rates import base_shares
+from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 

@@ -11,9 +11,9 @@ import torch
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.bots.registry import make_bot
-from opponents.llm import TRUNCATED, LLMPolicy, OrderTokens
-from opponents.policy import Policy
-from opponents.table import play_game
+from opponents.play import play_game
+from opponents.players.llm_policy import TRUNCATED, LLMPolicy, OrderTokens
+from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.orders import sheet

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from opponents.matchmaking import EXTRA_BLOCKS_FROM, Matchmaker, extra_block, learner_of_block
-from opponents.matchmaking_anchors import anchors_among, is_against_anchors
-from opponents.population import PopulationError
+from opponents.matchmaking.anchors import anchors_among, is_against_anchors
+from opponents.matchmaking.matchmaker import EXTRA_BLOCKS_FROM, Matchmaker, extra_block, learner_of_block
+from opponents.population.population import PopulationError
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from tests.unit.league_cases import member, population_of, snapshot

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
-from opponents.matchmaking import (
+from opponents.matchmaking.matchmaker import (
     EXTRA_BLOCKS_FROM,
     EXTRA_BLOCKS_PER_UPDATE,
     Matchmaker,
@@ -21,8 +21,8 @@ from opponents.matchmaking import (
     extra_block,
     learner_of_block,
 )
-from opponents.matchmaking_weights import draw_index
-from opponents.population import Population, PopulationError
+from opponents.matchmaking.weights import draw_index
+from opponents.population.population import Population, PopulationError
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 

@@ -12,12 +12,12 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from opponents.matchmaking import Matchmaker
-from opponents.matchmaking_prioritised import hard, variance
-from opponents.matchmaking_strategies import Standings, make_strategy
-from opponents.matchmaking_weights import draw_index, newest, uniform, with_floor
-from opponents.matchmaking_window import rating_window
-from opponents.population import PopulationError
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.matchmaking.prioritised import hard, variance
+from opponents.matchmaking.strategies import Standings, make_strategy
+from opponents.matchmaking.weights import draw_index, newest, uniform, with_floor
+from opponents.matchmaking.window import rating_window
+from opponents.population.population import PopulationError
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

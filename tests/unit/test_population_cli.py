@@ -12,11 +12,11 @@ from safetensors.numpy import save_file
 
 from cluster.cli import main
 from cluster.config import Config, dump_config
-from opponents.game_score import GameScore
-from opponents.population import Member, Population
-from opponents.ratings import RatingBook
-from opponents.ratings_file import save_ratings
-from opponents.results import Results
+from opponents.league.results import Results
+from opponents.population.population import Member, Population
+from opponents.ratings.book import RatingBook
+from opponents.ratings.game_score import GameScore
+from opponents.ratings.storage import save_ratings
 from services.environments.diplomacy.position import POWERS
 
 

@@ -14,9 +14,9 @@ import cluster.train
 from cluster.config import load_config
 from cluster.run_folder import RunFolder
 from cluster.train import open_league, open_population, renew_population
-from opponents.matchmaking import Matchmaker
-from opponents.population import Population
-from opponents.population_document import Document
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.population.document import Document
+from opponents.population.population import Population
 
 CONFIG = load_config("smoke", ["opponents.snapshot_every=2", "opponents.members={random=1.0, greedy=0.5}"])
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from opponents.population import Member, Population, PopulationError, bot_checksum
+from opponents.population.population import Member, Population, PopulationError, bot_checksum
 
 LISTED = [".population.json.lock", "population.json", "snapshots"]
 

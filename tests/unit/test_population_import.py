@@ -15,10 +15,10 @@ from grpo_core.models.named_tensors import from_safetensors
 from grpo_core.models.pretrained import load_model, named_tensors
 from grpo_core.models.role_adapters import add_specialists
 from grpo_core.settings import PolicySettings
-from opponents.population import Member, Population, PopulationError
-from opponents.population_fit import fitted
-from opponents.population_import import find_source, member_id_of, take_in
-from opponents.population_weights import form_of
+from opponents.population.compatibility import fitted
+from opponents.population.importer import find_source, member_id_of, take_in
+from opponents.population.population import Member, Population, PopulationError
+from opponents.population.weights import form_of
 from services.environments.diplomacy.position import POWERS
 from tests.unit import population_cases
 from tests.unit.population_cases import TINY, tiny_model, train_a_little, write_checkpoint

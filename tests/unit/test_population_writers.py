@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from opponents.population import Population, PopulationError
+from opponents.population.population import Population, PopulationError
 
 WRITERS, MEMBERS = 4, 10
 

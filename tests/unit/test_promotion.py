@@ -7,9 +7,9 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from opponents.game_score import GameScore
-from opponents.promotion import FIRST_RIVAL, Lead, Rival, deserves_promotion, lead_of, rival_among
-from opponents.ratings import POINTS, RatingBook
+from opponents.league.promotion import FIRST_RIVAL, Lead, Rival, deserves_promotion, lead_of, rival_among
+from opponents.ratings.book import POINTS, RatingBook
+from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from cluster.rating_report import show_ratings
-from opponents.ratings import RatingBook
+from opponents.ratings.book import RatingBook
 from services.environments.diplomacy.position import POWERS
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from opponents.game_score import GameScore
-from opponents.population import PopulationError
-from opponents.ratings import RatingBook, RatingsError
-from opponents.ratings_anchors import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
-from opponents.ratings_belief import Prior
-from opponents.ratings_file import load_ratings, save_ratings
+from opponents.population.population import PopulationError
+from opponents.ratings.anchors import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
+from opponents.ratings.belief import Prior
+from opponents.ratings.book import RatingBook, RatingsError
+from opponents.ratings.game_score import GameScore
+from opponents.ratings.storage import load_ratings, save_ratings
 from services.environments.diplomacy.position import POWERS
 
 NAMES = ("learner", "policy/v10", "policy/v20", "bot/dumbbot", "bot/random")

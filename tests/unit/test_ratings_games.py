@@ -10,7 +10,7 @@ import pytest
 from cluster.rate import play_in_order
 from cluster.rating_games import DatedGame, RatingGame, play_rating_game, rating_games
 from opponents.bots.registry import make_bot
-from opponents.policy import Decision
+from opponents.players.policy import Decision
 from services.environments.diplomacy.position import POWERS
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from openskill.models import PlackettLuce
 
-from opponents.game_score import GameScore
-from opponents.ratings import POINTS, RatingBook
-from opponents.ratings_belief import Prior
-from opponents.ratings_likelihood import draws_of, gradient_and_curvature, likeliest, log_likelihood, posterior
+from opponents.ratings.belief import Prior
+from opponents.ratings.book import POINTS, RatingBook
+from opponents.ratings.game_score import GameScore
+from opponents.ratings.likelihood import draws_of, gradient_and_curvature, likeliest, log_likelihood, posterior
 from services.environments.diplomacy.position import POWERS
 
 ALIKE = dict.fromkeys(POWERS, "x")

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from opponents.game_score import GameScore
-from opponents.ratings import POINTS, RatingBook
-from opponents.ratings_anchors import SHARE_SLOPE
-from opponents.ratings_belief import Prior
+from opponents.ratings.anchors import SHARE_SLOPE
+from opponents.ratings.belief import Prior
+from opponents.ratings.book import POINTS, RatingBook
+from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
 
 PRIOR = Prior(mu=1000.0, sigma=250.0, deviation_sigma=60.0, country_sigma=120.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from opponents.game_score import GameScore
+from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.game import Outcome
 from services.environments.diplomacy.position import POWERS
 

@@ -13,11 +13,11 @@ import pytest
 
 from cluster.config import ConfigError, load_config
 from opponents.bots.registry import make_bot
-from opponents.matchmaking import Matchmaker
-from opponents.population import Population, PopulationError
-from opponents.remote import RemotePolicy
-from opponents.remote_prompt import LONG_LIST, messages, order_lines, sheet_regex
-from opponents.remotes import Remotes, add_members
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.players.chat_players import Remotes, add_members
+from opponents.players.chat_policy import RemotePolicy
+from opponents.players.chat_prompt import LONG_LIST, messages, order_lines, sheet_regex
+from opponents.population.population import Population, PopulationError
 from opponents.settings import OpponentsSettings, RemoteSettings
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import OrderSlot, parse, sheet

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from opponents.game_score import GameScore
-from opponents.population import Member
-from opponents.ratings import RatingBook
-from opponents.selection import STRENGTH_SIGMAS, Standing, distance, retirements, standing_of, who_retires
+from opponents.league.selection import STRENGTH_SIGMAS, Standing, distance, retirements, standing_of, who_retires
+from opponents.population.population import Member
+from opponents.ratings.book import RatingBook
+from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from tests.unit.league_cases import member, snapshot

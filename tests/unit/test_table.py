@@ -13,10 +13,10 @@ from cluster.games import EvaluationResult, evaluation_games, play_evaluation_ga
 from grpo_core.advantages.returns import returns_to_go
 from grpo_core.types import Turn
 from opponents.bots.registry import make_bot
-from opponents.matchmaking import Matchmaker
-from opponents.policy import Decision, Policy
-from opponents.population import Population
-from opponents.table import SeatRecord, make_episode, play_game
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.play import SeatRecord, make_episode, play_game
+from opponents.players.policy import Decision, Policy
+from opponents.population.population import Population
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position

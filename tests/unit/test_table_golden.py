@@ -16,9 +16,9 @@ from typing import cast
 import numpy as np
 
 from opponents.bots.registry import make_bot
-from opponents.llm import LLMPolicy, OrderTokens
-from opponents.policy import Policy
-from opponents.table import GameRecord, play_game
+from opponents.play import GameRecord, play_game
+from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.position import POWERS

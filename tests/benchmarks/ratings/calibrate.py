@@ -1,4 +1,4 @@
-"""Measure what the bots and the countries are worth: the constants of ``opponents/ratings_anchors.py``.
+"""Measure what the bots and the countries are worth: the constants of ``opponents/ratings/anchors.py``.
 
     python -m tests.benchmarks.ratings.calibrate --out tests/benchmarks/ratings/calibration.json
 
@@ -23,12 +23,12 @@ from cluster.provenance import commit
 from cluster.rate import play_in_order
 from cluster.rating_games import RatingGame, rating_games
 from cluster.stages import stages
-from opponents import ratings
 from opponents.bots.registry import BOT_NAMES, make_bot
-from opponents.game_score import GameScore
-from opponents.matchmaking import derive_seed
-from opponents.ratings import RatingBook
-from opponents.ratings_belief import Prior
+from opponents.matchmaking.matchmaker import derive_seed
+from opponents.ratings import book as ratings
+from opponents.ratings.belief import Prior
+from opponents.ratings.book import RatingBook
+from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
 
 PLAYERS = tuple(f"bot/{name}" for name in BOT_NAMES)

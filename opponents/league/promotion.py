@@ -1,0 +1,91 @@
+"""Promotion: the learner joins between the scheduled snapshots once it is surely stronger than the newest of them.
+
+A point estimate alone never decides: the lower bound of the learner's rating must be above the rival's rating by a
+margin. The rival's rating is an estimate too, and moves with the learner's, for it began as a copy of it; so the bound
+is as far below the learner's rating as the less certain of the two says, its own rating or the difference from the
+rival's. A learner that is no stronger than the rival is then promoted in at most the share of looks that a normal
+distribution has beyond ``promote_sigmas``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from opponents.population.population import Member
+from opponents.ratings.book import RatingBook
+from opponents.ratings.likelihood import SEATS
+from opponents.settings import OpponentsSettings
+from services.environments.diplomacy.position import POWERS
+
+FIRST_RIVAL = "bot/random"  # before there is a snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """The snapshot that a candidate has to beat: one player, or a specialist for every country."""
+
+    name: str  # "policy/v20"
+    players: Mapping[str, str]  # power -> player id
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """How far the learner is ahead, rating points."""
+
+    rating: float
+    sigma: float  # of the rating, or of the difference, whichever is larger
+    rival: str
+    rival_rating: float
+
+    def lower_bound(self, sigmas: float) -> float:
+        """What the rating is surely above."""
+        return self.rating - sigmas * self.sigma
+
+
+def deserves_promotion(lead: Lead, updates: int, settings: OpponentsSettings) -> bool:
+    """Whether a learner with this lead joins, ``updates`` after the newest snapshot; never where the margin is 0."""
+    if settings.promote_margin == 0 or updates < settings.promote_min_updates:
+        return False
+    return lead.lower_bound(settings.promote_sigmas) > lead.rival_rating + settings.promote_margin
+
+
+def lead_of(book: RatingBook, player: str, rival: Rival) -> Lead:
+    """A player beside a rival, both in the mean over the seven countries."""
+    own = book.rating(player)
+    others = math.fsum(book.rating(rival.players[power], power).mu for power in POWERS) / SEATS
+    return Lead(own.mu, max(own.sigma, _sigma_of_difference(book, player, rival)), rival.name, others)
+
+
+def rival_among(members: Iterable[Member], rated: Collection[str]) -> Rival:
+    """The newest snapshot of this run that games rate, retired or not; the random bot where there is none."""
+    by_version: dict[int, dict[str, str]] = {}
+    for member in members:
+        if is_own_snapshot(member) and member.id in rated:
+            plays = POWERS if member.country is None else (member.country,)
+            by_version.setdefault(member.version, {}).update(dict.fromkeys(plays, member.id))
+    whole = [version for version, players in by_version.items() if len(players) == len(POWERS)]
+    if not whole:
+        return Rival(FIRST_RIVAL, dict.fromkeys(POWERS, FIRST_RIVAL))
+    return Rival(f"policy/v{max(whole)}", by_version[max(whole)])
+
+
+def is_own_snapshot(member: Member) -> bool:
+    """Whether this run's training froze it."""
+    return member.kind == "policy" and member.source is None
+
+
+def _sigma_of_difference(book: RatingBook, player: str, rival: Rival) -> float:
+    """Standard deviation of the difference of two mean strengths, points."""
+    belief = book.belief
+    weights = np.zeros(len(belief.mean))
+    for number, power in enumerate(POWERS):
+        for who, sign in ((player, 1.0), (rival.players[power], -1.0)):
+            if who in belief.players:  # anchors are exact
+                start = belief.start(who)
+                weights[[start, start + 1 + number]] += sign / SEATS
+    variance = float(weights @ belief.covariance @ weights)
+    return math.sqrt(max(0.0, variance))

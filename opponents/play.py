@@ -1,0 +1,165 @@
+"""The table: one whole game between seven policies, and what its learner seats remember of it.
+
+Runs without Ray, buffers or metrics; ``play_game(game, seats)`` is all there is to playing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from grpo_core.types import Episode, KeyValue, Turn
+from opponents.matchmaking.matchmaker import LineupBlock, derive_seed
+from opponents.players.policy import Decision, Policy
+from services.environments.diplomacy.alliances import AllianceLog
+from services.environments.diplomacy.game import DiplomacyGame, Outcome
+from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rewards import final_parts, phase_parts, weigh
+from services.environments.diplomacy.segments import segment
+
+
+@dataclass(slots=True)
+class SeatRecord:
+    """What one learner seat did: its turns with their rewards, and reward parts summed over the game (unweighted)."""
+
+    turns: list[Turn] = field(default_factory=list)
+    parts: dict[str, float] = field(default_factory=dict)
+    _phases: list[int] = field(default_factory=list)  # game phase of each turn
+
+    def remember(self, turn: Turn, phase: int) -> None:
+        """Append a turn; its keys were known before it."""
+        self.turns.append(turn)
+        self._phases.append(phase)
+
+    def pay(self, parts: Mapping[str, float], weights: Mapping[str, float], phase: int, discount: float) -> None:
+        """Credit reward parts, earned in game phase ``phase``, to the latest turn.
+
+        The turn's share is discounted by the phases since the turn, so that a return-to-go is the same whether or not
+        the seat had a choice in between. Before any turn, parts count for the episode alone.
+        """
+        for name, value in parts.items():
+            self.parts[name] = self.parts.get(name, 0.0) + value
+        amount = weigh(parts, weights)
+        if self.turns and amount:
+            amount *= discount ** (phase - self._phases[-1])
+            self.turns[-1] = replace(self.turns[-1], reward=self.turns[-1].reward + amount)
+
+    def close(self, phases: int) -> None:
+        """Stamp each turn with the game phases until the seat's next one."""
+        until = [*self._phases[1:], phases]
+        self.turns = [
+            replace(turn, elapsed_phases=max(1, end - start))
+            for turn, start, end in zip(self.turns, self._phases, until, strict=True)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class GameRecord:
+    """A finished game."""
+
+    outcome: Outcome
+    learners: Mapping[str, SeatRecord]
+    defective_orders: int  # orders of any seat that were not legal (the unit held)
+
+
+async def play_game(
+    game: DiplomacyGame,
+    seats: Mapping[str, Policy],
+    seed: int,
+    *,
+    learners: Collection[str] = (),
+    reward_weights: Mapping[str, float] | None = None,
+    discount: float = 1.0,
+) -> GameRecord:
+    """Play ``game`` to its end; every phase, all powers with something to decide act at once.
+
+    Args:
+        game: a game in any position.
+        seats: a policy for each of the seven powers; they do not change during the game.
+        seed: the game's seed; bots and sampling draw theirs from it.
+        learners: powers whose turns are remembered.
+        reward_weights: how reward parts mix into each turn's reward.
+        discount: of rewards a game phase, within a turn that lasts several; that of the returns-to-go.
+
+    Raises:
+        ValueError: a power has no policy.
+    """
+    missing = [power for power in POWERS if power not in seats]
+    if missing:
+        raise ValueError(f"no policy for {', '.join(missing)}; seat all seven powers")
+    weights = reward_weights or {}
+    records = {power: SeatRecord() for power in learners}
+    alliances = AllianceLog()
+    defective = phases = 0
+    while not game.is_done:
+        position = game.position
+        powers = position.to_move
+        decisions = await asyncio.gather(
+            *(seats[power].act(position, power, derive_seed(seed, "decision", phases, power)) for power in powers)
+        )
+        for power, decision in zip(powers, decisions, strict=True):
+            defective += len(game.set_orders(power, decision.orders))
+            if power in records:
+                _remember(records[power], decision, phases, _facts(position, power, alliances))
+        if records:
+            alliances.observe(position, game.orders)
+        before = game.centers()
+        game.process()
+        after = game.centers()
+        for power, record in records.items():
+            record.pay(phase_parts(before[power], after[power]), weights, phases, discount)
+        phases += 1
+    outcome = game.outcome()
+    for power, record in records.items():
+        record.pay(final_parts(outcome, power), weights, max(0, phases - 1), discount)
+        record.close(phases)
+    return GameRecord(outcome, records, defective)
+
+
+def _facts(position: Position, power: str, alliances: AllianceLog) -> dict[str, KeyValue]:
+    """What is known before a turn: ``opponents.settings.TURN_FACTS``."""
+    return {
+        "phase": position.phase,
+        "segment": segment(position.phase),
+        "own_centers": len(position.centers[power]),
+        "alliance": alliances.fact(position, power),
+    }
+
+
+def _remember(record: SeatRecord, decision: Decision, phase: int, facts: Mapping[str, KeyValue]) -> None:
+    turn = decision.turn
+    # A decision without a choice teaches nothing; its rewards belong to the choice before it.
+    if turn is not None and turn.trained_mask.any():
+        record.remember(replace(turn, keys=facts), phase)
+
+
+def make_episode(
+    block: LineupBlock, member: int, power: str, record: GameRecord, reward_weights: Mapping[str, float]
+) -> Episode:
+    """The episode of one learner seat of one game of a block."""
+    seat = record.learners[power]
+    outcome = record.outcome
+    centers = outcome.centers
+    return Episode(
+        episode_id=f"{block.block_id}/{member}",
+        task="diplomacy",
+        role=power,
+        block_id=block.block_id,
+        block_size=block.num_generations,
+        keys={"country": power, "lineup": block.lineup},
+        turns=tuple(seat.turns),
+        reward=weigh(seat.parts, reward_weights),
+        reward_parts=dict(seat.parts),
+        outcome={
+            "centers": float(centers[power]),
+            "solo": float(outcome.kind == "solo" and power in outcome.winners),
+            "draw": float(outcome.kind == "draw" and power in outcome.winners),
+            "top": float(centers[power] == max(centers.values())),
+            "survived": float(centers[power] > 0),
+            "final_year": float(outcome.final_year),
+            "phases": float(outcome.phases),
+            "defective_orders": float(record.defective_orders),
+        },
+        seed=block.game_seed(member),
+    )

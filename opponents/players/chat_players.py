@@ -1,0 +1,100 @@
+"""The remote players of a configuration by name, each opened when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from opponents.population.population import Member, Population, PopulationError, remote_checksum
+from opponents.settings import REMOTE_PREFIX, OpponentsSettings, RemoteSettings, unknown_remote
+from services.inference.chat_endpoint.settings import EndpointError
+
+if TYPE_CHECKING:
+    from opponents.players.chat_policy import RemotePolicy
+
+_REPORTED = ("decisions", "calls", "retries", "failures", "corrections", "defects", "held")
+
+
+class Remotes:
+    """Opens remote players and sums up what they did. Belongs to one event loop."""
+
+    def __init__(self, settings: Mapping[str, RemoteSettings]) -> None:
+        self._settings = settings
+        self._open: dict[str, RemotePolicy] = {}
+
+    def policy(self, name: str) -> RemotePolicy:
+        """The player of ``[opponents.remotes.<name>]``.
+
+        Raises:
+            EndpointError: there is no such table (the message lists those there are), or its key is missing.
+        """
+        if name not in self._open:
+            # The client's library takes most of a second to import, which runs without remotes need not wait for.
+            from opponents.players.chat_policy import RemotePolicy
+
+            self._open[name] = RemotePolicy(name, _settings_of(name, self._settings))
+        return self._open[name]
+
+    def member(self, member: Member) -> RemotePolicy:
+        """The player that joined a population as ``member``.
+
+        Raises:
+            PopulationError: its settings are no longer those it joined with.
+            EndpointError: as ``policy`` does.
+        """
+        policy = self.policy(member.name)
+        if remote_checksum(self._settings[member.name].identity) != member.checksum:
+            raise PopulationError(
+                f"{member.id} joined the population with other settings, or under another version of this package; "
+                f"put [opponents.remotes.{member.name}] back, or give the new player a new name"
+            )
+        return policy
+
+    def stats(self) -> dict[str, Mapping[str, float]]:
+        """The counters of every player that was opened, by name."""
+        return {name: policy.stats() for name, policy in self._open.items()}
+
+    def report(self) -> list[str]:
+        """A line for every player that was asked for orders: what it did and what that cost."""
+        return [_line(name, counters) for name, counters in self.stats().items() if counters["decisions"]]
+
+    def totals(self) -> dict[str, float]:
+        """The counters summed over players, ``remote_`` before their names; empty when none was opened."""
+        total: dict[str, float] = {}
+        for counters in self.stats().values():
+            for key, value in counters.items():
+                total[f"remote_{key}"] = total.get(f"remote_{key}", 0.0) + value
+        return total
+
+    async def close(self) -> None:
+        """Close all connections; the counters stay."""
+        for policy in self._open.values():
+            await policy.close()
+
+
+def add_members(population: Population, settings: OpponentsSettings) -> None:
+    """Take the configured bots and remotes into a population.
+
+    Raises:
+        EndpointError: a remote has no table.
+        PopulationError: as ``Population.add`` does.
+    """
+    for member, weight in settings.members.items():
+        if not member.startswith(REMOTE_PREFIX):
+            population.add_bot(member, weight=weight)
+            continue
+        name = member.removeprefix(REMOTE_PREFIX)
+        population.add_remote(name, _settings_of(name, settings.remotes).identity, weight=weight)
+
+
+def _settings_of(name: str, known: Mapping[str, RemoteSettings]) -> RemoteSettings:
+    try:
+        return known[name]
+    except KeyError:
+        raise EndpointError(unknown_remote(name, known)) from None
+
+
+def _line(name: str, counters: Mapping[str, float]) -> str:
+    counted = ", ".join(f"{counter} {counters[counter]:,.0f}" for counter in _REPORTED)
+    tokens = f"{counters['prompt_tokens']:,.0f} + {counters['completion_tokens']:,.0f}"
+    return f"remote:{name}: {counted}; tokens {tokens}, cost {counters['cost']:.4f}"

@@ -1,0 +1,84 @@
+"""A chat model behind an endpoint at the table: conversation -> answer -> orders. Nothing of it is learned from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from opponents.players.chat_prompt import correction, messages, order_lines, sheet_regex
+from opponents.players.policy import Decision
+from opponents.settings import RemoteSettings
+from services.environments.diplomacy.orders import OrderSlot, ParsedSheet, parse, sheet
+from services.environments.diplomacy.position import Position
+from services.inference.chat_endpoint.client import OpenAIClient
+from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError
+
+
+class RemotePolicy:
+    """Plays any power by asking an endpoint; keeps no state of a game.
+
+    The seed goes along with each call, but a server need not give the same answer to it twice.
+    """
+
+    def __init__(self, name: str, settings: RemoteSettings) -> None:
+        """Open nothing yet.
+
+        Raises:
+            EndpointRefusedError: the environment variable that should hold the key is not set.
+        """
+        self._client = OpenAIClient(f"remote:{name}", settings)
+        self._holds = settings.on_failure == "hold"
+        self._decisions = self._corrections = self._defects = self._held = 0
+
+    async def act(self, position: Position, power: str, seed: int) -> Decision:
+        """Ask for one order sheet; units left without a legal order hold (or disband).
+
+        Raises:
+            EndpointRefusedError: the endpoint will answer no call.
+            EndpointError: it did not answer this one, and ``on_failure`` is ``raise``.
+        """
+        slots = sheet(position, power)
+        self._decisions += 1
+        try:
+            parsed = await self._orders(position, power, slots, seed)
+        except EndpointRefusedError:
+            raise  # holding to the end of the game would not be playing
+        except EndpointError:
+            if not self._holds:
+                raise
+            self._held += 1
+            return Decision(())
+        self._defects += sum(defect.reason != "repaired" for defect in parsed.defects)
+        return Decision(parsed.orders)
+
+    def stats(self) -> Mapping[str, float]:
+        """Sums since the start: of decisions (held, with a correction), of calls, tokens and cost."""
+        counters = self._client.counters
+        return {
+            "decisions": self._decisions,
+            "corrections": self._corrections,
+            "defects": self._defects,
+            "held": self._held,
+            "calls": counters.calls,
+            "retries": counters.retries,
+            "failures": counters.failures,
+            "prompt_tokens": counters.prompt_tokens,
+            "completion_tokens": counters.completion_tokens,
+            "cost": self._client.cost,
+        }
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def _orders(self, position: Position, power: str, slots: Sequence[OrderSlot], seed: int) -> ParsedSheet:
+        """The sheet of the first answer or, where that left something without an order, of one corrected answer."""
+        conversation, regex = messages(position, power, slots), sheet_regex(slots)
+        first = await self._client.complete(conversation, seed=seed, regex=regex)
+        parsed = parse(order_lines(first.text), position, power, repair=True)
+        wrong = [defect for defect in parsed.defects if defect.reason != "repaired"]
+        if not wrong or len(parsed.orders) == len(slots):
+            return parsed
+        self._corrections += 1
+        again = await self._client.complete([*conversation, *correction(first.text, wrong)], seed=seed + 1, regex=regex)
+        corrected = parse(order_lines(again.text), position, power, repair=True)
+        return corrected if len(corrected.orders) >= len(parsed.orders) else parsed

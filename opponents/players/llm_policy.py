@@ -1,0 +1,156 @@
+"""A language model at the table: position -> prompt -> order sheet -> orders, remembered as a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from grpo_core.types import Turn
+from opponents.players.policy import Decision
+from services.environments.diplomacy.notation import render
+from services.environments.diplomacy.orders import OrderSlot, parse, sheet
+from services.environments.diplomacy.position import Position
+from services.inference.constraints import SheetConstraint, SlotConstraint
+from services.inference.engine import LEARNER, Engine, Generation, GenerationRequest
+from services.inference.word_tokenizer import word_encoder
+
+TRUNCATED = "truncated"  # the defect of a completion that was cut off
+
+
+@dataclass(frozen=True, slots=True)
+class _SlotTokens:
+    """A slot in tokens: its mask, and how to read it back."""
+
+    constraint: SlotConstraint
+    orders: Mapping[tuple[int, ...], str]  # by the tokens that spell it
+    lengths: tuple[int, ...]  # of those, ascending
+
+
+class OrderTokens:
+    """Order sheets in the tokens of one tokenizer; what recurs is tokenised once."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        if tokenizer.eos_token_id is None:
+            raise ValueError("the tokenizer has no end-of-sequence token; order sheets end with it")
+        self.end_id = int(tokenizer.eos_token_id)
+        quick = word_encoder(tokenizer)
+        self._encode = quick or (lambda text: tuple(tokenizer.encode(text)))
+        self._encode_bare = quick or (lambda text: tuple(tokenizer.encode(text, add_special_tokens=False)))
+        # Legal orders of a unit recur from game to game; the bound keeps a week's run from growing without end.
+        self._slot = lru_cache(maxsize=1 << 16)(self._slot_uncached)
+        self._order = lru_cache(maxsize=1 << 16)(self._order_uncached)
+
+    def prompt(self, text: str) -> tuple[int, ...]:
+        """Prompt ids, special tokens as the tokenizer adds them."""
+        return self._encode(text)
+
+    def constraint(self, slots: tuple[OrderSlot, ...]) -> SheetConstraint:
+        """The mask that lets only these order sheets be written."""
+        return SheetConstraint(slots=tuple(self._slot(slot).constraint for slot in slots), end_id=self.end_id)
+
+    def orders(self, slots: tuple[OrderSlot, ...], completion_ids: list[int]) -> tuple[str, ...]:
+        """The orders that a completion under ``constraint(slots)`` spells (no text round trip)."""
+        orders: list[str] = []
+        position = 0
+        for slot in slots:
+            tokens = self._slot(slot)
+            for length in tokens.lengths:
+                order = tokens.orders.get(tuple(completion_ids[position : position + length]))
+                if order is not None:
+                    orders.append(order)
+                    position += length
+                    break
+            else:
+                raise ValueError(f"completion leaves its mask at token {position}: {completion_ids}")
+        return tuple(orders)
+
+    def text(self, completion_ids: list[int]) -> str:
+        """Free completions as text."""
+        return str(self._tokenizer.decode(completion_ids, skip_special_tokens=True))
+
+    def _order_uncached(self, order: str) -> tuple[int, ...]:
+        return self._encode_bare(order + "\n")
+
+    def _slot_uncached(self, slot: OrderSlot) -> _SlotTokens:
+        claims = {claim: number for number, claim in enumerate(sorted({c for c in slot.claims if c is not None}))}
+        alternatives = tuple(self._order(order) for order in slot.alternatives)
+        # Claims are numbered over all provinces a sheet names, so that slots of one sheet agree: the sheets of builds
+        # and disbands, the only ones that claim, repeat the same alternatives in every slot.
+        constraint = SlotConstraint(
+            alternatives=alternatives,
+            claims=tuple(None if claim is None else claims[claim] for claim in slot.claims),
+        )
+        spelled = dict(zip(alternatives, slot.alternatives, strict=True))
+        return _SlotTokens(constraint, spelled, tuple(sorted(set(map(len, spelled)))))
+
+
+class LLMPolicy:
+    """Plays any power by asking an engine; keeps no state of a game."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokens: OrderTokens,
+        *,
+        policy: str = LEARNER,
+        decoding: str = "constrained",
+        temperature: float = 1.0,
+        max_completion_length: int = 224,
+    ) -> None:
+        self._engine = engine
+        self._tokens = tokens
+        self._policy = policy
+        self._constrained = decoding == "constrained"
+        self._temperature = temperature
+        self._max_completion_length = max_completion_length
+
+    async def act(self, position: Position, power: str, seed: int) -> Decision:
+        """Write one order sheet.
+
+        Raises:
+            EngineError: the engine cannot write it (prompt too long, engine closed).
+        """
+        slots = sheet(position, power)
+        prompt_ids = self._tokens.prompt(render(position, power))
+        generation = await self._engine.generate(
+            GenerationRequest(
+                prompt_ids=prompt_ids,
+                constraint=self._tokens.constraint(slots) if self._constrained else None,
+                seed=seed,
+                temperature=self._temperature,
+                max_completion_length=self._max_completion_length,
+                policy=self._policy,
+            )
+        )
+        completion: list[int] = generation.completion_ids.tolist()
+        if self._constrained:
+            orders = self._tokens.orders(slots, completion)
+            defects: tuple[str, ...] = ()
+        else:
+            parsed = parse(self._tokens.text(completion), position, power, repair=True)
+            orders = parsed.orders
+            defects = tuple(f"{defect.reason}: {defect.order}" for defect in parsed.defects)
+            if not generation.finished:
+                defects = (*defects, TRUNCATED)
+        return Decision(orders, self._turn(prompt_ids, generation, position, defects))
+
+    def _turn(
+        self, prompt_ids: tuple[int, ...], written: Generation, position: Position, defects: tuple[str, ...]
+    ) -> Turn:
+        return Turn(
+            prompt_ids=np.asarray(prompt_ids, dtype=np.int32),
+            completion_ids=written.completion_ids,
+            logprobs=written.logprobs,
+            trained_mask=written.sampled_mask,
+            admissible_ids=written.admissible_ids,
+            admissible_offsets=written.admissible_offsets,
+            policy_version=written.policy_version,
+            temperature=self._temperature or 1.0,
+            phase=position.phase,
+            defects=defects,
+        )

@@ -1,0 +1,106 @@
+"""Whether a policy from elsewhere fits a run, and its weights as the run's engines take them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from grpo_core.checkpoints.folders import MANIFEST
+from grpo_core.checkpoints.store import load_checkpoint
+from grpo_core.errors import CheckpointError
+from grpo_core.models.lora import WEIGHTS, adapter_config_of, folder_payload, merged
+from grpo_core.models.named_tensors import named_tensors, to_safetensors
+from grpo_core.models.pretrained import ADAPTER, load_model, read_payload, saved_specialists, weights_payload
+from opponents.population.importer import Source, base_of
+from opponents.population.population import PopulationError
+from opponents.population.redis_mirror import read_file
+from opponents.population.weights import ADAPTER_CONFIG
+
+
+def fitted(source: Source, run: Path, country: str | None = None) -> bytes:
+    """The policy as safetensors that the run's engines take: its adapter where that sits on the same base, else whole.
+
+    Args:
+        source: of the policy.
+        run: that it is to join.
+        country: whose specialist is meant, of a checkpoint that has one for each.
+
+    Raises:
+        PopulationError: another architecture, shape or tokenizer, no specialist for this country, or a file that is
+            not what its population recorded.
+        CheckpointError: a checkpoint or model that is damaged.
+    """
+    try:
+        return _fitted(source, run, country)
+    except (OSError, ValueError, SafetensorError) as error:
+        raise PopulationError(
+            f"{source.model} cannot be read: {error}; if its run is training, which prunes checkpoints, try again"
+        ) from error
+
+
+def _fitted(source: Source, run: Path, country: str | None) -> bytes:
+    base = base_of(run)
+    if (source.model / MANIFEST).exists():
+        load_checkpoint(source.model)  # compares every file with its checksum
+    _check_tokenizers(source.model, base, run)
+    likes = named_tensors(load_model(base, shared_base=True)[0])  # what engines begin with
+    adapter = _adapter_of(source, country)
+    if adapter is not None:
+        try:
+            merged(likes, adapter)
+        except CheckpointError:
+            pass  # of another base: it joins merged with that one
+        else:
+            return adapter
+    whole = _whole(source, adapter)
+    try:
+        read_payload(whole, likes)
+    except CheckpointError as error:
+        raise PopulationError(f"{source.model} cannot play in {run}: {error}") from error
+    return whole
+
+
+def _adapter_of(source: Source, country: str | None) -> bytes | None:
+    """The adapter that a policy is; None of one that is full weights."""
+    if source.member is not None:
+        data = read_file(source.member[1], source.member[0])
+        return None if adapter_config_of(data) is None else data
+    folder = source.model / ADAPTER
+    if roles := saved_specialists(source.model):
+        if country not in roles:
+            raise PopulationError(
+                f"{source.model} has specialists, for {', '.join(roles)}: say with --country whose joins"
+            )
+        return folder_payload(folder / country)
+    if not folder.is_dir():
+        return None
+    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+    text = json.dumps(config, sort_keys=True)
+    return to_safetensors(load_file(folder / WEIGHTS), {"format": "pt", ADAPTER_CONFIG: text})
+
+
+def _whole(source: Source, adapter: bytes | None) -> bytes:
+    """All weights of a policy, in the type of its model's folder."""
+    if source.member is not None and adapter is None:
+        return read_file(source.member[1], source.member[0])
+    model, _ = load_model(source.model, getattr(torch, _dtype(source.model)), shared_base=adapter is not None)
+    is_base = source.member is not None or bool(saved_specialists(source.model))
+    if adapter is None or not is_base:  # a checkpoint has its one adapter merged
+        return weights_payload(model)
+    return to_safetensors(merged(named_tensors(model), adapter))
+
+
+def _dtype(model: Path) -> str:
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    return str(config.get("dtype") or config.get("torch_dtype") or "float32")
+
+
+def _check_tokenizers(theirs: Path, ours: Path, run: Path) -> None:
+    """Two policies at one table read the same prompt ids."""
+    both = [folder / "tokenizer.json" for folder in (theirs, ours)]
+    if all(path.is_file() for path in both) and both[0].read_bytes() != both[1].read_bytes():
+        raise PopulationError(f"{theirs} has another tokenizer than {run}: the same ids would mean other words to it")

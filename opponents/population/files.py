@@ -1,0 +1,88 @@
+"""Files that processes share: one writer at a time, and a crash leaves the old content or the new."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from opponents.population.member import PopulationError
+
+_POLL_S = 0.005
+
+
+@contextmanager
+def locked(path: Path, timeout_s: float) -> Iterator[None]:
+    """Hold the lock of ``path`` while the block runs; it does not nest, not even within one thread.
+
+    It is a file beside ``path``, which the system frees however its holder ends.
+
+    Raises:
+        PopulationError: somebody else held it for all of ``timeout_s`` seconds (says who), or the folder cannot be
+            written.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a+")
+    except OSError as error:
+        raise PopulationError(f"cannot change {path}: {lock} cannot be written: {error.strerror}") from error
+    with file:
+        _wait(file, path, timeout_s)
+        try:
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # also where a child process has inherited the open file
+
+
+def _wait(file: IO[str], path: Path, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                raise PopulationError(
+                    f"{path} has been held by {holder} for {timeout_s:g} s, where a change takes a moment: let that "
+                    "process go on or end it, then try again"
+                ) from None
+            time.sleep(_POLL_S)
+        else:
+            return
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file so that a crash leaves the old or the new one: temporary file, fsync, rename, fsync."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    keep_on_disk(path)
+
+
+def keep_on_disk(path: Path) -> None:
+    """Return when a power cut would leave this file and its name in place."""
+    for each in (path, path.parent):
+        descriptor = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,192 @@
+"""Policies from elsewhere that join a run's population: from a checkpoint, a model's folder, or another population."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+
+from grpo_core.checkpoints.folders import MANIFEST, TRAINER_STATE, checkpoint_versions, latest_checkpoint, read_manifest
+from grpo_core.errors import CheckpointError
+from opponents.population.files import keep_on_disk
+from opponents.population.population import Member, Population, PopulationError
+from opponents.population.weights import form_of
+
+POPULATION = "population.json"  # in a run's folder
+FOLDER = "population"  # beside it, for weights
+_OWN = re.compile(r"v\d+(-[A-Z]+)?")  # names of the snapshots that training itself makes
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where a policy is to be found, and what is known of it."""
+
+    model: Path  # folder in Hugging Face layout: its weights, or those that its adapter sits on
+    member: tuple[Path, Member] | None  # a population file and who of it is meant; None: the model itself
+    name: str  # proposed, without ``policy/``
+    version: int  # the update count of its learner; 0: not known, or before the first
+    source: str  # run id, or the folder
+    parent: str | None = None
+    config_digest: str | None = None
+    country: str | None = None  # that a member plays alone where it comes from
+
+
+def find_source(folder: Path, member_id: str | None = None) -> Source:
+    """What a folder offers: of a run its newest checkpoint, or a member of its population; else itself.
+
+    Raises:
+        PopulationError: there is nothing of the kind.
+        CheckpointError: the checkpoint's manifest cannot be read.
+    """
+    if not folder.is_dir():
+        raise PopulationError(f"there is no folder {folder}; name a run, a checkpoint or a model's folder, or a bot")
+    if member_id is not None:
+        return _of_member(folder, member_id)
+    checkpoint = latest_checkpoint(folder) or folder
+    if (checkpoint / MANIFEST).exists():
+        return of_checkpoint(checkpoint)
+    if not (checkpoint / "config.json").exists():
+        raise PopulationError(f"{folder} is no run with a checkpoint, and no model's folder either (no config.json)")
+    return Source(
+        model=folder, member=None, name=_plain(folder.resolve().name), version=0, source=str(folder.resolve())
+    )
+
+
+def of_checkpoint(checkpoint: Path) -> Source:
+    """A checkpoint of a run, which may be training meanwhile.
+
+    Raises:
+        CheckpointError: it is not whole.
+    """
+    version = int(read_manifest(checkpoint)["version"])
+    try:
+        extra = json.loads((checkpoint / TRAINER_STATE).read_text(encoding="utf-8"))["extra"]
+    except (OSError, ValueError, KeyError) as error:
+        raise CheckpointError(f"checkpoint {checkpoint}: {TRAINER_STATE} cannot be read: {error!r}") from error
+    run = checkpoint.resolve().parent.parent
+    return Source(
+        model=checkpoint,
+        member=None,
+        name=f"{_plain(run.name)}-v{version}",
+        version=version,
+        source=_run_id(run) or str(checkpoint.resolve()),
+        config_digest=extra.get("config_digest"),
+    )
+
+
+def base_of(run: Path) -> Path:
+    """The checkpoint that a run's engines start with, hence what its members must fit.
+
+    Raises:
+        PopulationError: the run has none yet.
+    """
+    versions = checkpoint_versions(run)
+    if not versions:
+        raise PopulationError(f"{run} has no checkpoint yet, so nobody knows what would fit it: start the run first")
+    return run / "checkpoints" / str(versions[0])
+
+
+def member_id_of(name: str) -> str:
+    """``policy/NAME`` of a name that a person chose, with or without ``policy/``.
+
+    Raises:
+        PopulationError: not plain, or one that the run's own snapshots have.
+    """
+    plain = name.removeprefix("policy/")
+    if _NAME.fullmatch(plain) is None:
+        raise PopulationError(f"a member's name is letters, digits, dots, - and _, not {plain!r}")
+    if _OWN.fullmatch(plain):
+        raise PopulationError(f"policy/{plain} is what the run calls its own snapshot; choose another name")
+    return f"policy/{plain}"
+
+
+def take_in(
+    population: Population,
+    source: Source,
+    data: bytes,
+    *,
+    member_id: str,
+    weight: float = 1.0,
+    country: str | None = None,
+    pinned: bool = False,
+) -> Member:
+    """Copy weights beside a population's file and let them join; works while a run is training there.
+
+    Whatever takes long is done before the lock is taken.
+
+    Raises:
+        PopulationError: the id is taken, or somebody plays the same already; nothing is left behind.
+    """
+    target = population.path.parent / FOLDER / f"{member_id.removeprefix('policy/')}.safetensors"
+    checksum = hashlib.sha256(data).hexdigest()
+    _check_new(population, member_id, checksum, country)
+    incoming = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        incoming.write_bytes(data)
+        keep_on_disk(incoming)
+        member = Member(
+            id=member_id,
+            kind="policy",
+            name=f"{FOLDER}/{target.name}",
+            version=source.version,
+            checksum=checksum,
+            parent=source.parent,
+            created_at_update=0,
+            weight=weight,
+            form=form_of(member_id, incoming),
+            country=country,
+            config_digest=source.config_digest,
+            source=source.source,
+            pinned=pinned,
+        )
+        with population.changing():
+            _check_new(population, member_id, checksum, country)
+            joined = population.add(dataclasses.replace(member, created_at_update=population.joins_at))
+            incoming.replace(target)
+            keep_on_disk(target)
+        return joined
+    except OSError as error:
+        raise PopulationError(f"{member_id}: {target} cannot be written: {error.strerror}") from error
+    finally:
+        incoming.unlink(missing_ok=True)
+
+
+def _of_member(run: Path, member_id: str) -> Source:
+    population = Population.load(run / POPULATION)
+    member = population[member_id]
+    if member.kind != "policy":
+        raise PopulationError(f"{member_id} of {run} is a {member.kind}; add it by its name")
+    plain = member.id.removeprefix("policy/")
+    return Source(
+        model=base_of(run),
+        member=(population.path, member),
+        name=f"{_plain(run.resolve().name)}-{plain}",
+        version=member.version,
+        source=member.source or _run_id(run) or str(run.resolve()),
+        parent=member.id,
+        config_digest=member.config_digest,
+        country=member.country,
+    )
+
+
+def _check_new(population: Population, member_id: str, checksum: str, country: str | None) -> None:
+    if member_id in population:
+        raise PopulationError(f"{population.path} already has a member {member_id!r}; choose another name with --id")
+    for member in population.members:
+        if (member.checksum, member.country) == (checksum, country):
+            retired = ", but is retired" if member.retired else ""
+            raise PopulationError(f"{member.id} of {population.path} plays these very weights already{retired}")
+
+
+def _run_id(run: Path) -> str | None:
+    path = run / "run_id"
+    return path.read_text(encoding="utf-8").strip() if path.is_file() else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-_") or "policy"

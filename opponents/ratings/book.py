@@ -1,0 +1,200 @@
+"""How strong every player is, and how sure that is: Bayesian ratings from the finishing orders of whole games.
+
+The strength of a seat is what its player can do, plus what the country is worth, plus what this player makes of this
+country; places follow from it as ``ratings_likelihood`` says. All of these numbers have one joint normal distribution,
+which every game sharpens. Because it is joint, a player may hold several seats (what it plays against itself tells
+what countries are worth, and nothing of how strong it is), hard countries are not held against those who had to play
+them, and a frozen copy of the learner is rated by the learner's games too, less and less as the learner goes on.
+
+Ratings are in points of the Elo scale: 400 points are odds of ten to one to finish above. ``bot/random`` is at 1000.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from opponents.population.population import PopulationError
+from opponents.ratings.anchors import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
+from opponents.ratings.belief import BLOCK, PRIOR, Belief, Prior
+from opponents.ratings.game_score import GameScore
+from opponents.ratings.likelihood import SEATS, Array, draws_of, posterior
+from services.environments.diplomacy.position import POWERS
+
+POINTS = 400 / math.log(10)  # of one unit of strength, a natural logarithm of odds
+# E[logistic(x)] is about logistic(mean / sqrt(1 + 0.368 variance)) for a normal x (Daunizeau, arXiv 1703.00091).
+_SMOOTHING = 0.368
+
+
+class RatingsError(PopulationError):
+    """A player cannot be rated as asked, or a ratings file is not what it should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """What is known of a strength, in points: normal with mean ``mu`` and standard deviation ``sigma``."""
+
+    mu: float
+    sigma: float
+    games: int  # that the player sat in; of a country, seats it held there
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The central 95 %."""
+        return self.mu - 1.96 * self.sigma, self.mu + 1.96 * self.sigma
+
+
+class RatingBook:
+    """Ratings of players by id. Anchors are fixed: no game changes a bit of theirs.
+
+    Recording takes time, and the file space, with the square of the players that are not anchors.
+    """
+
+    def __init__(
+        self,
+        anchors: Mapping[str, Mapping[str, float]] = ANCHORS,
+        prior: Prior = PRIOR,
+        countries: Mapping[str, float] = COUNTRY_POINTS,
+    ) -> None:
+        """Nobody has played yet.
+
+        Args:
+            anchors: fixed players: id -> power -> points.
+            prior: of everybody else.
+            countries: power -> points that it is thought to be worth, of any mean.
+        """
+        self.anchors = {player: {power: float(of[power]) for power in POWERS} for player, of in anchors.items()}
+        self.belief = Belief(prior, countries)
+        self.games: dict[str, int] = {}  # that a player, or an anchor, sat in
+        self.seats: dict[str, list[int]] = {}  # that it held, by country in the order of POWERS
+
+    @property
+    def players(self) -> tuple[str, ...]:
+        """Everybody who is rated by games, in the order they joined; without the anchors."""
+        return tuple(self.belief.players)
+
+    def join(self, player: str, like: str | None = None) -> None:
+        """Take in a player nobody knows, or a frozen copy of ``like`` as it is now, with all that is known of it.
+
+        Raises:
+            RatingsError: the player is rated already, or ``like`` is not, or is an anchor.
+        """
+        if player in self.anchors or player in self.belief.players:
+            raise RatingsError(f"{player} is rated already")
+        if like is not None and like not in self.belief.players:
+            raise RatingsError(f"{player} cannot begin as a copy of {like}, which no game rates")
+        self.belief.join(player, like)
+
+    def forget(self, players: Iterable[str]) -> None:
+        """Strike players out with their counts; what others learned from their games stays. Unknown ids pass."""
+        for player in players:
+            self.games.pop(player, None)
+            self.seats.pop(player, None)
+            if player in self.belief.players:
+                self.belief.forget(player)
+
+    def drift(self, player: str, updates: int = 1, *, tau: float = 5.0, memory: float = 0.99) -> None:
+        """A player that learns may have become stronger or weaker: its uncertainty grows.
+
+        Args:
+            player: taken in if nobody knows it.
+            updates: of its weights, since the last call.
+            tau: standard deviation of the change of its strength in one update, points.
+            memory: share of what is known of its deviations by country that outlasts one update.
+
+        Raises:
+            RatingsError: the player is an anchor.
+        """
+        if player in self.anchors:
+            raise RatingsError(f"{player} is an anchor and never changes")
+        if player not in self.belief.players:
+            self.belief.join(player)
+        self.belief.drift(player, updates, tau, memory)
+
+    def record(self, score: GameScore) -> None:
+        """Learn from a finished game; players nobody knows yet are taken in."""
+        for player in dict.fromkeys(score.seats[power] for power in POWERS):
+            if player not in self.anchors and player not in self.belief.players:
+                self.belief.join(player)
+            self.games[player] = self.games.get(player, 0) + 1
+        for number, power in enumerate(POWERS):
+            self.seats.setdefault(score.seats[power], [0] * SEATS)[number] += 1
+        mean, across, covariance = self._strengths(self.belief, score.seats)
+        self.belief.learn(across, *posterior(draws_of(score), mean, covariance))
+
+    def rating(self, player: str, country: str | None = None) -> Rating:
+        """A player's strength: the mean over the seven countries, or as one of them.
+
+        What the country is worth is not in it. Anchors are exact; a player nobody knows has the prior.
+        """
+        where = None if country is None else POWERS.index(country)
+        games = self.games.get(player, 0)
+        if where is not None:
+            games = self.seats[player][where] if player in self.seats else 0
+        if player in self.anchors:
+            points = self.anchors[player]
+            return Rating(math.fsum(points.values()) / SEATS if country is None else points[country], 0.0, games)
+        belief = self._belief_of([player])
+        weights = np.full(BLOCK, 1 / SEATS) if where is None else np.eye(BLOCK)[1 + where]
+        weights[0] = 1.0
+        return Rating(*belief.estimate(weights, belief.rows(player)), games)
+
+    def country(self, power: str) -> Rating:
+        """What a country is worth beside the mean of the seven, points."""
+        weights = np.full(SEATS, -1 / SEATS)
+        weights[POWERS.index(power)] += 1.0
+        games = sum(seats[POWERS.index(power)] for seats in self.seats.values())
+        return Rating(*self.belief.estimate(weights, slice(0, SEATS)), games)
+
+    def win_probability(self, power: str, rival: str, seats: Mapping[str, str]) -> float:
+        """Probability that seat ``power`` finishes above seat ``rival``; a tie counts as half.
+
+        ``seats`` names the player of each of the seven powers.
+        """
+        return float(self._chances_above(seats, slope=1.0)[POWERS.index(power), POWERS.index(rival)])
+
+    def expected_rank(self, power: str, seats: Mapping[str, str]) -> float:
+        """Expected place of a seat, 1 to 7; those who tie share the mean of their places."""
+        return 0.5 + float(self._chances_above(seats, slope=1.0)[:, POWERS.index(power)].sum())
+
+    def expected_share(self, power: str, seats: Mapping[str, str]) -> float:
+        """Expected sum-of-squares share of a seat (``GameScore.score``), in (0, 1); the seven of a table sum to 1.
+
+        A softmax of the strengths, flatter than the chances of coming first (``ratings_anchors.SHARE_SLOPE``,
+        measured), in the mean over what is not known of them (Daunizeau's approximation, scaled to sum to 1).
+        """
+        above = self._chances_above(seats, slope=SHARE_SLOPE)
+        np.fill_diagonal(above, 1.0)
+        shares = 1 / ((1 / above).sum(axis=1) - (SEATS - 1))
+        return float(shares[POWERS.index(power)] / shares.sum())
+
+    def _belief_of(self, players: Iterable[str]) -> Belief:
+        """What is believed, with the prior for those nobody knows."""
+        unknown = [p for p in dict.fromkeys(players) if p not in self.anchors and p not in self.belief.players]
+        return self.belief.copy_with(unknown) if unknown else self.belief
+
+    def _strengths(self, belief: Belief, seats: Mapping[str, str]) -> tuple[Array, Array, Array]:
+        """Of the seats, in natural units: means (7,), covariance with all of ``belief`` (D, 7) and with one another."""
+        design, fixed = np.zeros((SEATS, len(belief.mean))), np.zeros(SEATS)
+        for number, power in enumerate(POWERS):
+            design[number, number] = 1.0
+            if (player := seats[power]) in self.anchors:
+                fixed[number] = self.anchors[player][power]
+            else:
+                start = belief.start(player)
+                design[number, start] = design[number, start + 1 + number] = 1.0
+        design /= POINTS
+        across = belief.covariance @ design.T
+        return fixed / POINTS + design @ belief.mean, across, design @ across
+
+    def _chances_above(self, seats: Mapping[str, str], slope: float) -> Array:
+        """Chance that each seat (row) draws ahead of each other (column), averaged over the strengths; (7, 7)."""
+        mean, _, covariance = self._strengths(self._belief_of(seats.values()), seats)
+        variance = np.diag(covariance)
+        spread = np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0)
+        lead = slope * (mean[:, None] - mean[None, :]) / np.sqrt(1 + _SMOOTHING * slope**2 * spread)
+        chances: Array = 1 / (1 + np.exp(-lead))
+        return chances

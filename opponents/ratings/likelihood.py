@@ -1,0 +1,140 @@
+"""How likely a finishing order is, given the strengths of the seven seats: Plackett-Luce, with ties.
+
+The places are filled from the first to the last; each time one of the seats still without a place is drawn with
+probability proportional to exp(strength) (Luce 1959, Plackett 1975). So seat i finishes above seat j with
+probability 1 / (1 + exp(s_j - s_i)), whoever else sits at the table.
+
+Seats that tie are given every order among themselves, with equal weights: between two of them a tie counts as half
+a win for each. A last place that is open says nothing about the order within it, and nothing is made of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+
+from opponents.ratings.game_score import GameScore
+from services.environments.diplomacy.position import POWERS
+
+Array = NDArray[np.float64]
+SEATS = len(POWERS)
+_NEWTON_STEPS = 50
+_LAST_STEP = 1e-5  # the error after a step is about its square
+_REFINEMENTS = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Draws:
+    """The draws of one finishing order, R of them, over the seven seats in the order of POWERS."""
+
+    among: Array  # (R, 7) 1 where a seat had no place yet, else 0
+    weight: Array  # (R,) share of the tied orders in which this draw was made
+    drawn: Array  # (7,) how often a seat was drawn: 1, or 0 in an open last place
+
+
+def draws_of(score: GameScore) -> Draws:
+    """The draws that led to a game's places."""
+    places = tuple(tuple(map(POWERS.index, place)) for place in score.places())
+    return _draws(places, score.last_is_open)
+
+
+@lru_cache(maxsize=4096)
+def _draws(places: Sequence[Sequence[int]], last_is_open: bool) -> Draws:
+    among: list[list[float]] = []
+    weights: list[float] = []
+    drawn = np.zeros(SEATS)
+    waiting = set(range(SEATS))
+    for number, place in enumerate(places):
+        if last_is_open and number == len(places) - 1:
+            break
+        drawn[list(place)] = 1.0
+        for count in range(len(place)):  # as many of the tied are placed already, each set of them alike
+            for placed in combinations(place, count):
+                left = waiting.difference(placed)
+                among.append([float(seat in left) for seat in range(SEATS)])
+                weights.append(1 / comb(len(place), count))
+        waiting.difference_update(place)
+    return Draws(np.array(among).reshape(-1, SEATS), np.array(weights), drawn)
+
+
+def log_likelihood(draws: Draws, strengths: Array) -> float:
+    """Mean log-probability of the orders that the places allow; ``strengths`` (7,) in the order of POWERS."""
+    top = strengths.max()
+    totals = draws.among @ np.exp(strengths - top)
+    return float(draws.drawn @ (strengths - top) - draws.weight @ np.log(totals))
+
+
+def gradient_and_curvature(draws: Draws, strengths: Array) -> tuple[Array, Array]:
+    """Gradient (7,) of the log-likelihood in the strengths, and its negative second derivative (7, 7)."""
+    chances = draws.among * np.exp(strengths - strengths.max())
+    chances /= chances.sum(axis=1, keepdims=True)
+    weighted = draws.weight[:, None] * chances
+    expected = weighted.sum(axis=0)
+    return draws.drawn - expected, np.diag(expected) - chances.T @ weighted
+
+
+def posterior(draws: Draws, mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """One game's message to the strengths' normal distribution, whose covariance may be singular.
+
+    The normal distribution nearest to the posterior, in Kullback and Leibler's sense (Opper and Archambeau 2009): the
+    gradient and curvature that count are their means over it, taken at fourteen points. It starts at the likeliest
+    strengths, which alone would be surer than is right and, game after game, off to one side.
+
+    Returns:
+        ``pull`` (7,): the new mean is ``mean + covariance @ pull``.
+        ``information`` (7, 7): the new covariance is ``covariance - covariance @ information @ covariance``.
+    """
+    one = np.eye(SEATS)
+    pull = likeliest(draws, mean, covariance)
+    _, curvature = gradient_and_curvature(draws, mean + covariance @ pull)
+    for _ in range(_REFINEMENTS):
+        narrowed = covariance - covariance @ _solve(one + curvature @ covariance, curvature) @ covariance
+        center = covariance @ pull
+        gradient, curvature = _mean_gradient_and_curvature(draws, mean + center, narrowed)
+        pull = _solve(one + curvature @ covariance, gradient + curvature @ center)
+    return pull, _solve(one + curvature @ covariance, curvature)
+
+
+def likeliest(draws: Draws, mean: Array, covariance: Array) -> Array:
+    """``pull`` (7,) to the highest posterior density, ``mean + covariance @ pull``: Newton's method, halved steps."""
+
+    def objective(pull: Array) -> float:
+        return log_likelihood(draws, mean + covariance @ pull) - float(pull @ covariance @ pull) / 2
+
+    pull: Array = np.zeros(SEATS)
+    best = objective(pull)
+    for _ in range(_NEWTON_STEPS):
+        moved = covariance @ pull
+        gradient, curvature = gradient_and_curvature(draws, mean + moved)
+        step = _solve(np.eye(SEATS) + curvature @ covariance, gradient + curvature @ moved) - pull
+        if float(np.abs(step).max()) < _LAST_STEP:
+            return pull + step
+        size = 1.0
+        while (reached := objective(pull + size * step)) < best and size > _LAST_STEP:
+            size /= 2
+        pull += size * step
+        best = reached
+    return pull
+
+
+def _mean_gradient_and_curvature(draws: Draws, mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """Over a normal distribution of strengths, exact for cubic functions (the cubature rule of degree three)."""
+    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
+    root = (vectors * np.sqrt(SEATS * np.maximum(values, 0.0))).T
+    strengths = np.concatenate([mean + root, mean - root])  # (14, 7)
+    chances = draws.among * np.exp(strengths - strengths.max(axis=1, keepdims=True))[:, None, :]  # (14, R, 7)
+    chances /= chances.sum(axis=2, keepdims=True)
+    weighted = draws.weight[:, None] * chances / len(strengths)
+    expected = weighted.sum(axis=(0, 1))
+    curvature = np.diag(expected) - chances.reshape(-1, SEATS).T @ weighted.reshape(-1, SEATS)
+    return draws.drawn - expected, curvature
+
+
+def _solve(matrix: Array, right: Array) -> Array:
+    return np.asarray(np.linalg.solve(matrix, right), np.float64)

@@ -1,0 +1,146 @@
+"""The file of a run's ratings, ``ratings.json``: everything a ``RatingBook`` holds, to the last bit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from opponents.ratings.belief import BLOCK, Prior
+from opponents.ratings.book import RatingBook, RatingsError
+from opponents.ratings.likelihood import SEATS, Array
+from services.environments.diplomacy.position import POWERS
+
+SCHEMA_VERSION = 1
+
+
+class _SchemaOnly(msgspec.Struct):
+    schema: int
+
+
+class _Anchor(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    points: list[float]  # by country, here and below in the order of POWERS
+
+
+class _Player(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    strength: float
+    deviations: list[float]
+
+
+class _Count(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    games: int
+    seats: list[int]
+
+
+class _PriorFields(msgspec.Struct, forbid_unknown_fields=True):
+    mu: float
+    sigma: float
+    deviation_sigma: float
+    country_sigma: float
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    schema: int
+    anchors: list[_Anchor]
+    prior: _PriorFields
+    countries: list[float]
+    players: list[_Player]
+    counts: list[_Count]
+    covariance: bytes  # of countries, then of each player's strength and deviations: lower triangle, float64
+
+
+def save_ratings(book: RatingBook, path: Path) -> None:
+    """Write the file so that a crash leaves the old or the new one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    belief = book.belief
+    document = _Document(
+        schema=SCHEMA_VERSION,
+        anchors=[_Anchor(player, [points[power] for power in POWERS]) for player, points in book.anchors.items()],
+        prior=msgspec.convert(belief.prior, _PriorFields, from_attributes=True),
+        countries=belief.mean[:SEATS].tolist(),
+        players=[
+            _Player(player, float(block[0]), block[1:].tolist())
+            for player, block in zip(belief.players, belief.mean[SEATS:].reshape(-1, BLOCK), strict=True)
+        ],
+        counts=[_Count(player, games, book.seats[player]) for player, games in book.games.items()],
+        covariance=belief.covariance[np.tril_indices(len(belief.mean))].astype("<f8").tobytes(),
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_ratings(path: Path) -> RatingBook:
+    """Read a ratings file; its anchors are those that its ratings were made with.
+
+    Raises:
+        RatingsError: the file is missing, is no ratings file or is damaged, or has another schema.
+    """
+    try:
+        text = path.read_bytes()
+    except OSError as error:
+        raise RatingsError(f"cannot read the ratings {path}: {error.strerror}") from error
+    try:
+        schema = msgspec.json.decode(text, type=_SchemaOnly).schema
+        if schema != SCHEMA_VERSION:
+            raise RatingsError(f"{path} has ratings schema {schema}; this version reads {SCHEMA_VERSION}")
+        return _book_of(msgspec.json.decode(text, type=_Document))
+    except (msgspec.DecodeError, ValueError) as error:  # a ValidationError is a DecodeError too
+        raise RatingsError(f"{path} is not a ratings file, or is damaged: {error}") from error
+
+
+def _book_of(document: _Document) -> RatingBook:
+    """The book; ``ValueError`` where parts contradict one another or are no numbers."""
+    players = [player.id for player in document.players]
+    ids = [*players, *(anchor.id for anchor in document.anchors)]
+    if len(set(ids)) < len(ids):
+        raise ValueError("a player is in it twice")
+    sevens: list[list[float]] = [anchor.points for anchor in document.anchors]
+    sevens += [document.countries, *(player.deviations for player in document.players)]
+    if any(len(values) != SEATS for values in sevens) or any(len(count.seats) != SEATS for count in document.counts):
+        raise ValueError(f"it must have {SEATS} numbers where there is one for each country")
+    prior = Prior(**msgspec.structs.asdict(document.prior))
+    book = RatingBook(
+        {anchor.id: dict(zip(POWERS, anchor.points, strict=True)) for anchor in document.anchors},
+        prior,
+        dict(zip(POWERS, document.countries, strict=True)),
+    )
+    for player in players:
+        book.join(player)
+    blocks = [[player.strength, *player.deviations] for player in document.players]
+    book.belief.mean = np.concatenate([document.countries, *blocks]).astype(np.float64)
+    book.belief.covariance = _symmetric(document.covariance, len(book.belief.mean))
+    book.games = {count.id: count.games for count in document.counts}
+    book.seats = {count.id: list(count.seats) for count in document.counts}
+    return book
+
+
+def _symmetric(packed: bytes, size: int) -> Array:
+    """The covariance from its lower triangle; ``ValueError`` if it is none."""
+    triangle = np.frombuffer(packed, "<f8") if len(packed) % 8 == 0 else np.zeros(0)
+    if triangle.size != size * (size + 1) // 2:
+        raise ValueError(f"its covariance is {len(packed)} bytes, not those of {size} numbers")
+    if not np.isfinite(triangle).all():
+        raise ValueError("its covariance is not finite")
+    matrix = np.zeros((size, size))
+    matrix[np.tril_indices(size)] = triangle
+    matrix += np.tril(matrix, -1).T
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if smallest < -1e-6 * float(np.abs(triangle).max()):
+        raise ValueError(f"its covariance has a negative variance, {smallest:.3g}")
+    return matrix
