@@ -15,27 +15,27 @@ from typing import Any
 
 import ray
 
-from cluster.actors.pool import WorkerPool
-from cluster.actors.pulse import GROUP, Pulse
-from cluster.actors.remote import LearnerActor, RolloutActor
-from cluster.actors.reports import UpdateReport
-from cluster.admission import Admission
-from cluster.autoscaling import Scaling
-from cluster.config import Config
-from cluster.counters import while_loading
+from cluster.actors.messages import UpdateReport
+from cluster.actors.ray_actors import LearnerActor, RolloutActor
+from cluster.configs.schema import Config
+from cluster.driver.admission import Admission
+from cluster.driver.autoscaling import Scaling
+from cluster.driver.block_schedule import BlockLedger
+from cluster.driver.heartbeat import GROUP, Pulse
+from cluster.driver.metrics_recorder import Progress
+from cluster.driver.rollout_pool import WorkerPool
+from cluster.driver.stall_timer import Patience
+from cluster.driver.update_call import UpdateCall
 from cluster.errors import LateError, RunError
-from cluster.games import evaluation_games, summarize
-from cluster.ledger import BlockLedger
-from cluster.patience import Patience
-from cluster.placement import Placement, Slot, check_gpus, placed
-from cluster.population_store import population_mirror
-from cluster.progress import Progress
-from cluster.recovery import ACCIDENTS
-from cluster.replay_buffer import redis_buffer
-from cluster.run_folder import RunFolder, snapshot_files
-from cluster.runtime import actor_environment, answer, check_memory, ray_cluster, replay_server
-from cluster.update_call import UpdateCall
-from cluster.warm_start import evaluate_untrained, warm_start
+from cluster.evaluation.evaluation_games import evaluation_games, summarize
+from cluster.imitation.warm_start import evaluate_untrained, warm_start
+from cluster.runs.counters import while_loading
+from cluster.runs.folder import RunFolder, snapshot_files
+from cluster.runs.recovery import ACCIDENTS
+from cluster.runtime.placement import Placement, Slot, check_gpus, placed
+from cluster.runtime.population_store import population_mirror
+from cluster.runtime.ray_session import actor_environment, answer, check_memory, ray_cluster, replay_server
+from cluster.runtime.redis_clients import redis_buffer
 from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
 from opponents.league.league import League
 from opponents.players.chat_players import add_members
@@ -55,7 +55,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
 
     Raises:
         RunError, ReplayError, CheckpointError, MetricsError: one line that says what to do; nothing durable is lost
-            and the run goes on with ``resume=True`` (after an accident by itself: ``cluster.recovery``).
+            and the run goes on with ``resume=True`` (after an accident by itself: ``cluster.runs.recovery``).
         KeyboardInterrupt: after the learner's state was saved.
     """
     folder = RunFolder(run_dir)
@@ -299,6 +299,6 @@ def recover(ledger: BlockLedger, config: Config, redis_url: str, run_id: str, to
 
 
 if __name__ == "__main__":
-    from cluster.cli import main
+    from cluster.cli.app import main
 
     main(prefix=["train"])

@@ -16,16 +16,16 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from cluster.actors.country_intervals import country_intervals
-from cluster.actors.intake import Intake
+from cluster.actors.batch_collector import Intake
+from cluster.actors.last_batch import save_last_batch
 from cluster.actors.learner_device import LearnerDevice
-from cluster.actors.reports import Shortage, UpdateReport
-from cluster.actors.resumption import newest_checkpoint
-from cluster.config import Config
+from cluster.actors.learner_metrics import country_intervals
+from cluster.actors.messages import Shortage, UpdateReport
+from cluster.actors.resume import newest_checkpoint
+from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.last_batch import save_last_batch
-from cluster.run_folder import RunFolder, snapshot_files, write_atomically
-from cluster.runtime import available_bytes
+from cluster.runs.folder import RunFolder, snapshot_files, write_atomically
+from cluster.runtime.ray_session import available_bytes
 from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
 from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
 from grpo_core.learner import Learner

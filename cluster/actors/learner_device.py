@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from cluster.config import Config
+from cluster.configs.schema import Config
 from cluster.errors import RunError
 from grpo_core.learner import Learner
 

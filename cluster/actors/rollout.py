@@ -8,12 +8,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cluster.actors.reports import BlockReport
-from cluster.actors.specialists import Specialists
-from cluster.config import Config
-from cluster.engines import make_engine, spare_what_is_loaded
+from cluster.actors.messages import BlockReport
+from cluster.actors.role_policies import Specialists
+from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.games import EvaluationGame, EvaluationResult, play_evaluation_game
+from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult, play_evaluation_game
+from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot

@@ -14,8 +14,8 @@ from rich.table import Table
 from cluster.bench.figure import Figure
 from cluster.bench.requirements import MissingRequirementError
 from cluster.errors import RunError
-from cluster.provenance import commit, provenance
-from cluster.run_folder import check_writable
+from cluster.runs.folder import check_writable
+from cluster.runs.provenance import commit, provenance
 
 SUITE = ("game_loop", "bots", "engine", "vllm", "learner", "head", "trl_step", "gpu", "replay", "load", "weights")
 LONG = ("overlap",)  # whole trainings: ten minutes a round, only when asked for

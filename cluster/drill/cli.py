@@ -31,14 +31,14 @@ def drill(
     It kills and stops rollout actors, learner, replay server and driver, fills the server, damages episodes and leaves
     half a checkpoint. All of it happens to processes of its own, on this machine alone. About half a minute a fault.
     """
-    from cluster.drill.drill import Plan
-    from cluster.drill.drill import drill as carry_out
     from cluster.drill.errors import BrokenPromiseError
     from cluster.drill.record import Record
+    from cluster.drill.runner import Plan
+    from cluster.drill.runner import drill as carry_out
     from cluster.drill.tables import shown
-    from cluster.guardian import guarded
-    from cluster.run_folder import check_writable
-    from cluster.runtime import stop_at_sigterm
+    from cluster.runs.folder import check_writable
+    from cluster.runtime.orphan_reaper import guarded
+    from cluster.runtime.ray_session import stop_at_sigterm
 
     if json_out is not None:
         check_writable(json_out)

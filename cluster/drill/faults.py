@@ -16,9 +16,9 @@ from typing import Literal
 import psutil
 
 from cluster.drill.errors import BrokenPromiseError
-from cluster.drill.store import Store, block_of
-from cluster.drill.training import Training, kill, runs
-from cluster.run_folder import RunFolder
+from cluster.drill.replay_store import Store, block_of
+from cluster.drill.training_process import Training, kill, runs
+from cluster.runs.folder import RunFolder
 from grpo_core.checkpoints.folders import checkpoint_versions
 from services.replay.server.embedded import running_url
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cluster.drill.books import Balance, Books
 from cluster.drill.faults import Reaction
-from cluster.provenance import commit, provenance
+from cluster.drill.reconciliation import Balance, Books
+from cluster.runs.provenance import commit, provenance
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cluster.config import Config, load_config
+from cluster.configs.schema import Config, load_config
 
 Engine = Literal["torch", "vllm"]
 

@@ -87,9 +87,9 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
     import ray
     from ray.util.placement_group import placement_group
 
-    from cluster.autoscaling import Scaling
-    from cluster.config import load_config
-    from cluster.placement import FurtherPlace
+    from cluster.configs.schema import load_config
+    from cluster.driver.autoscaling import Scaling
+    from cluster.runtime.placement import FurtherPlace
     from tests.system.fake_players import Block
     from tests.system.fake_table import Table
 

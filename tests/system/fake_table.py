@@ -11,9 +11,9 @@ import psutil
 import ray
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from cluster.actors.pool import WorkerPool
-from cluster.config import RolloutSettings
-from cluster.placement import FurtherPlace, Slot
+from cluster.configs.schema import RolloutSettings
+from cluster.driver.rollout_pool import WorkerPool
+from cluster.runtime.placement import FurtherPlace, Slot
 from tests.system.fake_players import Block, FakePlayer, Weights
 
 

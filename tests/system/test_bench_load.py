@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.bench import load
+from cluster.bench.system import load
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 

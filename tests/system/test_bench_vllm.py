@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.bench import vllm
-from cluster.bench.vllm import Large, Plan
-from cluster.bench.vllm_hosts import Load, Tables
-from cluster.bench.vllm_models import LargeShape
+from cluster.bench.inference import vllm_engine as vllm
+from cluster.bench.inference.vllm_engine import Large, Plan
+from cluster.bench.inference.vllm_hosts import Load, Tables
+from cluster.bench.inference.vllm_models import LargeShape
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
 pytestmark = pytest.mark.system

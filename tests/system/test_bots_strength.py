@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from cluster.bench.bots import run
+from cluster.bench.system.bots import run
 from opponents.bots.bot import Bot
 from opponents.bots.registry import make_bot
 from opponents.matchmaking.matchmaker import derive_seed

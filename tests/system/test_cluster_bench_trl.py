@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from cluster.bench import trl_step
-from cluster.bench.trl_step import bench_episodes, check_agreement, make_side
+from cluster.bench.learner import trl_step
+from cluster.bench.learner.trl_step import bench_episodes, check_agreement, make_side
 
 pytestmark = pytest.mark.system
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.accounting import audits, episodes_used, last_update
+from cluster.runs.audit_records import audits, episodes_used, last_update
 from tests.system.ray_head import RayHead
 from tests.system.training_process import QUICK
 

@@ -13,10 +13,10 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 import ray
 
-from cluster.config import Config, load_config
+from cluster.configs.schema import Config, load_config
 from cluster.errors import RunError
-from cluster.placement import Placement, placed
-from cluster.runtime import actor_environment
+from cluster.runtime.placement import Placement, placed
+from cluster.runtime.ray_session import actor_environment
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 VISIBLE = "CUDA_VISIBLE_DEVICES"

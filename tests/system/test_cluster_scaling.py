@@ -20,8 +20,8 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 import ray
 from ray.util.placement_group import placement_group
 
-from cluster.config import RolloutSettings
-from cluster.placement import FurtherPlace
+from cluster.configs.schema import RolloutSettings
+from cluster.runtime.placement import FurtherPlace
 from tests.system.fake_players import Block
 from tests.system.fake_table import Table, gone
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.accounting import last_update
-from cluster.restarts import restarts
+from cluster.runs.audit_records import last_update
+from cluster.runs.restarts import restarts
 from tests.system.training_process import ENTENTE, hear_interrupts
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.bench.game_loop import play_ours, play_plain, run
+from cluster.bench.system.game_loop import play_ours, play_plain, run
 
 pytestmark = pytest.mark.system
 

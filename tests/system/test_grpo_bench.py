@@ -1,6 +1,6 @@
 import pytest
 
-from cluster.bench.learner import run
+from cluster.bench.learner.step import run
 
 pytestmark = pytest.mark.system
 

@@ -16,11 +16,11 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cluster.accounting import last_update
-from cluster.config import load_config
+from cluster.configs.schema import load_config
 from cluster.errors import RunError
-from cluster.imitate import imitate
-from cluster.imitation_messages import UNTRAINED
+from cluster.imitation.launcher import imitate
+from cluster.runs.audit_records import last_update
+from cluster.runs.imitation_report import UNTRAINED
 from grpo_core.models.pretrained import load_model, named_tensors
 from tests.system.training_process import QUICK, TrainingProcess
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from cluster.bench import engine as engine_bench
+from cluster.bench.inference import torch_engine as engine_bench
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.play import GameRecord, play_game

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from cluster.accounting import audits
-from cluster.config import load_config
+from cluster.configs.schema import load_config
+from cluster.runs.audit_records import audits
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors
 from opponents.matchmaking.matchmaker import Matchmaker

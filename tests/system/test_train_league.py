@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cluster.accounting import audits, episodes_used, last_update
-from cluster.last_batch import load_last_batch
-from cluster.run_folder import RunFolder
+from cluster.actors.last_batch import load_last_batch
+from cluster.runs.audit_records import audits, episodes_used, last_update
+from cluster.runs.folder import RunFolder
 from opponents.matchmaking.matchmaker import learner_of_block
 from services.environments.diplomacy.position import POWERS
 from services.metrics.jsonl import read_metrics

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.accounting import audits, episodes_used, last_update
 from cluster.actors.learner import make_policy
-from cluster.config import load_config
+from cluster.configs.schema import load_config
+from cluster.runs.audit_records import audits, episodes_used, last_update
 from grpo_core.models.pretrained import save_model
 from services.metrics.jsonl import read_metrics
 from tests.system.training_process import QUICK, TrainingProcess

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from cluster.bench.engine import real_requests
+from cluster.bench.inference.torch_engine import real_requests
 from grpo_core.models.lora import adapter_payload, add_adapters
 from grpo_core.models.pretrained import plain_model, weights_payload
 from grpo_core.models.weight_probe import make_probe

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from cluster.actors.specialists import Specialists
+from cluster.actors.role_policies import Specialists
 from grpo_core.models.lora import adapter_payload
 from grpo_core.models.role_adapters import add_specialists, speaking_as
 from grpo_core.models.weight_probe import Probe, make_probe

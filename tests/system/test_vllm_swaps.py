@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from transformers import PreTrainedModel
 
-from cluster.bench.engine import real_requests
+from cluster.bench.inference.torch_engine import real_requests
 from grpo_core.models.lora import adapter_payload, add_adapters
 from grpo_core.models.pretrained import save_model, weights_payload
 from grpo_core.models.weight_probe import make_probe

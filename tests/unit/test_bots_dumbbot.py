@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.bench.bots import dumbbot_positions, reference_orders, reference_values
+from cluster.bench.system.bots import dumbbot_positions, reference_orders, reference_values
 from opponents.bots.dumbbot import DumbBot, decide, walk
 from opponents.bots.dumbbot_values import Values, board, values
 from opponents.bots.geography import distances_to, geography

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cluster.autoscaling import DOWN_AFTER, UP_AFTER, Autoscaler, Load, LoadMeter, Scaling, useful_actors
-from cluster.config import Config, ConfigError, load_config
+from cluster.configs.schema import Config, ConfigError, load_config
+from cluster.driver.autoscaling import DOWN_AFTER, UP_AFTER, Autoscaler, Load, LoadMeter, Scaling, useful_actors
 
 
 def config(*overrides: str) -> Config:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from cluster.bench import gpu, suite
-from cluster.bench.learner import Lengths
+from cluster.bench import suite
+from cluster.bench.learner import gpu
+from cluster.bench.learner.step import Lengths
 from cluster.bench.requirements import MissingRequirementError
 from grpo_core.batching.microbatches import training_turns
 

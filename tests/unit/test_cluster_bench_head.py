@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from cluster.bench import head, memory
-from cluster.bench.learner import ragged_episodes
+from cluster.bench import memory
+from cluster.bench.learner import head
+from cluster.bench.learner.step import ragged_episodes
 from cluster.bench.memory import peak_growth_mb, peak_is_measurable
 from grpo_core.forward.logprobs import TokenLogprobs
 from grpo_core.types import Episode

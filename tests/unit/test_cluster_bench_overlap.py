@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.bench import overlap, suite
-from cluster.bench.overlap import Trained, figures, read
-from cluster.config import load_config
+from cluster.bench import suite
+from cluster.bench.system import overlap
+from cluster.bench.system.overlap import Trained, figures, read
+from cluster.configs.schema import load_config
 
 
 def trained(seconds: float, centers: float, both: float) -> Trained:

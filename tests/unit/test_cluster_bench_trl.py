@@ -6,10 +6,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster.bench import suite, trl_step
+from cluster.bench import suite
 from cluster.bench.figure import Figure
-from cluster.bench.learner import LONGEST_TURN, ragged_episodes
-from cluster.bench.trl_trainer import TRL_ROWS, Outcome, trl_inputs
+from cluster.bench.learner import trl_step
+from cluster.bench.learner.step import LONGEST_TURN, ragged_episodes
+from cluster.bench.learner.trl_trainer import TRL_ROWS, Outcome, trl_inputs
 
 FREE = Outcome(loss=0.5, grad_norm=2.0)
 
@@ -60,7 +61,7 @@ def test_without_trl_the_suite_says_what_to_install_and_goes_on(
 ) -> None:
     monkeypatch.setitem(sys.modules, "trl", None)  # as if it were not there
     after = Figure("after", "s", 1.0, 2.0, "nothing", lower_is_better=True)
-    monkeypatch.setattr("cluster.bench.head.run", lambda rounds: [after])
+    monkeypatch.setattr("cluster.bench.learner.head.run", lambda rounds: [after])
     monkeypatch.setattr(suite, "SUITE", ("trl_step", "head"))
     suite.run_suite(None, 1, tmp_path / "bench.json")
     said = [line for line in capsys.readouterr().out.splitlines() if "pip install" in line]

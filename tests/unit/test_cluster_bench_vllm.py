@@ -2,7 +2,8 @@
 
 import pytest
 
-from cluster.bench import suite, vllm
+from cluster.bench import suite
+from cluster.bench.inference import vllm_engine as vllm
 from cluster.bench.requirements import MissingRequirementError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.actors.country_intervals import country_intervals
+from cluster.actors.learner_metrics import country_intervals
 from services.metrics.catalogue import check
 from services.metrics.rolling_windows import EpisodeFacts
 from services.reports.statistics import student_t_quantile

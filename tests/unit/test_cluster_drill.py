@@ -15,21 +15,21 @@ import psutil
 import pytest
 from rich.console import Console
 
-from cluster.accounting import audits, episodes_used, last_update
-from cluster.drill.books import Balance, Books, balance, damaged_checkpoints, read_books
-from cluster.drill.drill import Plan
 from cluster.drill.errors import BrokenPromiseError
 from cluster.drill.faults import FAULTS, Scene, _copy_half, draw, faults_of
+from cluster.drill.reconciliation import Balance, Books, balance, damaged_checkpoints, read_books
 from cluster.drill.record import Overcome, Record, promises_of_books
+from cluster.drill.runner import Plan
 from cluster.drill.settings import STOPPED_S, drill_config
 from cluster.drill.tables import shown
-from cluster.drill.training import Training
+from cluster.drill.training_process import Training
 from cluster.errors import RunError
-from cluster.run_folder import RunFolder
+from cluster.runs.audit_records import audits, episodes_used, last_update
+from cluster.runs.folder import RunFolder
 from grpo_core.checkpoints.folders import checkpoint_versions, fingerprint
 
 if TYPE_CHECKING:
-    from cluster.drill.store import Store
+    from cluster.drill.replay_store import Store
 
 BALANCED = Books(
     stored=frozenset("abcdef"),

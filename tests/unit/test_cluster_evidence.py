@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cluster.config import Config
-from cluster.evidence import BLOCKS, judge_all_ways, plain_quality
+from cluster.configs.schema import Config
+from cluster.diagnostics.grouping_study import BLOCKS, judge_all_ways, plain_quality
 from grpo_core.gradients.quality import Interval, TurnScores
 from grpo_core.types import Episode, Turn
 

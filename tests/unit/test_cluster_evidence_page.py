@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from cluster.evidence_page import show, write_evidence_page
+from cluster.diagnostics.grouping_study_page import show, write_evidence_page
 
 MEASURES = ("bias", "slope", "cosine", "noise", "sign_agreement", "wrong_direction", "effective_samples")
 

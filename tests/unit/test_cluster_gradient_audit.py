@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster import cli
+from cluster.actors.last_batch import load_last_batch
 from cluster.actors.learner import LearnerWorker
-from cluster.config import dump_config, load_config
-from cluster.gradient_audit import NoGradientsError, audit_gradients
-from cluster.last_batch import load_last_batch
-from cluster.run_folder import RunFolder
+from cluster.cli import app as cli
+from cluster.configs.schema import dump_config, load_config
+from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
+from cluster.runs.folder import RunFolder
 from grpo_core.advantages.returns import sample_returns
 from grpo_core.gradients.quality import TurnScores
 from services.replay.memory_buffer import MemoryBuffer
@@ -93,7 +93,7 @@ def test_effective_samples_are_counted_against_the_mean_of_the_other_episodes(
 ) -> None:
     drawn = np.random.default_rng(0).normal(size=(96, 16)).astype(np.float32)
     scores = TurnScores(drawn, drawn[:, :0])
-    monkeypatch.setattr("cluster.gradient_audit.turn_scores", lambda *given, **options: scores)
+    monkeypatch.setattr("cluster.diagnostics.gradient_audit.turn_scores", lambda *given, **options: scores)
     seen = audit_gradients(run, [], quiet).ways["none"].effective_samples
     batch = load_last_batch(RunFolder(run))
     assert batch is not None

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from cluster import cli
-from cluster.config import Config, dump_config
+from cluster.cli import app as cli
+from cluster.cli.audit_tables import recommendation, show
+from cluster.configs.schema import Config, dump_config
+from cluster.diagnostics.groups_audit import audit_groups, explained_by_keys, find_leaks, read_records, recommended_key
 from cluster.errors import RunError
-from cluster.groups_audit import audit_groups, explained_by_keys, find_leaks, read_records, recommended_key
-from cluster.groups_audit_tables import recommendation, show
 from grpo_core.advantages.pipeline import judge
 from grpo_core.learner import Learner
 from grpo_core.models.pretrained import make_small_model

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-import cluster.guardian
-from cluster.guardian import descendants, guarded, processes
+import cluster.runtime.orphan_reaper
+from cluster.runtime.orphan_reaper import descendants, guarded, processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guardian looks into /proc, which is Linux's")
 
@@ -38,7 +38,7 @@ def test_what_does_not_end_is_told_and_does_not_hide_why_the_run_did(
     sleeper = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]
     popen = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", lambda _, **options: popen(sleeper, **options))
-    monkeypatch.setattr(cluster.guardian, "GRACE_S", -cluster.guardian.SWEEP_S - 5.0)
+    monkeypatch.setattr(cluster.runtime.orphan_reaper, "GRACE_S", -cluster.runtime.orphan_reaper.SWEEP_S - 5.0)
     with pytest.raises(KeyError, match="why"), guarded():
         raise KeyError("why")
     assert "are left behind" in caplog.text

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import ray
 
-import cluster.runtime
-from cluster.config import ConfigError, load_config
+import cluster.runtime.ray_session
+from cluster.configs.schema import ConfigError, load_config
 from cluster.errors import RunError
-from cluster.job import JOB_VARIABLE, STOP_VARIABLE, check_run_dir, in_job, on_its_cluster, short_stop
-from cluster.run_folder import RunFolder
-from cluster.run_request import RunRequest, requested_run
-from cluster.runtime import ray_cluster
+from cluster.runs.folder import RunFolder
+from cluster.runs.ray_job import JOB_VARIABLE, STOP_VARIABLE, check_run_dir, in_job, on_its_cluster, short_stop
+from cluster.runs.request import RunRequest, requested_run
+from cluster.runtime.ray_session import ray_cluster
 
 CONFIG = load_config("smoke")
 
@@ -132,7 +132,7 @@ def test_machines_that_could_not_reach_the_replay_server_are_refused(monkeypatch
     nodes = [{"NodeManagerAddress": f"10.0.0.{number}", "Alive": number < 3} for number in (1, 2, 3)]
     monkeypatch.setattr(ray, "init", lambda **_: None)
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
-    monkeypatch.setattr(cluster.runtime, "stop_at_sigterm", lambda: None)
+    monkeypatch.setattr(cluster.runtime.ray_session, "stop_at_sigterm", lambda: None)
     monkeypatch.setattr(os, "environ", dict(os.environ))  # it says there what Ray reads when it is imported
     embedded = load_config("smoke", ["run.ray_address=auto"])
     external = load_config("smoke", ["run.ray_address=auto", "redis.url=redis://elsewhere:6379/0"])

@@ -3,9 +3,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cluster.actors.last_batch import last_batch_path, load_last_batch, save_last_batch
 from cluster.errors import RunError
-from cluster.last_batch import last_batch_path, load_last_batch, save_last_batch
-from cluster.run_folder import RunFolder
+from cluster.runs.folder import RunFolder
 from grpo_core.types import Batch
 from services.replay.codec import encode
 from tests.unit.grpo_cases import ragged_episodes

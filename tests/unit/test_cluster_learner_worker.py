@@ -15,9 +15,9 @@ import torch
 import cluster.actors.learner
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.rollout import RolloutWorker
-from cluster.config import load_config
+from cluster.configs.schema import load_config
 from cluster.errors import RunError
-from cluster.run_folder import RunFolder
+from cluster.runs.folder import RunFolder
 from grpo_core.checkpoints.folders import passed_over
 from grpo_core.errors import CheckpointError, ResourceError
 from grpo_core.learner import UpdateResult

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.actors.reports import BlockReport
-from cluster.admission import Admission
-from cluster.config import Config, load_config
+from cluster.actors.messages import BlockReport
+from cluster.configs.schema import Config, load_config
+from cluster.driver.admission import Admission
+from cluster.driver.block_schedule import BlockLedger
 from cluster.errors import RunError
-from cluster.ledger import BlockLedger
 from grpo_core.types import Episode
 from opponents.matchmaking.matchmaker import LineupBlock, Matchmaker
 from opponents.population.population import Population

@@ -9,9 +9,9 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.admission import Admission
-from cluster.config import Config, load_config
-from cluster.ledger import BlockLedger
+from cluster.configs.schema import Config, load_config
+from cluster.driver.admission import Admission
+from cluster.driver.block_schedule import BlockLedger
 from opponents.matchmaking.matchmaker import LineupBlock
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer

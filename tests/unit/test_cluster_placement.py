@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cluster.config import Config, ConfigError, load_config
+from cluster.configs.schema import Config, ConfigError, load_config
 from cluster.errors import RunError
-from cluster.placement import bundles, check_gpus, cpus_asked, gpus_asked
-from cluster.runtime import actor_environment
+from cluster.runtime.placement import bundles, check_gpus, cpus_asked, gpus_asked
+from cluster.runtime.ray_session import actor_environment
 
 
 def config(*overrides: str) -> Config:

@@ -17,12 +17,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
 import cluster.train
-from cluster.actors.reports import BlockReport, UpdateReport
-from cluster.config import Config, load_config
-from cluster.counters import while_loading
+from cluster.actors.messages import BlockReport, UpdateReport
+from cluster.configs.schema import Config, load_config
+from cluster.driver.metrics_recorder import Progress
 from cluster.errors import RunError
-from cluster.progress import Progress
-from cluster.run_folder import RunFolder
+from cluster.runs.counters import while_loading
+from cluster.runs.folder import RunFolder
 from grpo_core.errors import DivergenceError
 from services.metrics.display.display import Display
 from services.metrics.jsonl import read_metrics

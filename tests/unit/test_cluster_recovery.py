@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from cluster.actors.pulse import BEAT_EVERY_S, Pulse
-from cluster.config import Config, load_config
+from cluster.configs.schema import Config, load_config
+from cluster.driver.heartbeat import BEAT_EVERY_S, Pulse
+from cluster.driver.stall_timer import ATTENTION_S, Patience
 from cluster.errors import LateError, LostError, RunError
-from cluster.patience import ATTENTION_S, Patience
-from cluster.recovery import PAUSES_S, keep_training
-from cluster.restarts import RESTARTS, restarts
-from cluster.run_folder import RunFolder
-from cluster.runtime import loss_of
+from cluster.runs.folder import RunFolder
+from cluster.runs.recovery import PAUSES_S, keep_training
+from cluster.runs.restarts import RESTARTS, restarts
+from cluster.runtime.ray_session import loss_of
 from grpo_core.errors import CheckpointError, DivergenceError
 from services.replay.buffer import BlocksMissingError, ReplayError, ServerLostError
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from cluster.cli import app
-from cluster.config import dump_config, load_config
-from cluster.findings import Finding
-from cluster.restarts import note_restart
-from cluster.run_folder import RunFolder
-from cluster.run_health import examine_run
+from cluster.cli.app import app
+from cluster.configs.schema import dump_config, load_config
+from cluster.diagnostics.finding import Finding
+from cluster.diagnostics.run_health import examine_run
+from cluster.runs.folder import RunFolder
+from cluster.runs.restarts import note_restart
 from services.metrics.catalogue import Value
 from services.metrics.jsonl import JsonlSink
 

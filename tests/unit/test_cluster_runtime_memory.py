@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import cluster.runtime
-from cluster.config import Config, load_config
+import cluster.runtime.ray_session
+from cluster.configs.schema import Config, load_config
 from cluster.errors import RunError
-from cluster.learner_memory import adapter_parameters, learner_estimate, policy_size
-from cluster.runtime import GIB, WORKER_BYTES, check_memory, needed_bytes, small_policy_parameters
+from cluster.runtime.learner_memory import adapter_parameters, learner_estimate, policy_size
+from cluster.runtime.ray_session import GIB, WORKER_BYTES, check_memory, needed_bytes, small_policy_parameters
 from grpo_core.models.lora import add_adapters
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.training.memory_estimate import ModelShape
@@ -91,7 +91,7 @@ def test_a_folder_that_tells_nothing_counts_as_the_small_policy(tmp_path: Path, 
 def test_a_run_that_does_not_fit_is_refused_before_anything_is_started(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster.runtime, "available_bytes", lambda: 4 * GIB)
+    monkeypatch.setattr(cluster.runtime.ray_session, "available_bytes", lambda: 4 * GIB)
     check_memory(load_config("smoke"))
     check_memory(load_config("smoke", [f"policy.path={folder}", "run.ray_address=auto"]))  # its actors run elsewhere
     with pytest.raises(RunError, match=r"its learner \d.*weights 1.84.*4.0 GiB are free; lower .* size$"):
@@ -101,6 +101,8 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_started(
 
 
 def test_the_driver_asks_without_torch() -> None:
-    code = "import sys, cluster.runtime; print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
+    code = (
+        "import sys, cluster.runtime.ray_session; print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

@@ -12,10 +12,10 @@ import pytest
 
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.rollout import RolloutWorker
-from cluster.config import ConfigError, load_config
-from cluster.gradient_audit import NoGradientsError, audit_gradients
-from cluster.run_folder import RunFolder, snapshot_files
-from cluster.seating import open_policy
+from cluster.configs.schema import ConfigError, load_config
+from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
+from cluster.evaluation.players import open_policy
+from cluster.runs.folder import RunFolder, snapshot_files
 from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors

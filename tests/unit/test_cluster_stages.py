@@ -2,7 +2,7 @@ import io
 
 from rich.console import Console
 
-from cluster.stages import stages
+from cluster.runs.progress_bars import stages
 
 
 def test_a_log_gets_a_line_every_tenth():

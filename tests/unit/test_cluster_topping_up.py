@@ -16,15 +16,15 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-import cluster.actors.pulse
-import cluster.update_call
+import cluster.driver.heartbeat
+import cluster.driver.update_call
 from cluster.actors.learner import LearnerWorker
-from cluster.actors.pool import PoolEvents
-from cluster.actors.reports import BlockReport
-from cluster.config import Config, load_config
+from cluster.actors.messages import BlockReport
+from cluster.configs.schema import Config, load_config
+from cluster.driver.block_schedule import BlockLedger
+from cluster.driver.rollout_pool import PoolEvents
 from cluster.errors import LateError
-from cluster.ledger import BlockLedger
-from cluster.run_folder import RunFolder
+from cluster.runs.folder import RunFolder
 from cluster.train import learn
 from opponents.league.league import League
 from opponents.matchmaking.matchmaker import EXTRA_BLOCKS_FROM, LineupBlock
@@ -171,8 +171,8 @@ class Run:
 
 @pytest.fixture(autouse=True)
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster.update_call, "answer", lambda ref, *_: ref)
-    monkeypatch.setattr(cluster.actors.pulse, "_answered", lambda ref: True)
+    monkeypatch.setattr(cluster.driver.update_call, "answer", lambda ref, *_: ref)
+    monkeypatch.setattr(cluster.driver.heartbeat, "_answered", lambda ref: True)
     monkeypatch.setattr("os.fsync", lambda _: None)  # a driver dies here, never the machine
 
 

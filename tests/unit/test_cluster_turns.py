@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from cluster.actors.learner_device import LearnerDevice
-from cluster.config import load_config
+from cluster.configs.schema import load_config
+from cluster.driver.update_call import UpdateCall
 from cluster.errors import RunError
-from cluster.update_call import UpdateCall
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch

@@ -12,14 +12,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cluster import doctor_places
-from cluster.config import Config, load_config
-from cluster.doctor_access import _openness, ray_access
-from cluster.doctor_places import disk, metrics_port, policy_files, run_folder
+from cluster.configs.schema import Config, load_config
+from cluster.diagnostics import paths as doctor_places
+from cluster.diagnostics.access import _openness, ray_access
+from cluster.diagnostics.finding import Finding
+from cluster.diagnostics.paths import disk, metrics_port, policy_files, run_folder
 from cluster.errors import RunError
-from cluster.findings import Finding
-from cluster.job import JOB_VARIABLE
-from cluster.run_folder import RunFolder
+from cluster.runs.folder import RunFolder
+from cluster.runs.ray_job import JOB_VARIABLE
 from grpo_core.models.pretrained import make_small_model, save_model
 from grpo_core.settings import PolicySettings
 from services.inference.word_tokenizer import make_word_tokenizer
@@ -117,9 +117,9 @@ def test_a_cluster_that_does_not_answer_and_an_address_that_is_not_used_are_told
     def nobody(address: str) -> None:
         raise RunError(f"no Ray cluster at {address}")
 
-    monkeypatch.setattr("cluster.doctor_access.check_reachable", nobody)
+    monkeypatch.setattr("cluster.diagnostics.access.check_reachable", nobody)
     assert [finding.level for finding in ray_access(CLUSTER)] == ["warn", "fault"]
-    monkeypatch.setattr("cluster.doctor_access.check_reachable", lambda address: None)
+    monkeypatch.setattr("cluster.diagnostics.access.check_reachable", lambda address: None)
     assert [finding.level for finding in ray_access(CLUSTER)] == ["warn", "ok"]
     monkeypatch.setenv("RAY_ADDRESS", "elsewhere:6379")
     assert "a run starts its own Ray" in list(ray_access(LOCAL))[-1].text

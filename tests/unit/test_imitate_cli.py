@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cluster.cli import imitate
-from cluster.config import Config, ImitationSettings
+from cluster.cli.app import imitate
+from cluster.configs.schema import Config, ImitationSettings
 from cluster.errors import RunError
 
 
@@ -19,7 +19,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, **options: Any) -> ImitationSettings:
         heard.append(config)
         raise RunError("enough is known")
 
-    monkeypatch.setattr("cluster.imitate.imitate", refuse)
+    monkeypatch.setattr("cluster.imitation.launcher.imitate", refuse)
     with pytest.raises(RunError, match="enough"):
         imitate(out=Path("policy"), **options)
     return heard[0].imitation

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import torch
 
-from cluster.config import load_config
+from cluster.configs.schema import load_config
 from cluster.errors import RunError
-from cluster.imitation_process import _Rank
+from cluster.imitation.process import _Rank
 from services.environments.diplomacy.game import DiplomacyGame
 
 SMALL = ("policy.hidden_size=32", "policy.layers=1", "imitation.processes=1")

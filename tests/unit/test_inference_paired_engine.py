@@ -6,7 +6,7 @@ import copy
 import pytest
 import torch
 
-from cluster.engines import second_engine_fits
+from cluster.runtime.engines import second_engine_fits
 from grpo_core.models.lora import adapter_payload, add_adapters
 from grpo_core.models.pretrained import weights_payload
 from grpo_core.settings import PolicySettings

@@ -13,9 +13,9 @@ import jsonschema
 import pytest
 import typer.main
 
-from cluster.cli import app
-from cluster.config import load_config
-from cluster.job import JOB_VARIABLE, STOP_VARIABLE, short_stop
+from cluster.cli.app import app
+from cluster.configs.schema import load_config
+from cluster.runs.ray_job import JOB_VARIABLE, STOP_VARIABLE, short_stop
 from cluster.train import SAVE_TIMEOUT_S
 from tests.unit.manifest_files import (
     DOCKER,

@@ -14,8 +14,8 @@ import yaml
 from jsonschema import Draft7Validator
 from typer.testing import CliRunner
 
-from cluster.cli import app
-from cluster.monitoring_cli import PROMETHEUS_URL, monitoring_files
+from cluster.cli.app import app
+from cluster.cli.monitoring import PROMETHEUS_URL, monitoring_files
 from services.metrics.catalogue import CATALOGUE, MetricsError
 from services.metrics.dashboards.all_boards import BOARDS
 from services.metrics.dashboards.panels import Board, metric_of, series

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from cluster.cli import main
-from cluster.config import Config, dump_config
+from cluster.cli.app import main
+from cluster.configs.schema import Config, dump_config
 from opponents.league.results import Results
 from opponents.population.population import Member, Population
 from opponents.ratings.book import RatingBook

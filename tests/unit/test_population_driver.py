@@ -11,8 +11,8 @@ import pytest
 from safetensors.numpy import save_file
 
 import cluster.train
-from cluster.config import load_config
-from cluster.run_folder import RunFolder
+from cluster.configs.schema import load_config
+from cluster.runs.folder import RunFolder
 from cluster.train import open_league, open_population, renew_population
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.population.document import Document

@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from cluster.rate import play_in_order
-from cluster.rating_games import DatedGame, RatingGame, play_rating_game, rating_games
+from cluster.evaluation.rating_games import DatedGame, RatingGame, play_rating_game, rating_games
+from cluster.evaluation.rating_matches import play_in_order
 from opponents.bots.registry import make_bot
 from opponents.players.policy import Decision
 from services.environments.diplomacy.position import POWERS
@@ -49,7 +49,7 @@ def test_a_match_ends_in_a_score_with_dates_of_falls():
 
 def test_a_power_that_comes_back_has_not_fallen(monkeypatch):
     game, owned = DatedGame(1910), [1, 0, 0, 1, 0, 0]
-    monkeypatch.setattr("cluster.rating_games.DiplomacyGame.process", lambda self: owned.pop(0))
+    monkeypatch.setattr("cluster.evaluation.rating_games.DiplomacyGame.process", lambda self: owned.pop(0))
     monkeypatch.setattr(game, "centers", lambda: {"ITALY": owned[0], "FRANCE": 3})
     seen = []
     for _ in range(5):

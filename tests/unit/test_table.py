@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster.games import EvaluationResult, evaluation_games, play_evaluation_game, summarize
+from cluster.evaluation.evaluation_games import EvaluationResult, evaluation_games, play_evaluation_game, summarize
 from grpo_core.advantages.returns import returns_to_go
 from grpo_core.types import Turn
 from opponents.bots.registry import make_bot

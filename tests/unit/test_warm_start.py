@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-import cluster.warm_start
-from cluster.config import Config, load_config
+import cluster.imitation.warm_start
+from cluster.configs.schema import Config, load_config
 from cluster.errors import RunError
-from cluster.run_folder import RunFolder
-from cluster.warm_start import evaluate_untrained
+from cluster.imitation.warm_start import evaluate_untrained
+from cluster.runs.folder import RunFolder
 
 CONFIG = load_config("smoke", ["evaluation.against=['random', 'greedy']"])
 
@@ -48,8 +48,8 @@ class Progress:
     ],
 )
 def test_it_ends_with_a_reason(tmp_path, monkeypatch, measure, limit_s, message, rows) -> None:
-    monkeypatch.setattr(cluster.warm_start, "_measure", measure)
-    monkeypatch.setattr(cluster.warm_start, "EVALUATION_TIMEOUT_S", limit_s)
+    monkeypatch.setattr(cluster.imitation.warm_start, "_measure", measure)
+    monkeypatch.setattr(cluster.imitation.warm_start, "EVALUATION_TIMEOUT_S", limit_s)
     progress: Any = Progress()
     with pytest.raises(RunError, match=message):
         evaluate_untrained(CONFIG, RunFolder(tmp_path), progress)

@@ -6,9 +6,9 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from cluster.config import load_config
-from cluster.counters import limits
-from cluster.progress import PROGRESS_TIME
+from cluster.configs.schema import load_config
+from cluster.driver.metrics_recorder import PROGRESS_TIME
+from cluster.runs.counters import limits
 from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
 from tests.system.prometheus_server import program

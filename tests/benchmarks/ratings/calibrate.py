@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from cluster.provenance import commit
-from cluster.rate import play_in_order
-from cluster.rating_games import RatingGame, rating_games
-from cluster.stages import stages
+from cluster.evaluation.rating_games import RatingGame, rating_games
+from cluster.evaluation.rating_matches import play_in_order
+from cluster.runs.progress_bars import stages
+from cluster.runs.provenance import commit
 from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.matchmaking.matchmaker import derive_seed
 from opponents.ratings import book as ratings

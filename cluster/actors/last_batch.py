@@ -1,0 +1,76 @@
+"""The episodes of a run's newest update, kept on disk for audits: ``audit/last_batch.bin``.
+
+Layout: ``b"ENTB"``, a schema version byte, a msgpack array of the learner's version before the update and the
+episodes, each as ``services.replay.codec`` writes it. Nothing in it runs code when it is read.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from cluster.errors import RunError
+from cluster.runs.folder import RunFolder
+from grpo_core.types import Batch
+from services.replay.codec import CodecError, decode, encode
+
+SCHEMA_VERSION = 1
+
+_MAGIC = b"ENTB"
+_HEADER_BYTES = len(_MAGIC) + 1
+
+
+class _Record(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    learner_version: int
+    episodes: tuple[bytes, ...]
+
+
+def last_batch_path(folder: RunFolder) -> Path:
+    """Where a run keeps it."""
+    return folder.audit / "last_batch.bin"
+
+
+def save_last_batch(folder: RunFolder, batch: Batch) -> Path:
+    """Replace the batch on disk in one step; a crash leaves the old one or the new one.
+
+    Raises:
+        CodecError: an episode breaks the rules of ``grpo_core.types``.
+    """
+    record = _Record(batch.learner_version, tuple(encode(episode) for episode in batch.episodes))
+    path = last_batch_path(folder)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.new")
+    with temporary.open("wb") as file:
+        file.write(_MAGIC + bytes([SCHEMA_VERSION]) + msgspec.msgpack.encode(record))
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    return path
+
+
+def load_last_batch(folder: RunFolder) -> Batch | None:
+    """The batch on disk, or None where the run kept none.
+
+    Raises:
+        RunError: it cannot be read: damaged, or of another schema version.
+    """
+    path = last_batch_path(folder)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    if not data.startswith(_MAGIC) or len(data) <= _HEADER_BYTES:
+        raise RunError(f"{path} is no batch of episodes: it does not begin with this format's mark")
+    if data[len(_MAGIC)] != SCHEMA_VERSION:
+        raise RunError(
+            f"{path} is of schema {data[len(_MAGIC)]}, and this version of Entente reads schema {SCHEMA_VERSION}"
+        )
+    try:
+        record = msgspec.msgpack.decode(data[_HEADER_BYTES:], type=_Record)
+        return Batch(tuple(decode(episode) for episode in record.episodes), record.learner_version)
+    except (msgspec.DecodeError, CodecError) as error:
+        raise RunError(f"{path} is damaged: {error}; the run's next checkpoint replaces it") from None

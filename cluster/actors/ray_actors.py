@@ -1,0 +1,97 @@
+"""The actor classes as Ray and the driver see them: light to import, they load their workers in their own process.
+
+torch and transformers take seven seconds to import, which a driver that never touches a tensor need not wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.actors.messages import BlockReport, Shortage, UpdateReport
+from cluster.configs.schema import Config
+from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
+from cluster.runtime.population_store import population_mirror
+from cluster.runtime.redis_clients import redis_buffer
+from opponents.matchmaking.matchmaker import LineupBlock
+from opponents.population.population import Member
+
+if TYPE_CHECKING:
+    from services.weights.payload import Payload
+
+
+class LearnerActor:
+    """A ``LearnerWorker``, which says what each method does."""
+
+    def __init__(self, config_json: str, run_dir: str, redis_url: str, run_id: str, resume: bool) -> None:
+        from cluster.actors.learner import LearnerWorker
+
+        config = Config.model_validate_json(config_json)
+        self._worker = LearnerWorker(config, run_dir, redis_buffer(config, redis_url, run_id), resume)
+
+    def beat(self) -> None:
+        """Nothing but a sign of life; called in a thread of its own, it answers while another one learns."""
+
+    def version(self) -> int:  # noqa: D102
+        return self._worker.version()
+
+    def publish(self) -> Payload:  # noqa: D102
+        return self._worker.publish()
+
+    def collect(self, blocks: Mapping[str, int], timeout_s: float) -> Shortage:  # noqa: D102
+        return self._worker.collect(blocks, timeout_s)
+
+    def update(  # noqa: D102
+        self, blocks: Mapping[str, int], timeout_s: float, topped_up: Mapping[str, int]
+    ) -> tuple[UpdateReport, Payload]:
+        return self._worker.update(blocks, timeout_s, topped_up)
+
+    def last_report(self) -> UpdateReport | None:  # noqa: D102
+        return self._worker.last_report()
+
+    def checkpoint(self) -> str:  # noqa: D102
+        return self._worker.checkpoint()
+
+    def snapshot(self, path: str) -> int:  # noqa: D102
+        return self._worker.snapshot(path)
+
+
+class RolloutActor:
+    """A ``RolloutWorker``, which says what each method does."""
+
+    def __init__(self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str) -> None:
+        from cluster.actors.rollout import RolloutWorker, wait_for_checkpoint
+
+        config = Config.model_validate_json(config_json)
+        wait_for_checkpoint(Path(policy_folder), config.rollout.start_timeout_s)
+        buffer = redis_buffer(config, redis_url, run_id)
+        mirror = population_mirror(config, redis_url, run_id)
+        self._worker = RolloutWorker(config, policy_folder, population_file, buffer, mirror)
+
+    async def ready(self) -> Mapping[str, float]:  # noqa: D102
+        return await self._worker.ready()
+
+    async def swap(self, payload: Payload) -> float:  # noqa: D102
+        return await self._worker.swap(payload)
+
+    async def sleep(self) -> None:
+        """Finish the decisions in flight, hold the games and free the GPU for the learner.
+
+        The pool waits ``rollout.swap_timeout_s`` for it, gives no weights and no new games meanwhile, and then calls
+        ``wake`` before it sends the next weights.
+        """
+        await self._worker.sleep()
+
+    async def wake(self) -> None:
+        """Take the GPU back and go on with the games, under the weights held when they fell asleep."""
+        await self._worker.wake()
+
+    async def play_block(self, block: LineupBlock, members: Sequence[Member], version: int) -> BlockReport:  # noqa: D102
+        return await self._worker.play_block(block, members, version)
+
+    async def play_evaluation(self, games: Sequence[EvaluationGame], version: int) -> list[EvaluationResult]:  # noqa: D102
+        return await self._worker.play_evaluation(games, version)
+
+    async def stats(self) -> Mapping[str, float]:  # noqa: D102
+        return await self._worker.stats()

@@ -1,0 +1,158 @@
+"""The learner's step beside the loss step of TRL's ``GRPOTrainer``: tokens a second and peak memory."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from torch import nn
+
+from cluster.bench.figure import Figure
+from cluster.bench.learner.head import spread
+from cluster.bench.learner.step import GROUPING, LONGEST_TURN, VOCABULARY, decoded_freely, ragged_episodes
+from cluster.bench.learner.trl_trainer import TRL_ROWS, Outcome, Step, TrlSide, require_trl
+from cluster.bench.memory import in_fresh_process, peak_growth_mb, peak_is_measurable
+from grpo_core.learner import Learner
+from grpo_core.models.pretrained import make_small_model
+from grpo_core.settings import LearnerSettings, PolicySettings
+from grpo_core.types import Batch, Episode
+
+CASES = ((VOCABULARY, 20), (150_000, 4))  # vocabulary, episodes of ten turns: many ids take TRL long
+SETTINGS = LearnerSettings(
+    learning_rate=1e-5, lr_warmup_updates=0, minibatches=1, tokens_per_microbatch=TRL_ROWS * LONGEST_TURN
+)
+
+Side = Literal["free", "masked", "trl", "trl_completions"]
+SIDES: tuple[Side, ...] = ("free", "masked", "trl", "trl_completions")
+OURS: dict[Side, str] = {"free": "free text", "masked": "legal-order mask"}
+YARDSTICKS: dict[Side, str] = {"trl": "TRL", "trl_completions": "TRL, scoring completions alone"}
+
+
+def run(rounds: int) -> list[Figure]:
+    """One optimizer step on the same ragged turns, small policy, one thread, ``rounds`` alternating timings a side.
+
+    Turns decoded freely are the same problem for both: losses and gradient norms are compared before the clock
+    starts. Under legal-order masks the learner has less to do, and TRL, which knows no masks, as much as before.
+    TRL is measured as it comes, which on a CPU scores prompts too, and made to score completions alone, as it does
+    on a GPU. A pass of either side holds at most ten turns of the longest length, so that memory can be compared.
+    Both count every prompt and completion token, padding excluded.
+
+    Raises:
+        MissingRequirementError: TRL is not installed.
+        RuntimeError: the two sides' losses or gradient norms differ.
+    """
+    require_trl()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return [figure for vocabulary, episodes in CASES for figure in _figures(vocabulary, episodes, rounds)]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _figures(vocabulary: int, count: int, rounds: int) -> list[Figure]:
+    episodes = {side: bench_episodes(side, vocabulary, count) for side in SIDES}
+    steps = {side: make_side(side, vocabulary).prepared(episodes[side]) for side in SIDES}
+    check_agreement({side: steps[side]() for side in SIDES})  # these first steps warm up, too
+    seconds = _interleaved(steps, rounds)
+    tokens = sum(episode.tokens for episode in episodes["free"])
+    work = f"{sum(len(episode.turns) for episode in episodes['free'])} turns of 65-140 tokens, 4 x 128 policy, 1 thread"
+    figures = [
+        Figure(
+            f"learner step, {decoding}, {vocabulary:,} ids",
+            "tokens/s",
+            tokens / seconds[side],
+            tokens / seconds[theirs],
+            yardstick,
+            note=f"{work}, optimizer step included, median of {rounds}",
+        )
+        for side, decoding in OURS.items()
+        for theirs, yardstick in YARDSTICKS.items()
+    ]
+    if not peak_is_measurable():
+        return figures
+    peaks = {side: in_fresh_process(_peak_mb, side, vocabulary, count) for side in SIDES}
+    return figures + [
+        Figure(
+            f"learner step memory, {decoding}, {vocabulary:,} ids",
+            "MB",
+            peaks[side],
+            peaks[theirs],
+            yardstick,
+            lower_is_better=True,
+            note=f"{work}, {SETTINGS.tokens_per_microbatch} padded tokens a pass; growth of resident memory over one "
+            "step in a fresh process: gradients, activations and logits; weights and moments were there before",
+        )
+        for side, decoding in OURS.items()
+        for theirs, yardstick in YARDSTICKS.items()
+    ]
+
+
+def check_agreement(outcomes: Mapping[Side, Outcome]) -> None:
+    """The freely decoded batch must give both sides one loss and one gradient norm.
+
+    Raises:
+        RuntimeError: it does not.
+    """
+    ours = outcomes["free"]
+    for side in YARDSTICKS:
+        theirs = outcomes[side]
+        if not (
+            math.isclose(ours.loss, theirs.loss, abs_tol=1e-5)
+            and math.isclose(ours.grad_norm, theirs.grad_norm, rel_tol=1e-3)
+        ):
+            raise RuntimeError(f"the learner found {ours}, TRL {theirs}; their rates cannot be compared")
+
+
+def bench_episodes(side: Side, vocabulary: int, count: int) -> tuple[Episode, ...]:
+    """The first ``count`` ragged episodes, spread over a vocabulary; decoded freely but for side ``masked``."""
+    episodes = spread(ragged_episodes(seed=11)[:count], vocabulary)
+    return episodes if side == "masked" else decoded_freely(episodes, vocabulary)
+
+
+def make_side(side: Side, vocabulary: int) -> LearnerSide | TrlSide:
+    """A learner, or a trainer of TRL's, over a small policy of its own with the same weights."""
+    model = make_small_model(PolicySettings(), vocabulary, eos_id=1, bos_id=2, pad_id=0, seed=5)
+    if side in OURS:
+        return LearnerSide(model)
+    return TrlSide(model, SETTINGS, completions_alone=side == "trl_completions")
+
+
+class LearnerSide:
+    """The learner, from episodes to new weights."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self._learner = Learner(model, SETTINGS, GROUPING, seed=3)
+
+    def prepared(self, episodes: tuple[Episode, ...]) -> Step:
+        """A step on these episodes; grouping, advantages and tensors are part of it."""
+
+        def step() -> Outcome:
+            metrics = self._learner.step(Batch(episodes, self._learner.version)).metrics
+            return Outcome(metrics["loss"], metrics["grad_norm"])
+
+        return step
+
+
+def _interleaved(steps: Mapping[Side, Step], rounds: int) -> dict[Side, float]:
+    """Median seconds of each side, run in turn."""
+    seconds: dict[Side, list[float]] = {side: [] for side in steps}
+    for _ in range(rounds):
+        for side, step in steps.items():
+            start = time.perf_counter()
+            step()
+            seconds[side].append(time.perf_counter() - start)
+    return {side: statistics.median(values) for side, values in seconds.items()}
+
+
+def _peak_mb(side: Side, vocabulary: int, count: int) -> float:
+    torch.set_num_threads(1)
+    ours = make_side(side, vocabulary)
+    ours.prepared(bench_episodes(side, vocabulary, 4))()  # libraries and the optimizer take what they keep
+    ours.model.zero_grad(set_to_none=True)
+    return peak_growth_mb(ours.prepared(bench_episodes(side, vocabulary, count)))

@@ -1,0 +1,162 @@
+"""TRL's ``GRPOTrainer`` as a yardstick: its own loss on turns that the learner takes, too. TRL is needed only here."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from cluster.bench.learner.step import plain_advantages
+from cluster.bench.requirements import MissingRequirementError
+from grpo_core.settings import LearnerSettings
+from grpo_core.types import Episode
+from services.environments.diplomacy.notation import WORD_PATTERN, words
+from services.inference.word_tokenizer import make_word_tokenizer
+
+TRL_ROWS = 10  # turns of one of TRL's passes: padded, about 1,400 tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one optimizer step found."""
+
+    loss: float
+    grad_norm: float  # before clipping
+
+
+Step = Callable[[], Outcome]
+
+
+def require_trl() -> None:
+    """Say early what is missing.
+
+    Raises:
+        MissingRequirementError: TRL is not installed.
+    """
+    _module("trl")
+
+
+class TrlSide:
+    """A real ``GRPOTrainer``: its loss (``loss_type = "grpo"``), accumulated over micro-batches, and one AdamW step."""
+
+    def __init__(self, model: nn.Module, settings: LearnerSettings, *, completions_alone: bool) -> None:
+        self.model = model.train()  # no dropout; TRL divides by the accumulated passes only when it trains
+        self._completions_alone = completions_alone
+        self._settings = settings
+        self._trainer = _trainer(model, settings)
+        self._optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=settings.learning_rate,
+            betas=(0.9, settings.adam_beta2),
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
+
+    def prepared(self, episodes: tuple[Episode, ...]) -> Step:
+        """A step on these episodes; advantages and padded tensors are made beforehand."""
+        passes = trl_inputs(episodes)
+
+        def step() -> Outcome:
+            self._optimizer.zero_grad(set_to_none=True)
+            self._trainer.current_gradient_accumulation_steps = len(passes)
+            loss = 0.0
+            with _scoring_completions_alone() if self._completions_alone else contextlib.nullcontext():
+                for inputs in passes:
+                    part: Tensor = self._trainer.compute_loss(self.model, inputs)
+                    self._trainer.accelerator.backward(part)
+                    loss += float(part.detach())
+            norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._settings.max_grad_norm)
+            self._optimizer.step()
+            return Outcome(loss, float(norm))
+
+        return step
+
+
+def trl_inputs(episodes: tuple[Episode, ...]) -> list[dict[str, Tensor]]:
+    """What TRL's loss takes, ``TRL_ROWS`` turns a pass: prompts padded on the left, completions on the right.
+
+    Forced tokens are left out of the loss through ``tool_mask``, TRL's own means for tokens that nobody sampled.
+    """
+    turns = [turn for episode in episodes for turn in episode.turns]
+    if len(turns) % TRL_ROWS:
+        raise ValueError(f"{len(turns)} turns do not fill passes of {TRL_ROWS}")
+    prompt = max(len(turn.prompt_ids) for turn in turns)
+    completion = max(len(turn.completion_ids) for turn in turns)
+    inputs = {
+        "prompt_ids": torch.zeros(len(turns), prompt, dtype=torch.long),
+        "prompt_mask": torch.zeros(len(turns), prompt, dtype=torch.long),
+        "completion_ids": torch.zeros(len(turns), completion, dtype=torch.long),
+        "completion_mask": torch.zeros(len(turns), completion, dtype=torch.long),
+        "tool_mask": torch.zeros(len(turns), completion, dtype=torch.long),
+        "old_per_token_logps": torch.zeros(len(turns), completion),
+        "advantages": torch.tensor(plain_advantages(episodes)),
+    }
+    for row, turn in enumerate(turns):
+        start, end = prompt - len(turn.prompt_ids), len(turn.completion_ids)
+        inputs["prompt_ids"][row, start:] = torch.from_numpy(turn.prompt_ids)
+        inputs["prompt_mask"][row, start:] = 1
+        inputs["completion_ids"][row, :end] = torch.from_numpy(turn.completion_ids)
+        inputs["completion_mask"][row, :end] = 1
+        inputs["tool_mask"][row, :end] = torch.from_numpy(turn.trained_mask)
+        inputs["old_per_token_logps"][row, :end] = torch.from_numpy(turn.logprobs)
+    return [
+        {name: tensor[start : start + TRL_ROWS] for name, tensor in inputs.items()}
+        for start in range(0, len(turns), TRL_ROWS)
+    ]
+
+
+def _trainer(model: nn.Module, learner: LearnerSettings) -> Any:
+    trl, datasets = _module("trl"), _module("datasets")
+    with tempfile.TemporaryDirectory() as folder:
+        settings = trl.GRPOConfig(
+            output_dir=folder,
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            report_to="none",
+            per_device_train_batch_size=TRL_ROWS,
+            num_generations=TRL_ROWS,
+            loss_type="grpo",
+            beta=0.0,
+            epsilon=learner.epsilon,
+            epsilon_high=learner.epsilon_high,
+            temperature=1.0,
+        )
+        return trl.GRPOTrainer(
+            model=model,
+            reward_funcs=_no_reward,
+            args=settings,
+            train_dataset=datasets.Dataset.from_list([{"prompt": "unused"}]),
+            processing_class=make_word_tokenizer(words(), WORD_PATTERN),
+        )
+
+
+def _no_reward(completions: Sequence[Any], **_: Any) -> list[float]:
+    return [0.0] * len(completions)
+
+
+@contextlib.contextmanager
+def _scoring_completions_alone() -> Iterator[None]:
+    """Let TRL's head pick labelled positions as it does where Triton runs; the arithmetic stays in torch."""
+    module = _module("trl.trainer.utils")
+    before = module._use_triton
+    module._use_triton = lambda _: True
+    try:
+        yield
+    finally:
+        module._use_triton = before
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name.partition(".")[0]:
+            raise
+        raise MissingRequirementError("TRL is not installed; get it with: pip install 'trl>=1.16,<1.17'") from None

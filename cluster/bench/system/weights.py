@@ -1,0 +1,79 @@
+"""Seconds from tensors to verified weights in another process, beside a plain object-store trip of as many bytes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from cluster.bench.figure import Figure, interleaved_seconds
+from cluster.runtime.ray_session import quiet_authentication
+from services.weights.payload import Payload, pack, verify
+
+SIZES_MB = (4, 100)
+TENSORS = 50
+ANSWER_TIMEOUT_S = 60
+
+
+def run(rounds: int) -> list[Figure]:
+    """Pack + put + get in an actor + verify, for about 4 MB and 100 MB, on a local Ray; ``rounds`` a side."""
+    # Ray reads these when it is imported.
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    import ray
+
+    quiet_authentication()
+    ray.init(
+        address="local",
+        num_cpus=2,
+        include_dashboard=False,
+        log_to_driver=False,
+        configure_logging=False,
+        object_store_memory=1 << 30,
+    )
+    try:
+        receiver = ray.remote(num_cpus=1)(_Receiver).remote()
+        return [_figure(ray, receiver, megabytes, rounds) for megabytes in SIZES_MB]
+    finally:
+        ray.shutdown()
+
+
+class _Receiver:
+    """Stands for a rollout actor; Ray has fetched the argument from the object store when a method begins."""
+
+    def verified(self, payload: Payload) -> int:
+        """Bytes of weights whose checksum holds."""
+        verify(payload)
+        return len(payload.data)
+
+    def received(self, data: bytes) -> int:
+        """Bytes that arrived."""
+        return len(data)
+
+
+def _figure(ray: Any, receiver: Any, megabytes: int, rounds: int) -> Figure:
+    rows = megabytes * 1_000_000 // (4 * 256 * TENSORS)
+    tensors = {f"layers.{index}.weight": torch.randn(rows, 256) for index in range(TENSORS)}
+    plain = pack(0, tensors).data
+
+    def ours() -> None:
+        reference = ray.put(pack(1, tensors))
+        assert ray.get(receiver.verified.remote(reference), timeout=ANSWER_TIMEOUT_S) == len(plain)
+
+    def yardstick() -> None:
+        reference = ray.put(plain)
+        assert ray.get(receiver.received.remote(reference), timeout=ANSWER_TIMEOUT_S) == len(plain)
+
+    ours()  # the actor's process and the store's pages exist before the clock starts
+    yardstick()
+    ours_s, plain_s = interleaved_seconds(ours, yardstick, rounds)
+    return Figure(
+        name=f"weights, {len(plain) / 1e6:.0f} MB",
+        unit="s",
+        ours=ours_s,
+        yardstick=plain_s,
+        yardstick_name="ray.put + ray.get of the bytes",
+        lower_is_better=True,
+        note=f"pack (safetensors and SHA-256) + put + get in an actor + verify; median of {rounds}",
+    )

@@ -1,0 +1,259 @@
+"""``entente population``: look at the members a run plays against, and change them, also while it is training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from opponents.population.population import Member, Population
+
+population_app = typer.Typer(
+    help="Look at the members that a run plays against and change them, also while it is training.",
+    no_args_is_help=True,
+)
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
+MemberId = Annotated[str, typer.Argument(metavar="ID", help="Of a member, e.g. policy/v20 or bot/dumbbot.")]
+Name = Annotated[str | None, typer.Option("--id", metavar="NAME", help="Call it policy/NAME.", show_default="proposed")]
+Country = Annotated[
+    str | None,
+    typer.Option(help="A specialist: it plays this power alone; where the checkpoint has one for each, this one's."),
+]
+Weight = Annotated[float, typer.Option(min=0, help="How often it is drawn, relative to the others.")]
+Pin = Annotated[bool, typer.Option("--pin", help="Keep it drawable however many newer snapshots there are.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")]
+
+
+@population_app.command("list", epilog="Example: `entente population list runs/demo --json members.json`")
+def list_members(run: Run, json_out: Json = None) -> None:
+    """Everybody in a run's population, retired members included: rating, games, and how the learner does against it."""
+    from rich.console import Console
+
+    from cluster.cli.population_standings import read_standings
+    from cluster.cli.population_tables import as_json, show_members
+    from cluster.runs.folder import check_writable
+
+    if json_out is not None:
+        check_writable(json_out)
+    population = _open(run)
+    standings = read_standings(run, [member.id for member in population.members])
+    show_members(population, standings, Console())
+    if json_out is not None:
+        json_out.write_text(as_json(population, standings), encoding="utf-8")
+
+
+@population_app.command(epilog="Example: `entente population show runs/demo policy/v20`")
+def show(run: Run, member_id: MemberId, json_out: Json = None) -> None:
+    """All that is recorded of one member; its weights (or the version of its bot) are checked."""
+    from rich.console import Console
+
+    from cluster.cli.population_tables import member_as_json, show_member
+    from cluster.runs.folder import check_writable
+
+    if json_out is not None:
+        check_writable(json_out)
+    population = _open(run)
+    member = population[member_id]
+    show_member(population, member, Console())
+    if json_out is not None:
+        json_out.write_text(member_as_json(population, member), encoding="utf-8")
+    if member.kind != "remote":
+        population.verify(member)
+        typer.echo("verified: it is what joined")
+
+
+@population_app.command(
+    epilog="Examples: `entente population add runs/older --to runs/demo` or `entente population add runs/older "
+    "--member policy/v40 --to runs/demo --id older-40 --pin` or `entente population add dumbbot --to runs/demo`"
+)
+def add(
+    what: Annotated[
+        str,
+        typer.Argument(help="A run (its newest checkpoint), a checkpoint, a model's folder, a bot, or remote:NAME."),
+    ],
+    to: Annotated[Path, typer.Option("--to", metavar="RUN", help="Folder of the run that it joins.")] = Path(),
+    member: Annotated[
+        str | None, typer.Option("--member", metavar="ID", help="Take this member of the other run's population.")
+    ] = None,
+    name: Name = None,
+    country: Country = None,
+    weight: Weight = 1.0,
+    pin: Pin = False,
+) -> None:
+    """Let a policy from elsewhere, a bot or a remote player join a run: its weights are copied, where from is noted.
+
+    It must fit the run's own policy (architecture, sizes, tokenizer). Line-ups may draw it from the next update on.
+    """
+    from cluster.errors import RunError
+    from opponents.bots.registry import BOT_NAMES
+    from opponents.settings import REMOTE_PREFIX
+
+    population = _open(to)
+    country = None if country is None else country.upper()
+    if what in BOT_NAMES or what.startswith(REMOTE_PREFIX):
+        if member is not None or name is not None:
+            raise RunError(f"--member and --id are for policies; {what} has its own name")
+        joined = _add_fixed(population, to, what, weight, country, pin)
+    else:
+        from opponents.population.importer import find_source, member_id_of, take_in
+
+        source = find_source(Path(what), member)
+        chosen, country = member_id_of(name or source.name), country or source.country
+        from opponents.population.compatibility import fitted  # torch takes seconds to import
+
+        data = fitted(source, to, country)
+        joined = take_in(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
+    _tell_joined(joined, to)
+
+
+@population_app.command(epilog="Example: `entente population promote runs/demo --checkpoint 40 --id strong`")
+def promote(
+    run: Run,
+    checkpoint: Annotated[int | None, typer.Option(help="Its version.", show_default="the newest")] = None,
+    name: Name = None,
+    country: Country = None,
+    weight: Weight = 1.0,
+    pin: Pin = False,
+) -> None:
+    """Make a checkpoint of the run a member of its own population, now."""
+    import dataclasses
+
+    from cluster.errors import RunError
+    from grpo_core.checkpoints.folders import checkpoint_versions
+    from opponents.population.compatibility import fitted
+    from opponents.population.importer import member_id_of, of_checkpoint, take_in
+
+    population = _open(run)
+    versions = checkpoint_versions(run)
+    version = checkpoint if checkpoint is not None else max(versions, default=None)
+    if version not in versions:
+        there = ", ".join(map(str, versions)) or "none"
+        raise RunError(
+            f"{run} has no checkpoint {'' if version is None else version}".rstrip() + f"; there are: {there}"
+        )
+    chosen = member_id_of(name or f"checkpoint-{version}")
+    source = dataclasses.replace(
+        of_checkpoint(run / "checkpoints" / str(version)),
+        source=f"checkpoints/{version}",
+        parent=population.snapshot_before(version),
+    )
+    country = None if country is None else country.upper()
+    data = fitted(source, run, country)
+    joined = take_in(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
+    _tell_joined(joined, run)
+
+
+@population_app.command(epilog="Example: `entente population retire runs/demo policy/v2` or `... --undo`")
+def retire(
+    run: Run,
+    member_id: MemberId,
+    undo: Annotated[bool, typer.Option("--undo", help="Let it be drawn again, from the next update on.")] = False,
+) -> None:
+    """Draw a member no more; its entry and its weights stay. Blocks that have begun are played to their end."""
+    from cluster.errors import RunError
+
+    population = _open(run)
+    with population.changing():
+        if undo and not population[member_id].retired:
+            raise RunError(f"{member_id} is not retired")
+        if undo:
+            population.readmit(member_id)
+        else:
+            population.retire(member_id)
+            if not any(m.weight > 0 and m.country is None for m in population.active()):
+                raise RunError(f"{member_id} is the last member that can sit anywhere; add somebody else first")
+    since = f", from update {population[member_id].created_at_update} on" if undo else ""
+    typer.echo(f"{member_id} {'may be drawn again' if undo else 'is retired'}{since}")
+
+
+@population_app.command(epilog="Example: `entente population pin runs/demo policy/v20` or `... --undo`")
+def pin(
+    run: Run,
+    member_id: MemberId,
+    undo: Annotated[bool, typer.Option("--undo", help="Let newer snapshots take its place again.")] = False,
+) -> None:
+    """Keep a snapshot drawable however many newer ones there are; only a person retires it."""
+    population = _open(run)
+    with population.changing():
+        population.pin(member_id, pinned=not undo)
+    typer.echo(f"{member_id} is {'no longer ' if undo else ''}pinned")
+
+
+@population_app.command(epilog="Example: `entente population rate runs/demo --games 5 --against random,dumbbot,greedy`")
+def rate(
+    run: Run,
+    games: Annotated[int, typer.Option(min=1, help="Seats of everybody as each country.")] = 10,
+    against: Annotated[
+        str, typer.Option(help="Bots and remote:NAMEs, comma-separated, who sit there too; '' for nobody.")
+    ] = "random,dumbbot",
+    until: Annotated[
+        int | None, typer.Option(min=1901, max=1999, help="Last year of a match.", show_default="the run's")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of who sits where, and of the matches.")] = 0,
+    json_out: Json = None,
+) -> None:
+    """Play matches between the members and the newest checkpoint, and rate everybody, overall and as each country.
+
+    What is found adds to the run's ratings.json; Ctrl-C keeps what was played. Not while the run is training.
+    """
+    from rich.console import Console
+
+    from cluster.cli.rating_tables import ratings_as_json, show_ratings
+    from cluster.evaluation.rating_matches import rate as play_and_rate
+    from cluster.evaluation.rating_matches import rated_so_far
+    from cluster.runs.folder import check_writable
+    from cluster.runs.progress_bars import stages
+
+    if json_out is not None:
+        check_writable(json_out)
+    names = list(dict.fromkeys(name.strip() for name in against.split(",") if name.strip()))
+    try:
+        with stages() as stage:
+            book = play_and_rate(run, games_per_country=games, against=names, until_year=until, seed=seed, stage=stage)
+    except KeyboardInterrupt:
+        kept = rated_so_far(run)
+        show_ratings(kept, tuple(kept.games), Console())
+        typer.echo("stopped; what was played is kept", err=True)
+        raise typer.Exit(130) from None
+    players = tuple(book.games)
+    show_ratings(book, players, Console())
+    if json_out is not None:
+        json_out.write_text(ratings_as_json(book, players), encoding="utf-8")
+        typer.echo(f"written to {json_out}")
+
+
+def _open(run: Path) -> Population:
+    from opponents.population.population import Population, PopulationError
+
+    if not (run / "population.json").exists():
+        raise PopulationError(f"{run} holds no run with a population (no population.json); name the run's folder")
+    return Population.load(run / "population.json")
+
+
+def _add_fixed(
+    population: Population, run: Path, what: str, weight: float, country: str | None, pinned: bool
+) -> Member:
+    """A bot, or a remote player that the run's config describes."""
+    from cluster.errors import RunError
+    from cluster.runs.folder import RunFolder
+    from opponents.settings import REMOTE_PREFIX, unknown_remote
+
+    name = what.removeprefix(REMOTE_PREFIX)
+    remotes = RunFolder(run).resumed_config(()).opponents.remotes
+    if name != what and name not in remotes:
+        raise RunError(unknown_remote(name, remotes))
+    with population.changing():
+        since = population.joins_at
+        if name != what:
+            identity = remotes[name].identity
+            member = population.add_remote(name, identity, weight=weight, created_at_update=since, country=country)
+        else:
+            member = population.add_bot(what, weight=weight, created_at_update=since, country=country)
+        return population.pin(member.id) if pinned else member
+
+
+def _tell_joined(member: Member, run: Path) -> None:
+    typer.echo(f"{member.id} joined {run}; line-ups may draw it from update {member.created_at_update} on")

@@ -1,0 +1,46 @@
+"""The configuration's reference, from the models themselves: every key with its default and what it means."""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from cluster.configs.schema import table_model
+
+
+def config_reference(model: type[BaseModel]) -> str:
+    """Text in TOML's shape: a section each, a key a line with its default, range and description."""
+    lines: list[str] = []
+    for section, field in model.model_fields.items():
+        settings = field.annotation
+        assert isinstance(settings, type)
+        assert issubclass(settings, BaseModel)
+        lines += _section(section, settings)
+    return "\n".join(lines).rstrip()
+
+
+def _section(name: str, settings: type[BaseModel]) -> list[str]:
+    """Its keys, then a section for each key that holds tables by name."""
+    tables = {key: table_model(field.annotation) for key, field in settings.model_fields.items()}
+    lines = [f"[{name}]  # {(settings.__doc__ or '').strip().splitlines()[0]}"]
+    lines += [_line(key, field) for key, field in settings.model_fields.items() if tables[key] is None]
+    lines.append("")
+    for key, table in tables.items():
+        if table is not None:
+            lines += _section(f"{name}.{key}.NAME", table)
+    return lines
+
+
+def _line(name: str, field: FieldInfo) -> str:
+    default = field.get_default(call_default_factory=True)
+    value = "required" if field.is_required() else "unset" if default is None else json.dumps(default, default=list)
+    bounds = [
+        f"{sign} {getattr(mark, attribute)}"
+        for mark in field.metadata
+        for attribute, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"))
+        if getattr(mark, attribute, None) is not None
+    ]
+    limits = f" ({', '.join(bounds)})" if bounds else ""
+    return f"{name} = {value}  # {field.description}{limits}"

@@ -1,0 +1,146 @@
+"""What ``entente doctor`` says of who may get in: Ray's token, the replay server's password and encryption."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from cluster.configs.schema import Config
+from cluster.diagnostics.finding import Finding
+from cluster.errors import RunError, user_errors
+from cluster.runs.ray_job import in_job
+from cluster.runtime.ray_session import PASSWORD_VARIABLE, check_reachable, external_url
+from cluster.runtime.redis_clients import redis_buffer
+from services.replay.server.embedded import EmbeddedServer
+
+_MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+_WAYS = f"{_TOKEN}, a file that {_TOKEN_PATH} names, or ~/.ray/auth_token"
+
+
+def on_cluster(config: Config) -> bool:
+    """Whether the run's actors will be on a Ray that others have started."""
+    return config.run.ray_address is not None or in_job()
+
+
+def ray_access(config: Config) -> Iterator[Finding]:
+    """The token that Ray asks for, and the cluster that is named."""
+    yield _authentication(config)
+    address = os.environ.get("RAY_ADDRESS")
+    if address and config.run.ray_address is None:
+        yield Finding(
+            "warn",
+            "ray",
+            f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address says else",
+        )
+    if config.run.ray_address is not None:
+        try:
+            check_reachable(config.run.ray_address)
+        except RunError as error:
+            yield Finding("fault", "ray cluster", str(error))
+        else:
+            yield Finding("ok", "ray cluster", f"{config.run.ray_address} takes connections")
+
+
+def _authentication(config: Config) -> Finding:
+    subject = "ray authentication"
+    mode = os.environ.get(_MODE)
+    if mode is not None and mode.lower() != "token":
+        taken = "" if mode.lower() == "disabled" else f", which Ray takes for disabled ({mode!r})"
+        return Finding(
+            "warn",
+            subject,
+            f"{_MODE} is not token{taken}: whoever reaches Ray's ports runs programs as you; unset it, or set token, "
+            "here and on every node",
+        )
+    try:
+        source = token_source()
+    except RunError as error:
+        return Finding("fault", subject, str(error))
+    if source is None and not on_cluster(config):
+        return Finding("ok", subject, "Ray asks for a token, which is made at ~/.ray/auth_token")
+    if source is None and mode is None:
+        return Finding(
+            "warn",
+            subject,
+            "no token here: a cluster that asks for one refuses this run, and one that does not lets everybody in; "
+            f"have the head's token in {_WAYS}",
+        )
+    if source is None:
+        return Finding("fault", subject, f"{_MODE} is token and there is none: have the head's token in {_WAYS}")
+    if isinstance(source, Path) and _others_may_read(source):
+        return Finding("warn", subject, f"others of this machine may read the token in {source}: chmod 600 {source}")
+    return Finding("ok", subject, f"Ray asks for the token in {source}")
+
+
+def _others_may_read(path: Path) -> bool:
+    """Whether anybody but the owner comes through the folders, as far as they are the owner's, and opens the file."""
+    home = Path.home()
+    folders = [folder for folder in path.absolute().parents if folder.is_relative_to(home)] or [path.parent]
+    passable = all(folder.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH) for folder in folders)
+    return passable and bool(path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
+def token_source() -> Path | str | None:
+    """Where Ray finds its token, looking where it looks: the name of a variable, or a file; None: there is none.
+
+    Raises:
+        RunError: a file is named that has none.
+    """
+    if os.environ.get(_TOKEN, "").strip():
+        return _TOKEN
+    named = os.environ.get(_TOKEN_PATH)
+    path = Path(named) if named else Path.home() / ".ray" / "auth_token"
+    try:
+        found = bool(path.read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError):
+        found = False
+    if named and not found:
+        raise RunError(
+            f"{_TOKEN_PATH} names {named}, which cannot be read or is empty: have the token there, or unset it"
+        )
+    return path if found else None
+
+
+def replay_access(config: Config) -> Iterator[Finding]:
+    """Whether the replay server answers as a run will ask it, and who else may."""
+    try:
+        url = external_url(config)
+        if url is not None:
+            _ping(config, url)
+            yield _openness(url)
+            return
+        with tempfile.TemporaryDirectory(prefix="entente-doctor-") as folder:
+            server = EmbeddedServer.start(Path(folder))
+            try:
+                _ping(config, server.url)
+            finally:
+                server.close()
+        yield Finding("ok", "redis", "the embedded server starts and answers, on this machine alone")
+    except user_errors() as error:
+        yield Finding("fault", "redis", str(error))
+
+
+def _openness(url: str) -> Finding:
+    parts, query = urlsplit(url), parse_qs(urlsplit(url).query)
+    encrypted = parts.scheme == "rediss"
+    how = "encrypted" if encrypted else "not encrypted; rediss:// is, if its network is not yours alone"
+    if parts.password is None and "password" not in query and "ssl_certfile" not in query:
+        return Finding(
+            "warn",
+            "redis",
+            f"the external server lets in whoever reaches it ({how}): give it a password, which comes from "
+            f"{PASSWORD_VARIABLE}",
+        )
+    return Finding("ok", "redis", f"the external server answers ({how})")
+
+
+def _ping(config: Config, url: str) -> None:
+    buffer = redis_buffer(config, url, "doctor")
+    try:
+        buffer.stored_ids(["doctor/0"])
+    finally:
+        buffer.close()

@@ -1,0 +1,250 @@
+"""What a run's audit records say about its groups: who was judged how, with what signal, and what keys explain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cluster.errors import RunError
+from cluster.runs.folder import RunFolder
+from grpo_core.advantages.grouping import CLUSTER_FACTS, RUNNING_LEVEL, parse_expression
+from grpo_core.errors import GroupingError
+from grpo_core.settings import OUTCOME_KEYS
+from grpo_core.training.audit import AUDIT_SCHEMA
+
+Record = Mapping[str, Any]
+
+SCHEMAS = (1, AUDIT_SCHEMA)  # records of schema 1 do not say what keys explain
+BEST = 3  # undeclared keys that a closer look is worth
+SUMS = ("between", "within", "left_out", "groups", "by_country")
+
+#: Metrics of the records that are followed over the updates, and what they are called.
+FOLLOWED = {
+    "zero_signal_fraction": "without signal",
+    "fallback_fraction": "fell back",
+    "running_baseline_fraction": "running baseline",
+    "staleness_mean": "staleness, mean",
+    "staleness_max": "staleness, largest",
+    "ratio_mean": "ratio, mean",
+    "ratio_max": "ratio, largest",
+    "clip_fraction_low": "clipped below",
+    "clip_fraction_high": "clipped above",
+    "approx_kl": "KL, nats a token",
+    "fresh_logprob_gap": "fresh logprob gap",
+    "grad_norm": "gradient norm",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LevelAudit:
+    """One key expression over all updates, or the running baseline."""
+
+    level: str
+    judged: int  # samples this level decided
+    judged_fraction: float  # of all samples
+    groups: int
+    mean_size: float  # members a group
+    zero_signal_fraction: float  # of the judged samples; 0 where none were judged
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAudit:
+    """What the means of one candidate key's groups explain of the returns' variance, over all samples."""
+
+    key: str
+    place: int | None  # in the declared chain, from 1; None if not declared
+    updates: int  # whose records know the key
+    leave_one_out_r2: float  # at most 1; below 0 where the groups' means mislead
+    eta_squared: float  # [0, 1]; grows with the number of groups whatever they mean
+    groups: float  # an update
+    by_country_fraction: float  # of samples that only their country's mean could judge: their group was too small
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """One metric over the updates: the means of their three thirds, and the extremes."""
+
+    first: float
+    middle: float
+    last: float
+    least: float
+    largest: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsAudit:
+    """Everything ``entente groups audit`` prints."""
+
+    run: str
+    first_version: int
+    last_version: int
+    updates: int
+    samples: int
+    levels: tuple[LevelAudit, ...]  # from fine to coarse, the running baseline last
+    keys: tuple[KeyAudit, ...]  # declared and not, the best first; empty where no record speaks of keys
+    recommended: str | None  # the key of the largest leave-one-out R squared that is known before acting
+    trends: Mapping[str, Trend]  # by the metric's name in the records
+    outcome_keys_allowed: bool  # in any update
+    leaks: Mapping[str, str]  # expression -> why its facts were not known before acting
+
+    @property
+    def best_undeclared(self) -> tuple[str, ...]:
+        """The undeclared keys that explain most and are known before acting, at most three."""
+        return tuple(each.key for each in self.keys if each.place is None and each.key not in self.leaks)[:BEST]
+
+
+def read_records(run_dir: Path) -> list[Record]:
+    """The run's audit records, in order of versions.
+
+    Raises:
+        RunError: there is no run, it has no records, or one of them is damaged.
+    """
+    folder = RunFolder(run_dir)
+    if not folder.config.exists():
+        raise RunError(f"{run_dir} is no run (no config.toml); give the folder of one, e.g. runs/demo")
+    paths = sorted(folder.audit.glob("[0-9]*.json"))
+    if not paths:
+        raise RunError(f"{run_dir} has no audit records (audit/*.json); the first is written after one update")
+    return [_record(path) for path in paths]
+
+
+def _record(path: Path) -> Record:
+    try:
+        record: Any = json.loads(path.read_text(encoding="utf-8"))
+        schema = record["schema"]
+        if schema not in SCHEMAS:
+            known = " and ".join(map(str, SCHEMAS))
+            raise RunError(f"{path} is of schema {schema}, and this version of Entente reads {known}")
+        _ = [record[name] for name in ("version", "keys", "outcome_keys_allowed", "metrics")]
+        _ = [group[name] for group in record["groups"] for name in ("level", "size", "judged", "zero")]
+        explained = record["explained"] if schema > 1 else {"keys": {}, "same": {}}
+        _ = [row[name] for row in explained["keys"].values() for name in SUMS]
+        _ = [explained["keys"][key] for key in explained["same"].values()]
+    except OSError as error:
+        raise RunError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, TypeError, KeyError) as error:
+        raise RunError(f"{path} is no audit record ({type(error).__name__}: {error}); remove it to go on") from None
+    return record  # type: ignore[no-any-return]
+
+
+def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
+    """Sum the records (at least one) up."""
+    keys = explained_by_keys(records)
+    expressions = list(dict.fromkeys(expression for record in records for expression in record["keys"]))
+    leaks: dict[str, str] = {}
+    for record in records:
+        leaks |= find_leaks(record["keys"], record.get("cluster_features", ()))
+    best = recommended_key(keys, leaks)
+    samples = sum(group["judged"] for record in records for group in record["groups"])
+    return GroupsAudit(
+        run=run,
+        first_version=records[0]["version"],
+        last_version=records[-1]["version"],
+        updates=len(records),
+        samples=samples,
+        levels=tuple(_level(level, records, samples) for level in (*expressions, RUNNING_LEVEL)),
+        keys=keys,
+        recommended=None if best is None else best.key,
+        trends={name: trend for name in FOLLOWED if (trend := _trend(name, records)) is not None},
+        outcome_keys_allowed=any(record["outcome_keys_allowed"] for record in records),
+        leaks=leaks,
+    )
+
+
+def find_leaks(expressions: Sequence[str], cluster_features: Sequence[str]) -> dict[str, str]:
+    """Expressions that name a fact known only after the actions it judges, each with the reason.
+
+    Clusters are such a fact where ``cluster_features``, the facts that they are made from, names an outcome.
+    """
+    leaks: dict[str, str] = {}
+    outcomes = sorted(OUTCOME_KEYS.intersection(cluster_features))
+    for expression in expressions:
+        try:
+            facts = parse_expression(expression, False)
+        except GroupingError as error:
+            leaks[expression] = str(error)
+            continue
+        clusters = [fact for fact in facts if fact in CLUSTER_FACTS]
+        if clusters and outcomes:
+            leaks[expression] = (
+                f"key expression {expression!r} uses {clusters[0]!r}, made by grouping.cluster_features from "
+                f"{', '.join(outcomes)}, known only after the actions it would judge; name facts that are known before"
+            )
+    return leaks
+
+
+def explained_by_keys(records: Sequence[Record]) -> tuple[KeyAudit, ...]:
+    """What every candidate key explains over all records that say so, the best first.
+
+    Undeclared keys that made the very groups of another one in every update are left out.
+    """
+    tellers = [record["explained"] for record in records if record.get("explained")]
+    declared = list(records[-1]["keys"]) if records else []
+    found = []
+    for key in dict.fromkeys(key for each in tellers for key in (*each["keys"], *each["same"])):
+        if key not in declared and not any(key in each["keys"] for each in tellers):
+            continue
+        known = [each for each in tellers if key in each["keys"] or key in each["same"]]
+        rows = [each["keys"][each["same"].get(key, key)] for each in known]
+        total = sum(row["between"] + row["within"] for row in rows)
+        if total == 0:
+            continue
+        found.append(
+            KeyAudit(
+                key=key,
+                place=declared.index(key) + 1 if key in declared else None,
+                updates=len(rows),
+                leave_one_out_r2=1 - sum(row["left_out"] for row in rows) / total,
+                eta_squared=sum(row["between"] for row in rows) / total,
+                groups=sum(row["groups"] for row in rows) / len(rows),
+                by_country_fraction=_fraction(
+                    sum(row["by_country"] for row in rows), sum(each["samples"] for each in known)
+                ),
+            )
+        )
+    # Of equals a declared key, then the coarser one.
+    return tuple(sorted(found, key=lambda each: (-round(each.leave_one_out_r2, 6), each.place is None, each.groups)))
+
+
+def recommended_key(keys: Sequence[KeyAudit], leaks: Collection[str]) -> KeyAudit | None:
+    """The key of the largest leave-one-out R squared among those that every update knows; None without any.
+
+    Args:
+        keys: the best first.
+        leaks: keys that may not judge, because they are made from outcomes.
+    """
+    updates = max((each.updates for each in keys), default=0)
+    return next((each for each in keys if each.updates == updates and each.key not in leaks), None)
+
+
+def _level(level: str, records: Sequence[Record], samples: int) -> LevelAudit:
+    groups = [group for record in records for group in record["groups"] if group["level"] == level]
+    judged = sum(group["judged"] for group in groups)
+    return LevelAudit(
+        level=level,
+        judged=judged,
+        judged_fraction=_fraction(judged, samples),
+        groups=len(groups),
+        mean_size=_fraction(sum(group["size"] for group in groups), len(groups)),
+        zero_signal_fraction=_fraction(sum(group["judged"] for group in groups if group["zero"]), judged),
+    )
+
+
+def _trend(name: str, records: Sequence[Record]) -> Trend | None:
+    values = [record["metrics"][name] for record in records if record["metrics"].get(name) is not None]
+    if not values:
+        return None
+    third = max(1, len(values) // 3)
+    middle = values[third:-third] or values
+    return Trend(_mean(values[:third]), _mean(middle), _mean(values[-third:]), min(values), max(values))
+
+
+def _fraction(part: float, whole: float) -> float:
+    return part / whole if whole else 0.0
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

@@ -1,0 +1,135 @@
+"""What ``entente doctor`` says of a config's places: the run's folder, the policy's files, the metrics port."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+from safetensors import safe_open
+
+from cluster.configs.schema import Config
+from cluster.diagnostics.access import on_cluster
+from cluster.diagnostics.finding import Finding
+from cluster.errors import user_errors
+from cluster.runs.folder import RunFolder
+from cluster.runtime.ray_session import GIB, small_policy_parameters
+
+LOADED_BYTES = 1 * GIB  # weights up to here are loaded, which finds more faults than their headers tell
+_PICKLED = ("*.bin", "*.pt", "*.pth", "*.pkl")
+
+
+def run_folder(config: Config, run_dir: Path | None) -> Iterator[Finding]:
+    """Whether a run can keep what it makes.
+
+    Args:
+        config: of the run.
+        run_dir: as ``entente train`` will be told; None: where it is by default.
+    """
+    subject, path = "run folder", run_dir or Path("runs") / config.run.name
+    if on_cluster(config) and not path.is_absolute():
+        where = f"{path} is relative" if run_dir else "it is relative where nothing is said"
+        yield Finding(
+            "fault" if run_dir else "warn",
+            subject,
+            f"{where}, and every node has another working directory: give --run-dir an absolute folder that all share",
+        )
+        return
+    there = _nearest(path)
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        yield Finding("fault", subject, f"{path} cannot be written ({there} is no folder of yours): choose another")
+    elif RunFolder(path).in_use():
+        yield Finding("fault", subject, f"another process is training in {path}: wait for it, or choose another folder")
+    elif RunFolder(path).begun:
+        yield Finding("warn", subject, f"{path} holds a run: --resume goes on with it, another --run-dir starts anew")
+    else:
+        yield Finding("ok", subject, f"{path} can be written")
+
+
+def disk(run_dir: Path | None) -> Iterator[Finding]:
+    """Room where a run will be kept."""
+    free = shutil.disk_usage(_nearest(run_dir or Path("runs"))).free
+    text = f"{free / GIB:.1f} GiB free for runs"
+    yield (Finding("ok", "disk", text) if free > 2 * GIB else Finding("warn", "disk", f"{text}; a run may need 1 GiB"))
+
+
+def policy_files(config: Config) -> Iterator[Finding]:
+    """Whether the policy's folder is one that a run can begin from: configuration, weights and tokenizer."""
+    if config.policy.path is None:
+        yield Finding("ok", "policy", f"small, about {small_policy_parameters(config) / 1e6:.1f} M parameters")
+        return
+    folder = Path(config.policy.path)
+    if on_cluster(config) and not folder.is_absolute():
+        yield Finding(
+            "fault", "policy", f"policy.path {folder} is relative, and other nodes look elsewhere: name it from /"
+        )
+    elif on_cluster(config) and not folder.exists():
+        yield Finding("warn", "policy", f"{folder} is not seen from here; every node of the cluster needs it there")
+    else:
+        yield _files_of(folder)
+
+
+def _files_of(folder: Path) -> Finding:
+    from grpo_core.models.pretrained import load_model, load_tokenizer
+
+    try:
+        load_tokenizer(folder)  # opens every file of weights, too
+        weights = sorted(folder.glob("*.safetensors"))
+        size = sum(path.stat().st_size for path in weights)
+        if size <= LOADED_BYTES:
+            load_model(folder)
+    except user_errors() as error:
+        return Finding("fault", "policy", str(error))
+    text = f"{_parameters(weights) / 1e6:.1f} M parameters in {len(weights)} safetensors file(s)"
+    if size > LOADED_BYTES:
+        text += f", whose headers were read ({size / GIB:.1f} GiB: not loaded)"
+    pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
+    return Finding("ok", "policy", text + (f"; {', '.join(pickled)} beside them: never read" if pickled else ""))
+
+
+def _parameters(weights: list[Path]) -> int:
+    count = 0
+    for path in weights:
+        with safe_open(path, framework="numpy") as file:
+            for name in file.keys():  # noqa: SIM118 - no mapping
+                numbers = 1
+                for length in file.get_slice(name).get_shape():
+                    numbers *= length
+                count += numbers
+    return count
+
+
+def metrics_port(config: Config) -> Iterator[Finding]:
+    """Whether the exporter can listen where it is told to, and who will reach it there."""
+    host, port = config.metrics.host, config.metrics.port
+    if port is None:
+        return
+    try:
+        [(family, kind, _, _, address), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
+        mend = "metrics.port to 0 for a free one" if taken else "metrics.host to an address of this machine"
+        yield Finding("fault", "metrics port", f"{port} on {host}: {error.strerror}; set {mend}")
+        return
+    where = f"{port or 'any free one'} on {host}"
+    if ipaddress.ip_address(address[0]).is_loopback:
+        yield Finding("ok", "metrics port", f"{where} is free, for this machine alone")
+    else:
+        yield Finding(
+            "warn",
+            "metrics port",
+            f"{where} is free; whoever reaches it reads the run's figures, and changes nothing: metrics.host = "
+            "127.0.0.1 is for this machine alone",
+        )
+
+
+def _nearest(path: Path) -> Path:
+    """What of a path exists: itself, or the nearest of its parents."""
+    return next(place for place in (path, *path.absolute().parents) if place.exists())

@@ -1,0 +1,243 @@
+"""Which line-up blocks are being played, waiting and used: the driver's account of the run's schedule."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from cluster.actors.messages import BlockReport
+from cluster.configs.schema import Config
+from cluster.errors import RunError
+from opponents.matchmaking.matchmaker import LineupBlock, block_name, extra_block, learner_of_block
+from services.environments.diplomacy.position import POWERS
+from services.replay.buffer import ReplayBuffer
+
+_BLOCKS_AT_ONCE = 1_000  # of the schedule looked up together
+_NUMBERS_AT_ONCE = 16  # of extra blocks looked up together
+
+
+class Lineups(Protocol):
+    """Draws the blocks: a ``Matchmaker``, or the ``League`` that remembers what it drew."""
+
+    def block(self, index: int, newest_snapshot: int | None = None) -> LineupBlock:
+        """The block at ``index``, against snapshots up to that version."""
+        ...
+
+
+class BlockLedger:
+    """The schedule of blocks, which the seed fixes, and the extra blocks that top updates up.
+
+    Update ``v`` takes as many blocks of each country as blocks ``[v * blocks_per_update, (v + 1) * blocks_per_update)``
+    hold. Which blocks of a country those are, the buffer decides: the oldest. Extra blocks are numbered by the update
+    that asked for them, so that the same update finds them again after a restart. Each takes the place of the block
+    that the update used in its stead, hence no other waits longer for it; one that came too late is used by the next
+    update, lest every later block of its country be used an update too late. Late ones are among the extra blocks that
+    ``learner.top_up_episodes`` allows the next update, so it asks for the fewer others.
+    """
+
+    def __init__(self, config: Config, lineups: Lineups, version: int) -> None:
+        self._lineups = lineups
+        self._seed = config.run.seed
+        self._per_update = config.blocks_per_update
+        self._generations = config.rollout.num_generations
+        self._max_staleness = config.rollout.max_staleness
+        self._total = config.learner.updates * self._per_update
+        self._updates = config.learner.updates
+        self._most_extra = config.learner.top_up_episodes // config.rollout.num_generations  # blocks of an update
+        self._next = 0
+        self._complete: set[int] = set()  # stored whole before this process began
+        self._started = 0
+        self._finished: Counter[str] = Counter()
+        self._version = version
+        self._scheduled: Counter[str] = Counter()  # what the schedule gives the updates up to the one under way
+        for update in range(version):
+            self._scheduled.update(self.quota(update))
+        self._used = Counter(self._scheduled)
+        self._scheduled.update(self.quota(version))
+        self._due = Counter(self.quota(version))  # what the update under way is still to be given
+        self._extra: deque[tuple[int, int]] = deque()  # (update, index) of extra blocks to be played
+        self._asked: Counter[str] = Counter()  # extra blocks numbered for the update under way
+        self._late: Counter[str] = Counter()  # extra blocks that earlier updates went without
+        self._taken_late = 0  # of these, given to the update under way, or still due to it
+        self._stored_extra: dict[int, dict[int, bool]] = {}  # update -> index -> stored whole, before this process
+
+    @property
+    def started_episodes(self) -> int:
+        """Episodes of the schedule ever started, by this process or an earlier one; extra ones are bounded apart."""
+        return (self._started + len(self._complete)) * self._generations
+
+    @property
+    def topped_up(self) -> dict[str, int]:
+        """Extra blocks of each country handed over so far; exact once nothing of the update's schedule is due."""
+        return dict(self._used - self._scheduled)
+
+    def recover(self, buffer: ReplayBuffer, topped_up: Mapping[str, int]) -> None:
+        """After a restart: blocks whose episodes the buffer ever stored are not played again.
+
+        ``topped_up``: the extra blocks of each country that the updates so far have used.
+
+        Raises:
+            RunError: the buffer is another run's, or was emptied.
+        """
+        for start in range(0, self._total, _BLOCKS_AT_ONCE):
+            stored = self._stored(buffer, range(start, min(start + _BLOCKS_AT_ONCE, self._total)))
+            for index in (index for index, whole in stored.items() if whole):
+                self._complete.add(index)
+                self._finished[learner_of_block(self._seed, index)] += 1
+        self._used.update(topped_up)
+        self._late.subtract(topped_up)
+        for update in range(self._updates if self._most_extra or any(topped_up.values()) else 0):
+            self._stored_extra[update] = stored = self._extra_blocks_of(update, buffer)
+            if update < self._version:
+                self._adopt_late(update)
+            if update == self._version - 1:
+                self._replay_lost(update, stored)
+        forgotten = sum((self._used - self._finished).values())
+        if forgotten:
+            raise RunError(
+                f"the replay server knows nothing of {forgotten} blocks that this run has used; is it the run's own "
+                "(redis.url, or the run folder's redis/)?"
+            )
+
+    def wanted(self) -> bool:
+        """Whether the schedule has a block that nobody plays yet."""
+        while self._next in self._complete:
+            self._next += 1
+        return self._next < self._total
+
+    def next_block(self) -> LineupBlock:
+        """The lowest block not yet started; ``wanted`` must hold."""
+        assert self.wanted()
+        block = self._block(self._next, self._next // self._per_update)
+        self._next += 1
+        self._started += 1
+        return block
+
+    def extra_wanted(self) -> bool:
+        """Whether an extra block was asked for that nobody plays yet."""
+        return bool(self._extra)
+
+    def next_extra_block(self) -> LineupBlock:
+        """The first of these; ``extra_wanted`` must hold."""
+        update, index = self._extra.popleft()
+        return self._block(index, update)
+
+    def finished(self, report: BlockReport) -> None:
+        """A block was played and lies in the buffer."""
+        self._finished[report.block.learner_power] += 1
+
+    def quota(self, update: int) -> dict[str, int]:
+        """Blocks of each country that update number ``update`` (from 0) takes, besides what tops it up."""
+        first = update * self._per_update
+        return dict(Counter(learner_of_block(self._seed, index) for index in range(first, first + self._per_update)))
+
+    def missing(self) -> dict[str, int]:
+        """Blocks of each country that the update under way still waits for."""
+        return {
+            power: count - waiting
+            for power, count in self._due.items()
+            if count > (waiting := self._finished[power] - self._used[power])
+        }
+
+    def ready(self) -> bool:
+        """Whether the buffer holds all that the update under way is still to be given."""
+        return not self.missing()
+
+    def hand_over(self) -> dict[str, int]:
+        """The blocks that the learner takes now, as far as the buffer holds them; they count as used."""
+        blocks = {
+            power: count
+            for power, due in self._due.items()
+            if (count := min(due, self._finished[power] - self._used[power])) > 0
+        }
+        self._used.update(blocks)
+        self._due.subtract(blocks)
+        return blocks
+
+    def top_up(self, blocks: Mapping[str, int]) -> bool:
+        """The update under way wants further blocks; whether there are any to wait for.
+
+        What came too late for an earlier update is taken first, wanted or not. Others are asked for as far as
+        ``learner.top_up_episodes`` has room beside all that is late: whether it is taken now depends on when it comes.
+        """
+        asked = self._within_room({power: max(0, blocks.get(power, 0) - self._late[power]) for power in POWERS})
+        for power in POWERS:
+            waiting = self._finished[power] - self._used[power] - self._due[power]
+            late = min(self._late[power], max(waiting, blocks.get(power, 0)))
+            self._late[power] -= late
+            self._taken_late += late
+            self._due[power] += late + asked[power]
+            for _ in range(asked[power]):
+                index = extra_block(self._version, power, self._asked[power])
+                self._asked[power] += 1
+                self._play_extra(self._version, index, self._stored_extra.get(self._version, {}).pop(index, False))
+        return any(self._due.values())
+
+    def updated(self) -> None:
+        """The update under way is done; what it went without will be late."""
+        self._late.update(+self._due)
+        self._adopt_late(self._version)
+        self._version += 1
+        self._due = Counter(self.quota(self._version))
+        self._scheduled.update(self._due)
+        self._asked.clear()
+        self._taken_late = 0
+
+    def _within_room(self, lacking: Mapping[str, int]) -> Counter[str]:
+        """As many of these as the update has room for: one by one to the country that lacks the most."""
+        room = self._most_extra - self._taken_late - self._late.total() - self._asked.total()
+        first = self._version % len(POWERS)  # ties go round from update to update
+        powers = POWERS[first:] + POWERS[:first]
+        asked: Counter[str] = Counter()
+        for _ in range(min(room, sum(lacking.values()))):
+            asked[max(powers, key=lambda power: lacking[power] - asked[power])] += 1
+        return asked
+
+    def _extra_blocks_of(self, update: int, buffer: ReplayBuffer) -> dict[int, bool]:
+        """Those with a stored episode, and whether whole.
+
+        Numbers are given in order, but blocks end in any: only past the most that an update asks for is a gap the end.
+        """
+        found: dict[int, bool] = {}
+        for start in itertools.count(0, _NUMBERS_AT_ONCE):
+            numbers = range(start, start + _NUMBERS_AT_ONCE)
+            indices = [extra_block(update, power, number) for power in POWERS for number in numbers]
+            stored = self._stored(buffer, indices)
+            found |= stored
+            if not stored and numbers.stop >= self._most_extra:
+                break
+        return found
+
+    def _adopt_late(self, update: int) -> None:
+        """Extra blocks that an earlier process stored for this update, which has not asked for them again."""
+        for index, whole in self._stored_extra.pop(update, {}).items():
+            self._late[learner_of_block(self._seed, index)] += 1
+            self._play_extra(update, index, whole)
+
+    def _replay_lost(self, update: int, stored: Mapping[int, bool]) -> None:
+        """Extra blocks that were being played when the driver died, though others had been used in their stead."""
+        for power in POWERS:
+            numbers = itertools.count()
+            while self._late[power] < 0:
+                index = extra_block(update, power, next(numbers))
+                if index not in stored:
+                    self._extra.append((update, index))
+                    self._late[power] += 1
+
+    def _play_extra(self, update: int, index: int, whole: bool) -> None:
+        if whole:
+            self._finished[learner_of_block(self._seed, index)] += 1
+        else:
+            self._extra.append((update, index))
+
+    def _block(self, index: int, update: int) -> LineupBlock:
+        # Snapshots that exist whenever admission lets this block start, however fast the learner is.
+        return self._lineups.block(index, newest_snapshot=max(0, update - self._max_staleness))
+
+    def _stored(self, buffer: ReplayBuffer, indices: Sequence[int]) -> dict[int, bool]:
+        """Which of these blocks the buffer ever stored an episode of, and whether all of them."""
+        ids = {f"{block_name(index)}/{member}": index for index in indices for member in range(self._generations)}
+        counts = Counter(ids[episode_id] for episode_id in buffer.stored_ids(list(ids)))
+        return {index: counts[index] == self._generations for index in indices if counts[index]}

@@ -1,0 +1,77 @@
+"""Evaluation without a cluster: one candidate against six of each bot, all seven countries alike."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from cluster.evaluation.evaluation_games import (
+    EvaluationGame,
+    EvaluationResult,
+    evaluation_games,
+    play_evaluation_game,
+    summarize,
+)
+from cluster.evaluation.players import open_policy
+from opponents.players.chat_players import Remotes
+
+CONCURRENT_GAMES = 64
+
+
+def evaluate(
+    candidate: str,
+    against: Sequence[str],
+    *,
+    games_per_country: int,
+    until_year: int,
+    seed: int = 0,
+    temperature: float = 1.0,
+    remotes: Remotes | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[dict[str, object]]:
+    """One row of ``summary.json``'s evaluations for each opponent.
+
+    Args:
+        candidate: bot name, checkpoint or run folder, remote:NAME.
+        against: the same; each fills the six other seats in turn.
+        games_per_country: games as each of the seven powers.
+        until_year: last year played.
+        seed: the same seed gives every candidate the same games.
+        temperature: sampling temperature of a checkpoint; 0 is greedy. A remote has its own in its settings.
+        remotes: the remote players that may be named; closed when the games are over.
+        progress: hears opponent, games done, games in all.
+
+    Raises:
+        RunError, CheckpointError, EndpointError: the candidate or an opponent cannot be seated, or does not answer.
+    """
+    remotes = remotes or Remotes({})
+    player = open_policy(candidate, remotes, temperature=temperature)
+    opponents = {name: open_policy(name, remotes) for name in against}
+
+    async def play_all(games: list[EvaluationGame]) -> list[EvaluationResult]:
+        seats = asyncio.Semaphore(CONCURRENT_GAMES)
+        done = 0
+
+        async def play_one(game: EvaluationGame) -> EvaluationResult:
+            nonlocal done
+            async with seats:
+                result = await play_evaluation_game(game, player, opponents[game.against])
+            done += 1
+            if progress is not None:
+                progress(game.against, done, len(games))
+            return result
+
+        return list(await asyncio.gather(*map(play_one, games)))
+
+    async def measure() -> list[dict[str, object]]:
+        rows = []
+        try:
+            for name in against:
+                games = evaluation_games(candidate, name, games_per_country, until_year, seed)
+                results = await play_all(games)
+                rows.append(summarize(results, checkpoint=candidate, against=name, until_year=until_year))
+        finally:
+            await remotes.close()
+        return rows
+
+    return asyncio.run(measure())

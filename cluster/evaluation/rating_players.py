@@ -1,0 +1,134 @@
+"""Everybody who sits at rating matches, opened: bots, remote players, and all policies of a run in one engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cluster.configs.schema import Config
+from cluster.errors import RunError
+from grpo_core.checkpoints.folders import checkpoint_versions
+from opponents.bots.registry import BOT_NAMES, make_bot
+from opponents.players.chat_players import Remotes
+from opponents.players.policy import Policy
+from opponents.population.population import Member, Population
+from opponents.settings import REMOTE_PREFIX
+
+if TYPE_CHECKING:
+    from services.inference.torch_backend.engine import TorchEngine
+
+LEARNER = "learner"  # the player; of the engine's policies it is the one of that name too
+
+
+def outsider_id(name: str) -> str:
+    """The player id of a bot or ``remote:NAME``.
+
+    Raises:
+        RunError: it is neither.
+    """
+    if name in BOT_NAMES:
+        return f"bot/{name}"
+    if name.startswith(REMOTE_PREFIX):
+        return f"remote/{name.removeprefix(REMOTE_PREFIX)}"
+    raise RunError(f"{name!r} is neither a bot ({', '.join(BOT_NAMES)}) nor remote:NAME")
+
+
+class RatingPlayers:
+    """Policies by player id. Belongs to one event loop; close it there."""
+
+    def __init__(self, config: Config, run_dir: Path, population: Population) -> None:
+        self.by_id: dict[str, Policy] = {}
+        self._config = config
+        self._run_dir = run_dir
+        self._population = population
+        self._remotes = Remotes(config.opponents.remotes)
+        self._engine: TorchEngine | None = None
+
+    @property
+    def suspends(self) -> bool:
+        """Whether anybody takes time to answer, in which other games can go on."""
+        return any(not player.startswith("bot/") for player in self.by_id)
+
+    async def open(self, players: Sequence[str]) -> None:
+        """Open players of the population, outsiders and the learner.
+
+        Raises:
+            PopulationError: a member no longer is what it was when it joined.
+            EndpointError: there is no such remote player.
+            CheckpointError, EngineError: a policy cannot be loaded, or is not like the run's.
+        """
+        members = {member.id: member for member in self._population.members}
+        policies = []
+        for player in players:
+            member = members.get(player)
+            kind, _, name = player.partition("/")
+            if kind == "bot":
+                if member is not None:
+                    self._population.verify(member)
+                self.by_id[player] = make_bot(name)
+            elif kind == "remote":
+                self.by_id[player] = self._remotes.member(member) if member else self._remotes.policy(name)
+            else:
+                policies.append((player, member))
+        if policies:
+            await self._open_policies(policies)
+
+    async def close(self) -> None:
+        """Close connections and free the engine."""
+        await self._remotes.close()
+        if self._engine is not None:
+            await self._engine.close()
+
+    async def _open_policies(self, policies: Sequence[tuple[str, Member | None]]) -> None:
+        # torch takes seconds to import; bots need none of it.
+        from cluster.evaluation.players import SavedSpecialists
+        from grpo_core.checkpoints.store import load_checkpoint
+        from grpo_core.models.pretrained import load_model, saved_specialists
+        from opponents.players.llm_policy import LLMPolicy, OrderTokens
+        from services.inference.torch_backend.engine import TorchEngine
+
+        inference = self._config.inference
+        folders = [self._run_dir / "checkpoints" / str(version) for version in checkpoint_versions(self._run_dir)]
+        if not folders:
+            raise RunError(f"{self._run_dir} has no checkpoint, whose model its policies share")
+        model, tokenizer = load_model(folders[0], shared_base=True)  # the one that adapters belong to
+        self._engine = TorchEngine(
+            model, max_concurrent_decisions=inference.max_concurrent_decisions, threads=inference.threads
+        )
+        engine, tokens = self._engine, OrderTokens(tokenizer)
+
+        def seat(policy: str) -> Policy:
+            return LLMPolicy(
+                engine,
+                tokens,
+                policy=policy,
+                decoding=inference.decoding,
+                temperature=inference.temperature,
+                max_completion_length=inference.max_completion_length,
+            )
+
+        roles = saved_specialists(folders[-1])
+        for player, member in policies:
+            if member is None and roles:
+                load_checkpoint(folders[-1])
+                self.by_id[player] = SavedSpecialists(folders[-1], roles, engine, seat)
+                continue
+            await engine.update_weights(
+                await asyncio.to_thread(self._weights, member, folders[-1]),
+                int(folders[-1].name) if member is None else member.version,
+                policy=player,
+            )
+            self.by_id[player] = seat(player)
+
+    def _weights(self, member: Member | None, newest: Path) -> bytes:
+        """Of a member, or of the newest checkpoint, checked against their checksums."""
+        from grpo_core.checkpoints.store import load_checkpoint
+        from grpo_core.models.pretrained import load_model, weights_payload
+
+        if member is not None:
+            self._population.verify(member)
+            return self._population.weights_path(member).read_bytes()
+        load_checkpoint(newest)
+        return weights_payload(load_model(newest)[0])

@@ -1,0 +1,124 @@
+"""A warm start: the policy learns what others did in their games, before it plays any of its own."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import multiprocessing.connection
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from cluster.configs.schema import Config
+from cluster.errors import RunError
+from cluster.runs.folder import write_atomically
+from cluster.runs.imitation_report import REPORT, Failed, ImitationReport, Message, StageBegan, StepsDone
+from cluster.runs.progress_bars import Stage
+from cluster.runtime.ray_session import actor_variables, started_with
+
+SILENCE_TIMEOUT_S = 300.0  # of all processes: none has made a step for so long
+END_TIMEOUT_S = 10.0
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"}  # the processes talk to one another
+
+
+def imitate(config: Config, folder: Path, stage: Stage) -> ImitationReport:
+    """Let the policy of ``config`` imitate, and write it to ``folder`` (new) in Hugging Face layout.
+
+    ``folder/imitation.json`` is the report. Runs on this machine alone, in processes of its own.
+
+    Raises:
+        RunError: there is nothing to imitate, the folder is there or cannot be written, or a process failed.
+    """
+    if not config.imitation.wanted:
+        raise RunError("there is nothing to imitate: set imitation.games or imitation.saved_games")
+    if folder.exists():
+        raise RunError(f"{folder} is there already; choose another folder, or remove it")
+    draft = folder.with_name(f".{folder.name}.draft-{os.getpid()}")
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        report = _in_processes(config, draft, stage)
+        write_atomically(draft / REPORT, json.dumps(asdict(report), indent=2) + "\n")
+        draft.rename(folder)
+    except OSError as error:
+        raise RunError(f"cannot write the policy to {folder}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return report
+
+
+def _in_processes(config: Config, draft: Path, stage: Stage) -> ImitationReport:
+    context = multiprocessing.get_context("spawn")
+    ranks = config.imitation.processes
+    connections: list[Connection] = []
+    processes: list[Any] = []
+    with TemporaryDirectory(prefix="entente-imitation-") as meeting, started_with({**actor_variables(1), **LOOPBACK}):
+        try:
+            for rank in range(ranks):
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_run_rank, args=(config, rank, f"{meeting}/ranks", draft, theirs))
+                process.start()
+                theirs.close()
+                connections.append(ours)
+                processes.append(process)
+            report = _listen(connections, stage)
+            _end(processes, END_TIMEOUT_S)
+            return report
+        finally:
+            _end(processes, 0.0)  # where somebody failed or stopped it, there is nothing to wait for
+            for connection in connections:
+                connection.close()
+
+
+def _run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
+    """In the new process, which alone imports torch."""
+    from cluster.imitation.process import run_rank
+
+    run_rank(config, rank, meeting, draft, connection)
+
+
+def _listen(connections: list[Connection], stage: Stage) -> ImitationReport:
+    """What the processes have to say, until the first of them has written the policy."""
+    bars: dict[str, Callable[[int], None]] = {}
+    while True:
+        ready = multiprocessing.connection.wait(connections, SILENCE_TIMEOUT_S)
+        if not ready:
+            raise RunError(
+                f"imitation made no step for {SILENCE_TIMEOUT_S:.0f} s; is the machine overloaded? "
+                "(imitation.processes, imitation.decisions_per_step)"
+            )
+        for connection in ready:
+            assert isinstance(connection, Connection)
+            try:
+                message: Message = connection.recv()
+            except EOFError:
+                raise RunError(
+                    "a process of the imitation died; its output above says why (out of memory? lower "
+                    "imitation.games or imitation.processes)"
+                ) from None
+            match message:
+                case StageBegan(name, steps):
+                    bars.setdefault(name, stage(name, steps))
+                case StepsDone(name, steps):
+                    bars[name](steps)
+                case Failed(reason):
+                    raise RunError(f"imitation: {reason}")
+                case ImitationReport():
+                    return message
+
+
+def _end(processes: list[Any], grace_s: float) -> None:
+    """Give the processes time to end by themselves, and kill those that do not."""
+    deadline = time.monotonic() + grace_s
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join(END_TIMEOUT_S)

@@ -1,0 +1,175 @@
+"""One of the processes of an imitation: it plays its share of the games and computes its share of every gradient."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import chain
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cluster.actors.learner import make_policy
+from cluster.configs.schema import Config
+from cluster.errors import RunError, user_errors
+from cluster.runs.imitation_report import UNTRAINED, Failed, ImitationReport, StageBegan, StepsDone, made_from
+from grpo_core.batching.microbatches import TrainingTurn, training_turn
+from grpo_core.models.fsdp import Sharding, process_group
+from grpo_core.models.pretrained import save_model
+from grpo_core.training.behavior_cloning import Imitator
+from grpo_core.types import Turn
+from opponents.bots.registry import make_bot
+from opponents.demonstrations import demonstrate_game, saved_demonstrations
+from opponents.matchmaking.matchmaker import derive_seed
+from opponents.players.llm_policy import OrderTokens
+
+
+def run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
+    """What the process does.
+
+    Args:
+        config: of the run.
+        rank: its number, from 0; the first one reports and writes the policy.
+        meeting: a file that does not exist yet, where the processes find one another.
+        draft: folder that the policy is written to.
+        connection: takes ``Message``s.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this one ends it
+    with suppress(BrokenPipeError):  # whoever started this one is gone
+        try:
+            _Rank(config, rank, connection).run(meeting, draft)
+        except Exception as error:
+            connection.send(Failed(" ".join(str(error).split()) or type(error).__name__))
+            if not isinstance(error, user_errors()):
+                raise
+
+
+class _Rank:
+    def __init__(self, config: Config, rank: int, connection: Connection) -> None:
+        torch.set_num_threads(1)
+        self._config = config
+        self._settings = config.imitation
+        self._rank = rank
+        self._connection = connection
+        self._parent = os.getppid()
+        # Small updates of bfloat16 weights are rounded away; the run takes them in its own type afterwards.
+        wide = config.policy.model_copy(update={"dtype": "float32"})
+        self._model, self._tokenizer = make_policy(config.model_copy(update={"policy": wide}))
+        if self._settings.processes == 1 and torch.cuda.is_available():
+            self._model.to("cuda")
+
+    def run(self, meeting: str, draft: Path) -> None:
+        """Play, learn, and as the first process write the policy and the report."""
+        start = time.perf_counter()
+        games = [*self._saved_games(), *self._played_games()]
+        played = time.perf_counter()
+        with process_group(self._rank, self._settings.processes, f"file://{meeting}") as ranks:
+            learned, measured = self._split(games)
+            counts = ranks.total(np.array([len(games), len(learned), len(measured)], np.float64)).astype(int).tolist()
+            if not (counts[1] and counts[2]):
+                raise RunError(
+                    f"{counts[0]} games have {counts[1]} decisions to learn from and {counts[2]} to measure by: are "
+                    "the orders of imitation.saved_games in the engine's notation?"
+                )
+            if self._rank == 0:
+                save_model(self._model, self._tokenizer, draft / UNTRAINED)
+            before, after = self._learn(learned, measured, counts[1], ranks)
+            if self._rank == 0:
+                save_model(self._model.cpu(), self._tokenizer, draft)
+        if self._rank == 0:
+            self._connection.send(
+                ImitationReport(
+                    teacher=self._settings.teacher,
+                    games=self._settings.games,
+                    saved_games=counts[0] - self._settings.games,
+                    decisions=counts[1],
+                    held_out_decisions=counts[2],
+                    nats_before=before,
+                    nats_after=after,
+                    playing_seconds=played - start,
+                    training_seconds=time.perf_counter() - played,
+                    made_from=made_from(self._config),
+                )
+            )
+
+    def _learn(
+        self, learned: list[TrainingTurn], measured: list[TrainingTurn], decisions: int, ranks: Sharding
+    ) -> tuple[float, tuple[float, ...]]:
+        """Nats a token before, and after each epoch."""
+        settings = self._settings
+        per_epoch = max(1, decisions // settings.decisions_per_step)
+        steps = settings.epochs * per_epoch
+        name = f"imitating {decisions:,} decisions"
+        self._connection.send(StageBegan(name, steps))
+        imitator = Imitator(
+            self._model,
+            learning_rate=settings.learning_rate,
+            steps=steps,
+            bf16=self._config.learner.bf16,
+            ranks=ranks,
+        )
+        generator = np.random.Generator(np.random.PCG64([self._config.run.seed, self._rank]))
+        before = imitator.held_out(measured)
+        after = []
+        for _ in range(settings.epochs):
+            for share in np.array_split(generator.permutation(len(learned)), per_epoch):
+                imitator.step([learned[index] for index in share])
+                if self._rank == 0:
+                    self._told(name, 1)
+            after.append(imitator.held_out(measured))
+        return before, tuple(after)
+
+    def _split(self, games: list[list[TrainingTurn]]) -> tuple[list[TrainingTurn], list[TrainingTurn]]:
+        """Whole games to learn from and, one at least, to measure by."""
+        kept_out = max(1, round(self._settings.held_out * len(games)))
+        if kept_out >= len(games):
+            raise RunError(
+                f"one of {self._settings.processes} processes has {len(games)} of the games, and needs at least two: "
+                "one to learn from and one to measure by; raise imitation.games or lower imitation.processes"
+            )
+        generator = np.random.Generator(np.random.PCG64([self._config.run.seed, self._rank]))
+        shuffled = [games[index] for index in generator.permutation(len(games))]
+        return list(chain(*shuffled[kept_out:])), list(chain(*shuffled[:kept_out]))
+
+    def _played_games(self) -> Iterator[list[TrainingTurn]]:
+        """This process's share of the teachers' games."""
+        settings = self._settings
+        if not settings.games:
+            return
+        name = f"playing games of seven {settings.teacher}s"
+        self._connection.send(StageBegan(name, settings.games))
+        tokens, teacher = OrderTokens(self._tokenizer), make_bot(settings.teacher)
+        for game in range(self._rank, settings.games, settings.processes):
+            seed = derive_seed(self._config.run.seed, "imitation", game)
+            yield _ready(asyncio.run(demonstrate_game(teacher, tokens, settings.until_year, seed)))
+            self._told(name, 1)
+
+    def _saved_games(self) -> Iterator[list[TrainingTurn]]:
+        """This process's share of the saved games."""
+        folder = self._settings.saved_games
+        if folder is None:
+            return
+        files = sorted(Path(folder).glob("*.json"))
+        if not files:
+            raise RunError(f"imitation.saved_games: {folder} holds no *.json file")
+        name = "reading saved games"
+        self._connection.send(StageBegan(name, len(files)))
+        tokens = OrderTokens(self._tokenizer)
+        for file in files[self._rank :: self._settings.processes]:
+            yield _ready(list(saved_demonstrations(file, tokens)))
+            self._told(name, 1)
+
+    def _told(self, stage: str, steps: int) -> None:
+        if os.getppid() != self._parent:
+            raise BrokenPipeError("whoever started this process is gone")
+        self._connection.send(StepsDone(stage, steps))
+
+
+def _ready(turns: Sequence[Turn]) -> list[TrainingTurn]:
+    return [training_turn(turn, index, 0, 0) for index, turn in enumerate(turns)]

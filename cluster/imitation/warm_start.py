@@ -1,0 +1,126 @@
+"""A run's policy before its first update: it imitates where the config says so, and is measured before that, too."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from cluster.configs.schema import Config
+from cluster.driver.metrics_recorder import Progress
+from cluster.errors import RunError, user_errors
+from cluster.imitation.launcher import imitate
+from cluster.runs.folder import RunFolder
+from cluster.runs.imitation_report import UNTRAINED, made_from, read_report
+from services.metrics.display.display import Display
+
+EVALUATION_TIMEOUT_S = 3600.0  # for all games against one opponent
+END_TIMEOUT_S = 10.0
+
+
+def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
+    """Let the policy imitate into ``folder.imitated``; what an interrupted start of the same settings made is kept.
+
+    Raises:
+        RunError: there is nothing to imitate, or a process failed.
+    """
+    before = read_report(folder.imitated)
+    if before is not None and before["made_from"] == made_from(config):
+        display.log(f"going on from {folder.imitated}, made by the same settings before")
+        return
+    for remains in (folder.imitated, *folder.path.glob(f".{folder.imitated.name}.draft-*")):
+        shutil.rmtree(remains, ignore_errors=True)
+
+    def stage(name: str, steps: int) -> Callable[[int], None]:
+        display.stage(name, total=steps)
+        return display.advance
+
+    report = imitate(config, folder.imitated, stage)
+    whose = report.teacher if report.games else "saved games"
+    display.log(
+        f"imitated {report.decisions:,} decisions of {whose} in {report.training_seconds:.0f} s (their games: "
+        f"{report.playing_seconds:.0f} s): {report.nats_before:.3f} -> {report.nats_after[-1]:.3f} nats a token in "
+        "games it has not seen"
+    )
+
+
+def evaluate_untrained(config: Config, folder: RunFolder, progress: Progress) -> None:
+    """Measure the policy as it was before it imitated, in the same games as later; in a process of its own.
+
+    Raises:
+        RunError: the games against one opponent take longer than an hour, or the process died.
+    """
+    settings = config.evaluation
+    if not settings.against:
+        return
+    with _measuring(folder.imitated / UNTRAINED, config) as rows:
+        for against in settings.against:
+            progress.display.stage(f"evaluating the untrained policy against six {against}")
+            start = time.monotonic()
+            games = 7 * settings.games_per_country
+            row = _next_of(rows, f"{games} games of the untrained policy against six {against}")
+            row["checkpoint"] = f"imitated/{UNTRAINED}"
+            progress.evaluation("untrained", row, time.monotonic() - start)
+
+
+@contextmanager
+def _measuring(candidate: Path, config: Config) -> Iterator[Connection]:
+    """A process that sends a row for each opponent; it is gone when the block ends, however that does."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(theirs, str(candidate), config))
+    process.start()
+    theirs.close()
+    try:
+        yield ours
+    finally:
+        process.kill()
+        process.join(END_TIMEOUT_S)
+        ours.close()
+
+
+def _next_of(rows: Connection, what: str) -> dict[str, Any]:
+    if not rows.poll(EVALUATION_TIMEOUT_S):
+        raise RunError(f"{what} took more than {EVALUATION_TIMEOUT_S:.0f} s; lower evaluation.games_per_country")
+    try:
+        row: dict[str, Any] | str = rows.recv()
+    except EOFError:
+        raise RunError(
+            f"the process that plays {what} died; its output above says why (out of memory? lower "
+            "evaluation.games_per_country)"
+        ) from None
+    if isinstance(row, str):
+        raise RunError(row)
+    return row
+
+
+def _measure(rows: Connection, candidate: str, config: Config) -> None:
+    """In the other process, which alone imports torch."""
+    import torch
+
+    from cluster.evaluation.evaluate import evaluate
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this one ends it
+    torch.set_num_threads(1)
+    settings = config.evaluation
+    with suppress(BrokenPipeError):  # whoever started this one is gone
+        for against in settings.against:
+            try:
+                [row] = evaluate(
+                    candidate,
+                    [against],
+                    games_per_country=settings.games_per_country,
+                    until_year=settings.until_year,
+                    seed=config.run.seed,
+                    temperature=settings.temperature,
+                )
+            except user_errors() as error:
+                rows.send(" ".join(str(error).split()))
+                return
+            rows.send(row)

@@ -1,0 +1,85 @@
+"""What a run counts, and where the figures come from; keys of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cluster.configs.schema import Config
+from services.environments.diplomacy.position import POWERS
+from services.metrics.catalogue import key
+
+SWAP_FAILURES = {
+    cause: key("entente_swap_failures_total", cause=cause) for cause in ("died", "timed_out", "refused", "lost")
+}
+COUNTRY_EPISODES = {power: key("entente_country_episodes_total", country=power) for power in POWERS}
+NONFINITE = "entente_nonfinite_updates_total"
+RUN_RESTARTS = "entente_run_restarts_total"
+OVERLAP = "entente_overlap_seconds_total"
+COUNTERS = (
+    "entente_games_total",
+    "entente_episodes_total",
+    "entente_topped_up_episodes_total",
+    "entente_learner_tokens_total",
+    "entente_learner_busy_seconds_total",
+    "entente_decisions_total",
+    "entente_completion_tokens_total",
+    "entente_rollout_busy_seconds_total",
+    OVERLAP,
+    "entente_run_seconds_total",
+    "entente_worker_restarts_total",
+    "entente_defective_orders_total",
+    "entente_truncated_decisions_total",
+    "entente_stale_episodes_total",
+    NONFINITE,
+    RUN_RESTARTS,
+    *COUNTRY_EPISODES.values(),
+    *SWAP_FAILURES.values(),
+)
+# Of these, what is made again with the updates that a crash undid; all else was done, or happened, once and for all.
+MADE_AGAIN = (
+    "entente_episodes_total",
+    "entente_topped_up_episodes_total",
+    "entente_learner_tokens_total",
+    "entente_defective_orders_total",
+    "entente_truncated_decisions_total",
+    "entente_stale_episodes_total",
+    *COUNTRY_EPISODES.values(),
+)
+# Engine counter -> catalogue counter.
+ENGINE = {
+    "decisions": "entente_decisions_total",
+    "completion_tokens": "entente_completion_tokens_total",
+    "busy_seconds": "entente_rollout_busy_seconds_total",
+    "prompt_tokens": "entente_prompt_tokens_total",
+    "cached_prompt_tokens": "entente_cached_prompt_tokens_total",
+    "weight_switches": "entente_weight_switches_total",
+}
+# The same of remote players, in runs that have some.
+REMOTES = {
+    f"remote_{name}": f"entente_remote_{name}_total"
+    for name in ("calls", "retries", "failures", "defects", "held", "prompt_tokens", "completion_tokens", "cost")
+}
+# What ``ReplayBuffer.memory`` says -> gauge.
+SERVER_MEMORY = {"used": "entente_buffer_server_bytes", "limit": "entente_buffer_server_bytes_limit"}
+
+
+def while_loading(config: Config, checkpoints: Sequence[int]) -> dict[str, float]:
+    """What is served until a run that goes on is at work: nodes may have to come first, and it is not gone meanwhile.
+
+    Args:
+        config: of the run.
+        checkpoints: its versions; without any it is new, and of a new one nothing is said yet.
+    """
+    if not checkpoints:
+        return {}
+    newest = float(max(checkpoints))
+    return {**limits(config), "entente_updates_total": newest, "entente_policy_version": newest}
+
+
+def limits(config: Config) -> dict[str, float]:
+    """What alerts compare a run with."""
+    return {
+        "entente_updates_planned": float(config.learner.updates),
+        "entente_update_timeout_seconds": config.rollout.update_timeout_s,
+        "entente_staleness_updates_limit": float(config.rollout.max_staleness),
+    }

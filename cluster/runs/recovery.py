@@ -1,0 +1,96 @@
+"""A run that goes on by itself: lost to an accident, it is started again from its last checkpoint.
+
+What is an accident is said by the type of the error. A process that died, was stopped or is cut off (``LostError``),
+and a replay server that is gone or stays full (``ServerLostError``), may be well when they are started anew. What a new
+start would only repeat ends the run with its one line: a config that cannot be used, a folder of another run, a damaged
+checkpoint, weights that diverged, a bug.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from cluster.configs.schema import Config
+from cluster.errors import LateError, LostError, RunError
+from cluster.runs.audit_records import last_update
+from cluster.runs.folder import RunFolder
+from cluster.runs.restarts import note_restart
+from services.replay.buffer import ServerLostError
+
+ACCIDENTS = (LostError, ServerLostError)
+# Waited for in vain: before the first update more likely a limit that is too short, or an address that is wrong.
+IN_VAIN = (LateError, ServerLostError)
+PAUSES_S = (2.0, 6.0, 18.0)  # before the first, second and every further start in a row; servers take a while, too
+
+
+class Train(Protocol):
+    """``cluster.train.train``."""
+
+    def __call__(self, config: Config, run_dir: Path, *, resume: bool) -> RunFolder:
+        """Train until the end, or raise."""
+        ...
+
+
+def keep_training(
+    config: Config,
+    run_dir: Path,
+    *,
+    resume: bool,
+    train: Train,
+    say: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> RunFolder:
+    """``train`` to the end, over accidents: at most ``run.max_restarts`` of them without a further update in between.
+
+    An update counts as further when no start before had come so far; made again from a checkpoint it does not, for a
+    run may be lost at the same place each time. Each restart is a line in ``restarts.jsonl``.
+
+    Args:
+        config: of the run.
+        run_dir: its folder.
+        resume: whether to go on with the run that is there.
+        train: takes all of it down before it raises.
+        say: hears what happened.
+        sleep: waits for so many seconds.
+
+    Raises:
+        RunError: one accident too many; says which.
+        Exception: whatever else ``train`` raises, at once.
+    """
+    folder = RunFolder(run_dir)
+    furthest, before, in_a_row = last_update(run_dir), _recorded(run_dir), 0
+    while True:
+        try:
+            return train(config, run_dir, resume=resume)
+        except ACCIDENTS as error:
+            if isinstance(error, IN_VAIN) and _recorded(run_dir) == before:
+                raise
+            version = last_update(run_dir)
+            if version > furthest:
+                furthest, in_a_row = version, 0
+            if in_a_row >= config.run.max_restarts:
+                raise RunError(
+                    f"{error}{_vain(in_a_row)}; the last checkpoint is intact: go on with --resume"
+                ) from error
+            reason = " ".join(str(error).split())
+            pause_s = PAUSES_S[min(in_a_row, len(PAUSES_S) - 1)]
+            in_a_row += 1
+            say(
+                f"lost: {reason}; started again from the last checkpoint in {pause_s:g} s "
+                f"({in_a_row} of {config.run.max_restarts} without a further update, run.max_restarts)"
+            )
+            note_restart(run_dir, version, reason)
+        sleep(pause_s)
+        resume = folder.begun
+
+
+def _recorded(run_dir: Path) -> dict[str, int]:
+    """Update records and when they were written."""
+    return {path.name: path.stat().st_mtime_ns for path in (run_dir / "audit").glob("*.json")}
+
+
+def _vain(restarts: int) -> str:
+    return f", and starting again {restarts} times led to no further update (run.max_restarts)" if restarts else ""

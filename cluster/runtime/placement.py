@@ -1,0 +1,204 @@
+"""Where a run's actors live: a place in the Ray cluster for the learner and for each rollout actor, held to the end."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from cluster.configs.schema import Config
+from cluster.errors import RunError
+
+LEARNER_CPUS = 1.0
+WAIT_STEP_S = 1.0  # Ray's own wait cannot be interrupted
+HALF_A_GPU = 0.5  # how Ray accounts for one GPU that two actors take turns on
+
+Bundle = dict[str, float]
+
+
+def bundles(config: Config) -> list[Bundle]:
+    """What each place holds: the learner's first, then one for every rollout actor; one for both where they share.
+
+    A place lies on one node, so the GPUs of one engine do too; different places may be anywhere.
+    """
+    rollout = config.rollout
+    learner = _bundle(LEARNER_CPUS, config.learner.gpus)
+    actor = _bundle(rollout.cpus_per_actor, rollout.gpus_per_actor)
+    if rollout.share_gpu_with_learner:
+        return [_bundle(LEARNER_CPUS + rollout.cpus_per_actor, config.learner.gpus)]
+    return [learner] + [actor] * rollout.actors
+
+
+def cpus_asked(config: Config) -> int:
+    """CPU cores of all places, rounded up."""
+    return math.ceil(sum(bundle.get("CPU", 0.0) for bundle in bundles(config)))
+
+
+def gpus_asked(config: Config) -> float:
+    """GPUs of all places."""
+    return sum(bundle.get("GPU", 0.0) for bundle in bundles(config))
+
+
+def check_gpus(config: Config) -> None:
+    """Refuse a run that asks for more GPUs than this machine has; of a cluster nothing is known beforehand.
+
+    Raises:
+        RunError: says what is asked for, what is there, and what to change.
+    """
+    asked = gpus_asked(config)
+    if config.run.ray_address is None and asked > 0 and (lacking := lacking_gpus(asked)):
+        raise RunError(lacking)
+
+
+def lacking_gpus(asked: float) -> str | None:
+    """What is wrong if a run that asks for so many GPUs is to run on this machine; None if nothing is."""
+    import torch
+
+    there = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if asked <= there:
+        return None
+    return (
+        f"this config asks for {_number(asked, 'GPU')} (learner.gpus, rollout.gpus_per_actor) and PyTorch "
+        f"{torch.__version__} sees {there or 'none'} on this machine"
+        + ("; it is a build without CUDA: make setup TORCH=auto" if torch.version.cuda is None else "")
+        + "; else set both keys to 0 for CPUs, or name a cluster in run.ray_address"
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FurtherPlace:
+    """Room for one rollout actor beyond ``rollout.actors``; where the cluster has none, its autoscaler hears of it."""
+
+    group: Any  # ray.util.placement_group.PlacementGroup
+
+    def ready(self) -> Any:
+        """A reference that is there once the cluster holds the room."""
+        return self.group.ready()
+
+    def give_back(self) -> None:
+        """Free the room, or stop asking for it; whatever still runs there is ended."""
+        from ray.util.placement_group import remove_placement_group
+
+        remove_placement_group(self.group)
+
+
+Slot: TypeAlias = int | FurtherPlace  # whom a rollout actor's place belongs to
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The places that Ray holds for this run."""
+
+    config: Config
+    group: Any  # ray.util.placement_group.PlacementGroup
+
+    def of_learner(self) -> dict[str, Any]:
+        """Ray options that put the learner into its place."""
+        return self._options(0, LEARNER_CPUS, self.config.learner.gpus)
+
+    def of_rollout(self, slot: Slot) -> dict[str, Any]:
+        """Ray options that put the rollout actor of a slot, or whoever replaces it, into its place.
+
+        Args:
+            slot: ``0 <= slot < rollout.actors``, or a further place.
+        """
+        rollout = self.config.rollout
+        if isinstance(slot, FurtherPlace):
+            return _options(slot.group, 0, rollout.cpus_per_actor, rollout.gpus_per_actor)
+        place = 0 if rollout.share_gpu_with_learner else slot + 1
+        return self._options(place, rollout.cpus_per_actor, rollout.gpus_per_actor)
+
+    def further(self) -> FurtherPlace:
+        """Ask for room for one more rollout actor."""
+        from ray.util.placement_group import placement_group
+
+        rollout = self.config.rollout
+        return FurtherPlace(placement_group([_bundle(rollout.cpus_per_actor, rollout.gpus_per_actor)]))
+
+    def _options(self, place: int, cpus: float, gpus: float) -> dict[str, Any]:
+        shared = self.config.rollout.share_gpu_with_learner
+        return _options(self.group, place, cpus, gpus * HALF_A_GPU if shared else gpus)
+
+
+@contextmanager
+def placed(config: Config) -> Iterator[Placement]:
+    """Places for all actors of a run, in the Ray that is connected; given back at the end.
+
+    Raises:
+        RunError: they are not there within ``rollout.start_timeout_s`` (a local Ray is not waited for: it does not
+            grow); says what was asked and what the cluster has.
+    """
+    from ray.util.placement_group import placement_group, remove_placement_group
+
+    wanted = bundles(config)
+    group = placement_group(wanted, strategy="PACK")
+    try:
+        limit_s = config.rollout.start_timeout_s if config.run.ray_address is not None or _fits_at_all(wanted) else 0.0
+        deadline = time.monotonic() + limit_s
+        while not group.wait(WAIT_STEP_S):
+            if time.monotonic() >= deadline:
+                raise RunError(_unsatisfied(wanted, limit_s))
+        yield Placement(config, group)
+    finally:
+        remove_placement_group(group)
+
+
+def _fits_at_all(wanted: Sequence[Bundle]) -> bool:
+    """Whether an idle cluster of one node would have room."""
+    import ray
+
+    there = ray.cluster_resources()
+    total = _sum(wanted)
+    return all(amount <= there.get(kind, 0.0) for kind, amount in total.items())
+
+
+def _unsatisfied(wanted: Sequence[Bundle], limit_s: float) -> str:
+    import ray
+
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    places = Counter(_resources(bundle) for bundle in wanted)
+    asked = ", ".join(f"{count} x [{text}]" if count > 1 else f"[{text}]" for text, count in places.items())
+    have = Counter(_resources({"CPU": 0.0, "GPU": 0.0, **_known(node)}) for node in nodes)
+    there = ", ".join(f"{count} x [{text}]" if count > 1 else f"[{text}]" for text, count in have.items())
+    free = _resources({"CPU": 0.0, "GPU": 0.0, **_known(ray.available_resources())})
+    within = f" within {limit_s:g} s (rollout.start_timeout_s)" if limit_s else ""
+    return (
+        f"Ray has no room for this run's actors{within}: they ask for {asked}, each on one node; its nodes have "
+        f"{there}, of which {free} are free; lower rollout.actors, rollout.cpus_per_actor, rollout.gpus_per_actor or "
+        "learner.gpus, or add nodes"
+    )
+
+
+def _options(group: Any, place: int, cpus: float, gpus: float) -> dict[str, Any]:
+    from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+    strategy = PlacementGroupSchedulingStrategy(group, place)
+    return {"num_cpus": cpus, "num_gpus": gpus, "scheduling_strategy": strategy}
+
+
+def _bundle(cpus: float, gpus: float) -> Bundle:
+    return {"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}
+
+
+def _known(resources: Mapping[str, float]) -> Bundle:
+    return {kind: amount for kind, amount in resources.items() if kind in ("CPU", "GPU")}
+
+
+def _sum(wanted: Sequence[Bundle]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for bundle in wanted:
+        for kind, amount in bundle.items():
+            total[kind] += amount  # type: ignore[assignment]
+    return total
+
+
+def _resources(bundle: Mapping[str, float]) -> str:
+    return ", ".join(_number(amount, kind) for kind, amount in sorted(bundle.items()))
+
+
+def _number(amount: float, kind: str) -> str:
+    return f"{amount:g} {kind}{'' if amount == 1 else 's'}"
