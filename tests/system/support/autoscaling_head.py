@@ -1,0 +1,155 @@
+"""A Ray head with an autoscaler whose nodes are processes here, and a pool that is scaled by its load.
+
+Run inside process, mount and network namespaces of its own, where nothing else can be met or ended by mistake; its
+last line of output says as JSON what happened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+
+NODE_CPUS = 1
+BLOCK_S = 0.6
+
+
+def start_head(folder: Path, sockets: Path) -> str:
+    """The address of a head with room for one actor, whose autoscaler may start two nodes with room for one each.
+
+    Args:
+        folder: for its configuration.
+        sockets: a folder with a short name, or Unix refuses the sockets in it.
+    """
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True, timeout=10)
+    fake = "ray.autoscaler._private.fake_multi_node.node_provider.FakeMultiNodeProvider"
+    nothing = ("initialization", "setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray")
+    settings: dict[str, object] = {
+        **{f"{kind}_commands": [] for kind in nothing},
+        "auth": {},
+        "docker": {},
+        "file_mounts": {},
+        "cluster_synced_files": [],
+        "cluster_name": "fake",
+        "provider": {
+            "type": "external",
+            "module": fake,
+            "use_node_id_as_ip": True,
+            "disable_launch_config_check": True,
+            "disable_node_updaters": True,
+        },
+        "max_workers": 2,
+        "idle_timeout_minutes": 0.05,
+        "upscaling_speed": 1.0,
+        "head_node_type": "ray.head.default",
+        "available_node_types": {
+            "ray.head.default": {"resources": {"CPU": 1}, "node_config": {}, "max_workers": 0},
+            "rollout": {"resources": {"CPU": NODE_CPUS}, "node_config": {}, "min_workers": 0, "max_workers": 2},
+        },
+    }
+    file = folder / "autoscaling.json"  # which is YAML too
+    file.write_text(json.dumps(settings))
+    environment = {**os.environ, "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1"}
+    command = [
+        str(Path(sys.executable).with_name("ray")), "start", "--head", f"--autoscaling-config={file}", "--num-cpus=1",
+        "--node-ip-address=127.0.0.1", "--port=6379", "--include-dashboard=false", "--object-store-memory=100000000",
+        f"--temp-dir={sockets}",
+    ]  # fmt: skip
+    subprocess.run(command, env=environment, check=True, timeout=60, stdout=subprocess.DEVNULL)
+    return "127.0.0.1:6379"
+
+
+def nodes() -> int:
+    import ray
+
+    return sum(node["Alive"] for node in ray.nodes())
+
+
+def end_a_node() -> None:
+    """What the spot market does: the raylet of one of the autoscaler's nodes is gone at once."""
+    for process in psutil.process_iter(["name", "cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if process.info["name"] == "raylet" and "--head" not in line:
+            os.kill(process.pid, signal.SIGKILL)
+            return
+    raise AssertionError("there is no node to end")
+
+
+def main(folder: Path, sockets: Path) -> dict[str, object]:
+    """What happened."""
+    import ray
+    from ray.util.placement_group import placement_group
+
+    from cluster.configs.schema import load_config
+    from cluster.driver.autoscaling import Scaling
+    from cluster.runtime.placement import FurtherPlace
+    from tests.system.support.fake_players import Block
+    from tests.system.support.fake_pool import Table
+
+    ray.init(address=start_head(folder, sockets), log_to_driver=False)
+    config = load_config(
+        "smoke", ("rollout.max_actors=3", "rollout.games_per_actor=2", "rollout.scale_every_s=0.5",
+                  "learner.episodes_per_update=64", "rollout.num_generations=1"),
+    )  # fmt: skip
+    seen: list[int] = [nodes()]
+    most_able = 0
+
+    def further() -> FurtherPlace:
+        return FurtherPlace(placement_group([{"CPU": NODE_CPUS}]))
+
+    with Table(folder, actors=1, games_per_actor=2, further=further, start_timeout_s=60.0) as table:
+        notes: list[str] = []
+        scaling = Scaling(config, table.pool, notes.append)
+        started: list[str] = []
+        killed = False
+        deadline = time.monotonic() + 100
+
+        def look(*, learning: bool) -> None:
+            nonlocal most_able
+            assert time.monotonic() < deadline, f"nodes {seen}, {notes}, {table.notices}"
+            table.poll()
+            scaling.look(learning=learning, updated=True)
+            most_able = max(most_able, table.pool.able)
+            if (now := nodes()) != seen[-1]:
+                seen.append(now)
+
+        # The learner starves: every seat is taken at once, and again.
+        while not (killed and most_able == 3 and table.pool.able == 3 and table.pool.restarts):
+            while table.pool.has_room(1):
+                started.append(f"b/{len(started):04d}")
+                table.start(Block(started[-1], seconds=BLOCK_S))
+            look(learning=False)
+            if table.pool.able == 3 and not killed:
+                killed = True
+                end_a_node()
+        # Then it is the learner that is busy.
+        while seen[-1] > 1 or len(table.blocks) < len(started):
+            look(learning=True)
+        facts = {
+            "nodes": seen,
+            "most_able": most_able,
+            "started": started,
+            "played": table.played(),
+            "by_further_actors": sum(player > 0 for _, player in table.blocks),
+            "replaced": table.pool.restarts,
+            "replacements_left": table.pool.replacements_left,
+            "notes": notes,
+            "notices": table.notices,
+        }
+    ray.shutdown()
+    return facts
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    os.environ["RAY_AUTH_MODE"] = "disabled"
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as short:
+        print(json.dumps(main(Path(sys.argv[1]), Path(short))))

@@ -1,0 +1,93 @@
+"""A real pool of rollout actors that play nothing, and what became of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+from cluster.configs.schema import RolloutSettings
+from cluster.driver.rollout_pool import WorkerPool
+from cluster.runtime.placement import FurtherPlace, Slot
+from tests.system.support.fake_players import Block, FakePlayer, Weights
+
+
+class Table:
+    """A pool of fake players and what became of it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        players: dict[int, dict[str, Any]] | None = None,
+        further: Callable[[], FurtherPlace] | None = None,
+        **settings: Any,
+    ) -> None:
+        """``players``: what is special about one; ``further``: asks for room for one more; ``settings``: rollout.*."""
+        self.log = folder / "log"
+        self.log.touch()
+        self.republished: list[Weights] = []
+        self.blocks: list[tuple[str, int]] = []
+        self.notices: list[str] = []
+        self.swaps = 0
+        self._spawned = 0
+        self._players = players or {}
+        limits = {"actors": 2, "games_per_actor": 8, "swap_timeout_s": 30.0, **settings}
+        self.pool = WorkerPool(self._spawn, RolloutSettings(**limits), lambda: ray.put(self.republished[-1]), further)
+
+    def _spawn(self, slot: Slot) -> Any:
+        number = self._spawned
+        self._spawned += 1
+        place: dict[str, Any] = {}
+        if isinstance(slot, FurtherPlace):
+            place["scheduling_strategy"] = PlacementGroupSchedulingStrategy(slot.group, 0)
+        actor = ray.remote(FakePlayer).options(num_cpus=0.1, max_concurrency=100, **place)
+        return actor.remote(number, str(self.log), **self._players.get(number, {}))
+
+    def __enter__(self) -> Table:
+        self.pool.wait_ready()
+        self.broadcast(Weights(0))
+        self.wait(lambda: self.swaps == self.pool.size, "first weights")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.close()
+
+    def broadcast(self, weights: Weights) -> None:
+        self.pool.broadcast(ray.put(weights), weights.version)
+
+    def start(self, *blocks: Block) -> None:
+        for block in blocks:
+            self.wait(lambda block=block: self.pool.has_room(block.num_generations), "room")
+            self.pool.start(block, [])
+
+    def poll(self) -> None:
+        events = self.pool.poll((), 0.1)
+        self.blocks += events.blocks
+        self.notices += events.notices
+        self.swaps += len(events.swap_seconds)
+
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 40) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            assert time.monotonic() < deadline, f"no {what}:\n{self.log.read_text()}"
+            self.poll()
+
+    def said(self, line: str) -> bool:
+        return line in self.log.read_text().splitlines()
+
+    def pid(self, number: int, what: str = "pid") -> int:
+        (line,) = [line for line in self.log.read_text().splitlines() if line.startswith(f"{number} {what} ")]
+        return int(line.split()[-1])
+
+    def played(self) -> list[str]:
+        return sorted(name for name, _ in self.blocks)
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE

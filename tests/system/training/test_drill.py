@@ -1,0 +1,81 @@
+"""``entente drill`` as CI can afford it: seven kinds of faults in one training, and books that balance."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster.runs.audit_records import last_update
+from cluster.runs.restarts import restarts
+from tests.system.support.training_process import ENTENTE, hear_interrupts
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+
+KINDS = ("rollout", "server", "driver", "checkpoint", "full", "poison", "future")
+
+
+def test_a_run_gets_over_every_kind_of_fault_and_loses_nothing(tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "drill.json"
+    only = [word for kind in KINDS for word in ("--only", kind)]
+    done = subprocess.run(
+        [*ENTENTE, "drill", "--faults", str(len(KINDS)), "--run-dir", str(run), "--json", str(out), *only],
+        capture_output=True, text=True, timeout=840,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    assert found["broken"] is None
+    faults = {fault["kind"]: fault for fault in found["faults"]}
+    assert faults.keys() == set(KINDS)
+    assert all(fault["further_update"] > fault["update"] for fault in faults.values())
+    assert [kind for kind in KINDS if faults[kind]["reaction"] == "starts itself again"] == ["server", "checkpoint"]
+    assert len(restarts(run)) >= 2
+    assert len(found["promises"]) == 8
+    assert all(promise["kept"] for promise in found["promises"])
+    log = (run / "drill.log").read_text()
+    assert "started again from the last checkpoint in 2 s (1 of 3 without a further update, run.max_restarts)" in log
+    assert "Traceback" not in log
+    # What the run tells of itself afterwards.
+    assert last_update(run) > len(KINDS)
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    newest = next(line["metrics"] for line in map(json.loads, reversed(lines)) if "entente_loss" in line["metrics"])
+    assert newest["entente_run_restarts_total"] == len(restarts(run))
+    assert newest["entente_poison_episodes_total"] == 2
+
+
+def test_ctrl_c_ends_a_drill_and_all_that_it_started(tmp_path: Path) -> None:
+    drill = subprocess.Popen(
+        [*ENTENTE, "drill", "--run-dir", str(tmp_path / "run")],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=hear_interrupts,
+    )  # fmt: skip
+    family: dict[int, psutil.Process] = {}
+    try:
+        deadline = time.monotonic() + 120
+        while not any("redis" in " ".join(_words(process)) for process in family.values()):
+            assert time.monotonic() < deadline, "no replay server within 120 s"
+            assert drill.poll() is None, drill.communicate()[0]
+            family |= {child.pid: child for child in psutil.Process(drill.pid).children(recursive=True)}
+            time.sleep(0.05)
+        drill.send_signal(signal.SIGINT)
+        text, _ = drill.communicate(timeout=90)
+        assert drill.returncode == 130, text
+        assert "Traceback" not in text
+        _, left = psutil.wait_procs(family.values(), timeout=30)
+        assert left == []
+    finally:
+        drill.kill()
+        for process in family.values():
+            if process.is_running():
+                process.kill()
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []

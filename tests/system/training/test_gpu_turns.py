@@ -1,0 +1,56 @@
+"""A whole run whose learner and rollouts take turns, as on one GPU, with an actor that hangs on the way."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from cluster.actors.learner import make_policy
+from cluster.configs.schema import load_config
+from cluster.runs.audit_records import audits, episodes_used, last_update
+from grpo_core.models.pretrained import save_model
+from services.metrics.jsonl import read_metrics
+from tests.system.support.training_process import QUICK, TrainingProcess
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+
+def test_a_run_by_turns_goes_on_when_its_actor_hangs(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    turns = ("rollout.share_gpu_with_learner=true", "rollout.swap_timeout_s=10", "rollout.block_timeout_s=15")
+    arguments = (*QUICK, *(part for key in turns for part in ("--set", key)))
+    with TrainingProcess(run, *arguments) as training:
+        training.wait_until(lambda: last_update(run) >= 1, "an update")
+        training.look()
+        (actor,) = [p for p in training.family.values() if p.is_running() and "RolloutActor" in " ".join(p.cmdline())]
+        os.kill(actor.pid, signal.SIGSTOP)
+        assert training.finish() == 0, training.output()
+        assert training.survivors() == []
+        assert "a rollout actor did" in training.output()
+        assert "it is replaced" in training.output()
+    assert set(episodes_used(run).values()) == {1}
+    assert sum(episodes_used(run).values()) == 4 * 14
+    assert all(record["metrics"]["staleness_max"] <= 1 for record in audits(run).values())
+    last = [line.metrics for line in read_metrics(run / "metrics.jsonl") if "entente_loss" in line.metrics][-1]
+    assert last["entente_worker_restarts_total"] == 1
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed (make vllm)")
+def test_what_gpu_toml_puts_together_runs_without_its_gpu(tmp_path: Path) -> None:
+    model, tokenizer = make_policy(load_config("smoke"))
+    save_model(model, tokenizer, tmp_path / "model")
+    here = (
+        f"policy.path={tmp_path / 'model'}", "policy.context_length=512", "inference.max_completion_length=224",
+        "learner.gpus=0", "rollout.gpus_per_actor=0", "learner.threads=1", "learner.updates=2",
+        "rollout.num_generations=2", "learner.episodes_per_update=14", "evaluation.games_per_country=1",
+    )  # fmt: skip
+    run = tmp_path / "run"
+    with TrainingProcess(run, *QUICK, *(part for key in here for part in ("--set", key)), config="gpu") as training:
+        assert training.finish() == 0, training.output()
+        assert training.survivors() == []
+    assert last_update(run) == 2
+    assert set(episodes_used(run).values()) == {1}

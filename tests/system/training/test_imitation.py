@@ -1,0 +1,137 @@
+"""Imitation by real processes: two of them make one policy; a run begins with it, measured before and after."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from cluster.configs.schema import load_config
+from cluster.errors import RunError
+from cluster.imitation.launcher import imitate
+from cluster.runs.audit_records import last_update
+from cluster.runs.imitation_report import UNTRAINED
+from grpo_core.models.pretrained import load_model, named_tensors
+from tests.system.support.training_process import QUICK, TrainingProcess
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(240)]
+
+SMALL = ("imitation.games=4", "imitation.until_year=1902", "imitation.epochs=2", "imitation.decisions_per_step=16",
+         "imitation.learning_rate=3e-3")  # fmt: skip
+RANKS = """
+import sys
+import torch
+from safetensors.torch import save_file
+from grpo_core.imitation import Imitator
+from grpo_core.sharding import process_group
+from tests.unit.test_grpo_imitation import make_model, make_turns
+
+rank, ranks, meeting, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+torch.set_num_threads(1)
+with process_group(rank, ranks, "file://" + meeting, timeout_s=120) as group:
+    model, turns = make_model(), make_turns(41, seed=1)[rank::ranks]  # shares of unequal size
+    imitator = Imitator(model, learning_rate=1e-2, steps=3, ranks=group)
+    losses = [imitator.step(turns) for _ in range(3)]
+    measured = imitator.held_out(turns)
+save_file({**dict(model.named_parameters()), "losses": torch.tensor([*losses, measured])}, out + str(rank))
+"""
+
+
+def quiet(name: str, steps: int) -> Callable[[int], None]:
+    """A stage that nobody watches."""
+    return lambda done: None
+
+
+def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    for ranks in (1, 2):
+        meeting, out = str(tmp_path / f"meeting-{ranks}"), str(tmp_path / f"weights-{ranks}-")
+        running = [
+            subprocess.Popen([sys.executable, "-c", RANKS, str(rank), str(ranks), meeting, out], env=environment)
+            for rank in range(ranks)
+        ]
+        assert [process.wait(150) for process in running] == [0] * ranks
+    alone = load_file(tmp_path / "weights-1-0")
+    for rank in range(2):
+        together = load_file(tmp_path / f"weights-2-{rank}")
+        for name, value in alone.items():
+            torch.testing.assert_close(together[name], value, atol=2e-6, rtol=0, msg=name)
+
+
+def test_a_policy_that_imitated_is_a_folder_like_any_other(tmp_path: Path) -> None:
+    report = imitate(load_config("smoke", SMALL), tmp_path / "policy", quiet)
+    assert report.decisions > 50
+    assert report.held_out_decisions > 10
+    assert report.nats_after[-1] < report.nats_before
+    model, _ = load_model(tmp_path / "policy")
+    before, _ = load_model(tmp_path / "policy" / UNTRAINED)
+    assert not torch.equal(named_tensors(model)["lm_head.weight"], named_tensors(before)["lm_head.weight"])
+    assert json.loads((tmp_path / "policy" / "imitation.json").read_text())["games"] == 4
+    with pytest.raises(RunError, match="there already"):
+        imitate(load_config("smoke", SMALL), tmp_path / "policy", quiet)
+
+
+def test_what_cannot_be_imitated_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "saved").mkdir()
+    (tmp_path / "saved" / "game.json").write_text("{}")
+    for settings, message in (
+        (("imitation.games=0",), "nothing to imitate"),
+        (("imitation.games=2", "imitation.until_year=1901"), "at least two"),
+        ((f"imitation.saved_games={tmp_path / 'saved'}", "imitation.processes=1"), "not a saved game"),
+        ((f"imitation.saved_games={tmp_path / 'none'}", "imitation.processes=1"), "no .*json"),
+    ):
+        with pytest.raises(RunError, match=message):
+            imitate(load_config("smoke", settings), tmp_path / "policy", quiet)
+    assert not (tmp_path / "policy").exists()
+    assert not list(tmp_path.glob(".policy*"))
+
+
+def test_a_process_that_dies_ends_it_with_a_reason_and_leaves_nothing(tmp_path: Path) -> None:
+    def kill_one(name: str, steps: int) -> Callable[[int], None]:
+        def on_step(done: int) -> None:
+            if "imitating" in name:
+                children = [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+                os.kill(max(children, key=lambda child: child.pid).pid, signal.SIGKILL)
+
+        return on_step
+
+    many = (*SMALL, "imitation.games=12", "imitation.epochs=50")
+    with pytest.raises(RunError, match="died"):
+        imitate(load_config("smoke", many), tmp_path / "policy", kill_one)
+    assert not (tmp_path / "policy").exists()
+    assert threading.active_count() >= 1
+    assert not [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
+
+
+def test_a_run_that_begins_by_imitating(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = (*SMALL, "learner.updates=2", "evaluation.games_per_country=1")
+    with TrainingProcess(run, *QUICK, *(part for key in settings for part in ("--set", key))) as training:
+        assert training.finish() == 0, training.output()
+        assert training.survivors() == []
+        assert "imitated" in training.output()
+    assert last_update(run) == 2
+    summary = json.loads((run / "summary.json").read_text())
+    labels = [(row["label"], row["checkpoint"]) for row in summary["evaluations"] if row["against"] == "random"]
+    assert labels == [
+        ("untrained", "imitated/untrained"), ("imitated", "checkpoints/0"), ("trained", "checkpoints/2")
+    ]  # fmt: skip
+    assert summary["imitation"]["decisions"] > 50
+    first, imitated = (load_file(folder / "model.safetensors") for folder in (run / "checkpoints/0", run / "imitated"))
+    assert all(torch.equal(first[name], value) for name, value in imitated.items())
+    before = (run / "imitated" / "model.safetensors").stat().st_mtime_ns
+    more = ("--resume", *QUICK, "--set", "learner.updates=3")
+    with TrainingProcess(run, *more, config=None) as training:
+        assert training.finish() == 0, training.output()
+    assert last_update(run) == 3
+    assert (run / "imitated" / "model.safetensors").stat().st_mtime_ns == before

@@ -1,0 +1,100 @@
+"""A run with a specialist for each country: trained, published, frozen, played against, resumed, evaluated, seated."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from cluster.runs.audit_records import audits, episodes_used
+from grpo_core.models.lora import folder_payload, merged
+from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, saved_specialists
+from opponents.population.population import Population
+from opponents.ratings.storage import load_ratings
+from services.environments.diplomacy.position import POWERS
+from services.metrics.jsonl import read_metrics
+from tests.system.support.training_process import ENTENTE, QUICK, TrainingProcess
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+SETTINGS = (
+    "policy.use_peft=true", "policy.specialists=true", "policy.lora_r=2", "learner.learning_rate=0.01",
+    "learner.checkpoint_every=1", "rollout.max_staleness=0", "opponents.snapshot_every=1",
+    "opponents.members={random=1e-9}",  # as good as never drawn once there is a snapshot
+    "evaluation.against=[]", "evaluation.final_against=['random']",
+)  # fmt: skip
+
+
+def command(*arguments: str) -> str:
+    done = subprocess.run([*ENTENTE, *arguments], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    arguments = [part for setting in SETTINGS for part in ("--set", setting)]
+    with TrainingProcess(run, *QUICK, *arguments, "--set", "learner.updates=2") as training:
+        assert training.finish(400) == 0, training.output()
+    with TrainingProcess(run, "--resume", "--set", "learner.updates=3", config=None) as training:
+        assert training.finish(400) == 0, training.output()
+        assert training.survivors() == []
+    # Law 5: every country's games were written by the very adapter that the learner computes them with.
+    assert all(record["metrics"]["fresh_logprob_gap"] < 1e-4 for record in audits(run).values())
+    assert set(episodes_used(run).values()) == {1}
+    lines = [line.metrics for line in read_metrics(run / "metrics.jsonl") if "entente_weight_bytes" in line.metrics]
+    assert len(lines) == 3
+    # The checkpoint: one base for all, which nobody changed, and seven adapters that differ.
+    newest, first = (run / "checkpoints" / version for version in "30")
+    assert saved_specialists(newest) == tuple(sorted(POWERS))
+    base, began = (named_tensors(load_model(folder, shared_base=True)[0]) for folder in (newest, first))
+    assert all(torch.equal(value, began[name]) for name, value in base.items())
+    population = Population.load(run / "population.json")
+    frozen = {member.id: member for member in population.members if member.kind == "policy"}
+    assert frozen.keys() == {f"policy/v{version}-{power}" for version in (1, 2, 3) for power in POWERS}
+    taught = {
+        part
+        for record in audits(run).values()
+        for group in record["groups"]
+        if not group["zero"]
+        for part in group["key"]
+    } & set(POWERS)
+    assert len(taught) > 2, "so few games, but some countries' games differed"
+    for power in POWERS:
+        member = frozen[f"policy/v3-{power}"]
+        assert (member.country, member.form, member.parent) == (power, "adapter", f"policy/v2-{power}")
+        sent, kept = (
+            merged(base, payload)
+            for payload in (population.weights_path(member).read_bytes(), folder_payload(newest / ADAPTER / power))
+        )
+        assert all(torch.equal(value, kept[name]) for name, value in sent.items())
+        moved = any(not torch.equal(value, base[name]) for name, value in sent.items())
+        assert moved == (power in taught), "each learns from its own country's games alone"
+    assert len({frozen[f"policy/v3-{power}"].checksum for power in taught}) == len(taught)
+    # Played against at their own country alone, after the resume too.
+    met = [json.loads(line) for line in (run / "lineups.jsonl").read_text().splitlines()]
+    seats = [(power, who) for lineup in met for power, who in lineup["members"].items() if who != "bot/random"]
+    assert seats
+    assert all(who.endswith(f"-{power}") for power, who in seats)
+    # By role: each country's row is its specialist's.
+    out = tmp_path / "rows.json"
+    command("evaluate", str(run), "--against", "random", "--games-per-country", "1", "--until", "1901",
+            "--json", str(out))  # fmt: skip
+    (row,) = json.loads(out.read_text())["evaluations"]
+    assert row["by_country"].keys() == set(POWERS)
+    game = tmp_path / "game.json"
+    command("play", "--seat", f"FRANCE={run}", "--default", "random", "--until", "1901", "--out", str(game))
+    assert json.loads(game.read_text())["phases"]
+    # The newest checkpoint has every country, each snapshot its own; one game would do for each of these.
+    command("population", "rate", str(run), "--games", "1", "--against", "", "--until", "1901")
+    rated = load_ratings(run / "ratings.json")
+    assert rated.rating("learner", "ITALY").games > 0
+    assert rated.rating("policy/v3-ITALY").games > 0
+    assert "this run has a specialist for each" in " ".join(command("groups", "audit", str(run)).split())
+    done = subprocess.run([*ENTENTE, "groups", "evidence", str(run)], cwd=tmp_path, capture_output=True, text=True,
+                          timeout=120)  # fmt: skip
+    assert done.returncode == 2
+    assert "holds specialists" in done.stderr.splitlines()[-1]

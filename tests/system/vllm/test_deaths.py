@@ -1,0 +1,49 @@
+"""vLLM's own process dies or hangs in the middle of training: its actor is replaced, and every episode counts once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster.runs.audit_records import episodes_used, last_update
+from services.metrics.jsonl import read_metrics
+from tests.system.support.training_process import QUICK, TrainingProcess
+
+pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+EPISODES = 14  # of one update of smoke.toml
+UPDATES = 6
+
+
+def engine_of(training: TrainingProcess) -> psutil.Process:
+    """The process that computes, which belongs to the only rollout actor."""
+    (actor,) = [p for p in training.family.values() if p.is_running() and "RolloutActor" in " ".join(p.cmdline())]
+    (engine,) = [child for child in actor.children(recursive=True) if "EngineCore" in " ".join(child.cmdline())]
+    return engine
+
+
+@pytest.mark.parametrize("fault", ["kill", "suspend"])
+def test_training_goes_on_after_the_engine_s_process_was_lost(fault: str, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    arguments = (
+        *QUICK,
+        *("--set", "inference.engine=vllm", "--set", "inference.kv_cache_mib=128"),
+        *("--set", "inference.engine_process=own", "--set", f"learner.updates={UPDATES}"),
+        *("--set", "learner.checkpoint_every=100", "--set", "evaluation.final_against=[]"),
+        # A process that is only stopped answers neither a swap nor a block.
+        *("--set", "rollout.swap_timeout_s=20", "--set", "rollout.block_timeout_s=40"),
+    )
+    with TrainingProcess(run, *arguments) as training:
+        training.wait_until(lambda: last_update(run) >= 2, "two updates", timeout_s=300)
+        getattr(engine_of(training), fault)()
+        assert training.finish(timeout_s=400) == 0, training.output()
+        assert training.survivors() == []
+        assert "it is replaced" in training.output()
+    used = episodes_used(run)
+    assert sum(used.values()) == UPDATES * EPISODES
+    assert set(used.values()) == {1}
+    last = [line.metrics for line in read_metrics(run / "metrics.jsonl") if "entente_loss" in line.metrics][-1]
+    assert last["entente_worker_restarts_total"] == 1

@@ -1,0 +1,91 @@
+"""Seven specialists in vLLM at once: they write what the torch engine does, and are swapped all or none."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from cluster.actors.role_policies import Specialists
+from grpo_core.models.lora import adapter_payload
+from grpo_core.models.role_adapters import add_specialists, speaking_as
+from grpo_core.models.weight_probe import Probe, make_probe
+from grpo_core.settings import PolicySettings
+from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.players.policy import Decision
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.notation import render
+from services.environments.diplomacy.position import POWERS
+from services.inference.engine import Engine, EngineError
+from services.inference.torch_backend.engine import TorchEngine
+from services.settings import InferenceSettings
+from services.weights.payload import Payload, seal_roles
+from tests.system.support.vllm_models import lively_model, vllm_engine, word_tokenizer
+
+pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
+pytestmark = pytest.mark.system
+
+RANK = 8
+
+
+def test_the_seven_write_as_in_the_torch_engine_and_one_refusal_changes_none(tmp_path: Path) -> None:
+    tokens = OrderTokens(word_tokenizer())
+    base = lively_model()
+    model = add_specialists(copy.deepcopy(base), PolicySettings(use_peft=True, lora_r=RANK), 0, POWERS)
+    position = DiplomacyGame(1901).position
+
+    def published(version: int) -> dict[str, tuple[bytes, Probe | None]]:
+        generator = torch.Generator().manual_seed(version)
+        found = {}
+        for power in POWERS:
+            with torch.no_grad():
+                for name, weight in model.named_parameters():
+                    if name.endswith(f".{power}.weight"):
+                        weight.normal_(std=0.1, generator=generator)
+            with speaking_as(model, power):
+                probe = make_probe(model, [tokens.prompt(render(position, power))])
+            found[power] = adapter_payload(model, power), probe
+        return found
+
+    def seated(engine: Engine) -> Specialists:
+        return Specialists(
+            engine, lambda name, temperature: LLMPolicy(engine, tokens, policy=name, temperature=temperature)
+        )
+
+    async def sheets(specialists: Specialists) -> list[Decision]:
+        seat = specialists.seat(0.0)
+        return list(await asyncio.gather(*(seat.act(position, power, 3) for power in POWERS)))
+
+    def must_agree(version: int) -> list[tuple[str, ...]]:
+        written = runner.run(sheets(ours)), runner.run(sheets(theirs))
+        for mine, other in zip(*written, strict=True):
+            assert mine.orders == other.orders
+            assert mine.turn.completion_ids.tolist() == other.turn.completion_ids.tolist()
+            assert np.abs(mine.turn.logprobs - other.turn.logprobs).max() < 1e-4
+            assert mine.turn.policy_version == other.turn.policy_version == version
+        return [decision.orders for decision in written[0]]
+
+    settings = InferenceSettings(kv_cache_mib=64, max_loras=2 * len(POWERS))
+    with vllm_engine(base, tmp_path, settings, max_lora_rank=RANK) as (engine, runner):
+        theirs, ours = seated(engine), seated(TorchEngine(copy.deepcopy(base), max_concurrent_decisions=64))
+
+        def swap(payload: Payload) -> None:
+            for each in (ours, theirs):
+                runner.run(each.swap(payload))
+
+        first = published(1)
+        swap(seal_roles(1, first))
+        before = must_agree(1)
+        second = published(2)
+        swap(seal_roles(2, second))
+        after = must_agree(2)
+        assert all(one != other for one, other in zip(before, after, strict=True))
+        lying = published(3) | {"TURKEY": (second["TURKEY"][0], first["TURKEY"][1])}
+        for each in (ours, theirs):
+            with pytest.raises(EngineError, match=r"learner/TURKEY#3.* does not compute what the learner does"):
+                runner.run(each.swap(seal_roles(3, lying)))
+        assert must_agree(2) == after

@@ -1,0 +1,74 @@
+"""The main job on vLLM: it learns as on the torch engine, plays its own snapshots, and loses no process."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cluster.runs.audit_records import audits, episodes_used, last_update
+from services.metrics.jsonl import read_metrics
+from tests.system.support.training_process import QUICK, TrainingProcess
+
+pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+
+VLLM = ("--set", "inference.engine=vllm", "--set", "inference.kv_cache_mib=128")
+EPISODES = 14  # of one update of smoke.toml
+
+
+def test_snapshots_take_turns_with_the_learner_in_one_engine(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with TrainingProcess(
+        run, *VLLM, "--set", "inference.opponent_engine=turns", "--set", "learner.updates=6"
+    ) as training:
+        assert training.finish(timeout_s=400) == 0, training.output()
+        assert training.survivors() == []
+    used = episodes_used(run)
+    assert len(used) == 6 * EPISODES
+    assert set(used.values()) == {1}
+    assert audits(run)[1]["metrics"]["fresh_logprob_gap"] < 1e-4
+    assert all(record["metrics"]["staleness_max"] <= 1 for record in audits(run).values())
+    last = [line.metrics for line in read_metrics(run / "metrics.jsonl") if "entente_loss" in line.metrics][-1]
+    assert last["entente_weight_switches_total"] > 0
+    assert 0 < last["entente_cached_prompt_tokens_total"] < last["entente_prompt_tokens_total"]
+    members = json.loads((run / "population.json").read_text())["members"]
+    assert {"policy/v2", "policy/v4"} <= {member["id"] for member in members}
+
+
+def test_adapters_in_a_process_of_its_own_which_leaves_with_its_actor(tmp_path: Path) -> None:
+    """The learner's adapter and frozen ones in one engine; the engine's process dies with the actor that owns it."""
+    run = tmp_path / "run"
+    arguments = (
+        *QUICK,
+        *VLLM,
+        *("--set", "inference.engine_process=own", "--set", "policy.use_peft=true", "--set", "policy.lora_r=8"),
+        *("--set", "learner.updates=8", "--set", "learner.checkpoint_every=100"),
+    )
+    with TrainingProcess(run, *arguments) as training:
+        training.wait_until(lambda: last_update(run) >= 3, "three updates", timeout_s=300)
+        (actor,) = [p for p in training.family.values() if p.is_running() and "RolloutActor" in " ".join(p.cmdline())]
+        engines = actor.children(recursive=True)
+        assert engines, "vLLM was to have a process of its own"
+        actor.kill()
+        _, alive = psutil.wait_procs(engines, timeout=30)
+        assert not alive, f"the engine outlived its actor: {alive}"
+        assert training.finish(timeout_s=400) == 0, training.output()
+        assert training.survivors() == []
+    assert last_update(run) == 8
+    assert audits(run)[1]["metrics"]["fresh_logprob_gap"] < 1e-4
+    assert set(episodes_used(run).values()) == {1}
+
+
+def test_it_learns(tmp_path: Path) -> None:
+    """A tenth of the demo: as far from the untrained policy as the torch engine gets in as many games."""
+    run = tmp_path / "run"
+    arguments = ("--set", "learner.updates=9", "--set", "evaluation.final_against=[]", "--set", "metrics.display=false")
+    with TrainingProcess(run, *VLLM, *arguments, config="laptop") as training:
+        assert training.finish(timeout_s=500) == 0, training.output()
+        assert training.survivors() == []
+    rows = {row["label"]: row for row in json.loads((run / "summary.json").read_text())["evaluations"]}
+    assert rows["untrained"]["mean_centers"] < 4.7
+    assert rows["trained"]["mean_centers_ci95"][0] > rows["untrained"]["mean_centers_ci95"][1]

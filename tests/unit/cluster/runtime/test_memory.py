@@ -1,0 +1,108 @@
+"""The driver's memory check, which knows the model from files alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import cluster.runtime.ray_session
+from cluster.configs.schema import Config, load_config
+from cluster.errors import RunError
+from cluster.runtime.learner_memory import adapter_parameters, learner_estimate, policy_size
+from cluster.runtime.ray_session import GIB, WORKER_BYTES, check_memory, needed_bytes, small_policy_parameters
+from grpo_core.models.lora import add_adapters
+from grpo_core.models.pretrained import make_small_model
+from grpo_core.training.memory_estimate import ModelShape
+from tests.unit.grpo_core.cases import tiny_model
+
+# The shape of a model of 0.5 billion parameters.
+HALF_BILLION = {
+    "architectures": ["Qwen2ForCausalLM"],
+    "hidden_size": 896,
+    "intermediate_size": 4864,
+    "num_attention_heads": 14,
+    "num_hidden_layers": 24,
+    "num_key_value_heads": 2,
+    "tie_word_embeddings": True,
+    "vocab_size": 151936,
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text(json.dumps(HALF_BILLION))
+    return tmp_path
+
+
+def needed(config: Config) -> int:
+    return needed_bytes(config, small_policy_parameters(config))
+
+
+@pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])  # with and without tied embeddings
+def test_a_folder_s_size_is_that_of_the_model_in_it(tmp_path: Path, architecture: str) -> None:
+    model = tiny_model(architecture)
+    model.save_pretrained(tmp_path)
+    config = load_config("smoke", [f"policy.path={tmp_path}"])
+    shape, parameters = policy_size(config.policy, 0)
+    assert shape == ModelShape.of(model.config)
+    assert 0.95 < parameters / model.num_parameters() <= 1  # norms and biases are left out
+
+
+def test_the_small_policy_s_shape_is_that_of_the_model_made() -> None:
+    for options in ([], ["policy.hidden_size=96"], ["policy.hidden_size=32"]):
+        policy = load_config("smoke", options).policy
+        made = ModelShape.of(make_small_model(policy, 512, eos_id=1, bos_id=2, pad_id=0, seed=0).config)
+        assert policy_size(policy, 7) == (made, 7)
+
+
+@pytest.mark.parametrize("targets", ["['all-linear']", "['q_proj', 'down_proj']"])
+def test_adapters_are_as_many_as_peft_makes(targets: str) -> None:
+    policy = load_config("smoke", [f"policy.lora_target_modules={targets}", "policy.lora_r=3"]).policy
+    model = make_small_model(policy, 512, eos_id=1, bos_id=2, pad_id=0, seed=0)
+    made = add_adapters(model, policy, seed=0)
+    trained = sum(value.numel() for value in made.parameters() if value.requires_grad)
+    assert adapter_parameters(policy, ModelShape.of(model.config)) == trained
+
+
+def test_what_the_learner_will_hold_is_in_what_a_run_needs(folder: Path) -> None:
+    small, large = load_config("smoke"), load_config("smoke", [f"policy.path={folder}"])
+    assert needed(small) < 3 * GIB
+    full = learner_estimate(large, 0)
+    assert full.weights == pytest.approx(4 * 494e6, rel=0.01)
+    assert needed(large) > WORKER_BYTES + full.total > 8 * GIB
+    frozen = ["policy.use_peft=true", "policy.dtype=bfloat16"]
+    assert needed(load_config("smoke", [f"policy.path={folder}", *frozen])) < needed(large) - 4 * GIB
+    operating = load_config("smoke", [f"policy.path={folder}", "grouping.gradient_surgery=cagrad"])
+    assert needed(operating) - needed(large) == learner_estimate(operating, 0).total - full.total
+    assert learner_estimate(operating, 0).surgery == 7 * full.gradients
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"num_attention_heads": 0, "hidden_size": 1}', None])
+def test_a_folder_that_tells_nothing_counts_as_the_small_policy(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "config.json").write_text(text)
+    assert needed(load_config("smoke", [f"policy.path={tmp_path}"])) == needed(load_config("smoke"))
+
+
+def test_a_run_that_does_not_fit_is_refused_before_anything_is_started(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster.runtime.ray_session, "available_bytes", lambda: 4 * GIB)
+    check_memory(load_config("smoke"))
+    check_memory(load_config("smoke", [f"policy.path={folder}", "run.ray_address=auto"]))  # its actors run elsewhere
+    with pytest.raises(RunError, match=r"its learner \d.*weights 1.84.*4.0 GiB are free; lower .* size$"):
+        check_memory(load_config("smoke", [f"policy.path={folder}"]))
+    with pytest.raises(RunError, match=r"gradient surgery 12.*, or set grouping.gradient_surgery = none$"):
+        check_memory(load_config("smoke", [f"policy.path={folder}", "grouping.gradient_surgery=pcgrad"]))
+
+
+def test_the_driver_asks_without_torch() -> None:
+    code = (
+        "import sys, cluster.runtime.ray_session; print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,162 @@
+"""Which blocks would make up for samples without signal, and what is left in the loss."""
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from grpo_core.advantages.dynamic_sampling import missing_blocks, silent_samples, turns_with_signal, within_bound
+from grpo_core.advantages.pipeline import judge, sample_of_turns
+from grpo_core.batching.microbatches import training_turns
+from grpo_core.learner import Learner
+from grpo_core.settings import GroupingSettings, LearnerSettings
+from grpo_core.types import Batch
+from tests.unit.grpo_core.cases import episode_of, ragged_turn, tiny_model
+
+EPISODES = LearnerSettings(returns="episode")
+BY_BLOCK = GroupingSettings(keys=("country+lineup",), min_group_size=2, baseline="mean")
+
+
+def block(role, rewards, name, turns=1):
+    """One line-up block: an episode for each reward."""
+    rng = np.random.default_rng(len(rewards))
+    out = []
+    for member, reward in enumerate(rewards):
+        episode = episode_of(
+            tuple(ragged_turn(rng) for _ in range(turns)), role=role, name=f"{name}/{member}", reward=reward
+        )
+        out.append(dataclasses.replace(episode, keys={"country": role, "lineup": name}))
+    return out
+
+
+def judged(episodes, learner=EPISODES, grouping=BY_BLOCK):
+    return judge(episodes, learner, grouping, {})
+
+
+def test_a_whole_silent_block_is_one_block_to_replace():
+    episodes = block("FRANCE", [1.0, 1.0, 1.0, 1.0], "a") + block("FRANCE", [0.0, 1.0, 2.0, 0.0], "b")
+    episodes += block("TURKEY", [2.0, 2.0, 2.0, 3.0], "c")
+    judgement = judged(episodes)
+    assert silent_samples(judgement).tolist() == [True] * 4 + [False] * 8
+    quota = {"FRANCE": 2, "TURKEY": 1}
+    assert missing_blocks(judgement, quota, quota) == {"FRANCE": 1}
+
+
+def test_replacements_are_judged_with_all_the_rest_and_may_be_silent_too():
+    episodes = block("FRANCE", [1.0] * 4, "a") + block("FRANCE", [5.0] * 4, "b")
+    quota = {"FRANCE": 1}
+    assert missing_blocks(judged(episodes[:4]), quota, quota) == {"FRANCE": 1}
+    assert missing_blocks(judged(episodes), quota, {"FRANCE": 2}) == {"FRANCE": 1}
+    speaking = episodes + block("FRANCE", [1.0, 2.0, 3.0, 4.0], "c")
+    assert missing_blocks(judged(speaking), quota, {"FRANCE": 3}) == {}
+    # Judged by country alone, two silent blocks of different returns are each other's signal.
+    coarse = GroupingSettings(keys=("country",), min_group_size=2)
+    assert missing_blocks(judged(episodes, grouping=coarse), quota, {"FRANCE": 2}) == {}
+
+
+def test_an_exactly_average_sample_is_not_silent():
+    judgement = judged(block("FRANCE", [1.0, 2.0, 3.0], "a"))
+    assert judgement.advantages[1] == 0
+    assert not silent_samples(judgement).any()
+
+
+def test_a_baseline_that_knows_nothing_yet_is_silence():
+    judgement = judged(block("FRANCE", [1.0, 2.0], "a"), grouping=GroupingSettings(keys=("country",)))
+    assert silent_samples(judgement).all()
+    assert missing_blocks(judgement, {"FRANCE": 1}, {"FRANCE": 1}) == {"FRANCE": 1}
+
+
+def test_odd_silent_turns_ask_for_nothing_until_they_make_a_block():
+    grouping = GroupingSettings(keys=("country+phase",), min_group_size=2)
+    learner = LearnerSettings(returns="per_phase", discount=0.5)
+
+    def episodes(silent):
+        rng = np.random.default_rng(0)
+        return [
+            episode_of(
+                tuple(
+                    ragged_turn(
+                        rng,
+                        reward=0.0 if phase < silent else float(member),
+                        elapsed_phases=1000,  # so that no reward reaches the turns before
+                        keys={"phase": f"p{phase}"},
+                    )
+                    for phase in range(8)
+                ),
+                name=f"b/{member}",
+            )
+            for member in range(4)
+        ]
+
+    quota = {"FRANCE": 4}
+    asked = [missing_blocks(judged(episodes(k), learner, grouping), quota, quota).get("FRANCE", 0) for k in range(9)]
+    assert asked == [0, 0, 1, 1, 2, 2, 3, 3, 4]
+
+
+@given(
+    missing=st.dictionaries(st.sampled_from(("AUSTRIA", "FRANCE", "TURKEY")), st.integers(1, 9)),
+    most=st.integers(0, 30),
+    turn=st.integers(0, 9),
+)
+def test_the_bound_is_used_up_and_kept_and_serves_the_neediest(missing, most, turn):
+    asked = within_bound(missing, most, turn)
+    assert sum(asked.values()) == min(most, sum(missing.values()))
+    assert all(0 < count <= missing[role] for role, count in asked.items())
+    left = {role: missing[role] - asked.get(role, 0) for role in missing}
+    for role in asked:  # nobody was served while another lacked more
+        assert left[role] + 1 >= max(left.values())
+
+
+def test_ties_go_round():
+    missing = {"AUSTRIA": 1, "FRANCE": 1, "TURKEY": 1}
+    served = Counter(role for turn in range(6) for role in within_bound(missing, 1, turn))
+    assert served == {"AUSTRIA": 2, "FRANCE": 2, "TURKEY": 2}
+
+
+@pytest.mark.parametrize("returns", ["episode", "per_phase"])
+def test_silent_turns_leave_the_loss_unless_all_are_silent(returns):
+    learner = LearnerSettings(returns=returns)
+    quiet = block("FRANCE", [1.0] * 3, "a", turns=2)
+    loud = block("TURKEY", [1.0, 2.0, 3.0], "b", turns=2)
+    if returns == "per_phase":
+        quiet = [
+            dataclasses.replace(
+                episode, turns=tuple(dataclasses.replace(turn, reward=0.0, elapsed_phases=1) for turn in episode.turns)
+            )
+            for episode in quiet
+        ]
+
+    def left(episodes):
+        turns = training_turns(episodes, 0)
+        kept = turns_with_signal(turns, judged(episodes, learner), sample_of_turns(episodes, learner))
+        return [turn.turn for turn in kept]
+
+    assert left([*quiet, *loud]) == list(range(6, 12))
+    assert left([*loud, *quiet]) == list(range(6))
+    assert left(quiet) == list(range(6))
+
+
+@pytest.mark.parametrize("normalizer", ["turn", "token", "batch_token", "episode"])
+def test_replaced_samples_do_not_dilute_the_update_and_are_counted(normalizer):
+    quiet, loud = block("FRANCE", [1.0] * 4, "a", turns=2), block("TURKEY", [1.0, 2.0, 4.0], "b", turns=2)
+
+    def made(episodes, top_up):
+        settings = LearnerSettings(
+            returns="episode", normalizer=normalizer, minibatches=1, top_up_episodes=top_up, lr_warmup_updates=0
+        )
+        grouping = BY_BLOCK.model_copy(update={"scale_rewards": "none"})
+        learner = Learner(tiny_model(), settings, grouping, seed=0)
+        result = learner.step(Batch(tuple(episodes), 0))
+        return result, learner
+
+    alone, _ = made(loud, 0)
+    diluted, _ = made(quiet + loud, 0)
+    topped, learner = made(quiet + loud, 8)
+    assert topped.audit["steps"][0]["grad_norm"] == pytest.approx(alone.audit["steps"][0]["grad_norm"], rel=1e-5)
+    assert diluted.audit["steps"][0]["grad_norm"] < 0.75 * topped.audit["steps"][0]["grad_norm"]
+    assert topped.metrics["zero_signal_fraction"] == 4 / 7
+    assert set(learner.baselines) == {"FRANCE", "TURKEY"}  # what was replaced is known all the same
+    assert made(quiet, 8)[0].metrics["optimizer_steps"] == 0

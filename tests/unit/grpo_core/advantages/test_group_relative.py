@@ -1,0 +1,197 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grpo_core.advantages.group_relative import RunningBaseline, group_advantages, updated_baselines
+from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, make_groups
+from grpo_core.advantages.pipeline import judge
+from grpo_core.settings import GroupingSettings, LearnerSettings
+from grpo_core.types import Group
+from tests.unit.grpo_core.cases import episode_of, ragged_turn
+
+CHAIN = GroupingSettings(keys=("country+phase", "country"), min_group_size=3)
+RUNNING = {"A": RunningBaseline(0.5, 2.25), "B": RunningBaseline(-1.0, 0.25)}
+
+returns_values = st.floats(-100, 100, width=32)
+cases = st.lists(
+    st.tuples(st.sampled_from("AB"), st.sampled_from(["S1901M", "F1901M", "W1901A"]), returns_values),
+    min_size=1,
+    max_size=30,
+)
+
+
+def judged(case, **options):
+    samples = [Sample(role, index, {"country": role, "phase": phase}) for index, (role, phase, _) in enumerate(case)]
+    returns = np.array([value for _, _, value in case], np.float32)
+    groups = make_groups(samples, CHAIN)
+    return group_advantages(returns, groups, RUNNING, **options)
+
+
+def naive(case, scale, leave_one_out, eps):
+    """One sample at a time, straight from the definitions."""
+    out = []
+    for index, (role, phase, value) in enumerate(case):
+        rows = [(i, v) for i, (r, p, v) in enumerate(case) if r == role and p == phase]
+        if len(rows) < 3:
+            rows = [(i, v) for i, (r, _, v) in enumerate(case) if r == role]
+        if len(rows) < 3:
+            gap = value - RUNNING[role].mean
+            std = max(math.sqrt(RUNNING[role].variance), abs(gap) / 3)
+        else:
+            values = [v for _, v in rows]
+            mean = sum(values) / len(values)
+            std = math.sqrt(sum((v - mean) ** 2 for v in values) / (len(values) - 1))
+            if leave_one_out:
+                mean = sum(v for i, v in rows if i != index) / (len(rows) - 1)
+            gap = 0.0 if max(values) == min(values) else value - mean
+        out.append(gap / (std + eps) if scale == "group" else gap)
+    if scale == "batch":
+        size = math.sqrt(sum(gap * gap for gap in out) / len(out))
+        out = [gap / (size + eps) for gap in out]
+    return out
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.sampled_from(["group", "batch", "none"]), st.booleans())
+def test_advantages_equal_a_plain_loop(case, scale, leave_one_out):
+    ours, _ = judged(case, scale=scale, leave_one_out=leave_one_out)
+    assert ours == pytest.approx(naive(case, scale, leave_one_out, 1e-4), rel=1e-4, abs=1e-4)
+
+
+turns = st.lists(
+    st.tuples(st.sampled_from("AB"), st.integers(0, 2), st.integers(-40, 40).map(float)), min_size=4, max_size=25
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(turns)
+def test_leaving_one_out_leaves_out_its_whole_episode(case):
+    # Episodes 0 to 2 of each country; one turn a sample, all in one group a country.
+    samples = [Sample(role, 3 * (role == "B") + number, {"country": role}) for role, number, _ in case]
+    episodes = np.array([sample.episode for sample in samples])
+    returns = np.array([value for _, _, value in case], np.float32)
+    groups = make_groups(samples, GroupingSettings(keys=("country",), min_group_size=3))
+    ours, signals = group_advantages(returns, groups, {}, scale="none", leave_one_out=True, episodes=episodes)
+    for group, signal in zip(groups, signals, strict=True):
+        if group.level == RUNNING_LEVEL:
+            continue
+        mine = [returns[index] for index in group.members]
+        alone = len({episodes[index] for index in group.members}) == 1
+        assert signal.zero == (alone or max(mine) == min(mine))
+        for index in group.judged:
+            others = [float(returns[i]) for i in group.members if episodes[i] != episodes[index]]
+            expected = 0.0 if signal.zero else float(returns[index]) - sum(others) / len(others)
+            assert ours[index] == pytest.approx(expected, abs=1e-4)
+
+
+def test_turns_of_one_episode_do_not_judge_each_other():
+    group = Group(("A",), "country", (0, 1, 2, 3), (1, 3))
+    returns = np.array([1, 5, 2, 6], np.float32)
+    episodes = np.array([7, 7, 4, 4])
+    options = {"scale": "none", "leave_one_out": True}
+    assert group_advantages(returns, [group], {}, **options, episodes=episodes)[0].tolist() == [0, 1, 0, 3]
+    assert group_advantages(returns, [group], {}, **options)[0].tolist() == pytest.approx([0, 2, 0, 10 / 3])
+    nobody, (signal,) = group_advantages(returns, [group], {}, **options, episodes=np.zeros(4, np.int64))
+    assert not nobody.any()
+    assert signal.zero
+    # The mean of all members asks for nothing of the kind.
+    assert not group_advantages(returns, [group], {}, scale="none", episodes=np.zeros(4, np.int64))[1][0].zero
+
+
+@given(cases, st.randoms())
+def test_the_order_of_samples_does_not_matter(case, random):
+    order = list(range(len(case)))
+    random.shuffle(order)
+    plain, _ = judged(case)
+    shuffled, _ = judged([case[index] for index in order])
+    assert shuffled == pytest.approx(plain[order], abs=1e-4)
+
+
+@given(cases)
+def test_countries_are_only_names(case):
+    other = {"A": "B", "B": "A"}
+    swapped = dict(zip("AB", (RUNNING["B"], RUNNING["A"]), strict=True))
+    samples = [
+        Sample(other[role], index, {"country": other[role], "phase": phase})
+        for index, (role, phase, _) in enumerate(case)
+    ]
+    returns = np.array([value for _, _, value in case], np.float32)
+    renamed, _ = group_advantages(returns, make_groups(samples, CHAIN), swapped)
+    assert renamed.tolist() == judged(case)[0].tolist()
+
+
+small_integers = st.lists(
+    st.tuples(st.sampled_from("AB"), st.just("S1901M"), st.integers(-20, 20).map(float)), min_size=6, max_size=20
+).filter(lambda case: all(sum(role == name for role, _, _ in case) >= 3 for name in "AB"))
+
+
+@given(small_integers, st.integers(-64, 64))
+def test_a_shift_of_one_country_changes_nothing(case, shift):
+    moved = [(role, phase, value + shift * (role == "A")) for role, phase, value in case]
+    for scale in ("group", "batch", "none"):
+        assert judged(moved, scale=scale)[0] == pytest.approx(judged(case, scale=scale)[0], abs=1e-5)
+
+
+@given(small_integers, st.sampled_from([0.25, 2.0, 64.0]))
+def test_group_scaling_forgets_the_unit_of_the_returns(case, unit):
+    scaled = [(role, phase, value * unit) for role, phase, value in case]
+    assert judged(scaled, eps=0.0)[0] == pytest.approx(judged(case, eps=0.0)[0], abs=1e-5)
+
+
+@given(returns_values, st.integers(2, 50))
+def test_equal_float32_returns_give_exactly_nothing(value, count):
+    returns = np.full(count, value, np.float32)
+    group = Group(("A",), "country", tuple(range(count)), tuple(range(count)))
+    for leave_one_out in (False, True):
+        advantages, signals = group_advantages(returns, [group], {}, scale="group", leave_one_out=leave_one_out)
+        assert not advantages.any()
+        assert signals[0].zero
+    # A mean in float32 is off by an ulp for such values; the smallest real difference still is a signal.
+    returns[0] = np.nextafter(returns[0], np.float32(np.inf))
+    assert not group_advantages(returns, [group], {}, scale="group")[1][0].zero
+
+
+def test_a_lone_sample_is_judged_by_its_roles_past():
+    group = Group(("A",), RUNNING_LEVEL, (0,), (0,))
+    returns = np.array([2.0], np.float32)
+    assert group_advantages(returns, [group], RUNNING, scale="none")[0].tolist() == [1.5]
+    assert group_advantages(returns, [group], RUNNING, scale="group", eps=0.0)[0].tolist() == [1.0]
+    unknown, (signal,) = group_advantages(returns, [group], {}, scale="none")
+    assert unknown.tolist() == [0.0]
+    assert signal.zero
+    calm = {"A": RunningBaseline(0.0, 0.0)}
+    assert group_advantages(returns, [group], calm, scale="group", eps=0.0)[0].tolist() == [3.0]
+
+
+@given(st.lists(returns_values, min_size=1, max_size=20), st.lists(returns_values, min_size=1, max_size=20))
+def test_the_running_baseline_is_the_weighted_mixture_of_batches(first, second):
+    start = updated_baselines({}, ["A"] * len(first), np.array(first, np.float32), 0.75)
+    after = updated_baselines(start, ["A"] * len(second), np.array(second, np.float32), 0.75)
+    assert start["A"].mean == pytest.approx(np.mean(first, dtype=np.float64), abs=1e-5)
+    weights = [0.75 / len(first)] * len(first) + [0.25 / len(second)] * len(second)
+    values = np.array(first + second, np.float64)
+    mean = np.average(values, weights=weights)
+    assert after["A"].mean == pytest.approx(mean, abs=1e-4)
+    assert after["A"].variance == pytest.approx(np.average((values - mean) ** 2, weights=weights), rel=1e-5, abs=1e-4)
+
+
+def test_a_role_that_did_not_play_keeps_its_baseline():
+    after = updated_baselines(RUNNING, ["A", "A"], np.array([1.0, 2.0], np.float32), 0.9)
+    assert after["B"] == RUNNING["B"]
+    assert RUNNING["A"].mean == 0.5  # the old mapping is untouched: it is read before it is replaced
+
+
+def test_a_judged_batch_leaves_out_whole_episodes():
+    rng = np.random.default_rng(0)
+    turns = [ragged_turn(rng, reward=reward) for reward in (1.0, 5.0, 2.0, 6.0, 4.0)]
+    episodes = (episode_of(tuple(turns[:2]), name="b/0"), episode_of(tuple(turns[2:]), name="b/1"))
+    grouping = GroupingSettings(keys=("country",), min_group_size=2, scale_rewards="none", baseline="leave_one_out")
+    learner = LearnerSettings(returns="per_phase", discount=1e-9)
+    found = judge(episodes, learner, grouping, {}).advantages.tolist()
+    assert found == pytest.approx([1 - 4, 5 - 4, 2 - 3, 6 - 3, 4 - 3], abs=1e-5)
+    alone = judge(episodes[:1], learner, grouping, {})
+    assert not alone.advantages.any()
+    assert alone.signals[0].zero

@@ -1,0 +1,205 @@
+"""One adapter a role: who is trained by what, what engines get, what a checkpoint keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerBase
+
+from grpo_core.checkpoints.store import load_checkpoint, save_checkpoint
+from grpo_core.errors import CheckpointError
+from grpo_core.learner import Learner
+from grpo_core.models.fsdp import Sharding
+from grpo_core.models.lora import adapter_payload, adapters_off, add_adapters, folder_payload, merged
+from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, save_model, saved_specialists
+from grpo_core.models.role_adapters import (
+    add_specialists,
+    load_specialists,
+    saved_roles,
+    speaking_as,
+    specialist_payloads,
+    specialists_of,
+)
+from grpo_core.models.weight_probe import make_probe
+from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
+from grpo_core.types import Batch, Episode
+from services.inference.word_tokenizer import make_word_tokenizer
+from tests.unit.grpo_core.cases import ROLES, VOCABULARY, ragged_episodes, tiny_model
+
+LORA = PolicySettings(use_peft=True, specialists=True, lora_r=3)
+GROUPING = GroupingSettings(keys=("country",), min_group_size=2, scale_rewards="group")
+IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
+STEP = LearnerSettings(learning_rate=0.01, lr_warmup_updates=0, weight_decay=0.1, minibatches=1, max_grad_norm=0.05)
+
+
+def specialists(*, moved: bool = False, roles: tuple[str, ...] = ROLES) -> nn.Module:
+    model = add_specialists(tiny_model(), LORA, 1, roles)
+    if moved:
+        generator = torch.Generator().manual_seed(2)
+        for name, value in model.named_parameters():
+            if "lora_B" in name:
+                value.data.normal_(std=0.3, generator=generator)
+    return model
+
+
+def logits(model: nn.Module) -> Tensor:
+    with torch.inference_mode():
+        return model(input_ids=IDS).logits
+
+
+def weights_of(model: nn.Module, role: str) -> dict[str, Tensor]:
+    return {
+        name.replace(f".{role}.", "."): value.detach().clone()
+        for name, value in model.named_parameters()
+        if name.endswith(f".{role}.weight")
+    }
+
+
+def of_roles(episodes: tuple[Episode, ...], *roles: str) -> tuple[Episode, ...]:
+    return tuple(episode for episode in episodes if episode.role in roles)
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> PreTrainedTokenizerBase:
+    return make_word_tokenizer([f"w{number}" for number in range(VOCABULARY - 4)], r"\S+")
+
+
+def test_each_begins_as_one_adapter_alone_would_and_all_are_trained() -> None:
+    model, alone = specialists(), add_adapters(tiny_model(), LORA, seed=1)
+    assert specialists_of(model) == ROLES
+    assert specialists_of(alone) == specialists_of(tiny_model()) == ()
+    assert set(specialist_payloads(model).values()) == {adapter_payload(alone)}
+    trained = {name for name, value in model.named_parameters() if value.requires_grad}
+    assert trained == {name for name, _ in model.named_parameters() if ".lora_" in name}
+    assert len(trained) == len(ROLES) * sum(value.requires_grad for value in alone.parameters())
+
+
+def test_a_role_speaks_alone_nobody_is_frozen_by_it_and_silence_is_the_base() -> None:
+    model = specialists(moved=True)
+    base = logits(tiny_model())
+    assert torch.equal(logits(model), base)
+    heard = []
+    for role, payload in specialist_payloads(model).items():
+        with speaking_as(model, role):
+            assert all(value.requires_grad == (".lora_" in name) for name, value in model.named_parameters())
+            heard.append(logits(model))
+            with adapters_off(model):
+                assert torch.equal(logits(model), base)
+            assert torch.equal(logits(model), heard[-1])
+        plain = tiny_model()
+        plain.load_state_dict(merged(named_tensors(plain), payload))
+        torch.testing.assert_close(heard[-1], logits(plain), rtol=1e-5, atol=1e-5)
+    assert min(float((one - other).abs().max()) for one in heard for other in heard if one is not other) > 0.1
+    with pytest.raises(ZeroDivisionError), speaking_as(model, "TURKEY"):
+        _ = 1 / 0
+    assert torch.equal(logits(model), base)
+    with pytest.raises(ValueError, match="no specialist for 'ITALY'; there are AUSTRIA"), speaking_as(model, "ITALY"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"beta": 0.1, "entropy_coef": 0.01, "gradient_checkpointing": True, "epochs": 2},
+        {"decoupled": True, "epochs": 2, "loss_type": "dapo", "tokens_per_microbatch": 256},
+        {"normalizer": "episode", "returns": "episode"},
+    ],
+    ids=str,
+)
+def test_each_role_is_trained_as_by_its_own_episodes_alone(changes: dict[str, object]) -> None:
+    """Over two updates, of which the second lacks a role. Exactly so with ``minibatches = 1`` and advantages scaled by
+    group (or not at all): other minibatches would be drawn, and ``scale_rewards = "batch"`` looks at the whole batch.
+    """
+    settings = STEP.model_copy(update=changes)
+    model = specialists()
+    learner = Learner(model, settings, GROUPING, seed=3)
+    batches = [ragged_episodes(11, 18), of_roles(ragged_episodes(12, 18), "AUSTRIA", "FRANCE")]
+    norms = [learner.step(Batch(episodes, version)).metrics["grad_norm"] for version, episodes in enumerate(batches)]
+    assert min(norms) > settings.max_grad_norm, "clipping takes part"
+    for role in ROLES:
+        alone = Learner(add_adapters(tiny_model(), LORA, seed=1), settings, GROUPING, seed=4)
+        first = weights_of(alone.model, "default")
+        for version, episodes in enumerate(batches):
+            if own := of_roles(episodes, role):
+                alone.step(Batch(own, version))
+        wanted, found = weights_of(alone.model, "default"), weights_of(model, role)
+        assert max(float((wanted[name] - first[name]).abs().max()) for name in wanted) > 1e-3
+        for name, value in wanted.items():
+            torch.testing.assert_close(found[name], value, rtol=0, atol=1e-6)
+
+
+def test_a_role_without_turns_keeps_its_weights_and_its_moments() -> None:
+    learner = Learner(specialists(), STEP.model_copy(update={"minibatches": 3}), GROUPING, seed=3)
+    learner.step(Batch(ragged_episodes(11, 18), 0))
+    before, state = weights_of(learner.model, "TURKEY"), learner.state()
+    learner.step(Batch(of_roles(ragged_episodes(12, 18), "AUSTRIA"), 1))
+    after, later = weights_of(learner.model, "TURKEY"), learner.state()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    steps, others = state.record["optimizer_steps"], later.record["optimizer_steps"]
+    for name, count in steps.items():
+        assert others[name] == count + (3 if ".AUSTRIA." in name else 0)
+        same = torch.equal(state.tensors[f"exp_avg/{name}"], later.tensors[f"exp_avg/{name}"])
+        assert same == (".AUSTRIA." not in name)
+
+
+def test_going_on_from_a_checkpoint_is_going_straight_through(
+    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
+) -> None:
+    settings = LearnerSettings(learning_rate=0.01, beta=0.1, decoupled=True, minibatches=2)
+    straight = Learner(specialists(), settings, GROUPING, seed=3)
+    straight.step(Batch(ragged_episodes(11, 18), 0))
+    folder = save_checkpoint(tmp_path, straight, lambda target: save_model(straight.model, tokenizer, target), {})
+    assert saved_specialists(folder) == saved_roles(folder / ADAPTER) == ROLES
+    with pytest.raises(CheckpointError, match=r"holds specialists \(AUSTRIA, FRANCE, TURKEY\), and .* one policy"):
+        load_model(folder)
+    base, _ = load_model(folder, shared_base=True)
+    for name, tensor in named_tensors(tiny_model()).items():
+        assert torch.equal(named_tensors(base)[name], tensor)
+    for role, payload in specialist_payloads(straight.model).items():
+        sent, kept = (merged(named_tensors(base), each) for each in (payload, folder_payload(folder / ADAPTER / role)))
+        assert all(torch.equal(sent[name], kept[name]) for name in sent)
+    resumed = Learner(add_specialists(base, LORA, 9, ROLES), settings, GROUPING, seed=8)
+    load_specialists(resumed.model, folder / ADAPTER)
+    resumed.load_state(load_checkpoint(folder).state)
+    results = [each.step(Batch(ragged_episodes(12, 18), 1)) for each in (straight, resumed)]
+    assert results[0].audit["steps"] == results[1].audit["steps"]
+    assert specialist_payloads(straight.model) == specialist_payloads(resumed.model)
+    (folder / ADAPTER / "FRANCE" / "adapter_model.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"FRANCE.*cannot be read"):
+        load_specialists(resumed.model, folder / ADAPTER)
+
+
+def test_a_probe_tells_the_roles_apart() -> None:
+    model = specialists(moved=True)
+    probes = []
+    for role in ROLES:
+        with speaking_as(model, role):
+            probes.append(make_probe(model, [(3, 4, 5)]))
+    assert len({probe.logprobs for probe in probes}) == len(ROLES)
+
+
+def test_what_makes_no_sense_with_specialists_is_refused_in_one_line() -> None:
+    model = specialists()
+    shared = GROUPING.model_copy(update={"gradient_surgery": "pcgrad"})
+    for grouping, options in (
+        (shared, {}),
+        (GROUPING, {"alignment": AlignmentSettings(weight=0.1)}),
+        (GROUPING, {"sharding": Sharding(0, 2, torch.device("cpu"))}),
+    ):
+        with pytest.raises(
+            ValueError, match=r"^specialists .*; (turn them off|use one), or train one adapter"
+        ) as caught:
+            Learner(model, STEP, grouping, seed=0, **options)
+        assert "\n" not in str(caught.value)
+    learner = Learner(specialists(roles=("FRANCE",)), STEP, GROUPING, seed=0)
+    with pytest.raises(ValueError, match="turns of AUSTRIA, who has no specialist; there are FRANCE"):
+        learner.step(Batch(ragged_episodes(11), 0))
+    for roles in ((), ("FRANCE", "FRANCE"), ("a.b",), ("default",), ("self_attn",)):
+        with pytest.raises(ValueError, match=r"each named once|cannot be called"):
+            specialists(roles=roles)
+    with pytest.raises(ValueError, match="specialists needs use_peft = true"):
+        PolicySettings(specialists=True)

@@ -1,0 +1,197 @@
+"""The league of a run: results shift the draws, line-ups are recorded before they are played, a resume goes on."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from opponents.league.league import League
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.population.population import PopulationError
+from opponents.settings import OpponentsSettings
+from services.environments.diplomacy.position import POWERS
+from services.inference.engine import LEARNER
+from services.metrics.catalogue import check
+from tests.unit.opponents.league_cases import game, member, population_of, snapshot
+
+MEMBERS = (member("random"), member("greedy"), member("dumbbot"), snapshot(2))
+BOTS = {"random": 1.0, "greedy": 1.0, "dumbbot": 1.0}
+STRENGTH = {"bot/random": 1, "bot/dumbbot": 3, "policy/v2": 5, "bot/greedy": 9}  # centres; the learner gets 5
+
+
+def league_in(folder: Path, *, members=MEMBERS, resume=False, version=0, generations=1, **keys) -> League:
+    settings = OpponentsSettings(**{"members": BOTS, **keys})
+    population = population_of(folder, *members)
+    return League(
+        folder, population, settings,
+        num_generations=generations, until_year=1910, seed=7, version=version, resume=resume,
+    )  # fmt: skip
+
+
+def play(league: League, blocks: range, own: int = 5) -> Counter[str]:
+    """Draw blocks and report how they ended; who was drawn how often."""
+    drawn: Counter[str] = Counter()
+    for index in blocks:
+        block = league.block(index)
+        drawn.update(who for _, who in block.opponents)
+        league.record(block, [game(block, own, STRENGTH)] * block.num_generations)
+    return drawn
+
+
+@pytest.fixture(autouse=True)
+def _without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)  # a driver dies here, never the machine
+
+
+def test_prioritised_play_moves_to_those_who_beat_the_learner(tmp_path) -> None:
+    with league_in(tmp_path, matchmaking="pfsp_hard", min_draw_probability=0.05, results_half_life=4) as league:
+        first = play(league, range(4))  # as good as nothing is known
+        assert first["bot/greedy"] / first.total() < 0.45
+        for update in range(3):
+            play(league, range(7 + update * 28, 35 + update * 28))
+            league.updated(update + 1)
+        last = play(league, range(280, 350))
+        assert last["bot/greedy"] / last.total() > 0.65
+        assert last["bot/greedy"] > 3 * last["policy/v2"] > 3 * last["bot/random"] > 0
+        # The learner grows: greedy is beaten now, so who is its equal is met more again.
+        for update in range(3, 40):
+            play(league, range(1000 + update * 2, 1002 + update * 2), own=20)
+            league.updated(update + 1)
+        grown = play(league, range(5000, 5070), own=20)
+        assert grown["bot/greedy"] / grown.total() < 0.45
+
+
+def test_variance_prefers_equals_and_the_rating_window_the_near(tmp_path) -> None:
+    for strategy in ("pfsp_variance", "rating_window"):
+        folder = tmp_path / strategy
+        folder.mkdir()
+        with league_in(folder, matchmaking=strategy, min_draw_probability=0.0) as league:
+            for update in range(3):
+                play(league, range(update * 28, update * 28 + 28))
+                league.updated(update + 1)
+            drawn = play(league, range(1000, 1070))
+        if strategy == "pfsp_variance":
+            assert max(drawn, key=drawn.__getitem__) == "policy/v2"
+        else:
+            # Fixed ratings: 1000, 1250 and 1490; games against all of them have put the learner between.
+            assert len(drawn) == 3
+            assert "policy/v2" in drawn
+
+
+def test_by_weight_the_league_draws_what_the_matchmaker_does(tmp_path) -> None:
+    with league_in(tmp_path) as league:
+        matchmaker = Matchmaker(league.population, 1, seed=7)
+        play(league, range(30))
+        league.updated(1)
+        assert [league.block(i, 2) for i in range(30, 60)] == [matchmaker.block(i, 2) for i in range(30, 60)]
+
+
+def test_every_block_is_written_down_before_it_is_played(tmp_path) -> None:
+    with league_in(tmp_path, matchmaking="pfsp_hard", anchor_share=0.5, self_play_seats=1, version=3) as league:
+        block = league.block(11)
+        lines = [json.loads(line) for line in (tmp_path / "lineups.jsonl").read_text().splitlines()]
+        assert len(lines) == 1
+        assert lines[0] == {
+            "index": 11, "power": block.learner_power, "members": dict(block.opponents), "lineup": block.lineup,
+            "strategy": lines[0]["strategy"], "probabilities": lines[0]["probabilities"], "version": 3,
+        }  # fmt: skip
+        members = league.members(block)
+        assert {each.id for each in members} | {LEARNER} >= {who for _, who in block.opponents}
+        assert LEARNER not in {each.id for each in members}
+        for index in range(12, 26):
+            league.block(index)
+        strategies = [json.loads(line)["strategy"] for line in (tmp_path / "lineups.jsonl").read_text().splitlines()]
+        assert 7 <= strategies.count("anchors") <= 8
+        assert set(strategies) == {"anchors", "pfsp_hard"}
+
+
+def test_a_restart_goes_on_with_the_recorded_line_ups_whatever_it_knows_by_then(tmp_path) -> None:
+    keys = {"matchmaking": "pfsp_hard", "min_draw_probability": 0.0}
+    with league_in(tmp_path, **keys) as league:
+        begun = [league.block(index) for index in range(40)]
+        for block in begun[:30]:
+            league.record(block, [game(block, 5, STRENGTH)] * 2)
+        league.updated(1)
+        unknown = league.block(40)
+    with (tmp_path / "lineups.jsonl").open("ab") as file:
+        file.write(b'{"index":41,"power":"ITA')  # a crash in the middle of a line
+    retired = (*MEMBERS[:3], snapshot(2, retired=True))
+    with league_in(tmp_path, members=retired, resume=True, version=1, **keys) as again:
+        assert [again.block(index) for index in range(40)] == begun
+        assert again.block(40) == unknown
+        assert "policy/v2" in {each.id for block in begun for each in again.members(block)}
+        drawn = Matchmaker(again.population, 1, seed=7, settings=OpponentsSettings(members=BOTS, **keys))
+        assert begun != [drawn.block(index) for index in range(40)]
+        torn = again.block(41)
+        assert "policy/v2" not in {who for _, who in torn.opponents}
+    lines = [json.loads(line) for line in (tmp_path / "lineups.jsonl").read_text().splitlines()]
+    assert [line["index"] for line in lines] == list(range(42))
+
+
+def test_a_line_up_whose_snapshot_was_undone_is_drawn_anew(tmp_path) -> None:
+    with league_in(tmp_path, members=(snapshot(2),)) as league:
+        assert {who for _, who in league.block(0).opponents} == {"policy/v2"}
+    with league_in(tmp_path, members=(member("random"),), resume=True) as again:
+        block = again.block(0)
+        assert {who for _, who in block.opponents} == {"bot/random"}
+        assert again.block(0) == block
+    assert len((tmp_path / "lineups.jsonl").read_text().splitlines()) == 2
+
+
+def test_few_players_stay_rated_the_drawable_ones_among_them(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("opponents.league.league.MOST_RATED", 4)
+    with league_in(tmp_path, members=MEMBERS[:3], max_snapshots=2) as league:
+        play(league, range(1))
+        for version in range(1, 7):
+            league.population.add(snapshot(version))
+            league.updated(version)
+        rated = json.loads((tmp_path / "ratings.json").read_text())["players"]
+    assert [player["id"] for player in rated] == [LEARNER, "policy/v4", "policy/v5", "policy/v6"]
+
+
+def test_a_damaged_record_is_named(tmp_path) -> None:
+    with league_in(tmp_path) as league:
+        league.block(0)
+        league.block(1)
+    path = tmp_path / "lineups.jsonl"
+    path.write_text(path.read_text().replace('"power"', '"powr"', 1))
+    with pytest.raises(PopulationError, match=r"lineups\.jsonl is damaged in line 1"):
+        league_in(tmp_path, resume=True)
+
+
+def test_a_resume_remembers_results_ratings_and_levels_and_a_new_run_forgets_them(tmp_path) -> None:
+    keys = {"matchmaking": "curriculum", "curriculum": ("random", "dumbbot", "greedy"), "difficulty_games": 4}
+    with league_in(tmp_path, **keys) as league:
+        notices = []
+        for index in range(140):
+            block = league.block(index)
+            notices += league.record(block, [game(block, 20, STRENGTH)] * 2)
+        metrics = league.updated(1)
+        play(league, range(140, 143))  # after the update: kept by an orderly end
+        expected = league.metrics()
+    assert any("climbs to level 1: bot/dumbbot" in notice for notice in notices)
+    check(metrics)
+    assert metrics["entente_difficulty_level{country=GERMANY}"] == 3.0
+    assert metrics["entente_opponent_score{opponent=bot/random}"] > 0.9
+    assert metrics["entente_opponent_games_total{opponent=bot/random}"] > 20
+    assert metrics["entente_rating{player=learner}"] > metrics["entente_rating{player=bot/random}"] == 1000.0
+    with league_in(tmp_path, resume=True, version=1, **keys) as again:
+        assert again.metrics() == expected
+    with league_in(tmp_path, **keys) as anew:
+        assert not any(name.startswith("entente_opponent") for name in anew.metrics())
+        assert {anew.metrics()[f"entente_difficulty_level{{country={power}}}"] for power in POWERS} == {0.0}
+
+
+def test_a_snapshot_is_rated_as_the_learner_it_was(tmp_path) -> None:
+    with league_in(tmp_path, members=MEMBERS[:3], lineup="same") as league:
+        play(league, range(70), own=20)
+        league.population.add(snapshot(1))
+        rated = league.updated(1)["entente_rating{player=learner}"]
+        block = league.block(70)
+        while {who for _, who in block.opponents} != {"policy/v1"}:
+            block = league.block(block.index + 1)
+        league.record(block, [game(block, 5, {"policy/v1": 5})])
+        assert league.metrics()["entente_rating{player=policy/v1}"] == pytest.approx(rated, abs=1.0)

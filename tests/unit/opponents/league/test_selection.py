@@ -1,0 +1,149 @@
+"""Selection: the bound holds, the newest, the strongest and the different stay, and some are never asked to go."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from opponents.league.selection import STRENGTH_SIGMAS, Standing, distance, retirements, standing_of, who_retires
+from opponents.population.population import Member
+from opponents.ratings.book import RatingBook
+from opponents.ratings.game_score import GameScore
+from opponents.settings import OpponentsSettings
+from services.environments.diplomacy.position import POWERS
+from tests.unit.opponents.league_cases import member, snapshot
+
+ALIKE = (0.0,) * 7
+OTHER = (60.0, -60.0, 60.0, -60.0, 60.0, -60.0, 0.0)
+
+fields = st.lists(
+    st.builds(
+        Standing,
+        id=st.integers(0, 40).map(lambda number: f"policy/v{number}"),
+        age=st.integers(0, 8),
+        strength=st.integers(-4, 4).map(float),
+        by_country=st.lists(st.integers(-3, 3).map(float), min_size=7, max_size=7).map(tuple),
+    ),
+    min_size=1,
+    max_size=9,
+    unique_by=lambda standing: standing.id,
+)
+
+
+@settings(max_examples=40)
+@given(fields, st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.randoms(use_true_random=False))
+def test_the_bound_holds_the_newest_and_the_strongest_stay_whatever_the_order(
+    standings: list[Standing], most: int, diversity: float, chance: random.Random
+) -> None:
+    leaving = retirements(standings, most, diversity)
+    gone = {each.id for each in leaving}
+    assert len(standings) - len(gone) == min(most, len(standings))
+    by_id = sorted(standings, key=lambda each: each.id)
+    newest = max(by_id, key=lambda each: each.age)
+    others = sorted((each for each in by_id if each != newest), key=lambda each: -each.strength)
+    assert newest.id not in gone
+    if most > 1 and others:
+        assert others[0].id not in gone
+    if diversity == 0:
+        assert gone == {each.id for each in others[most - 1 :]}
+    chance.shuffle(standings)
+    assert retirements(standings, most, diversity) == leaving
+
+
+@settings(max_examples=25)
+@given(fields, st.integers(3, 8))
+def test_where_difference_is_all_nobody_who_left_is_farther_than_those_kept_are_apart(
+    standings: list[Standing], most: int
+) -> None:
+    gone = {each.id: each for each in retirements(standings, most, 1e9)}
+    assume(gone)
+    kept = [each for each in standings if each.id not in gone]
+    newest = max(sorted(kept, key=lambda each: each.id), key=lambda each: each.age)
+    rest = [each for each in kept if each != newest]
+    first = max(sorted(rest, key=lambda each: each.id), key=lambda each: each.strength)
+    chosen = [each for each in rest if each != first]
+    apart = min(min(distance(each, other) for other in kept if other != each) for each in chosen)
+    assert all(each.distance <= apart + 1e-9 for each in gone.values())
+
+
+def test_one_that_plays_otherwise_stays_in_the_place_of_a_stronger_copy() -> None:
+    strong, copy = Standing("policy/v8", 8, 300.0, ALIKE), Standing("policy/v7", 7, 290.0, ALIKE)
+    odd, newest = Standing("policy/v3", 3, 250.0, OTHER), Standing("policy/v9", 9, 200.0, ALIKE)
+    everybody = [strong, copy, odd, newest]
+    (leaving,) = retirements(everybody, 3, 1.0)
+    assert (leaving.id, leaving.strength, leaving.distance) == ("policy/v7", 290.0, 0.0)
+    assert leaving.nearest in ("policy/v8", "policy/v9")
+    assert [each.id for each in retirements(everybody, 3, 0.0)] == ["policy/v3"]
+    assert [each.id for each in retirements(everybody, 3, 0.5)] == ["policy/v3"]  # 28 points do not outweigh 40
+    assert distance(odd, strong) == pytest.approx((6 * 60**2 / 7) ** 0.5)
+
+
+def test_ties_go_by_id_and_specialists_by_strength_alone() -> None:
+    same = [Standing(f"policy/{name}", 1, 5.0) for name in "dbca"]
+    assert [each.id for each in retirements(same, 2, 1.0)] == ["policy/c", "policy/d"]
+
+
+def book_of(strengths: dict[str, int]) -> RatingBook:
+    """Ratings of players after each beat the random bot by so many places, game after game."""
+    book = RatingBook()
+    for player, places in strengths.items():
+        seats = dict(zip(POWERS, [player, *["bot/random"] * 6], strict=True))
+        for turn in range(7):
+            powers = POWERS[turn:] + POWERS[:turn]
+            centers = dict(zip(powers, [3 * places, *range(1, 19, 3)], strict=True))
+            book.record(GameScore(dict(zip(powers, seats.values(), strict=True)), centers))
+    return book
+
+
+def ids_of(members: list[Member], book: RatingBook, **keys: object) -> list[str]:
+    return [each.id for each in who_retires(members, book, OpponentsSettings(**keys))]  # type: ignore[arg-type]
+
+
+def test_the_weakest_retires_and_whom_a_person_or_the_config_wants_never_does() -> None:
+    strengths = {"policy/v1": 5, "policy/v2": 0, "policy/v3": 1, "policy/v4": 3, "policy/guest": 0}
+    book = book_of(strengths)
+    guest = snapshot(9, id="policy/guest", source="/runs/other")
+    members = [member("random"), member("gpt", "remote"), guest, *(snapshot(version) for version in (1, 2, 3, 4))]
+    assert ids_of(members, book) == []  # no bound by default
+    assert ids_of(members, book, max_members=4) == []
+    assert ids_of(members, book, max_members=3) == ["policy/v2"]
+    assert ids_of(members, book, max_members=2) == ["policy/v2", "policy/v3"]
+    assert ids_of(members, book, max_members=1) == ["policy/v1", "policy/v2", "policy/v3"]
+    pinned = [snapshot(2, pinned=True) if each.id == "policy/v2" else each for each in members]
+    assert ids_of(pinned, book, max_members=3) == []
+    assert ids_of(pinned, book, max_members=2) == ["policy/v3"]
+    assert ids_of(members, book, max_members=3, anchors=("policy/v2",)) == []
+
+
+def test_each_country_has_a_bound_of_its_own() -> None:
+    specialists = [
+        member(f"v{version}-{power}", "policy", version=version, country=power)
+        for power in ("FRANCE", "ITALY")
+        for version in (1, 2, 3)
+    ]
+    book = RatingBook()
+    for each in specialists:
+        book.join(each.id)
+    for _ in range(4):  # as Italy the oldest is the best, as France the second one; nobody else has played
+        for power, player in (("ITALY", "policy/v1-ITALY"), ("FRANCE", "policy/v2-FRANCE")):
+            seats = {other: player if other == power else "bot/random" for other in POWERS}
+            book.record(GameScore(seats, {other: 18 if other == power else 3 for other in POWERS}, solo=power))
+    members = [*specialists, snapshot(1), snapshot(2)]
+    assert ids_of(members, book, max_members=2) == ["policy/v1-FRANCE", "policy/v2-ITALY"]
+    as_italy = book.rating("policy/v1-ITALY", "ITALY")
+    standing = standing_of(specialists[3], book)
+    assert standing.strength == pytest.approx(as_italy.mu - STRENGTH_SIGMAS * as_italy.sigma)
+    assert standing.by_country == ()
+
+
+def test_unproven_strength_does_not_count() -> None:
+    book = book_of({"policy/v1": 2})
+    book.join("policy/v2")
+    book.join("policy/v3")
+    unproven = standing_of(snapshot(2), book)
+    assert standing_of(snapshot(1), book).strength > unproven.strength
+    assert unproven.by_country == pytest.approx(ALIKE)  # and unmeasured is not different
+    assert ids_of([snapshot(1), snapshot(2), snapshot(3)], book, max_members=2) == ["policy/v2"]

@@ -1,0 +1,183 @@
+"""The ladder: countries climb when they surely do better than equals would, step down when surely worse."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from opponents.matchmaking.curriculum import Difficulty, Thresholds, ladder, step
+from opponents.population.population import PopulationError
+from opponents.ratings.country_base_rates import base_shares
+from opponents.ratings.game_score import GameScore
+from opponents.settings import OpponentsSettings
+from services.environments.diplomacy.position import POWERS
+from services.inference.engine import LEARNER
+from tests.unit.opponents.league_cases import member, snapshot
+
+RULES = Thresholds(up=1.2, down=0.6, least_games=8)
+BOTS = (member("dumbbot"), member("greedy"), member("random"))
+SETTINGS = OpponentsSettings(
+    members={"random": 1, "greedy": 1, "dumbbot": 1}, matchmaking="curriculum", difficulty_games=8
+)
+RUNGS = ["bot/random", "bot/greedy", "bot/dumbbot"]
+
+
+def games(power: str, own: int, rung: str, count: int = 8, other: str = "bot/other", seats: int = 6) -> list[GameScore]:
+    """The learner against ``seats`` of its rung, everybody else with four centres."""
+    others = [each for each in POWERS if each != power]
+    players = {power: LEARNER} | {each: rung if n < seats else other for n, each in enumerate(others)}
+    return [GameScore(players, {each: own if each == power else 4 for each in POWERS})] * count
+
+
+@given(st.lists(st.floats(0, 1), max_size=7), st.floats(0.01, 0.4))
+@examples(max_examples=30)
+def test_few_games_or_none_are_no_reason_to_move(shares: list[float], base: float) -> None:
+    assert step(shares, base, RULES) == 0
+
+
+@given(st.floats(0, 1), st.integers(8, 100), st.floats(0.05, 0.4))
+@examples(max_examples=30)
+def test_a_constant_score_decides_by_its_value_alone(share: float, count: int, base: float) -> None:
+    found = step([share] * count, base, RULES)
+    # Rounding of the mean must not decide a test that asks for more than the threshold.
+    if share > base * RULES.up * (1 + 1e-9):
+        assert found == 1
+    elif share < base * RULES.down * (1 - 1e-9):
+        assert found == -1
+    elif base * RULES.down * (1 + 1e-9) < share < base * RULES.up * (1 - 1e-9):
+        assert found == 0
+
+
+@given(st.lists(st.floats(0, 1), min_size=8, max_size=40), st.floats(0.05, 0.4), st.randoms(use_true_random=False))
+@examples(max_examples=30)
+def test_order_does_not_matter_and_better_games_never_lower_a_step(
+    shares: list[float], base: float, rng: random.Random
+) -> None:
+    found = step(shares, base, RULES)
+    assert step(rng.sample(shares, len(shares)), base, RULES) == found
+    assert step([min(1.0, share + 0.1) for share in shares], base, RULES) >= found or max(shares) > 0.9
+
+
+def test_what_is_not_sure_is_no_reason_either() -> None:
+    unsure = [0.0, 1.0] * 4  # its mean is far above, but so could luck be
+    assert step(unsure, 0.14, RULES) == 0
+    assert step(unsure * 20, 0.14, RULES) == 1
+
+
+@given(own=st.integers(0, 18), power=st.sampled_from(POWERS))
+@examples(max_examples=40)
+def test_a_constant_score_never_flaps(own: int, power: str) -> None:
+    difficulty = Difficulty(SETTINGS, 1910)
+    levels = []
+    for _ in range(12):
+        difficulty.record(games(power, own, difficulty.rung(power, BOTS)), power, BOTS)
+        levels.append(difficulty.levels[power])
+    assert levels == sorted(levels)  # from the foot of the ladder it only climbs
+    assert levels[-1] in (0, 2)
+    others = {each: level for each, level in difficulty.levels.items() if each != power}
+    assert set(others.values()) == {0}
+
+
+def test_a_level_between_the_thresholds_is_held_through_noise() -> None:
+    rng = random.Random(3)
+    difficulty = Difficulty(SETTINGS, 1910)
+    base = base_shares(1910)["FRANCE"]
+    difficulty.record(games("FRANCE", 18, "bot/random"), "FRANCE", BOTS)
+    assert difficulty.levels["FRANCE"] == 1
+    shares = []
+    for _ in range(60):
+        played = [game for own in rng.choices([1, 3, 4, 5], k=8) for game in games("FRANCE", own, "bot/greedy", 1)]
+        shares += [game.score("FRANCE") for game in played]
+        difficulty.record(played, "FRANCE", BOTS)
+        assert difficulty.levels["FRANCE"] == 1
+    assert 0.7 * base < sum(shares) / len(shares) < 1.1 * base
+    assert step([1.0, *shares[:7]], base, RULES) == 0
+
+
+def test_it_climbs_rung_by_rung_and_comes_down_when_it_is_beaten() -> None:
+    difficulty = Difficulty(SETTINGS, 1910)
+    moves = []
+    for own in (12,) * 4 + (0,) * 8:
+        rung = difficulty.rung("ITALY", BOTS)
+        if move := difficulty.record(games("ITALY", own, rung), "ITALY", BOTS):
+            moves.append((move.rung, move.rose))
+    assert moves == [("bot/greedy", True), ("bot/dumbbot", True), ("bot/greedy", False), ("bot/random", False)]
+    assert difficulty.levels == dict.fromkeys(POWERS, 0)
+
+
+def test_equals_get_what_they_get_in_games_of_that_length() -> None:
+    assert base_shares(1905)["RUSSIA"] > 1.2 * base_shares(1910)["RUSSIA"]
+    assert base_shares(1904)["TURKEY"] == pytest.approx((base_shares(1903)["TURKEY"] + base_shares(1905)["TURKEY"]) / 2)
+    assert (base_shares(1899), base_shares(1999)) == (base_shares(1901), base_shares(1920))
+    assert all(sum(base_shares(year).values()) == pytest.approx(1.0, abs=2e-3) for year in range(1901, 1930))
+    # Level with everybody Russia has a seventh: clearly more than equals' Russia has by 1910, and less so by 1905.
+    for until_year, climbs in ((1905, False), (1910, True)):
+        difficulty = Difficulty(SETTINGS, until_year)
+        assert 0.106 * 1.2 < 1 / 7 < 0.136 * 1.2
+        moved = difficulty.record(games("RUSSIA", 4, "bot/random"), "RUSSIA", BOTS)
+        assert (moved is not None) == climbs
+
+
+def test_games_against_others_do_not_count() -> None:
+    difficulty = Difficulty(SETTINGS, 1910)
+    for stranger in (games("ITALY", 12, "bot/greedy", 50), games("ITALY", 12, "bot/random", 50, seats=3)):
+        assert difficulty.record(stranger, "ITALY", BOTS) is None
+    # Of the four seats that are not the learner's own, three are the rung.
+    mixed = games("ITALY", 12, "bot/random", seats=3)[0]
+    own = dict.fromkeys(list(mixed.seats)[-2:], LEARNER)
+    players = {**mixed.seats, **{power: LEARNER for power, who in mixed.seats.items() if who == "bot/other"}, **own}
+    assert list(players.values()).count("bot/random") == 3
+    assert difficulty.record([GameScore(players, mixed.centers)] * 8, "ITALY", BOTS).rose
+
+
+def test_snapshots_are_the_upper_rungs_the_newest_last_and_specialists_none() -> None:
+    members = (*BOTS, snapshot(8), snapshot(4), snapshot(9, country="ITALY"))
+    assert ladder(members, SETTINGS.curriculum) == (*RUNGS, "policy/v4", "policy/v8")
+    assert ladder(members, ("dumbbot", "policy/v8")) == ("bot/dumbbot", "policy/v8", "policy/v4")
+    with pytest.raises(PopulationError, match=r"opponents\.curriculum"):
+        Difficulty(SETTINGS, 1910).rung("ITALY", (member("hold"),))
+
+
+def test_a_country_keeps_its_rung_as_the_ladder_changes() -> None:
+    difficulty = Difficulty(SETTINGS, 1910)
+    old = (*BOTS, snapshot(2), snapshot(4))
+    for _ in range(4):
+        difficulty.record(games("ITALY", 12, difficulty.rung("ITALY", old)), "ITALY", old)
+    assert difficulty.rung("ITALY", old) == "policy/v4"
+    new = (*BOTS, snapshot(4), snapshot(6))  # the oldest has gone
+    difficulty.record(games("ITALY", 4, "policy/v4", 1), "ITALY", new)
+    assert difficulty.levels["ITALY"] == 3
+    assert difficulty.rung("ITALY", new) == "policy/v4"
+    assert difficulty.rung("ITALY", BOTS) == "bot/dumbbot"  # of the members a block may know, the nearest
+    later = (*BOTS, snapshot(6))
+    assert difficulty.record(games("ITALY", 12, "policy/v4"), "ITALY", later) is None  # that rung is gone
+    assert difficulty.rung("ITALY", later) == "policy/v6"
+
+
+def test_settings_that_make_no_ladder_are_refused() -> None:
+    for keys, hint in (
+        ({"matchmaking": "curriculum"}, "'greedy' is none of the members"),
+        ({"curriculum": ("random", "random")}, "on two rungs"),
+        ({"difficulty_up": 1.0, "difficulty_down": 1.0}, "difficulty_down must be less"),
+        ({"curriculum": ()}, "at least 1 item"),
+    ):
+        with pytest.raises(ValueError, match=hint):
+            OpponentsSettings(**keys)
+
+
+def test_the_ladder_comes_back_from_disk(tmp_path) -> None:
+    path = tmp_path / "difficulty.json"
+    difficulty = Difficulty.load(path, SETTINGS, 1910)
+    difficulty.record(games("ITALY", 12, "bot/random"), "ITALY", BOTS)
+    difficulty.record(games("ITALY", 12, "bot/greedy", 7), "ITALY", BOTS)
+    difficulty.save(path)
+    again = Difficulty.load(path, SETTINGS, 1910)
+    assert again.levels == difficulty.levels == dict.fromkeys(POWERS, 0) | {"ITALY": 1}
+    assert again.record(games("ITALY", 12, "bot/greedy", 1), "ITALY", BOTS).rung == "bot/dumbbot"
+    path.write_text(path.read_text().replace("ITALY", "ITALIA"))
+    with pytest.raises(PopulationError, match="seven countries"):
+        Difficulty.load(path, SETTINGS, 1910)

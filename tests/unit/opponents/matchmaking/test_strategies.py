@@ -1,0 +1,221 @@
+"""Who is drawn: each strategy's weights, the floor under them, and seats that are nobody's draw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.matchmaking.prioritised import hard, variance
+from opponents.matchmaking.strategies import Standings, make_strategy
+from opponents.matchmaking.weights import draw_index, newest, uniform, with_floor
+from opponents.matchmaking.window import rating_window
+from opponents.population.population import PopulationError
+from opponents.settings import OpponentsSettings
+from services.environments.diplomacy.position import POWERS
+from services.inference.engine import LEARNER
+from tests.unit.opponents.league_cases import member, population_of, snapshot
+
+FOLDER = Path("nowhere")  # nothing is saved
+COUNT = st.integers(1, 12)
+WEIGHTS = COUNT.flatmap(lambda n: arrays(np.float64, n, elements=st.floats(0, 1)))
+FAIR = {"random": 1.0, "greedy": 1.0, "dumbbot": 1.0}
+EVERYBODY = (member("random"), member("greedy", weight=3.0), member("dumbbot"), snapshot(2), snapshot(4))
+NOBODY_KNOWS = Standings(score=lambda *_: 0.5, rating=lambda _: 1000.0, rung=lambda power, members: members[0].id)
+
+
+def weights(strategy, members=EVERYBODY, standings=NOBODY_KNOWS, power="FRANCE", **keys):
+    settings = OpponentsSettings(members=FAIR, matchmaking=strategy, **keys)
+    found = make_strategy(settings, standings, LEARNER)(members, power)
+    return dict(zip((each.id for each in members), (found / found.sum()).round(6).tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("index", "power", "seated"),
+    [
+        (0, "ENGLAND", "DRDRDD"),
+        (1, "AUSTRIA", "RDRDDD"),
+        (2, "ITALY", "DRDDDD"),
+        (123, "ITALY", "DDRDDR"),
+        (7_000_000, "AUSTRIA", "DRDDDR"),
+        (7_070_005, "RUSSIA", "DDRDDD"),
+    ],
+)
+def test_draws_by_weight_are_those_that_earlier_versions_made(tmp_path, index, power, seated):
+    population = population_of(tmp_path, member("random"), member("dumbbot", weight=3.0), member("hold", weight=0.0))
+    block = Matchmaker(population, num_generations=8, seed=5).block(index)
+    assert block.learner_power == power
+    assert [who for _, who in block.opponents] == [{"D": "bot/dumbbot", "R": "bot/random"}[each] for each in seated]
+
+
+@given(WEIGHTS, st.floats(0, 0.99))
+@examples(max_examples=30)
+def test_nobody_falls_below_the_floor_and_the_order_stays(found, floor):
+    chances = with_floor(found, floor)
+    assert np.isclose(chances.sum(), 1.0)
+    assert (chances >= min(floor, 1 / len(found)) - 1e-12).all()
+    above = found[:, None] > found[None, :]
+    assert (chances[:, None] >= chances[None, :] - 1e-12)[above].all()
+    if floor == 0 and found.sum() > 0:
+        np.testing.assert_allclose(chances, found / found.sum())
+
+
+@given(WEIGHTS.filter(lambda found: found.sum() > 0), st.integers(0, 2**63 - 1))
+@examples(max_examples=30)
+def test_a_draw_falls_on_somebody_with_a_weight(found, seed):
+    assert found[draw_index(found, seed)] > 0
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=8))
+@examples(max_examples=30)
+def test_priorities_follow_the_learners_scores(scores):
+    found = np.array(scores)
+    assert (np.diff(hard(np.sort(found))) <= 0).all()  # who beats the learner comes first
+    balance = np.argsort(np.abs(found - 0.5), kind="stable")
+    assert (np.diff(variance(found)[balance]) <= 1e-12).all()  # who is level with it comes first
+    assert hard(np.array([0.25]))[0] == 0.5625
+    assert variance(np.array([0.25]))[0] == 0.1875
+
+
+@given(COUNT.flatmap(lambda n: arrays(np.float64, n, elements=st.floats(0, 3000))), st.floats(1, 500))
+@examples(max_examples=30)
+def test_the_window_holds_the_near_and_at_least_three(ratings, width):
+    found = rating_window(ratings, 1500.0, width)
+    distances = np.abs(ratings - 1500)
+    assert (found[distances <= width] == 1).all()
+    assert found.sum() >= min(3, len(ratings))
+    assert distances[found == 1].max() <= distances[found == 0].min(initial=np.inf)
+    if found.sum() > 3:
+        nearest = np.sort(distances)[2]
+        assert (distances[found == 1] <= max(width, nearest)).all()
+
+
+def test_the_newest_snapshot_plays_alone():
+    assert newest([None, 3, 5, None, 5], uniform(5)).tolist() == [0, 0, 1, 0, 1]
+    assert newest([None, None], np.array([2.0, 1.0])).tolist() == [2, 1]
+
+
+def test_each_strategy_weighs_the_population():
+    assert weights("weighted")["bot/greedy"] == round(3 / 7, 6)
+    assert set(weights("uniform").values()) == {0.2}
+    assert weights("latest") == dict.fromkeys((m.id for m in EVERYBODY[:4]), 0.0) | {"policy/v4": 1.0}
+    bots, anchors = EVERYBODY[:3], {"anchors": ("greedy", "random")}
+    assert weights("latest", bots, **anchors) == {"bot/random": 0.25, "bot/greedy": 0.75, "bot/dumbbot": 0.0}
+    foreign = (*EVERYBODY, snapshot(900, id="policy/theirs", source="another run"))
+    assert weights("latest", foreign)["policy/v4"] == 1.0
+
+
+def test_prioritised_play_and_the_window_ask_for_standings():
+    scores = {"bot/random": 0.9, "bot/greedy": 0.8, "bot/dumbbot": 0.4, "policy/v2": 0.7, "policy/v4": 0.5}
+    ratings = {"bot/random": 1000.0, "bot/greedy": 1490.0, "bot/dumbbot": 1250.0, "policy/v2": 1280, "policy/v4": 1310}
+    asked = []
+
+    def score(who, power):
+        asked.append(power)
+        return scores[who]
+
+    def rating(who):
+        return 1320.0 if who == LEARNER else ratings[who]
+
+    known = Standings(score=score, rating=rating, rung=lambda *_: "bot/dumbbot")
+    raw = {"bot/random": 0.01, "bot/greedy": 3 * 0.04, "bot/dumbbot": 0.36, "policy/v2": 0.09, "policy/v4": 0.25}
+    found = weights("pfsp_hard", standings=known, power="ITALY", min_draw_probability=0.0)
+    assert found == {who: round(value / sum(raw.values()), 6) for who, value in raw.items()}
+    assert set(asked) == {"ITALY"}
+    raw = {"bot/random": 0.09, "bot/greedy": 3 * 0.16, "bot/dumbbot": 0.24, "policy/v2": 0.21, "policy/v4": 0.25}
+    found = weights("pfsp_variance", standings=known, min_draw_probability=0.0)
+    assert found == {who: round(value / sum(raw.values()), 6) for who, value in raw.items()}
+    near = weights("rating_window", standings=known, rating_window=50.0, min_draw_probability=0.03)
+    third = round(0.03 + 0.85 / 3, 6)
+    assert near == dict.fromkeys(scores, 0.03) | dict.fromkeys(("bot/dumbbot", "policy/v2", "policy/v4"), third)
+    wide = weights("rating_window", standings=known, rating_window=170.0, min_draw_probability=0.0)
+    assert [who for who, share in wide.items() if share == 0] == ["bot/random"]
+    ladder = weights("curriculum", standings=known, min_draw_probability=0.05)
+    assert ladder == dict.fromkeys(scores, 0.05) | {"bot/dumbbot": 0.8}
+
+
+@pytest.mark.parametrize("strategy", ["pfsp_hard", "pfsp_variance", "rating_window", "curriculum"])
+def test_the_floor_holds_in_the_line_ups_that_are_drawn(tmp_path, strategy):
+    settings = OpponentsSettings(members=FAIR, matchmaking=strategy, min_draw_probability=0.1, anchor_share=0.5)
+    hopeless = Standings(
+        score=lambda who, _: 0.999 if who == "policy/v2" else 0.3,
+        rating=lambda who: 9000.0 if who == "policy/v2" else 1000.0,
+        rung=lambda *_: "bot/dumbbot",
+    )
+    population = population_of(tmp_path, *EVERYBODY)
+    matchmaker = Matchmaker(population, 1, 1, settings, make_strategy(settings, hopeless, LEARNER))
+    drawn = [matchmaker.draw(index) for index in range(280)]
+    free = [who for each in drawn if each.strategy == strategy for _, who in each.block.opponents]
+    anchored = {who for each in drawn if each.strategy == "anchors" for _, who in each.block.opponents}
+    assert len(free) == 140 * 6
+    spread = (0.1 * 0.9 / len(free)) ** 0.5
+    assert abs(Counter(free)["policy/v2"] / len(free) - 0.1) < 5 * spread
+    assert anchored == {"bot/random", "bot/greedy", "bot/dumbbot"}
+
+
+def test_the_same_member_may_fill_all_six_seats(tmp_path):
+    settings = OpponentsSettings(lineup="same")
+    matchmaker = Matchmaker(population_of(tmp_path, *EVERYBODY), 1, 1, settings)
+    fills = [{who for _, who in matchmaker.block(index).opponents} for index in range(140)]
+    assert all(len(fill) == 1 for fill in fills)
+    assert set.union(*fills) == {each.id for each in EVERYBODY}
+
+
+@pytest.mark.parametrize("seats", [1, 2, 5, 6])
+def test_the_learner_fills_as_many_other_seats_as_asked_all_of_them_in_turn(tmp_path, seats):
+    matchmaker = Matchmaker(population_of(tmp_path, *EVERYBODY), 1, 1, OpponentsSettings(self_play_seats=seats))
+    count = Counter()
+    for index in range(7 * 6):
+        block = matchmaker.block(index)
+        own = [power for power, who in block.opponents if who == LEARNER]
+        assert len(own) == seats
+        count.update((block.learner_power, power) for power in own)
+        assert block.players[block.learner_power] == LEARNER
+        assert list(block.players) == list(POWERS)
+    assert set(count.values()) == {seats}
+    assert len(count) == 42
+
+
+def test_a_specialist_sits_at_its_own_country_alone(tmp_path):
+    turk = snapshot(7, id="policy/turk", country="TURKEY", weight=5.0)
+    population = population_of(tmp_path, member("random"), turk)
+    blocks = [Matchmaker(population, 1, 3).block(index) for index in range(140)]
+    where = Counter(power for block in blocks for power, who in block.opponents if who == "policy/turk")
+    assert set(where) == {"TURKEY"}
+    assert where["TURKEY"] > 80  # of 120, with five sixths of the weight there
+    same = Matchmaker(population, 1, 3, OpponentsSettings(lineup="same"))
+    assert {who for index in range(70) for _, who in same.block(index).opponents} == {"bot/random"}
+    with pytest.raises(PopulationError, match="nobody to play"):
+        Matchmaker(population_of(tmp_path / "turks", turk), 1, 3).block(0)
+
+
+def test_pinned_snapshots_stay_drawable_and_who_joins_later_waits(tmp_path):
+    members = [snapshot(version, pinned=version == 1) for version in range(1, 8)]
+    late = member("greedy", created_at_update=6)
+    matchmaker = Matchmaker(population_of(tmp_path, *members, late), 1, 3, OpponentsSettings(max_snapshots=2))
+    assert [each.id for each in matchmaker.drawable(5)] == ["policy/v1", "policy/v4", "policy/v5"]
+    assert [each.id for each in matchmaker.drawable()] == ["bot/greedy", "policy/v1", "policy/v6", "policy/v7"]
+
+
+@given(st.integers(0, 2**40), st.integers(0, 500), st.sampled_from(["mixed", "same"]), st.integers(0, 6))
+@examples(max_examples=25)
+def test_a_draw_is_a_function_of_seed_index_and_state(seed, index, lineup, seats):
+    keys = {"matchmaking": "pfsp_hard", "lineup": lineup, "self_play_seats": seats, "anchor_share": 0.3}
+    settings = OpponentsSettings(members=FAIR, **keys)
+
+    def matchmaker(score):
+        standings = Standings(score=lambda *_: score, rating=lambda _: 0.0, rung=lambda *_: "")
+        strategy = make_strategy(settings, standings, LEARNER)
+        return Matchmaker(population_of(FOLDER, *EVERYBODY), 2, seed, settings, strategy)
+
+    drawn = matchmaker(0.4).draw(index)
+    assert matchmaker(0.4).draw(index) == drawn
+    assert matchmaker(0.4).seated(index, dict(drawn.block.opponents)) == drawn.block
+    assert matchmaker(0.4).draw(index + 7).block.seed != drawn.block.seed

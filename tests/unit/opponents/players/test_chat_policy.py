@@ -1,0 +1,278 @@
+"""A chat model at the table: what it is told, what mask it gets, how its answer is read, what is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cluster.configs.schema import ConfigError, load_config
+from opponents.bots.registry import make_bot
+from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.players.chat_players import Remotes, add_members
+from opponents.players.chat_policy import RemotePolicy
+from opponents.players.chat_prompt import LONG_LIST, messages, order_lines, sheet_regex
+from opponents.population.population import Population, PopulationError
+from opponents.settings import OpponentsSettings, RemoteSettings
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.orders import OrderSlot, parse, sheet
+from services.environments.diplomacy.position import Position
+from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError
+from tests.unit.services.inference.chat_endpoint.endpoint_server import FakeEndpoint, Script, answer, refusal, serving
+
+OPENING = DiplomacyGame(1901).position
+GOOD = "A MAR - SPA\nA PAR - BUR\nF BRE - MAO"
+
+
+def late_positions() -> list[Position]:
+    """Every position of a game between greedy bots, retreats and adjustments included."""
+    game, bot = DiplomacyGame(1905), make_bot("greedy")
+    found = []
+    while not game.is_done:
+        found.append(game.position)
+        for power in game.position.to_move:
+            game.set_orders(power, bot.orders(game.position, power, 3))
+        game.process()
+    return found
+
+
+POSITIONS = late_positions()
+
+
+def board(phase: str, units: dict[str, list[str]], centers: dict[str, list[str]] | None = None) -> Position:
+    return DiplomacyGame.from_state({"name": phase, "units": units, "centers": centers or {}}, 1910).position
+
+
+def text_of(position: Position, power: str) -> str:
+    return messages(position, power, sheet(position, power))[1]["content"]
+
+
+def test_every_position_is_told_with_its_units_centres_and_legal_orders() -> None:
+    kinds = set()
+    for position in POSITIONS:
+        for power in position.to_move:
+            rules, told = messages(position, power, sheet(position, power))
+            assert f"You play {power}" in rules["content"]
+            for units in position.units.values():
+                assert all(unit in told["content"] for unit in units)
+            for slot in sheet(position, power):
+                if len(slot.alternatives) <= LONG_LIST:
+                    assert all(order in told["content"] for order in slot.alternatives)
+            kinds.add(position.kind)
+    assert kinds == {"M", "R", "A"}
+
+
+def test_the_opening_reads_as_a_person_would_write_it() -> None:
+    text = text_of(OPENING, "FRANCE")
+    assert text.startswith("Spring 1901, movement\nAUSTRIA: A BUD, A VIE, F TRI; centres BUD TRI VIE (3)\n")
+    assert "\nCentres of nobody: BEL BUL DEN GRE HOL NWY POR RUM SER SPA SWE TUN\n" in text
+    assert "\nF BRE: F BRE - ENG | F BRE - GAS | F BRE - MAO | F BRE - PIC | F BRE H" in text
+    builds = board("W1902A", {"RUSSIA": ["A UKR"]}, {"RUSSIA": ["MOS", "SEV", "RUM"]})
+    assert "RUSSIA must build up to 2; give 2 orders. Legal orders:\nA MOS B\n" in text_of(builds, "RUSSIA")
+    disbands = board("W1902A", {"RUSSIA": ["A UKR", "A WAR"]}, {"RUSSIA": ["MOS"]})
+    assert text_of(disbands, "RUSSIA").endswith("RUSSIA must disband 1; give 1 order. Legal orders:\nA UKR D\nA WAR D")
+
+
+def test_long_lists_leave_out_help_for_strangers_alone() -> None:
+    crowded = [
+        (position, power, slot.alternatives)
+        for position in POSITIONS
+        for power in position.to_move
+        for slot in sheet(position, power)
+        if len(slot.alternatives) > LONG_LIST
+    ]
+    assert crowded
+    for position, power, alternatives in crowded:
+        (line,) = [
+            line for line in text_of(position, power).splitlines() if line.startswith(f"{alternatives[0][:5]}: ")
+        ]
+        assert line.endswith(" | also supports and convoys of other powers' units")
+        told = set(line.split(": ", 1)[1].split(" | ")[:-1])
+        left_out = set(alternatives) - told
+        assert told < set(alternatives)
+        assert all(order.split()[2] in "SC" for order in left_out)
+        assert not [order for order in left_out for unit in position.units[power] if f" {unit}" in order]
+    assert all(len(text_of(position, power)) < 8000 for position, power, _ in crowded)
+
+
+def allowed(slots: tuple[OrderSlot, ...], lines: tuple[str, ...]) -> bool:
+    return len(lines) == len(slots) and all(line in slot.alternatives for line, slot in zip(lines, slots, strict=True))
+
+
+def test_the_mask_matches_the_sheets_that_the_slots_allow_and_nothing_else() -> None:
+    rng, kinds = random.Random(5), set()
+    for position in POSITIONS:
+        for power in position.to_move:
+            slots = sheet(position, power)
+            pattern = re.compile(sheet_regex(slots))
+            legal = [order for slot in slots for order in slot.alternatives]
+            everywhere = sorted({order for orders in position.legal.values() for order in orders})
+            for _ in range(20):
+                good = tuple(rng.choice(slot.alternatives) for slot in slots)
+                assert pattern.fullmatch("\n".join(good))
+                at = rng.randrange(len(good))
+                for lines in (
+                    good[::-1],
+                    good[:-1],
+                    (*good, rng.choice(legal)),
+                    (*good[:at], rng.choice(everywhere), *good[at + 1 :]),
+                    (*good[:at], good[at].lower(), *good[at + 1 :]),
+                    (*good[:at], good[at] + " ", *good[at + 1 :]),
+                ):
+                    assert bool(pattern.fullmatch("\n".join(lines))) == allowed(slots, lines), lines
+            kinds.add(position.kind)
+    assert kinds == {"M", "R", "A"}
+
+
+def test_of_a_small_position_the_mask_matches_exactly_every_sheet() -> None:
+    position = board("F1902M", {"ITALY": ["A TUN"], "TURKEY": ["F ION"]})
+    slots = sheet(position, "ITALY")
+    pattern = re.compile(sheet_regex(slots))
+    everything = sorted({order for orders in position.legal.values() for order in orders})
+    assert [order for order in everything if pattern.fullmatch(order)] == list(slots[0].alternatives)
+    both = board("F1902M", {"ITALY": ["A TUN", "F ION"]})
+    pattern = re.compile(sheet_regex(sheet(both, "ITALY")))
+    pairs = itertools.product(sorted({order for orders in both.legal.values() for order in orders}), repeat=2)
+    matched = {pair for pair in pairs if pattern.fullmatch("\n".join(pair))}
+    assert matched == set(itertools.product(*(slot.alternatives for slot in sheet(both, "ITALY"))))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        GOOD,
+        f"<think>A MAR H?\nNo.</think>\n\n{GOOD}\n",
+        "```\n" + GOOD + "\n```",
+        "1. A MAR - SPA\n2. A PAR - BUR\n3) F BRE - MAO",
+        "- A MAR - SPA\n* A PAR - BUR\n- **F BRE - MAO**",
+        "`a mar -> spa`\nA PAR-BUR.\n  F BRE - MAO  ",
+    ],
+)
+def test_what_chat_models_put_around_orders_is_no_defect(written: str) -> None:
+    parsed = parse(order_lines(written), OPENING, "FRANCE", repair=True)
+    assert sorted(parsed.orders) == sorted(GOOD.splitlines())
+    assert {defect.reason for defect in parsed.defects} <= {"repaired"}
+
+
+def at_the_table(
+    script: Script,
+    check: Callable[[RemotePolicy, FakeEndpoint], object],
+    position: Position = OPENING,
+    **settings: object,
+) -> tuple[str, ...]:
+    """The orders of France in ``position``; ``check`` looks at the policy afterwards."""
+
+    async def run() -> tuple[str, ...]:
+        async with serving(script) as endpoint:
+            remotes = Remotes({"chat": endpoint.settings(**settings)})
+            policy = remotes.policy("chat")
+            try:
+                decision = await policy.act(position, "FRANCE", 11)
+                assert decision.turn is None
+                return decision.orders
+            finally:
+                await remotes.close()
+                check(policy, endpoint)
+
+    return asyncio.run(run())
+
+
+def counted(**expected: float) -> Callable[[RemotePolicy, FakeEndpoint], object]:
+    def check(policy: RemotePolicy, endpoint: FakeEndpoint) -> None:
+        stats = policy.stats()
+        assert {name: stats[name] for name in expected} == expected
+
+    return check
+
+
+def test_a_good_answer_is_played_as_it_is() -> None:
+    orders = at_the_table(lambda _: answer(GOOD), counted(decisions=1, calls=1, defects=0, corrections=0))
+    assert orders == tuple(GOOD.splitlines())
+
+
+def test_an_answer_that_leaves_units_out_is_corrected_once() -> None:
+    def told(policy: RemotePolicy, endpoint: FakeEndpoint) -> None:
+        assert policy.stats()["corrections"] == 1
+        assert policy.stats()["defects"] == 0
+        complaint = endpoint.requests[1]["messages"][-1]["content"]
+        assert "A PAR - LON: illegal" in complaint
+        assert "F BRE: missing" in complaint
+
+    answers = iter(["A MAR - SPA\nA PAR - LON", GOOD])
+    assert at_the_table(lambda _: answer(next(answers)), told) == tuple(GOOD.splitlines())
+
+    worse = iter(["A MAR - SPA\nA PAR - LON", "I give up"])
+    check = counted(decisions=1, calls=2, corrections=1, defects=2)
+    assert at_the_table(lambda _: answer(next(worse)), check) == ("A MAR - SPA",)
+
+
+def test_comments_beside_a_whole_sheet_are_counted_and_cost_no_call() -> None:
+    orders = at_the_table(lambda _: answer(f"Here you are:\n{GOOD}"), counted(calls=1, corrections=0, defects=1))
+    assert orders == tuple(GOOD.splitlines())
+
+
+def test_two_builds_in_one_place_are_left_to_the_reading() -> None:
+    winter = board("W1902A", {"FRANCE": ["A GAS"]}, {"FRANCE": ["PAR", "BRE", "MAR"]})
+    assert at_the_table(lambda _: answer("A PAR B\nA PAR B"), counted(corrections=1, defects=1), winter) == ("A PAR B",)
+
+
+def test_a_call_that_fails_stops_the_game_or_is_counted_as_held() -> None:
+    with pytest.raises(EndpointError, match="HTTP 500: out of memory"):
+        at_the_table(lambda _: refusal(500, "out of memory"), counted(failures=1, held=0), max_retries=0)
+    check = counted(decisions=1, calls=0, failures=1, held=1)
+    assert at_the_table(lambda _: refusal(500, "oh"), check, max_retries=0, on_failure="hold") == ()
+    with pytest.raises(EndpointRefusedError, match="HTTP 401"):
+        at_the_table(lambda _: refusal(401, "oh"), counted(held=0), on_failure="hold")
+
+
+def test_remotes_are_opened_by_name_and_report_what_they_cost() -> None:
+    settings = RemoteSettings(base_url="http://127.0.0.1:1/v1", model="m", max_retries=0, on_failure="hold")
+    remotes = Remotes({"one": settings, "two": settings})
+    assert remotes.policy("one") is remotes.policy("one")
+    with pytest.raises(EndpointError, match="no remote is called 'three'; there are one, two"):
+        remotes.policy("three")
+    with pytest.raises(EndpointError, match=r"describe it in a table \[opponents.remotes.three\]"):
+        Remotes({}).policy("three")
+    assert remotes.report() == []
+    assert asyncio.run(remotes.policy("one").act(OPENING, "FRANCE", 0)).orders == ()
+    (line,) = remotes.report()
+    assert line.startswith("remote:one: decisions 1, calls 0, retries 0, failures 1, corrections 0, defects 0, held 1;")
+    assert remotes.totals()["remote_failures"] == 1
+
+
+def test_remotes_join_the_population_and_are_drawn(tmp_path: Path) -> None:
+    settings = RemoteSettings(base_url="http://127.0.0.1:1/v1", model="m")
+    population = Population(tmp_path / "population.json")
+    opponents = OpponentsSettings(members={"random": 0.0, "remote:chat": 1.0}, remotes={"chat": settings})
+    add_members(population, opponents)
+    population.save()
+    member = population["remote/chat"]
+    assert Population.load(population.path)["remote/chat"] == member
+    block = Matchmaker(population, 2, seed=1).block(0, newest_snapshot=0)
+    assert {member_id for _, member_id in block.opponents} == {"remote/chat"}
+    moved = settings.model_copy(update={"base_url": "http://127.0.0.1:2/v1"})
+    assert Remotes({"chat": moved}).member(member) is not None
+    with pytest.raises(PopulationError, match="remote/chat joined the population with other settings"):
+        Remotes({"chat": settings.model_copy(update={"model": "other"})}).member(member)
+
+
+def test_configs_name_remotes_they_describe(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[opponents.remotes.chat]\nbase_url = "http://127.0.0.1:1/v1/"\nmodel = "m"\n')
+    config = load_config(file, ["opponents.members.remote:chat=2.0", "opponents.remotes.chat.timeout_s=5"])
+    assert config.opponents.members == {"remote:chat": 2.0}
+    assert config.opponents.remotes["chat"].base_url == "http://127.0.0.1:1/v1"
+    for override, hint in (
+        ("opponents.members.remote:chta=1.0", "no remote is called 'chta'; there are chat"),
+        ("opponents.remotes.chat.timeout=5", "did you mean opponents.remotes.chat.timeout_s?"),
+        ("opponents.remotes.other.model=m", "opponents.remotes.other.base_url is not set"),
+        ("opponents.remotes.a b.model=m", "a b"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            load_config(file, [override])
+        assert hint in str(caught.value)
