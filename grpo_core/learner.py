@@ -144,7 +144,7 @@ class Learner:
         Turns whose advantage is exactly 0 get no forward pass when there is neither an entropy bonus nor a KL penalty:
         their gradient is 0. They still count in the normaliser, so an update of which little is left has a smaller
         gradient; with ``top_up_episodes`` the batch holds further episodes instead, and turns whose group has no
-        signal leave loss and normaliser (see ``grpo_core.advantages.dynamic_sampling``). A minibatch without any signal takes no
+        signal leave loss and normaliser (see ``advantages.dynamic_sampling``). A minibatch without any signal takes no
         optimizer step.
 
         Specialists each learn from their role's turns: these are drawn into minibatches, normalised and clipped by

@@ -17,8 +17,21 @@ from cluster.errors import RunError
 from cluster.runs.folder import check_writable
 from cluster.runs.provenance import commit, provenance
 
-SUITE = ("game_loop", "bots", "engine", "vllm", "learner", "head", "trl_step", "gpu", "replay", "load", "weights")
-LONG = ("overlap",)  # whole trainings: ten minutes a round, only when asked for
+# The name on the command line, and the module below ``cluster.bench`` that measures it.
+SUITE = {
+    "game_loop": "system.game_loop",
+    "bots": "system.bots",
+    "engine": "inference.torch_engine",
+    "vllm": "inference.vllm_engine",
+    "learner": "learner.step",
+    "head": "learner.head",
+    "trl_step": "learner.trl_step",
+    "gpu": "learner.gpu",
+    "replay": "system.replay",
+    "load": "system.load",
+    "weights": "system.weights",
+}
+LONG = {"overlap": "system.overlap"}  # whole trainings: ten minutes a round, only when asked for
 
 
 def run_suite(only: str | None, rounds: int, out: Path) -> None:
@@ -32,13 +45,16 @@ def run_suite(only: str | None, rounds: int, out: Path) -> None:
     if only is not None and only not in (*SUITE, *LONG):
         raise RunError(f"no benchmark is called {only!r}; there are {', '.join((*SUITE, *LONG))}")
     check_writable(out)
+    modules = {**SUITE, **LONG}
     console = Console()
     figures: list[tuple[str, Figure]] = []
     skipped: dict[str, str] = {}
     for name in (only,) if only else SUITE:
         console.print(f"[dim]measuring {name} ...[/dim]")
         try:
-            figures += [(name, figure) for figure in importlib.import_module(f"cluster.bench.{name}").run(rounds)]
+            figures += [
+                (name, figure) for figure in importlib.import_module(f"cluster.bench.{modules[name]}").run(rounds)
+            ]
         except MissingRequirementError as error:
             skipped[name] = str(error)
             console.print(f"{name} skipped: {error}", markup=False)

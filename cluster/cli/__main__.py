@@ -1,4 +1,4 @@
-"""``python -m cluster``: the ``entente`` command where no script is installed."""
+"""``python -m cluster.cli``: the ``entente`` command where no script is installed."""
 
 from cluster.cli.app import main
 

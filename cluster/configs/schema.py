@@ -30,7 +30,7 @@ from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rewards import check_weights
 from services.settings import GameSettings, InferenceSettings, MetricsSettings, RedisSettings
 
-CONFIGS = Path(__file__).parent / "configs"
+CONFIGS = Path(__file__).parent
 
 
 class ConfigError(ValueError):

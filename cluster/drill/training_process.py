@@ -32,7 +32,7 @@ class Training:
             log: takes what the run prints.
         """
         self.run_dir = run_dir
-        self._command = [sys.executable, "-m", "cluster", "train", str(config), "--run-dir", str(run_dir)]
+        self._command = [sys.executable, "-m", "cluster.cli", "train", str(config), "--run-dir", str(run_dir)]
         self._command.append("--start-or-resume")
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None

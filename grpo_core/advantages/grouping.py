@@ -7,7 +7,8 @@ joins facts by ``+``, and any fact that the producer of episodes declares can be
 
 - ``difficulty:4``, ``scenario_length:3``: a numeric fact in that many quantile bins of the batch;
 - ``fork``: the saved position an episode continues from; episodes without one fall back to the next expression;
-- ``auto``, ``adaptive``, ``dirichlet``: clusters of the numeric facts within a role (``grpo_core.advantages.clustering``).
+- ``auto``, ``adaptive``, ``dirichlet``: clusters of the numeric facts within a role
+  (``grpo_core.advantages.clustering``).
 
 Bins and clusters see all of the batch, of facts that change within an episode also its own later turns: they belong to
 facts that are known at its start.

@@ -17,7 +17,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 def asset(name: str) -> str:
-    """A template, style or script that lies beside this module."""
+    """A template, style or script by its path below ``services/reports``."""
     return files("services.reports").joinpath(name).read_text(encoding="utf-8")
 
 

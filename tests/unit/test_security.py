@@ -15,8 +15,8 @@ from services.metrics.prometheus_exporter import Exporter
 from services.replay.buffer import ReplayError
 from services.replay.redis_store.url import client_of, hide_password
 from services.settings import InferenceSettings, MetricsSettings
+from tests.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 FLOORS = ("cluster", "opponents", "services", "grpo_core")
 PICKLING = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "shelve", "yaml"}
 HARMLESS = {("pickle", "PickleBuffer")}  # marks bytes that travel beside a message; reads nothing

@@ -1,6 +1,7 @@
 """The learner's step on a GPU beside a plain one, for random models of Qwen2.5's shapes: speed, utilisation, memory.
 
-Needs torch, transformers and what ``grpo_core`` needs, no more: ``python -m cluster.bench.learner.gpu --json gpu.json``.
+Needs torch, transformers and what ``grpo_core`` needs, no more:
+``python -m cluster.bench.learner.gpu --json gpu.json``.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ def train(folder: Path, seed: int, staleness: int) -> Trained:
         RunError: it failed; with its last line.
     """
     said = (*_SAID, f"rollout.max_staleness={staleness}", f"run.seed={seed}")
-    command = [sys.executable, "-m", "cluster", "train", "laptop", "--run-dir", str(folder)]
+    command = [sys.executable, "-m", "cluster.cli", "train", "laptop", "--run-dir", str(folder)]
     command += [word for each in said for word in ("--set", each)]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=RUN_TIMEOUT_S, check=False

@@ -45,8 +45,14 @@ def write_viewer(
         "map": film.map_svg,
         "frames": [asdict(frame) for frame in film.frames],
     }
-    styles = asset("common.css") + asset("game_viewer.css")
-    text = page(title, asset("game_viewer.html"), styles=styles, data=data, scripts=[asset("game_viewer.js")])
+    styles = asset("common.css") + asset("game_viewer/game_viewer.css")
+    text = page(
+        title,
+        asset("game_viewer/game_viewer.html"),
+        styles=styles,
+        data=data,
+        scripts=[asset("game_viewer/game_viewer.js")],
+    )
     return write_page(out, text)
 
 

@@ -39,8 +39,8 @@ def write_report(run_dir: Path, defaults: Mapping[str, Mapping[str, Any]] | None
     _share_scale(made)
     body = "\n".join(_body(run, made, defaults))
     title = f"{run.summary.get('run', run_dir.name)}: an Entente run"
-    styles = asset("common.css") + asset("run_report.css")
-    scripts = [get_plotlyjs(), asset("run_report.js")]
+    styles = asset("common.css") + asset("run_report/run_report.css")
+    scripts = [get_plotlyjs(), asset("run_report/run_report.js")]
     text = page(title, body, styles=styles, data={"charts": made}, scripts=scripts)
     return write_page(run_dir / "report.html", text)
 

@@ -13,7 +13,8 @@ pytestmark = pytest.mark.system
 
 def test_it_needs_neither_ray_nor_the_rest() -> None:
     blocked = ("ray", "trl", "redis", "diplomacy", "peft", "sklearn", "scipy", "rich", "typer", "msgspec", "datasets")
-    block = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); import cluster.bench.learner.gpu as gpu; gpu.main([])"
+    start = "import cluster.bench.learner.gpu as gpu; gpu.main([])"
+    block = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); {start}"
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, timeout=120, env=environment)
     assert done.returncode == 0, done.stderr

@@ -22,6 +22,7 @@ from ray.util.placement_group import placement_group
 
 from cluster.configs.schema import RolloutSettings
 from cluster.runtime.placement import FurtherPlace
+from tests.paths import ROOT
 from tests.system.support.fake_players import Block
 from tests.system.support.fake_pool import Table, gone
 
@@ -104,7 +105,7 @@ def test_a_real_autoscaler_brings_nodes_under_load_and_takes_idle_ones_back(tmp_
     probe = subprocess.run([*NAMESPACES, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, timeout=20)
     if probe.returncode:
         pytest.skip(f"network and process namespaces may not be made here: {probe.stderr.strip()}")
-    script = Path(__file__).with_name("autoscaling_head.py")
+    script = ROOT / "tests/system/support/autoscaling_head.py"
     start = time.monotonic()
     done = subprocess.run(
         [*NAMESPACES, sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, timeout=150

@@ -11,12 +11,12 @@ import psutil
 import pytest
 
 from cluster.runs.audit_records import audits, episodes_used, last_update
+from tests.paths import ROOT
 from tests.system.support.ray_head import RayHead
 from tests.system.support.training_process import QUICK
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).resolve().parents[2]
 UPDATES = 8
 EPISODES = 14  # of one update of smoke.toml
 

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.system
 WRITER = """
 import sys
 from pathlib import Path
-from grpo_core.checkpoint import save_checkpoint
-from grpo_core.checkpoint_folders import checkpoint_versions, prune_checkpoints
+from grpo_core.checkpoints.store import save_checkpoint
+from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from safetensors.torch import save_file

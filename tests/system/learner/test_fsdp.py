@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
+from tests.paths import ROOT
+
 pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 WAIT_S = 180.0
@@ -35,14 +37,14 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from grpo_core.adapters import add_adapters
+from grpo_core.models.lora import add_adapters
 from grpo_core.errors import DivergenceError
 from grpo_core.learner import Learner
 from grpo_core.models import plain_tensors
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
-from grpo_core.sharding import process_group
+from grpo_core.models.fsdp import process_group
 from grpo_core.types import Batch
-from tests.unit.grpo_cases import ragged_episodes, tiny_model
+from tests.unit.grpo_core.cases import ragged_episodes, tiny_model
 
 rank, ranks, address, timeout_s, folder, cases = *map(int, sys.argv[1:3]), *sys.argv[3:]
 folder = Path(folder)
@@ -118,7 +120,7 @@ def run_ranks(ranks: int, folder: Path, *, absent: int | None = None, timeout_s:
             stderr=subprocess.STDOUT,
             text=True,
             env=environment,
-            cwd=Path(__file__).parents[2],
+            cwd=ROOT,
         )
         for rank in range(ranks)
         if rank != absent

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.system
 PARENT = """
 import sys, time
 from pathlib import Path
-from services.replay.embedded import EmbeddedServer
+from services.replay.server.embedded import EmbeddedServer
 server = EmbeddedServer.start(Path(sys.argv[1]))
 try:
     print(server.pid, server._process.pid, flush=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-ENTENTE = [sys.executable, "-m", "cluster"]
+ENTENTE = [sys.executable, "-m", "cluster.cli"]
 QUICK = (
     "--set", "game.until_year=1901", "--set", "evaluation.until_year=1901", "--set", "metrics.display=false",
 )  # fmt: skip

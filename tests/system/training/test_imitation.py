@@ -32,9 +32,9 @@ RANKS = """
 import sys
 import torch
 from safetensors.torch import save_file
-from grpo_core.imitation import Imitator
-from grpo_core.sharding import process_group
-from tests.unit.test_grpo_imitation import make_model, make_turns
+from grpo_core.training.behavior_cloning import Imitator
+from grpo_core.models.fsdp import process_group
+from tests.unit.grpo_core.training.test_behavior_cloning import make_model, make_turns
 
 rank, ranks, meeting, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 torch.set_num_threads(1)

@@ -7,7 +7,6 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, format_sheet, parse, sheet
 from services.environments.diplomacy.position import POWERS, Position
 from services.inference.engine import GenerationRequest
+from tests.paths import RECORDED_GAMES
 from tests.system.support.vllm_models import lively_model, vllm_engine, word_tokenizer, write_all
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
@@ -30,7 +30,7 @@ LEAST = 50  # of each kind
 UNTIL_YEAR = 1912
 TEMPERATURE = 2.0
 FREE_TOKENS = 48
-RECORDED = sorted((Path(__file__).parents[3] / "shared/data/diplomacy_games").glob("*.json"))
+RECORDED = sorted(RECORDED_GAMES.glob("*.json"))
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from services.metrics.catalogue import CATALOGUE, MetricsError
 from services.metrics.dashboards.all_boards import BOARDS
 from services.metrics.dashboards.panels import Board, metric_of, series
 from services.metrics.prometheus_config import PORT, PORT_NAME, Scraping, prometheus_yaml
+from tests.paths import ROOT, SCHEMAS
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = ROOT / "docker" / "monitoring"
-SCHEMA = ROOT.parent / "shared" / "data" / "schemas" / "grafana-dashboard-11.6.schema.json"
+SCHEMA = SCHEMAS / "grafana-dashboard-11.6.schema.json"
 # Of the catalogue, what no panel shows, and why. Nothing so far.
 NOT_SHOWN: Mapping[str, str] = {}
 

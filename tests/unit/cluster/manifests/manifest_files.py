@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.paths import ROOT, SCHEMAS
+
 MANIFESTS = ROOT / "cluster" / "manifests"
 DOCKER = ROOT / "docker"
-SCHEMAS = ROOT.parent / "shared" / "data" / "schemas"
 NO_SCHEMAS = f"the published schemas of KubeRay and Compose are not at {SCHEMAS}"
 KUBERNETES = ("raycluster.yaml", "rayjob.yaml", "redis.yaml", "shared_storage.yaml")
 

@@ -164,7 +164,7 @@ def test_derived_seeds_fit_and_repeat(parts):
 def test_derived_seeds_are_distinct_and_the_same_in_every_process():
     assert len({derive_seed(first, second) for first in range(60) for second in range(60)}) == 3600
     assert derive_seed(1, "2") != derive_seed("1", 2)
-    source = "from opponents.matchmaking import derive_seed; print(derive_seed(7, 'game', 3))"
+    source = "from opponents.matchmaking.matchmaker import derive_seed; print(derive_seed(7, 'game', 3))"
     printed = [
         subprocess.run(
             [sys.executable, "-c", source],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,9 +15,10 @@ from opponents.ratings.book import RatingBook, RatingsError
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import load_ratings, save_ratings
 from services.environments.diplomacy.position import POWERS
+from tests.paths import ROOT
 
 NAMES = ("learner", "policy/v10", "policy/v20", "bot/dumbbot", "bot/random")
-CALIBRATION = Path(__file__).parents[1] / "benchmarks" / "ratings" / "calibration.json"
+CALIBRATION = ROOT / "tests/benchmarks/ratings/calibration.json"
 
 
 def some_games(count: int, seed: int = 0, names: tuple[str, ...] = NAMES) -> list[GameScore]:

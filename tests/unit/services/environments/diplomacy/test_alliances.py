@@ -3,7 +3,6 @@
 import json
 import random
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,8 +19,9 @@ from services.environments.diplomacy.alliances import (
 )
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
+from tests.paths import RECORDED_GAMES
 
-GAMES = sorted((Path(__file__).parents[3] / "shared/data/diplomacy_games").glob("*.json"))
+GAMES = sorted(RECORDED_GAMES.glob("*.json"))
 
 UNITS = {
     "AUSTRIA": ("A TYR",),

@@ -2,15 +2,15 @@
 
 import json
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import join, render, split, words
 from services.environments.diplomacy.position import POWERS
+from tests.paths import RECORDED_GAMES
 
-GAMES = sorted((Path(__file__).parents[3] / "shared/data/diplomacy_games").glob("*.json"))
+GAMES = sorted(RECORDED_GAMES.glob("*.json"))
 # The one sheet in 21,831 orders that leaves a disband to civil disorder.
 CIVIL_DISORDER = {("game_TUR.55.json", "W1905A", "ENGLAND")}
 

@@ -12,8 +12,9 @@ from diplomacy.utils.export import to_saved_game_format
 from services.reports.errors import ReportError
 from services.reports.game_viewer.frames import Film, make_film, read_saved_game
 from services.reports.game_viewer.game_viewer import write_viewer
+from tests.paths import RECORDED_GAMES
 
-RECORDED = Path(__file__).resolve().parents[3] / "shared" / "data" / "diplomacy_games"
+RECORDED = RECORDED_GAMES
 
 
 @pytest.fixture(scope="module")
