@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cluster.configs.schema import ConfigError
+from cluster.configs.loader import ConfigError
 from grpo_core.errors import CheckpointError
 
 

@@ -32,10 +32,13 @@ from cluster.imitation.warm_start import evaluate_untrained, warm_start
 from cluster.runs.counters import while_loading
 from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runs.recovery import ACCIDENTS
+from cluster.runtime.actor_env import actor_environment
+from cluster.runtime.memory import check_memory
 from cluster.runtime.placement import Placement, Slot, check_gpus, placed
-from cluster.runtime.population_store import population_mirror
-from cluster.runtime.ray_session import actor_environment, answer, check_memory, ray_cluster, replay_server
-from cluster.runtime.redis_clients import redis_buffer
+from cluster.runtime.ray_calls import answer
+from cluster.runtime.ray_session import ray_cluster
+from cluster.runtime.redis_clients import population_mirror, redis_buffer
+from cluster.runtime.replay_server import replay_server
 from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
 from opponents.league.league import League
 from opponents.players.chat_players import add_members

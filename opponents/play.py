@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from grpo_core.types import Episode, KeyValue, Turn
-from opponents.matchmaking.matchmaker import LineupBlock, derive_seed
+from opponents.matchmaking.lineup import LineupBlock
 from opponents.players.policy import Decision, Policy
+from opponents.seeding import derive_seed
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
 from services.environments.diplomacy.position import POWERS, Position

@@ -7,9 +7,8 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import torch
@@ -17,61 +16,30 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cluster.actors.batch_collector import Intake
+from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.actors.last_batch import save_last_batch
 from cluster.actors.learner_device import LearnerDevice
-from cluster.actors.learner_metrics import country_intervals
+from cluster.actors.learner_metrics import catalogued, country_intervals
 from cluster.actors.messages import Shortage, UpdateReport
 from cluster.actors.resume import newest_checkpoint
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder, snapshot_files, write_atomically
-from cluster.runtime.ray_session import available_bytes
+from cluster.runtime.memory import available_bytes
 from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
 from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
 from grpo_core.learner import Learner
 from grpo_core.models.lora import add_adapters, load_adapters
-from grpo_core.models.pretrained import ADAPTER, load_model, make_small_model, plain_model, policy_payload, save_model
+from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy_payload, save_model
 from grpo_core.models.role_adapters import add_specialists, load_specialists, speaking_as, specialist_payloads
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
-from grpo_core.types import Batch, Episode
-from opponents.players.llm_policy import TRUNCATED, OrderTokens
-from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, render, words
+from grpo_core.types import Batch
+from opponents.players.llm_policy import TRUNCATED
 from services.environments.diplomacy.position import POWERS
-from services.inference.word_tokenizer import make_word_tokenizer
-from services.metrics.catalogue import key
 from services.metrics.rolling_windows import CountryWindows
 from services.replay.buffer import Receipt, ReplayBuffer
 from services.weights.payload import Payload, seal, seal_roles
-
-
-def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The policy a run starts from: the folder the config names, or the small policy with random weights.
-
-    Raises:
-        CheckpointError: the folder is not a usable model.
-    """
-    if config.policy.path is not None:
-        return load_model(Path(config.policy.path), getattr(torch, config.policy.dtype))
-    tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
-    model = make_small_model(
-        config.policy,
-        len(tokenizer),
-        eos_id=int(tokenizer.eos_token_id),
-        bos_id=int(tokenizer.bos_token_id),
-        pad_id=int(tokenizer.pad_token_id),
-        seed=config.run.seed,
-    )
-    return model, tokenizer
-
-
-def probe_prompts(
-    tokenizer: PreTrainedTokenizerBase, powers: Sequence[str] = ("ENGLAND", "TURKEY")
-) -> list[tuple[int, ...]]:
-    """What engines are asked after a swap: the opening as some countries see it."""
-    position = DiplomacyGame(1901).position
-    return [OrderTokens(tokenizer).prompt(render(position, power)) for power in powers]
 
 
 class LearnerWorker:
@@ -158,7 +126,7 @@ class LearnerWorker:
         stale = [episode.episode_id for episode in delivered if episode.episode_id not in set(used)]
         audit = {**result.audit, "episodes": used, "set_aside": stale}
         write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit))
-        figures = _catalogued(result.metrics, result.audit, episodes)
+        figures = catalogued(result.metrics, result.audit, episodes)
         metrics = {name: value for name, value in figures.items() if math.isfinite(value)}
         self._report = UpdateReport(
             version=version,
@@ -346,49 +314,3 @@ class LearnerWorker:
         extra = checkpoint.extra
         self._windows.load_state(extra["countries"])
         self._report = None if extra["report"] is None else msgspec.convert(extra["report"], UpdateReport)
-
-
-_CATALOGUED = {
-    "loss": "entente_loss",
-    "approx_kl": "entente_kl",
-    "entropy": "entente_entropy",
-    "grad_norm": "entente_grad_norm",
-    "learning_rate": "entente_learning_rate",
-    "zero_signal_fraction": "entente_zero_signal_fraction",
-    "staleness_mean": "entente_staleness_updates",
-    "staleness_max": "entente_staleness_updates_max",
-    "reward_mean": "entente_episode_reward",
-    "ratio_max": "entente_ratio_max",
-    "advantage_std": "entente_advantage_std",
-    "fallback_fraction": "entente_fallback_fraction",
-    "running_baseline_fraction": "entente_running_baseline_fraction",
-    "reference_kl": "entente_reference_kl",
-    "importance_effective_fraction": "entente_importance_effective_fraction",
-    "importance_masked_fraction": "entente_importance_masked_fraction",
-    "gradient_conflict_fraction": "entente_gradient_conflict_fraction",
-    "gradient_cosine": "entente_gradient_cosine",
-    "alignment_loss": "entente_alignment_loss",
-}
-
-
-def _catalogued(
-    metrics: Mapping[str, float], audit: Mapping[str, Any], episodes: Sequence[Episode]
-) -> dict[str, float]:
-    """The learner's flat numbers under the catalogue's names; a figure that the update does not have is left out."""
-    values = {name: metrics[ours] for ours, name in _CATALOGUED.items() if ours in metrics}
-    values["entente_clip_fraction"] = metrics["clip_fraction_low"] + metrics["clip_fraction_high"]
-    for name, value in metrics.items():
-        if name.startswith("reward/"):
-            values[key("entente_reward_part", part=name.removeprefix("reward/"))] = value
-    for name, weight in audit["group_weights"].items():
-        values[key("entente_group_weight", group=name)] = math.nan if weight is None else weight
-    sizes: dict[str, list[int]] = {}
-    for group in audit["groups"]:
-        sizes.setdefault(group["level"], []).append(group["judged"])
-    for level, judged in sizes.items():
-        values[key("entente_groups", level=level)] = float(len(judged))
-        values[key("entente_group_size", level=level)] = sum(judged) / len(judged)
-    for role in sorted({episode.role for episode in episodes}):
-        centers = [episode.outcome["centers"] for episode in episodes if episode.role == role]
-        values[key("entente_batch_centers", country=role)] = sum(centers) / len(centers)
-    return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from opponents.matchmaking.matchmaker import LineupBlock
+from opponents.matchmaking.lineup import LineupBlock
 from opponents.ratings.game_score import GameScore
 from services.metrics.rolling_windows import CountrySummary
 

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from cluster.actors.messages import BlockReport, Shortage, UpdateReport
 from cluster.configs.schema import Config
 from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
-from cluster.runtime.population_store import population_mirror
-from cluster.runtime.redis_clients import redis_buffer
-from opponents.matchmaking.matchmaker import LineupBlock
+from cluster.runtime.redis_clients import population_mirror, redis_buffer
+from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.population import Member
 
 if TYPE_CHECKING:

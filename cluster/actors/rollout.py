@@ -17,7 +17,7 @@ from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
-from opponents.matchmaking.matchmaker import LineupBlock
+from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
 from opponents.players.chat_players import Remotes
 from opponents.players.llm_policy import LLMPolicy, OrderTokens

@@ -39,3 +39,7 @@ def interleaved_seconds(ours: Callable[[], None], yardstick: Callable[[], None],
             run()
             seconds.append(time.perf_counter() - start)
     return statistics.median(ours_s), statistics.median(yardstick_s)
+
+
+class MissingRequirementError(Exception):
+    """A benchmark cannot run here; the message is one line that says what to install."""

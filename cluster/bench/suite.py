@@ -11,8 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from cluster.bench.figure import Figure
-from cluster.bench.requirements import MissingRequirementError
+from cluster.bench.figure import Figure, MissingRequirementError
 from cluster.errors import RunError
 from cluster.runs.folder import check_writable
 from cluster.runs.provenance import commit, provenance

@@ -115,7 +115,7 @@ def imitate(
     overrides: Overrides = None,
 ) -> None:
     """Train a policy on games that bots play, or on saved games: a warm start for training, in minutes."""
-    from cluster.configs.schema import load_config
+    from cluster.configs.loader import load_config
     from cluster.imitation.launcher import imitate as imitate_games
     from cluster.runs.progress_bars import stages
 
@@ -244,7 +244,7 @@ def doctor(
     ] = None,
 ) -> None:
     """Check this machine, and what a config asks of it, or a run's health; says what to do about each fault."""
-    from cluster.configs.schema import load_config
+    from cluster.configs.loader import load_config
 
     if run is not None and config is None and run_dir is None:
         from cluster.diagnostics.run_health import examine_run

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cluster.configs.schema import Config
 from cluster.runs.folder import RunFolder
-from cluster.runtime.ray_session import replay_server
 from cluster.runtime.redis_clients import redis_buffer
+from cluster.runtime.replay_server import replay_server
 from services.replay.server.embedded import running_url
 
 

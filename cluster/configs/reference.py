@@ -7,7 +7,7 @@ import json
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from cluster.configs.schema import table_model
+from cluster.configs.loader import table_model
 
 
 def config_reference(model: type[BaseModel]) -> str:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-import json
-import tomllib
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Literal
 
-import tomli_w
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from grpo_core.advantages.grouping import required_facts
 from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
@@ -29,12 +23,6 @@ from opponents.settings import EPISODE_FACTS, REMOTE_PREFIX, TURN_FACTS, Opponen
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rewards import check_weights
 from services.settings import GameSettings, InferenceSettings, MetricsSettings, RedisSettings
-
-CONFIGS = Path(__file__).parent
-
-
-class ConfigError(ValueError):
-    """The configuration cannot be used; the message is one line that names the key and what to do."""
 
 
 class RunSettings(Settings):
@@ -301,103 +289,3 @@ class Config(Settings):
     def digest(self) -> str:
         """Short SHA-256 of the resolved configuration."""
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
-
-
-def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """Read a TOML file (a path, or the name of a shipped config such as ``laptop``) and apply ``section.key=value``.
-
-    Raises:
-        ConfigError: no such file, not TOML, unknown key (the nearest valid one is named) or a value out of range.
-    """
-    path = Path(source)
-    if not path.is_file() and not path.suffix and (CONFIGS / f"{source}.toml").exists():
-        path = CONFIGS / f"{source}.toml"
-    try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        shipped = ", ".join(sorted(file.stem for file in CONFIGS.glob("*.toml")))
-        raise ConfigError(f"no config file {path}; give a path, or one of the shipped configs: {shipped}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
-    for override in overrides:
-        _apply(data, override)
-    return parse_config(data, str(path))
-
-
-def parse_config(data: dict[str, Any], source: str = "config") -> Config:
-    """Validate plain data.
-
-    Raises:
-        ConfigError: one line for the first thing that is wrong.
-    """
-    try:
-        return Config.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(f"{source}: {_one_line(error)}") from None
-
-
-def dump_config(config: Config) -> str:
-    """The resolved configuration as TOML (keys that are unset are left out)."""
-    return tomli_w.dumps(json.loads(config.model_dump_json(exclude_none=True)))
-
-
-def _apply(data: dict[str, Any], override: str) -> None:
-    name, separator, text = override.partition("=")
-    section, dot, key = name.strip().partition(".")
-    if not separator or not dot or not key:
-        raise ConfigError(f"--set {override!r} is not section.key=value, e.g. --set learner.learning_rate=1e-4")
-    try:
-        value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        value = text  # a bare word is a string
-    table = _table(data, section, override)
-    parents = key.split(".")
-    for parent in parents[:-1]:
-        table = _table(table, parent, override)
-    table[parents[-1]] = value
-
-
-def _table(data: dict[str, Any], name: str, override: str) -> dict[str, Any]:
-    table = data.setdefault(name, {})
-    if not isinstance(table, dict):
-        raise ConfigError(f"--set {override!r}: {name} holds {table!r} and has no keys of its own")
-    return table
-
-
-def _one_line(error: ValidationError) -> str:
-    first = error.errors()[0]
-    location = [str(part) for part in first["loc"]]
-    name = ".".join(location)
-    if first["type"] == "extra_forbidden":
-        known = _known_keys(location[:-1])
-        near = difflib.get_close_matches(location[-1], known, n=1, cutoff=0.4)
-        hint = f"did you mean {'.'.join([*location[:-1], near[0]])}?" if near else f"known keys: {', '.join(known)}"
-        return f"unknown key {name}; {hint}"
-    message = str(first["msg"]).removeprefix("Value error, ")
-    if first["type"] == "missing":
-        return f"{name} is not set"
-    return f"{name}: {message} (got {first['input']!r})" if name else message
-
-
-def _known_keys(location: Sequence[str]) -> list[str]:
-    model: type[BaseModel] = Config
-    parts = iter(location)
-    for part in parts:
-        annotation = model.model_fields[part].annotation
-        tables = table_model(annotation)
-        if tables is not None:
-            next(parts, None)  # the table's name, which is the user's own
-            model = tables
-        elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            model = annotation
-        else:
-            return []
-    return sorted(model.model_fields)
-
-
-def table_model(annotation: Any) -> type[BaseModel] | None:
-    """The model of each table in a key that holds tables by name (``dict[str, SomeSettings]``), else None."""
-    if get_origin(annotation) is not dict:
-        return None
-    value = get_args(annotation)[1]
-    return value if isinstance(value, type) and issubclass(value, BaseModel) else None

@@ -13,8 +13,9 @@ from cluster.configs.schema import Config
 from cluster.diagnostics.finding import Finding
 from cluster.errors import RunError, user_errors
 from cluster.runs.ray_job import in_job
-from cluster.runtime.ray_session import PASSWORD_VARIABLE, check_reachable, external_url
+from cluster.runtime.ray_session import check_reachable
 from cluster.runtime.redis_clients import redis_buffer
+from cluster.runtime.replay_server import PASSWORD_VARIABLE, external_url
 from services.replay.server.embedded import EmbeddedServer
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"

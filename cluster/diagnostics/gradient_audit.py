@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster.actors.last_batch import last_batch_path, load_last_batch
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.diagnostics.groups_audit import find_leaks
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder

@@ -36,10 +36,11 @@ from grpo_core.gradients.quality import (
 from grpo_core.models.pretrained import load_model
 from grpo_core.types import Episode, FloatArray
 from opponents.bots.registry import make_bot
-from opponents.matchmaking.matchmaker import LineupBlock, derive_seed
+from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
 from opponents.players.llm_policy import LLMPolicy, OrderTokens
 from opponents.players.policy import Policy
+from opponents.seeding import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.torch_backend.engine import TorchEngine

@@ -17,7 +17,7 @@ from cluster.diagnostics.access import on_cluster
 from cluster.diagnostics.finding import Finding
 from cluster.errors import user_errors
 from cluster.runs.folder import RunFolder
-from cluster.runtime.ray_session import GIB, small_policy_parameters
+from cluster.runtime.memory import GIB, small_policy_parameters
 
 LOADED_BYTES = 1 * GIB  # weights up to here are loaded, which finds more faults than their headers tell
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.pkl")

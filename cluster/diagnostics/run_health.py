@@ -12,11 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import fmean, median
 
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.diagnostics.finding import Finding
 from cluster.runs.counters import NONFINITE
 from cluster.runs.folder import RunFolder
-from cluster.runs.restarts import restarts
+from cluster.runs.recovery import restarts
 from grpo_core.checkpoints.folders import checkpoint_versions, is_whole_checkpoint
 from services.metrics.jsonl import MetricsLine, read_metrics
 

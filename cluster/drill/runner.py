@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.configs.schema import Config, dump_config
+from cluster.configs.loader import dump_config
+from cluster.configs.schema import Config
 from cluster.drill.errors import BrokenPromiseError
 from cluster.drill.faults import Reaction, Scene, draw, faults_of
 from cluster.drill.reconciliation import balance, damaged_checkpoints, read_books, updates_recorded
@@ -19,8 +20,8 @@ from cluster.drill.settings import PATIENCE_S, STOPPED_S, Engine, drill_config
 from cluster.drill.training_process import Training, runs
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
-from cluster.runs.restarts import restarts
-from cluster.runtime.ray_session import replay_server
+from cluster.runs.recovery import restarts
+from cluster.runtime.replay_server import replay_server
 from services.inference.vllm_backend.startup import vllm_installed
 
 FIRST_UPDATE_S = 600.0  # loading included, on a machine that is busy

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 
 Engine = Literal["torch", "vllm"]
 

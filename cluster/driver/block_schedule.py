@@ -10,7 +10,7 @@ from typing import Protocol
 from cluster.actors.messages import BlockReport
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from opponents.matchmaking.matchmaker import LineupBlock, block_name, extra_block, learner_of_block
+from opponents.matchmaking.lineup import LineupBlock, block_name, extra_block, learner_of_block
 from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import ReplayBuffer
 

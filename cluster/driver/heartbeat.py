@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster.driver.stall_timer import ATTENTION_S, Patience
 from cluster.errors import LostError
-from cluster.runtime.ray_session import answer
+from cluster.runtime.ray_calls import answer
 
 GROUP = "pulse"  # Ray's concurrency group of the thread that answers, beside the one that learns
 BEAT_EVERY_S = 2.0

@@ -25,10 +25,11 @@ from cluster.runs.counters import (
 from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import read_report
 from cluster.runs.provenance import commit, provenance
-from cluster.runs.restarts import restarts
+from cluster.runs.recovery import restarts
 from grpo_core.errors import DivergenceError
 from services.metrics.catalogue import Value, key
-from services.metrics.display.display import Display, DisplaySnapshot
+from services.metrics.display.display import Display
+from services.metrics.display.state import DisplaySnapshot
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
 from services.metrics.prometheus_exporter import Exporter
 from services.metrics.sink import FanOut, MetricsSink

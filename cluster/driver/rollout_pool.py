@@ -16,7 +16,7 @@ from cluster.driver.supervisor import Crew, PoolEvents
 from cluster.driver.worker import Job, Ref, Worker
 from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
 from cluster.runtime.placement import FurtherPlace, Slot
-from opponents.matchmaking.matchmaker import LineupBlock
+from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.population import Member
 
 EVALUATION_CHUNK = 7  # games of one call: small enough for a smooth progress bar

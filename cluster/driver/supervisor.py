@@ -18,7 +18,7 @@ from cluster.driver.pending_placements import Recruits
 from cluster.driver.worker import Call, Departure, Job, Ref, Step, Worker, find_home, lost_with_its_node
 from cluster.errors import LateError, RunError
 from cluster.runtime.placement import FurtherPlace, Slot
-from cluster.runtime.ray_session import cause_of_death, loss_of
+from cluster.runtime.ray_calls import cause_of_death, loss_of
 
 MOST_OVERDUE = 3  # actors replaced because of one and the same job, before the job is to blame
 MOST_FAILED = 3  # likewise, of those whose engine could not play it

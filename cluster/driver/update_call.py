@@ -9,7 +9,7 @@ from typing import Any
 from cluster.actors.messages import Shortage, UpdateReport
 from cluster.configs.schema import Config
 from cluster.driver.block_schedule import BlockLedger
-from cluster.runtime.ray_session import answer
+from cluster.runtime.ray_calls import answer
 
 ANSWER_S = 0.5  # to fetch what is known to be ready
 

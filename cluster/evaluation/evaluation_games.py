@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opponents.matchmaking.matchmaker import derive_seed
 from opponents.play import play_game
 from opponents.players.policy import Policy
+from opponents.seeding import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.scoring import sum_of_squares

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.players.chat_players import Remotes

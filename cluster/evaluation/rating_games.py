@@ -6,10 +6,10 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opponents.matchmaking.matchmaker import derive_seed
 from opponents.play import play_game
 from opponents.players.policy import Policy
 from opponents.ratings.game_score import GameScore
+from opponents.seeding import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from cluster.evaluation.rating_games import RatingGame, play_rating_game, rating_games
 from cluster.evaluation.rating_players import LEARNER, RatingPlayers, outsider_id
 from cluster.runs.folder import RunFolder
 from cluster.runs.progress_bars import Stage
 from grpo_core.checkpoints.folders import checkpoint_versions
-from opponents.matchmaking.matchmaker import derive_seed
 from opponents.players.policy import Policy
 from opponents.population.population import Population
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import load_ratings, save_ratings
+from opponents.seeding import derive_seed
 
 CONCURRENT_GAMES = 64
 

@@ -21,7 +21,7 @@ from cluster.errors import RunError
 from cluster.runs.folder import write_atomically
 from cluster.runs.imitation_report import REPORT, Failed, ImitationReport, Message, StageBegan, StepsDone
 from cluster.runs.progress_bars import Stage
-from cluster.runtime.ray_session import actor_variables, started_with
+from cluster.runtime.actor_env import actor_variables, started_with
 
 SILENCE_TIMEOUT_S = 300.0  # of all processes: none has made a step for so long
 END_TIMEOUT_S = 10.0

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from cluster.actors.learner import make_policy
+from cluster.actors.initial_policy import make_policy
 from cluster.configs.schema import Config
 from cluster.errors import RunError, user_errors
 from cluster.runs.imitation_report import UNTRAINED, Failed, ImitationReport, StageBegan, StepsDone, made_from
@@ -26,8 +26,8 @@ from grpo_core.training.behavior_cloning import Imitator
 from grpo_core.types import Turn
 from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, saved_demonstrations
-from opponents.matchmaking.matchmaker import derive_seed
 from opponents.players.llm_policy import OrderTokens
+from opponents.seeding import derive_seed
 
 
 def run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: Connection) -> None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.configs.schema import Config, dump_config, load_config
+from cluster.configs.loader import dump_config, load_config
+from cluster.configs.schema import Config
 from cluster.errors import RunError
 from services.environments.diplomacy.position import POWERS
 

@@ -8,8 +8,10 @@ checkpoint, weights that diverged, a bug.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -17,13 +19,44 @@ from cluster.configs.schema import Config
 from cluster.errors import LateError, LostError, RunError
 from cluster.runs.audit_records import last_update
 from cluster.runs.folder import RunFolder
-from cluster.runs.restarts import note_restart
 from services.replay.buffer import ServerLostError
 
 ACCIDENTS = (LostError, ServerLostError)
 # Waited for in vain: before the first update more likely a limit that is too short, or an address that is wrong.
 IN_VAIN = (LateError, ServerLostError)
+RESTARTS = "restarts.jsonl"
 PAUSES_S = (2.0, 6.0, 18.0)  # before the first, second and every further start in a row; servers take a while, too
+
+
+@dataclass(frozen=True, slots=True)
+class Restart:
+    """The run was lost and started again."""
+
+    time: float  # unix seconds
+    version: int  # newest update then
+    reason: str
+
+
+def note_restart(run_dir: Path, version: int, reason: str) -> None:
+    """Add a line."""
+    line = json.dumps(asdict(Restart(round(time.time(), 3), version, reason)))
+    with (run_dir / RESTARTS).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def restarts(run_dir: Path) -> list[Restart]:
+    """All of a run's, the oldest first; a line that a crash tore is left out."""
+    try:
+        text = (run_dir / RESTARTS).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in text.splitlines():
+        try:
+            found.append(Restart(**json.loads(line)))
+        except (ValueError, TypeError):
+            continue
+    return found
 
 
 class Train(Protocol):

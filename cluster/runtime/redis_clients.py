@@ -1,8 +1,9 @@
-"""The replay buffer a configuration asks for."""
+"""Clients of the run's Redis-protocol server: the replay buffer and the mirror of the population."""
 
 from __future__ import annotations
 
 from cluster.configs.schema import Config
+from opponents.population.redis_mirror import PopulationMirror
 from services.replay.redis_store.buffer import RedisBuffer
 
 
@@ -14,4 +15,15 @@ def redis_buffer(config: Config, url: str, run_id: str) -> RedisBuffer:
         group_timeout_s=config.redis.group_timeout_s,
         connect_timeout_s=config.redis.connect_timeout_s,
         answer_timeout_s=config.redis.answer_timeout_s,
+    )
+
+
+def population_mirror(config: Config, url: str, run_id: str) -> PopulationMirror:
+    """The mirror of one run on the server at ``url``; connects at its first use."""
+    return PopulationMirror(
+        url,
+        run_id,
+        connect_timeout_s=config.redis.connect_timeout_s,
+        answer_timeout_s=config.redis.answer_timeout_s,
+        limit_mib=config.opponents.mirror_mib,
     )

@@ -11,8 +11,9 @@ from opponents.league.membership import Joining, Renewal
 from opponents.league.promotion import is_own_snapshot
 from opponents.league.results import Results
 from opponents.matchmaking.curriculum import Difficulty
+from opponents.matchmaking.lineup import LineupBlock, learner_of_block
 from opponents.matchmaking.lineup_log import LineupLog, LineupRecord
-from opponents.matchmaking.matchmaker import LineupBlock, Matchmaker, learner_of_block
+from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.matchmaking.strategies import Standings, make_strategy
 from opponents.population.population import Member, Population
 from opponents.ratings.book import RatingBook

@@ -11,9 +11,8 @@ import numpy as np
 
 from opponents.league.promotion import Lead, deserves_promotion, is_own_snapshot, lead_of, rival_among
 from opponents.league.selection import who_retires
-from opponents.matchmaking.strategies import Strategy, by_weight
-from opponents.matchmaking.weights import Weights
-from opponents.population.documents import read_document, write_document
+from opponents.matchmaking.strategies import Strategy, Weights, by_weight
+from opponents.population.files import read_document, write_document
 from opponents.population.population import Member, Population
 from opponents.ratings.book import RatingBook
 from opponents.settings import OpponentsSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from opponents.population.documents import read_document, write_document
+from opponents.population.files import read_document, write_document
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

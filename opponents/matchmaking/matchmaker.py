@@ -2,47 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from opponents.matchmaking.anchors import anchors_among, is_against_anchors
-from opponents.matchmaking.strategies import Strategy, by_weight
-from opponents.matchmaking.weights import draw_index
+from opponents.matchmaking.lineup import (
+    LineupBlock,
+    block_name,
+    learner_of_block,
+    lineup_digest,
+    number_of_block,
+    other_powers,
+)
+from opponents.matchmaking.strategies import Strategy, by_weight, draw_index
 from opponents.population.population import Member, Population, PopulationError
+from opponents.seeding import derive_seed, digest
 from opponents.settings import OpponentsSettings, member_id
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
-
-# Blocks that top an update up are numbered from here on, so that the schedule's stay what the seed made them.
-EXTRA_BLOCKS_FROM = 7_000_000
-EXTRA_BLOCKS_PER_UPDATE = 10_000  # of one country, at most
-
-
-@dataclass(frozen=True, slots=True)
-class LineupBlock:
-    """One learner seat and six pinned opponents, played ``num_generations`` times with different seeds."""
-
-    index: int
-    block_id: str  # "b000123"
-    learner_power: str
-    opponents: tuple[tuple[str, str], ...]  # (power, member id or "learner") of the six others, in the order of POWERS
-    num_generations: int
-    seed: int  # in [0, 2**63)
-    lineup: str  # digest of the learner's country and the opponents with their versions
-
-    def game_seed(self, member: int) -> int:
-        """Seed of game ``member`` (0 <= member < num_generations) of the block, in [0, 2**63)."""
-        if not 0 <= member < self.num_generations:
-            raise IndexError(f"{self.block_id} has games 0 to {self.num_generations - 1}, not {member}")
-        return derive_seed(self.seed, "game", member)
-
-    @property
-    def players(self) -> dict[str, str]:
-        """Who sits where, "learner" on its own seat, in the order of POWERS."""
-        seated = {self.learner_power: LEARNER, **dict(self.opponents)}
-        return {power: seated[power] for power in POWERS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +106,7 @@ class Matchmaker:
             own = self._self_play(index, learner_power)
         weights: list[object] = []
         seats: dict[str, str] = {}
-        for power in _others(learner_power):
+        for power in other_powers(learner_power):
             if power in own:
                 seats[power] = LEARNER
                 continue
@@ -138,7 +115,7 @@ class Matchmaker:
             weights.append([power, [(m.id, float(w).hex()) for m, w in zip(sitting, chances, strict=True)]])
             one = ("opponent", index) if self._settings.lineup == "same" else ("opponent", index, power)
             seats[power] = sitting[draw_index(chances, derive_seed(self._seed, *one))].id
-        return Drawn(self.seated(index, seats), name, _digest(weights))
+        return Drawn(self.seated(index, seats), name, digest(weights))
 
     def seated(self, index: int, seats: Mapping[str, str]) -> LineupBlock:
         """The block at ``index`` with these six opponents, power -> member id or "learner".
@@ -147,7 +124,7 @@ class Matchmaker:
             PopulationError: the population has no such member.
         """
         learner_power = learner_of_block(self._seed, index)
-        opponents = tuple((power, seats[power]) for power in _others(learner_power))
+        opponents = tuple((power, seats[power]) for power in other_powers(learner_power))
         members = [(power, None if who == LEARNER else self._population[who]) for power, who in opponents]
         return LineupBlock(
             index=index,
@@ -205,67 +182,7 @@ class Matchmaker:
     def _self_play(self, index: int, learner_power: str) -> frozenset[str]:
         """The learner's other seats: they move on by one seat a block, in an order of the country's own."""
         others = sorted(
-            _others(learner_power), key=lambda power: derive_seed(self._seed, "self-play", learner_power, power)
+            other_powers(learner_power), key=lambda power: derive_seed(self._seed, "self-play", learner_power, power)
         )
         first = number_of_block(index)
         return frozenset(others[(first + seat) % len(others)] for seat in range(self._settings.self_play_seats))
-
-
-def block_name(index: int) -> str:
-    """``"b000123"``."""
-    return f"b{index:06d}"
-
-
-def derive_seed(*parts: int | str) -> int:
-    """An independent seed in [0, 2**63) for every distinct tuple of parts; the same on every machine."""
-    text = json.dumps(parts).encode()
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1
-
-
-def learner_of_block(seed: int, index: int) -> str:
-    """The learner's country in block ``index``: each run of seven scheduled blocks has a seeded permutation."""
-    if index >= EXTRA_BLOCKS_FROM:
-        return POWERS[(index - EXTRA_BLOCKS_FROM) % len(POWERS)]
-    run, place = divmod(index, len(POWERS))
-    order = sorted(POWERS, key=lambda power: derive_seed(seed, "rotation", run, power))
-    return order[place]
-
-
-def number_of_block(index: int) -> int:
-    """The how-manieth block of its country ``index`` is, from 0; extra blocks count on from the update they top up."""
-    if index < EXTRA_BLOCKS_FROM:
-        return index // len(POWERS)
-    update, number = divmod((index - EXTRA_BLOCKS_FROM) // len(POWERS), EXTRA_BLOCKS_PER_UPDATE)
-    return update + number
-
-
-def extra_block(update: int, power: str, number: int) -> int:
-    """Index of block ``number`` (from 0) that tops up ``power`` in update ``update``; ``Matchmaker.block`` draws it.
-
-    Raises:
-        ValueError: ``number`` is not below ``EXTRA_BLOCKS_PER_UPDATE``.
-    """
-    if not 0 <= number < EXTRA_BLOCKS_PER_UPDATE:
-        raise ValueError(f"an update has extra blocks 0 to {EXTRA_BLOCKS_PER_UPDATE - 1} of a country, not {number}")
-    place = update * EXTRA_BLOCKS_PER_UPDATE + number
-    return EXTRA_BLOCKS_FROM + place * len(POWERS) + POWERS.index(power)
-
-
-def lineup_digest(learner_power: str, opponents: Iterable[tuple[str, Member | None]]) -> str:
-    """Sixteen hexadecimal digits for who sits where: the learner's country, members, versions, checksums.
-
-    None is the learner itself, whose version is not pinned.
-    """
-    seats = [
-        (power, LEARNER, 0, "") if member is None else (power, member.id, member.version, member.checksum)
-        for power, member in opponents
-    ]
-    return _digest([learner_power, sorted(seats)])
-
-
-def _others(learner_power: str) -> tuple[str, ...]:
-    return tuple(power for power in POWERS if power != learner_power)
-
-
-def _digest(value: object) -> str:
-    return hashlib.blake2b(json.dumps(value).encode(), digest_size=8).hexdigest()

@@ -1,18 +1,21 @@
-"""From the name of a strategy to a function that weighs the members of a draw."""
+"""Strategies of matchmaking: each weighs the members of the population that a draw may take."""
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from opponents.matchmaking.anchors import anchors_among
-from opponents.matchmaking.prioritised import hard, variance
-from opponents.matchmaking.weights import Weights, newest, uniform, with_floor
-from opponents.matchmaking.window import rating_window
 from opponents.population.population import Member
 from opponents.settings import OpponentsSettings
+
+Weights = NDArray[np.float64]  # (N,) >= 0
+NEAREST = 3  # members that may be drawn however far from the learner they are
 
 # (members that may sit there, the learner's country) -> weights (N,), >= 0 with a sum above 0
 Strategy = Callable[[Sequence[Member], str], Weights]
@@ -79,3 +82,53 @@ def make_strategy(settings: OpponentsSettings, standings: Standings, learner: st
         "curriculum": floored(curriculum),
     }
     return strategies[settings.matchmaking]
+
+
+def hard(scores: Weights) -> Weights:
+    """(1 - p)²: whoever beats the learner, and the more so the surer it does."""
+    return (1 - scores) ** 2
+
+
+def variance(scores: Weights) -> Weights:
+    """p (1 - p): the learner's equals, against whom a game's end is least certain."""
+    return scores * (1 - scores)
+
+
+def uniform(count: int) -> Weights:
+    """Everybody alike, (N,)."""
+    return np.ones(count)
+
+
+def newest(versions: Sequence[int | None], otherwise: Weights) -> Weights:
+    """The highest version alone; None is no snapshot. Without any, ``otherwise``."""
+    known = [version for version in versions if version is not None]
+    if not known:
+        return otherwise
+    return np.array([float(version == max(known)) for version in versions])
+
+
+def with_floor(weights: Weights, floor: float) -> Weights:
+    """Probabilities proportional to the weights, but none below ``floor`` (or 1 / N, where that is less).
+
+    Each gets the floor, and the weights share out the rest, so their order stays.
+    """
+    count = len(weights)
+    least = min(floor, 1 / count)
+    total = weights.sum()
+    shares = weights / total if total > 0 else np.full(count, 1 / count)
+    return least + (1 - count * least) * shares
+
+
+def draw_index(weights: Sequence[float] | Weights, seed: int) -> int:
+    """One of N with probability proportional to its weight; ``seed`` is in [0, 2**63)."""
+    bounds = list(itertools.accumulate(float(weight) for weight in weights))
+    point = seed / 2**63 * bounds[-1]
+    last = bisect.bisect_left(bounds, bounds[-1])  # that has a weight; the point may be rounded up to the end
+    return min(bisect.bisect_right(bounds, point), last)
+
+
+def rating_window(ratings: Weights, own: float, width: float) -> Weights:
+    """1 for members within ``width`` of ``own`` and for the nearest three (and whoever ties with them), else 0."""
+    distances = np.abs(ratings - own)
+    within = max(width, float(np.sort(distances)[:NEAREST][-1]))
+    return np.where(distances <= within, 1.0, 0.0)

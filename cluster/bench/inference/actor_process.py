@@ -11,7 +11,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import psutil
 
-from cluster.runtime.ray_session import actor_variables, started_with
+from cluster.runtime.actor_env import actor_variables, started_with
 
 Host = TypeVar("Host")
 P = ParamSpec("P")

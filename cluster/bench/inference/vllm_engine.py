@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from cluster.bench.figure import Figure
+from cluster.bench.figure import Figure, MissingRequirementError
 from cluster.bench.inference.actor_process import ActorProcess, actor_process
 from cluster.bench.inference.vllm_hosts import EngineHost, Kind, Load, PlainHost, Played, Tables, Wrote
 from cluster.bench.inference.vllm_models import (
@@ -27,8 +27,7 @@ from cluster.bench.inference.vllm_models import (
     small_policy_folder,
     swappable,
 )
-from cluster.bench.requirements import MissingRequirementError
-from cluster.runtime.ray_session import available_bytes
+from cluster.runtime.memory import available_bytes
 from services.inference.vllm_backend.startup import vllm_installed
 
 GOAL_OUTSIDE = 20.0  # per cent of an actor's time

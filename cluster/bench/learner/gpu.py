@@ -22,10 +22,9 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, Qwen2Config
 
-from cluster.bench.figure import Figure
+from cluster.bench.figure import Figure, MissingRequirementError
 from cluster.bench.learner.head import spread
 from cluster.bench.learner.step import GROUPING, Lengths, decoded_freely, plain_advantages, ragged_episodes
-from cluster.bench.requirements import MissingRequirementError
 from grpo_core.batching.microbatches import TrainingTurn, split_by_budget, training_turns
 from grpo_core.learner import Learner
 from grpo_core.settings import LearnerSettings

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from cluster.bench.figure import MissingRequirementError
 from cluster.bench.learner.step import plain_advantages
-from cluster.bench.requirements import MissingRequirementError
 from grpo_core.settings import LearnerSettings
 from grpo_core.types import Episode
 from services.environments.diplomacy.notation import WORD_PATTERN, words

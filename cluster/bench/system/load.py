@@ -23,11 +23,12 @@ import psutil
 import redis
 
 from cluster.actors.batch_collector import Intake
-from cluster.actors.learner import make_policy
+from cluster.actors.initial_policy import make_policy
 from cluster.actors.messages import BlockReport
 from cluster.bench.figure import Figure
 from cluster.bench.system.load_actors import Play, Played, SimulatedActors
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.driver.admission import Admission
 from cluster.driver.block_schedule import BlockLedger
 from cluster.runtime.engines import make_engine
@@ -37,7 +38,8 @@ from grpo_core.batching.microbatches import training_turns
 from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
-from opponents.matchmaking.matchmaker import LineupBlock, Matchmaker
+from opponents.matchmaking.lineup import LineupBlock
+from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.play import make_episode, play_game
 from opponents.players.chat_players import add_members
 from opponents.players.llm_policy import LLMPolicy, OrderTokens

@@ -23,7 +23,8 @@ from services.inference.constraints import SheetState
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.parity import probe_requests, refusal
 from services.inference.sequence import FreeState, Writing, begin_writing
-from services.inference.torch_backend.running_batch import Lane, Skeleton
+from services.inference.torch_backend.model_runner import Skeleton
+from services.inference.torch_backend.running_batch import Lane
 
 # Rounds of the event loop given to games between passes, so that those whose last answer just came can
 # process their phase and ask again in time for the next pass: future -> decision -> gather -> game -> new

@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -21,67 +19,10 @@ from rich.live import Live
 from rich.text import Text
 
 from services.metrics.display import layout as display_layout
-from services.metrics.rolling_windows import CountrySummary
+from services.metrics.display.state import DisplaySnapshot, DisplayState
 
 _REFRESHES_PER_SECOND = 4
 _LOG_EVERY_S = 30.0  # without a terminal: how long a stage may go on without a line
-_PACE_SNAPSHOTS = 20  # updates from which the time left is estimated
-
-
-@dataclass(frozen=True, slots=True)
-class DisplaySnapshot:
-    """What one finished update shows. ``None`` is "no data" and shown as a dash."""
-
-    update: int  # updates made, 0 before the first
-    games: int
-    episodes: int
-    countries: Mapping[str, CountrySummary | None]  # in the order of the table
-    games_per_hour: float | None = None
-    decisions_per_second: float | None = None
-    completion_tokens_per_second: float | None = None
-    learner_tokens_per_second: float | None = None
-    staleness: float | None = None  # updates, mean
-    loss: float | None = None
-    kl: float | None = None  # nats
-    entropy: float | None = None  # nats
-    start_centers: Mapping[str, float] = field(default_factory=dict)  # where change counts from; else the first seen
-
-
-@dataclass(slots=True)
-class DisplayState:
-    """Everything the layout draws."""
-
-    total_updates: int
-    started: float  # monotonic seconds
-    stage: str = "setting up"
-    stage_done: int = 0
-    stage_total: int | None = None
-    stage_started: float = 0.0
-    snapshot: DisplaySnapshot | None = None
-    first_centers: dict[str, float] = field(default_factory=dict)
-    history: dict[str, deque[float]] = field(default_factory=dict)  # centres of past snapshots, oldest first
-    pace: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_PACE_SNAPSHOTS))
-
-    def take(self, snapshot: DisplaySnapshot, now: float) -> None:
-        """Make a snapshot the current one."""
-        self.snapshot = snapshot
-        self.pace.append((now, snapshot.update))
-        for country, summary in snapshot.countries.items():
-            if summary is None:
-                continue
-            self.first_centers.setdefault(country, summary.centers)
-            self.history.setdefault(country, deque(maxlen=display_layout.SPARKS)).append(summary.centers)
-        self.first_centers.update(snapshot.start_centers)
-
-    def seconds_left(self, now: float) -> float | None:
-        """Until the last update at the recent pace; None before two updates are seen."""
-        if len(self.pace) < 2:
-            return None
-        (first_time, first), (last_time, last) = self.pace[0], self.pace[-1]
-        if last <= first:
-            return None
-        seconds_each = (last_time - first_time) / (last - first)
-        return max(0.0, seconds_each * (self.total_updates - last) - (now - last_time))
 
 
 class Display:

@@ -13,12 +13,12 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from services.metrics.display.state import SPARKS
 from services.metrics.rolling_windows import CountrySummary
 
 if TYPE_CHECKING:
-    from services.metrics.display.display import DisplaySnapshot, DisplayState
+    from services.metrics.display.state import DisplaySnapshot, DisplayState
 
-SPARKS = 16  # snapshots in a sparkline
 DASH = "–"
 _BAR_CELLS = 18  # one cell a centre up to a solo
 _WIDE = 92  # columns under which the table leaves out its lesser columns

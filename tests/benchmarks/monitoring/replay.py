@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.driver.metrics_recorder import PROGRESS_TIME
 from cluster.runs.counters import limits
 from services.metrics.jsonl import read_metrics

@@ -24,11 +24,11 @@ from cluster.evaluation.rating_matches import play_in_order
 from cluster.runs.progress_bars import stages
 from cluster.runs.provenance import commit
 from opponents.bots.registry import BOT_NAMES, make_bot
-from opponents.matchmaking.matchmaker import derive_seed
 from opponents.ratings import book as ratings
 from opponents.ratings.belief import Prior
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
+from opponents.seeding import derive_seed
 from services.environments.diplomacy.position import POWERS
 
 PLAYERS = tuple(f"bot/{name}" for name in BOT_NAMES)

@@ -13,10 +13,11 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 
 import ray
 
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.errors import RunError
+from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.placement import Placement, placed
-from cluster.runtime.ray_session import actor_environment
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 VISIBLE = "CUDA_VISIBLE_DEVICES"

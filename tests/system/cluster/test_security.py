@@ -19,10 +19,10 @@ from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from cluster.cli.app import app
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.diagnostics.access import replay_access
 from cluster.runs.audit_records import last_update
-from cluster.runtime.ray_session import PASSWORD_VARIABLE
+from cluster.runtime.replay_server import PASSWORD_VARIABLE
 from opponents.population.population import Population
 from opponents.population.redis_mirror import PopulationMirror
 from services.replay.buffer import ReplayError, ServerLostError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.actors.learner import make_policy
-from cluster.configs.schema import dump_config, load_config
+from cluster.actors.initial_policy import make_policy
+from cluster.configs.loader import dump_config, load_config
 from grpo_core.checkpoints.store import save_checkpoint
 from grpo_core.learner import Learner
 from grpo_core.models.pretrained import policy_payload, save_model

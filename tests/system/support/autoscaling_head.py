@@ -87,7 +87,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
     import ray
     from ray.util.placement_group import placement_group
 
-    from cluster.configs.schema import load_config
+    from cluster.configs.loader import load_config
     from cluster.driver.autoscaling import Scaling
     from cluster.runtime.placement import FurtherPlace
     from tests.system.support.fake_players import Block

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.actors.learner import make_policy
-from cluster.configs.schema import load_config
+from cluster.actors.initial_policy import make_policy
+from cluster.configs.loader import load_config
 from cluster.runs.audit_records import audits, episodes_used, last_update
 from grpo_core.models.pretrained import save_model
 from services.metrics.jsonl import read_metrics

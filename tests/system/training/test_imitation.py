@@ -16,7 +16,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
 from cluster.runs.audit_records import last_update

@@ -13,7 +13,7 @@ import pytest
 from cluster.actors.last_batch import load_last_batch
 from cluster.runs.audit_records import audits, episodes_used, last_update
 from cluster.runs.folder import RunFolder
-from opponents.matchmaking.matchmaker import learner_of_block
+from opponents.matchmaking.lineup import learner_of_block
 from services.environments.diplomacy.position import POWERS
 from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import QUICK, TrainingProcess

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.runs.audit_records import audits
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from opponents.matchmaking.matchmaker import LineupBlock
+from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.population import Member, Population
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS

@@ -11,7 +11,8 @@ import torch
 from safetensors.numpy import save_file
 from torch import nn
 
-from cluster.configs.schema import Config, dump_config
+from cluster.configs.loader import dump_config
+from cluster.configs.schema import Config
 from grpo_core.models.lora import add_adapters
 from grpo_core.models.pretrained import make_small_model, policy_payload, save_model
 from grpo_core.settings import PolicySettings

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cluster.actors.learner import LearnerWorker
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from grpo_core.types import Episode
 from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import BlocksMissingError

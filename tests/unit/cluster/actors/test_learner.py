@@ -15,7 +15,7 @@ import torch
 import cluster.actors.learner
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.rollout import RolloutWorker
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from grpo_core.checkpoints.folders import passed_over

@@ -12,7 +12,7 @@ import pytest
 
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.rollout import RolloutWorker
-from cluster.configs.schema import ConfigError, load_config
+from cluster.configs.loader import ConfigError, load_config
 from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
 from cluster.evaluation.players import open_policy
 from cluster.runs.folder import RunFolder, snapshot_files

@@ -11,7 +11,8 @@ import pytest
 from safetensors.numpy import save_file
 
 from cluster.cli.app import main
-from cluster.configs.schema import Config, dump_config
+from cluster.configs.loader import dump_config
+from cluster.configs.schema import Config
 from opponents.league.results import Results
 from opponents.population.population import Member, Population
 from opponents.ratings.book import RatingBook

@@ -12,7 +12,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.diagnostics import paths as doctor_places
 from cluster.diagnostics.access import _openness, ray_access
 from cluster.diagnostics.finding import Finding

@@ -14,7 +14,7 @@ import pytest
 from cluster.actors.last_batch import load_last_batch
 from cluster.actors.learner import LearnerWorker
 from cluster.cli import app as cli
-from cluster.configs.schema import dump_config, load_config
+from cluster.configs.loader import dump_config, load_config
 from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
 from cluster.runs.folder import RunFolder
 from grpo_core.advantages.returns import sample_returns

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cluster.configs.schema import Config, ConfigError, load_config
+from cluster.configs.loader import ConfigError, load_config
+from cluster.configs.schema import Config
 from cluster.driver.autoscaling import DOWN_AFTER, UP_AFTER, Autoscaler, Load, LoadMeter, Scaling, useful_actors
 
 

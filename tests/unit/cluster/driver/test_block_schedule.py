@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.actors.messages import BlockReport
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.driver.admission import Admission
 from cluster.driver.block_schedule import BlockLedger
 from cluster.errors import RunError
 from grpo_core.types import Episode
-from opponents.matchmaking.matchmaker import LineupBlock, Matchmaker
+from opponents.matchmaking.lineup import LineupBlock
+from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.population.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer

@@ -9,10 +9,11 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.driver.admission import Admission
 from cluster.driver.block_schedule import BlockLedger
-from opponents.matchmaking.matchmaker import LineupBlock
+from opponents.matchmaking.lineup import LineupBlock
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
 from tests.unit.cluster.driver.test_block_schedule import SMALL, ledger_at, play

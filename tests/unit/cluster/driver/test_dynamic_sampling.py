@@ -20,14 +20,15 @@ import cluster.driver.heartbeat
 import cluster.driver.update_call
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.messages import BlockReport
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.driver.block_schedule import BlockLedger
 from cluster.driver.rollout_pool import PoolEvents
 from cluster.errors import LateError
 from cluster.runs.folder import RunFolder
 from cluster.train import learn
 from opponents.league.league import League
-from opponents.matchmaking.matchmaker import EXTRA_BLOCKS_FROM, LineupBlock
+from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, LineupBlock
 from opponents.population.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer

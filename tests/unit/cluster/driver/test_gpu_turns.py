@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cluster.actors.learner_device import LearnerDevice
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.driver.update_call import UpdateCall
 from cluster.errors import RunError
 from grpo_core.learner import Learner

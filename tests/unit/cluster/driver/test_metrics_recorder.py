@@ -18,7 +18,8 @@ from rich.console import Console
 
 import cluster.train
 from cluster.actors.messages import BlockReport, UpdateReport
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.driver.metrics_recorder import Progress
 from cluster.errors import RunError
 from cluster.runs.counters import while_loading
@@ -29,7 +30,7 @@ from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
 
 if TYPE_CHECKING:
-    from opponents.matchmaking.matchmaker import LineupBlock
+    from opponents.matchmaking.lineup import LineupBlock
 
 SMOKE = load_config("smoke")
 NONFINITE = "entente_nonfinite_updates_total"

@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 import cluster.train
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.runs.folder import RunFolder
 from cluster.train import open_league, open_population, renew_population
 from opponents.matchmaking.matchmaker import Matchmaker

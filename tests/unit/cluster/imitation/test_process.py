@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from cluster.imitation.process import _Rank
 from services.environments.diplomacy.game import DiplomacyGame

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import cluster.imitation.warm_start
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.imitation.warm_start import evaluate_untrained
 from cluster.runs.folder import RunFolder

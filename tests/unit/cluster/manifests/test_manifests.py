@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 from cluster.cli.app import app
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.runs.ray_job import JOB_VARIABLE, STOP_VARIABLE, short_stop
 from cluster.train import SAVE_TIMEOUT_S
 from tests.unit.cluster.manifests.manifest_files import (

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from cluster.runs.folder import LOOK_S, RunFolder, check_writable
-from cluster.runtime.ray_session import with_password
+from cluster.runtime.replay_server import with_password
 from services.reports.run_report.run_report import write_report
 
 CONFIG = load_config("smoke")

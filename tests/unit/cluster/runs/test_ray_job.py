@@ -11,7 +11,7 @@ import pytest
 import ray
 
 import cluster.runtime.ray_session
-from cluster.configs.schema import ConfigError, load_config
+from cluster.configs.loader import ConfigError, load_config
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.ray_job import JOB_VARIABLE, STOP_VARIABLE, check_run_dir, in_job, on_its_cluster, short_stop

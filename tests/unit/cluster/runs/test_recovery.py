@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.driver.heartbeat import BEAT_EVERY_S, Pulse
 from cluster.driver.stall_timer import ATTENTION_S, Patience
 from cluster.errors import LateError, LostError, RunError
 from cluster.runs.folder import RunFolder
-from cluster.runs.recovery import PAUSES_S, keep_training
-from cluster.runs.restarts import RESTARTS, restarts
-from cluster.runtime.ray_session import loss_of
+from cluster.runs.recovery import PAUSES_S, RESTARTS, keep_training, restarts
+from cluster.runtime.ray_calls import loss_of
 from grpo_core.errors import CheckpointError, DivergenceError
 from services.replay.buffer import BlocksMissingError, ReplayError, ServerLostError
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 import cluster.runtime.ray_session
-from cluster.configs.schema import Config, load_config
+from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.runtime.learner_memory import adapter_parameters, learner_estimate, policy_size
-from cluster.runtime.ray_session import GIB, WORKER_BYTES, check_memory, needed_bytes, small_policy_parameters
+from cluster.runtime.memory import GIB, WORKER_BYTES, check_memory, needed_bytes, small_policy_parameters
 from grpo_core.models.lora import add_adapters
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.training.memory_estimate import ModelShape

@@ -13,10 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from opponents.matchmaking.matchmaker import Matchmaker
-from opponents.matchmaking.prioritised import hard, variance
-from opponents.matchmaking.strategies import Standings, make_strategy
-from opponents.matchmaking.weights import draw_index, newest, uniform, with_floor
-from opponents.matchmaking.window import rating_window
+from opponents.matchmaking.strategies import (
+    Standings,
+    draw_index,
+    hard,
+    make_strategy,
+    newest,
+    rating_window,
+    uniform,
+    variance,
+    with_floor,
+)
 from opponents.population.population import PopulationError
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS

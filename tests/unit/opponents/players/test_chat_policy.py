@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.configs.schema import ConfigError, load_config
+from cluster.configs.loader import ConfigError, load_config
 from opponents.bots.registry import make_bot
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.players.chat_players import Remotes, add_members

@@ -3,8 +3,8 @@
 import pytest
 
 from cluster.bench import suite
+from cluster.bench.figure import MissingRequirementError
 from cluster.bench.inference import vllm_engine as vllm
-from cluster.bench.requirements import MissingRequirementError
 
 
 def test_without_vllm_it_says_in_one_line_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

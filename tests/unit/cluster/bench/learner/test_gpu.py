@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from cluster.bench import suite
+from cluster.bench.figure import MissingRequirementError
 from cluster.bench.learner import gpu
 from cluster.bench.learner.step import Lengths
-from cluster.bench.requirements import MissingRequirementError
 from grpo_core.batching.microbatches import training_turns
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ import pytest
 from cluster.bench import suite
 from cluster.bench.system import overlap
 from cluster.bench.system.overlap import Trained, figures, read
-from cluster.configs.schema import load_config
+from cluster.configs.loader import load_config
 
 
 def trained(seconds: float, centers: float, both: float) -> Trained:

@@ -1,0 +1,44 @@
+"""The policy that a run starts from: a small model with random weights, or the folder that the config names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from cluster.configs.schema import Config
+from grpo_core.models.pretrained import load_model, make_small_model
+from opponents.players.llm_policy import OrderTokens
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.notation import WORD_PATTERN, render, words
+from services.inference.word_tokenizer import make_word_tokenizer
+
+
+def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The policy a run starts from: the folder the config names, or the small policy with random weights.
+
+    Raises:
+        CheckpointError: the folder is not a usable model.
+    """
+    if config.policy.path is not None:
+        return load_model(Path(config.policy.path), getattr(torch, config.policy.dtype))
+    tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
+    model = make_small_model(
+        config.policy,
+        len(tokenizer),
+        eos_id=int(tokenizer.eos_token_id),
+        bos_id=int(tokenizer.bos_token_id),
+        pad_id=int(tokenizer.pad_token_id),
+        seed=config.run.seed,
+    )
+    return model, tokenizer
+
+
+def probe_prompts(
+    tokenizer: PreTrainedTokenizerBase, powers: Sequence[str] = ("ENGLAND", "TURKEY")
+) -> list[tuple[int, ...]]:
+    """What engines are asked after a swap: the opening as some countries see it."""
+    position = DiplomacyGame(1901).position
+    return [OrderTokens(tokenizer).prompt(render(position, power)) for power in powers]

@@ -1,0 +1,42 @@
+"""The environment variables that actors and other child processes start with."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+
+def actor_variables(threads: int) -> dict[str, str]:
+    """Environment variables of one actor: threads bounded, nothing fetched from a hub, freed memory kept.
+
+    glibc hands the buffers of every forward pass back to the kernel and faults them in again; keeping them makes the
+    torch engine about a fifth faster on a CPU. Other C libraries ignore these variables.
+    """
+    return {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "TOKENIZERS_PARALLELISM": "false",
+        "HF_HUB_OFFLINE": "1",
+        "MALLOC_TOP_PAD_": str(64 << 20),
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+        "MALLOC_TRIM_THRESHOLD_": str(1 << 31),
+    }
+
+
+@contextmanager
+def started_with(variables: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables of the processes that are started inside the block."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def actor_environment(threads: int, *, gpus: float = 0.0) -> dict[str, dict[str, str]]:
+    """The same as a Ray runtime environment; an actor without GPUs sees none, one with GPUs those that Ray gives it."""
+    hidden = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
+    return {"env_vars": {**actor_variables(threads), **hidden}}

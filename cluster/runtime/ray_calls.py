@@ -1,0 +1,63 @@
+"""Answers of Ray actors, with a time limit and a one-line error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cluster.errors import LateError, LostError, RunError
+from services.replay.buffer import ServerLostError
+
+
+def cause_of_death(error: Any) -> str:
+    """Why an actor is dead, in a few words: what its constructor raised, or what Ray knows."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if getattr(error, "actor_init_failed", False):
+        # The last line of the remote traceback is "package.module.SomeError: its message".
+        return f"could not start: {lines[-1].partition(': ')[2] or lines[-1]}"
+    return f"died ({lines[0] if lines else 'no reason given'})"
+
+
+def loss_of(who: str, error: Any) -> RunError:
+    """What the end of an actor is for its run: an accident, but not where its constructor refused.
+
+    Args:
+        who: has ended.
+        error: Ray's.
+    """
+    if not getattr(error, "actor_init_failed", False):
+        kind: type[RunError] = LostError
+    else:
+        kind = LateError if _lost_its_server(error) else RunError
+    return kind(f"{who} {cause_of_death(error)}")
+
+
+def _lost_its_server(error: Any) -> bool:
+    """Whether an actor's constructor ended with the replay server; of its error Ray brings nothing but the text."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return bool(lines) and lines[-1].partition(":")[0].rpartition(".")[2] == ServerLostError.__name__
+
+
+def answer(ref: Any, timeout_s: float, who: str) -> Any:
+    """What an actor answered.
+
+    Raises:
+        LateError: it gave no answer within ``timeout_s``.
+        LostError: it died, or its answer was lost with the machine that held it.
+        RunError: its constructor refused. What the method raised itself is raised as it was.
+    """
+    import ray
+    from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
+
+    try:
+        return ray.get(ref, timeout=timeout_s)
+    except GetTimeoutError:
+        raise LateError(
+            f"{who} did not answer within {timeout_s:.0f} s; look at its log in Ray's session folder"
+        ) from None
+    except RayActorError as error:
+        raise loss_of(who, error) from None
+    except RayTaskError as error:
+        raise error.cause from None
+    except RayError as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise LostError(f"{who} answered, but that was lost ({lines[0]})") from None
