@@ -20,11 +20,11 @@ from cluster.actors.ray_actors import LearnerActor, RolloutActor
 from cluster.configs.schema import Config
 from cluster.driver.admission import Admission
 from cluster.driver.autoscaling import Scaling
-from cluster.driver.block_schedule import BlockLedger
-from cluster.driver.heartbeat import GROUP, Pulse
-from cluster.driver.metrics_recorder import Progress
+from cluster.driver.block_schedule import BlockSchedule
+from cluster.driver.heartbeat import GROUP, Heartbeat
+from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.driver.rollout_pool import WorkerPool
-from cluster.driver.stall_timer import Patience
+from cluster.driver.stall_timer import StallTimer
 from cluster.driver.update_call import UpdateCall
 from cluster.errors import LateError, RunError
 from cluster.evaluation.evaluation_games import evaluation_games, summarize
@@ -91,14 +91,14 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         pool = start_rollouts(config, folder, places, redis_url, learner)
         stack.callback(pool.close)
         version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
-        progress = stack.enter_context(Progress(config, folder, display, version if resume else None, exporter))
+        progress = stack.enter_context(MetricsRecorder(config, folder, display, version if resume else None, exporter))
         mirror = population_mirror(config, redis_url, folder.run_id)
         stack.callback(mirror.close)
         population = open_population(config, folder, version, mirror)
         pool.wait_ready()
         pool.broadcast(first_weights, version)
         league = stack.enter_context(open_league(config, folder, population, version, resume))
-        ledger = BlockLedger(config, league, version)
+        ledger = BlockSchedule(config, league, version)
         if resume:
             for damaged in passed_over(folder.path, version):
                 display.log(f"checkpoint {damaged} is not whole, or altered: passed over for checkpoint {version}")
@@ -162,9 +162,9 @@ def learn(
     folder: RunFolder,
     learner: Any,
     pool: WorkerPool,
-    ledger: BlockLedger,
+    ledger: BlockSchedule,
     league: League,
-    progress: Progress,
+    progress: MetricsRecorder,
     version: int,
 ) -> int:
     """The loop of updates; returns the last version."""
@@ -173,8 +173,8 @@ def learn(
     shared = config.rollout.share_gpu_with_learner
     call = UpdateCall(config, learner, ledger, progress.display.log, may_learn=pool.rest if shared else None)
     scaling = Scaling(config, pool, progress.display.log)
-    pulse = Pulse(learner.beat.options(concurrency_group=GROUP).remote, config.run.silence_timeout_s)
-    patience = Patience(config.rollout.update_timeout_s)  # with an update
+    pulse = Heartbeat(learner.beat.options(concurrency_group=GROUP).remote, config.run.silence_timeout_s)
+    patience = StallTimer(config.rollout.update_timeout_s)  # with an update
     progress.training_begins()
     while version < config.learner.updates:
         # 1. Start as many blocks as admission and the actors' seats allow; what an update waits for comes first.
@@ -231,7 +231,7 @@ def evaluate(
     config: Config,
     folder: RunFolder,
     pool: WorkerPool,
-    progress: Progress,
+    progress: MetricsRecorder,
     against: str,
     label: str,
     version: int,
@@ -292,7 +292,7 @@ def renew_population(
         log(notice)
 
 
-def recover(ledger: BlockLedger, config: Config, redis_url: str, run_id: str, topped_up: Mapping[str, int]) -> None:
+def recover(ledger: BlockSchedule, config: Config, redis_url: str, run_id: str, topped_up: Mapping[str, int]) -> None:
     """Find out what an earlier process played."""
     buffer = redis_buffer(config, redis_url, run_id)
     try:

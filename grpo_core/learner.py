@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from grpo_core.advantages.dynamic_sampling import turns_with_signal
 from grpo_core.advantages.group_relative import RunningBaseline, updated_baselines
 from grpo_core.advantages.grouping import required_facts
-from grpo_core.advantages.pipeline import NO_MEMORY, judge, named_groups, sample_of_turns
+from grpo_core.advantages.pipeline import NO_MEMORY, compute_advantages, named_groups, sample_of_turns
 from grpo_core.batching.microbatches import MicroBatch, TrainingTurn, micro_batches, training_turns
-from grpo_core.batching.minibatches import Part, Share, learning_turns, optimizer_steps
+from grpo_core.batching.minibatches import Minibatch, Part, learning_turns, optimizer_steps
 from grpo_core.errors import DivergenceError
 from grpo_core.forward.policy_forward import PolicyForward
 from grpo_core.gradients.gradient_surgery import SurgeryRecord, operate
@@ -28,7 +28,7 @@ from grpo_core.models.fsdp import ALONE, Sharding, spread_like, whole
 from grpo_core.models.lora import adapters_off, has_adapters
 from grpo_core.models.role_adapters import clip_each, speaking_as, specialists_of, turns_by_role
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
-from grpo_core.training.accumulators import UpdateSums
+from grpo_core.training.accumulators import UpdateAccumulators
 from grpo_core.training.audit import StepRecord, audit_record, update_metrics
 from grpo_core.training.learner_state import LearnerState, packed, unpacked
 from grpo_core.training.lr_schedule import learning_rate_at
@@ -51,7 +51,7 @@ class _Pass:
     roles: Sequence[str]  # by episode
     compared: Sequence[str]  # by turn, its group of grouping.surgery_key; empty without gradient surgery
     steps: list[StepRecord] = field(default_factory=list)
-    sums: UpdateSums = field(default_factory=UpdateSums)
+    sums: UpdateAccumulators = field(default_factory=UpdateAccumulators)
 
 
 class Learner:
@@ -164,7 +164,7 @@ class Learner:
             raise ValueError("the batch has no episodes")
         if batch.learner_version != self.version:
             raise ValueError(f"the batch is for version {batch.learner_version}, the learner is at {self.version}")
-        judgement = judge(batch.episodes, self.settings, self.grouping, self.baselines, self.memory)
+        judgement = compute_advantages(batch.episodes, self.settings, self.grouping, self.baselines, self.memory)
         turns = training_turns(batch.episodes, self.version)
         if self.settings.top_up_episodes:
             turns = turns_with_signal(turns, judgement, sample_of_turns(batch.episodes, self.settings))
@@ -200,7 +200,7 @@ class Learner:
         record = audit_record(self.version, self.settings, self.grouping, judgement, totals.steps, metrics)
         return UpdateResult(metrics, record)
 
-    def _optimize(self, shares: Sequence[Share], totals: _Pass) -> None:
+    def _optimize(self, shares: Sequence[Minibatch], totals: _Pass) -> None:
         """One optimizer step on one minibatch."""
         learning = [share for share in shares if share.learns]
         if not learning:
@@ -219,7 +219,7 @@ class Learner:
             StepRecord(loss + (aligned or 0.0), norm, skipped=False, surgery=surgery, alignment=aligned)
         )
 
-    def _gradient(self, share: Share, totals: _Pass) -> tuple[float, SurgeryRecord | None]:
+    def _gradient(self, share: Minibatch, totals: _Pass) -> tuple[float, SurgeryRecord | None]:
         """Add to ``.grad`` from the turns that learn; the policy loss, and what surgery found where it is on."""
 
         def backward(chosen: Sequence[int]) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from cluster.actors.messages import Shortage
 from cluster.configs.schema import Config
 from grpo_core.advantages.dynamic_sampling import missing_blocks, within_bound
-from grpo_core.advantages.pipeline import judge
+from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.learner import Learner
 from grpo_core.types import Episode
 from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayBuffer
@@ -18,7 +18,7 @@ from services.replay.buffer import BlocksMissingError, Delivery, Receipt, Replay
 _log = logging.getLogger(__name__)
 
 
-class Intake:
+class BatchCollector:
     """Deliveries that nothing was learned from yet; the first holds the update's own blocks, later ones top it up."""
 
     def __init__(self, config: Config, buffer: ReplayBuffer) -> None:
@@ -87,7 +87,7 @@ class Intake:
             GroupingError, DivergenceError: see ``judge``.
         """
         episodes = self.fresh(learner.version)
-        judgement = judge(episodes, learner.settings, learner.grouping, learner.baselines, learner.memory)
+        judgement = compute_advantages(episodes, learner.settings, learner.grouping, learner.baselines, learner.memory)
         missing = missing_blocks(judgement, self._wanted, self._delivered)
         left = self._most_extra - (self._delivered.total() - sum(self._wanted.values()))
         return Shortage(missing, within_bound(missing, max(0, left), learner.version))

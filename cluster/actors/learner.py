@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from cluster.actors.batch_collector import Intake
+from cluster.actors.batch_collector import BatchCollector
 from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.actors.last_batch import save_last_batch
 from cluster.actors.learner_device import LearnerDevice
@@ -52,7 +52,7 @@ class LearnerWorker:
         self._folder = RunFolder(Path(run_dir))
         self._buffer = buffer
         self._device = LearnerDevice(config)
-        self._intake = Intake(config, buffer)
+        self._intake = BatchCollector(config, buffer)
         self._windows = CountryWindows()
         self._report: UpdateReport | None = None
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint

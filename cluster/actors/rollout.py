@@ -19,7 +19,7 @@ from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
-from opponents.players.chat_players import Remotes
+from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy, OrderTokens
 from opponents.players.policy import Policy
 from opponents.population.population import Member
@@ -61,7 +61,7 @@ class RolloutWorker:
         self._policies: dict[str, Policy] = {LEARNER: self._learner_seat(config.inference.temperature)}
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
         self._playing: Counter[str] = Counter()  # running blocks by opponent
-        self._remotes = Remotes(config.opponents.remotes)
+        self._remotes = ChatPlayers(config.opponents.remotes)
         self._snapshots: dict[str, Policy] = {}  # frozen policies that the engine holds, the oldest first
         self._version = -1  # of the learner's weights that were swapped in
         self._swapped = asyncio.Condition()

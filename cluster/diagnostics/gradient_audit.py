@@ -19,7 +19,7 @@ from cluster.runs.progress_bars import Stage
 from grpo_core.advantages.explained_variance import candidate_keys
 from grpo_core.advantages.grouping import ROLE_FACT, Sample
 from grpo_core.advantages.leave_one_out import means_of_other_episodes
-from grpo_core.advantages.pipeline import judge, sample_of_turns
+from grpo_core.advantages.pipeline import compute_advantages, sample_of_turns
 from grpo_core.batching.microbatches import TrainingTurn, training_turns
 from grpo_core.checkpoints.folders import checkpoint_versions
 from grpo_core.checkpoints.store import load_checkpoint
@@ -148,7 +148,7 @@ def _judge(batch: Batch, config: Config, best_keys: Sequence[str], reference_key
     grouping = config.grouping
     size = grouping.min_group_size
     unscaled = grouping.model_copy(update={"scale_rewards": "none", "group_weights": "none"})
-    judgement = judge(batch.episodes, config.learner, unscaled, {})
+    judgement = compute_advantages(batch.episodes, config.learner, unscaled, {})
     samples, returns = judgement.samples, judgement.returns
     known = candidate_keys(samples, grouping)
     leaks = find_leaks(grouping.keys, grouping.cluster_features)

@@ -109,7 +109,7 @@ _REFERENCE: Mapping[Returns, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class EvidenceRow:
+class StudyRow:
     """One way of judging in one kind of gradient."""
 
     returns: Returns
@@ -180,7 +180,7 @@ def judge_all_ways(
     lengths: NDArray[np.int64],
     block: Block,
     config: Config,
-) -> list[EvidenceRow]:
+) -> list[StudyRow]:
     """The quality of every way of judging of one block, against the true gradient, which sums a turn's tokens.
 
     Means over a turn's tokens are multiplied by the mean number of tokens, so that both have about the same length.
@@ -224,7 +224,7 @@ def judge_all_ways(
     for way in block.ways:
         sketched, drawn = gradients(batch_by_batch(way), block.tokens)
         quality = gradient_quality(sketched, truth[0], yardstick, drawn, truth[1])
-        rows.append(EvidenceRow(returns, block.tokens, way, quality))
+        rows.append(StudyRow(returns, block.tokens, way, quality))
     return rows
 
 

@@ -16,7 +16,7 @@ from services.metrics.jsonl import read_metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Books:
+class Reconciliation:
     """A finished run's episodes by id, as audit records and replay server tell."""
 
     stored: frozenset[str]  # whose storing was confirmed to a rollout worker, ever
@@ -36,7 +36,7 @@ class Balance:
     unknown: tuple[str, ...]  # used or set aside, never stored
 
 
-def balance(books: Books) -> Balance:
+def balance(books: Reconciliation) -> Balance:
     """Every stored episode must be used once, or set aside, or wait: one of these."""
     places = Counter(books.used) + Counter(books.poison) + Counter(books.waiting)
     return Balance(
@@ -46,7 +46,7 @@ def balance(books: Books) -> Balance:
     )
 
 
-def read_books(run_dir: Path, store: Store, witnessed: Collection[str]) -> Books:
+def read_books(run_dir: Path, store: Store, witnessed: Collection[str]) -> Reconciliation:
     """The books of a run that has ended.
 
     Args:
@@ -55,7 +55,7 @@ def read_books(run_dir: Path, store: Store, witnessed: Collection[str]) -> Books
         witnessed: episodes that were seen stored while the run went on.
     """
     counters = store.counters()
-    return Books(
+    return Reconciliation(
         stored=store.stored().union(witnessed),
         used=episodes_used(run_dir),
         poison=tuple(store.poison()),

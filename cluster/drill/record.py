@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from cluster.drill.faults import Reaction
-from cluster.drill.reconciliation import Balance, Books
+from cluster.drill.reconciliation import Balance, Reconciliation
 from cluster.runs.provenance import commit, provenance
 
 
@@ -67,7 +67,7 @@ class Record:
         }
 
 
-def promises_of_books(books: Books, wrong: Balance, spoiled: int) -> list[Promise]:
+def promises_of_books(books: Reconciliation, wrong: Balance, spoiled: int) -> list[Promise]:
     """What the books say of the promises about episodes."""
     used = len(books.used)
     return [

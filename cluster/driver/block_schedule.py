@@ -26,7 +26,7 @@ class Lineups(Protocol):
         ...
 
 
-class BlockLedger:
+class BlockSchedule:
     """The schedule of blocks, which the seed fixes, and the extra blocks that top updates up.
 
     Update ``v`` takes as many blocks of each country as blocks ``[v * blocks_per_update, (v + 1) * blocks_per_update)``

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cluster.driver.stall_timer import ATTENTION_S, Patience
+from cluster.driver.stall_timer import ATTENTION_S, StallTimer
 from cluster.errors import LostError
 from cluster.runtime.ray_calls import answer
 
@@ -14,7 +14,7 @@ GROUP = "pulse"  # Ray's concurrency group of the thread that answers, beside th
 BEAT_EVERY_S = 2.0
 
 
-class Pulse:
+class Heartbeat:
     """Asks the learner's process for a sign of life again and again; a thread of its own answers while it computes.
 
     An update may take half an hour, so that no limit on updates finds a process that was stopped, swapped out or cut
@@ -39,7 +39,7 @@ class Pulse:
                 is the process's end.
         """
         self._ask = ask
-        self._silence = Patience(limit_s, clock)
+        self._silence = StallTimer(limit_s, clock)
         self._clock = clock
         self._answered = answered or _answered
         self._waits_for: Any = None

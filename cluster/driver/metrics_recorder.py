@@ -37,7 +37,7 @@ from services.metrics.sink import FanOut, MetricsSink
 PROGRESS_TIME = "entente_progress_timestamp_seconds"
 
 
-class Progress:
+class MetricsRecorder:
     """Counts, shows and records; knows nothing of Ray."""
 
     def __init__(

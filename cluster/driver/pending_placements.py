@@ -9,7 +9,7 @@ from cluster.driver.worker import Ref
 from cluster.runtime.placement import FurtherPlace
 
 
-class Recruits:
+class PendingPlacements:
     """Waits for rooms, which a cluster's autoscaler may have to bring nodes for; none is waited for without end."""
 
     def __init__(self, ask: Callable[[], FurtherPlace], timeout_s: float) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 ATTENTION_S = 5.0  # the most waiting that two looks show, however far apart they are
 
 
-class Patience:
+class StallTimer:
     """A limit on waiting, counted while somebody looks: a process that was stopped itself did not wait.
 
     So a run whose driver was put to sleep for hours goes on when it wakes, instead of giving up at its first look.

@@ -14,8 +14,8 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from cluster.actors.messages import BlockReport
 from cluster.configs.schema import RolloutSettings
-from cluster.driver.pending_placements import Recruits
-from cluster.driver.worker import Call, Departure, Job, Ref, Step, Worker, find_home, lost_with_its_node
+from cluster.driver.pending_placements import PendingPlacements
+from cluster.driver.worker import Call, Job, Ref, Step, TerminationWatch, Worker, find_home, lost_with_its_node
 from cluster.errors import LateError, RunError
 from cluster.runtime.placement import FurtherPlace, Slot
 from cluster.runtime.ray_calls import cause_of_death, loss_of
@@ -56,11 +56,11 @@ class Crew:
         self._spawn = spawn
         self._settings = settings
         self._republish = republish
-        self._recruits = None if further is None else Recruits(further, settings.node_timeout_s)
+        self._recruits = None if further is None else PendingPlacements(further, settings.node_timeout_s)
         self._blamed = 0  # of the replaced: those that did not go down with their node
         self._vacant: list[Slot] = []  # slots to fill when the GPU is theirs again
         self._ended: list[Ref] = []  # homes of actors that were ended since somebody rested
-        self._departures: list[Departure] = []  # that a rest waits for
+        self._departures: list[TerminationWatch] = []  # that a rest waits for
         self._weights: Ref | None = None
         self._version = 0  # of these weights
         self._limits: dict[Step, tuple[float, str]] = {
@@ -162,7 +162,7 @@ class Crew:
         self.resting = True
         for worker in list(self.workers):
             self.advance(worker)
-        self._departures += [Departure(home, self._settings.swap_timeout_s) for home in self._ended]
+        self._departures += [TerminationWatch(home, self._settings.swap_timeout_s) for home in self._ended]
         self._ended = []
         self._departures = [departure for departure in self._departures if not self._over(departure)]
         return not self._departures and not any(worker.awake for worker in self.workers)
@@ -346,7 +346,7 @@ class Crew:
             # A bug; playing on would repeat it.
             raise cause from None
 
-    def _over(self, departure: Departure) -> bool:
+    def _over(self, departure: TerminationWatch) -> bool:
         try:
             return departure.over()
         except TimeoutError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 from cluster.actors.messages import Shortage, UpdateReport
 from cluster.configs.schema import Config
-from cluster.driver.block_schedule import BlockLedger
+from cluster.driver.block_schedule import BlockSchedule
 from cluster.runtime.ray_calls import answer
 
 ANSWER_S = 0.5  # to fetch what is known to be ready
@@ -27,7 +27,7 @@ class UpdateCall:
         self,
         config: Config,
         learner: Any,
-        ledger: BlockLedger,
+        ledger: BlockSchedule,
         log: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
         may_learn: Callable[[], bool] | None = None,

@@ -47,7 +47,7 @@ class Worker:
 
     slot: Slot  # its place in the cluster; one of the first rollout.actors is taken over by its replacement
     actor: ActorHandle
-    home: Ref  # answers with its ``Home`` once its engine is made
+    home: Ref  # answers with its ``ProcessLocation`` once its engine is made
     loaded: bool = False
     awake: bool = True
     leaving: bool = False  # it is given nothing more, and goes when it has finished what it has
@@ -82,20 +82,20 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Home:
+class ProcessLocation:
     """Where an actor lives."""
 
     node: str  # Ray's id
     pids: tuple[int, ...]  # its process and those it started, such as its engine's
 
 
-def find_home(_actor: object) -> Home:
+def find_home(_actor: object) -> ProcessLocation:
     """To be run in an actor."""
     children = psutil.Process().children(recursive=True)
-    return Home(ray.get_runtime_context().get_node_id(), (os.getpid(), *(child.pid for child in children)))
+    return ProcessLocation(ray.get_runtime_context().get_node_id(), (os.getpid(), *(child.pid for child in children)))
 
 
-class Departure:
+class TerminationWatch:
     """The end of the processes of an actor that was killed or died, which holds GPU memory until then.
 
     Ray calls an actor dead as soon as it has asked for its end, and knows nothing of processes that it had started. So
@@ -107,7 +107,7 @@ class Departure:
         """Begin to look.
 
         Args:
-            home: answers with the actor's ``Home``, or fails, or never answers.
+            home: answers with the actor's ``ProcessLocation``, or fails, or never answers.
             limit_s: how long to wait for the processes' end.
         """
         self._limit_s = limit_s
@@ -156,7 +156,7 @@ def lost_with_its_node(worker: Worker, error: RayError) -> bool:
     return known is not None and not any(node["Alive"] and node["NodeID"] == known.node for node in ray.nodes())
 
 
-def _home(ref: Ref) -> Home | None:
+def _home(ref: Ref) -> ProcessLocation | None:
     known, _ = ray.wait([ref], timeout=0)
     try:
         return ray.get(ref) if known else None

@@ -13,7 +13,7 @@ from cluster.evaluation.evaluation_games import (
     summarize,
 )
 from cluster.evaluation.players import open_policy
-from opponents.players.chat_players import Remotes
+from opponents.players.chat_players import ChatPlayers
 
 CONCURRENT_GAMES = 64
 
@@ -26,7 +26,7 @@ def evaluate(
     until_year: int,
     seed: int = 0,
     temperature: float = 1.0,
-    remotes: Remotes | None = None,
+    remotes: ChatPlayers | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[dict[str, object]]:
     """One row of ``summary.json``'s evaluations for each opponent.
@@ -44,7 +44,7 @@ def evaluate(
     Raises:
         RunError, CheckpointError, EndpointError: the candidate or an opponent cannot be seated, or does not answer.
     """
-    remotes = remotes or Remotes({})
+    remotes = remotes or ChatPlayers({})
     player = open_policy(candidate, remotes, temperature=temperature)
     opponents = {name: open_policy(name, remotes) for name in against}
 

@@ -9,12 +9,14 @@ from pathlib import Path
 from cluster.errors import RunError
 from cluster.evaluation.players import open_policy
 from opponents.play import GameRecord, play_game
-from opponents.players.chat_players import Remotes
+from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
 
 
-def play(seats: Mapping[str, str], until_year: int, seed: int, out: Path, remotes: Remotes | None = None) -> GameRecord:
+def play(
+    seats: Mapping[str, str], until_year: int, seed: int, out: Path, remotes: ChatPlayers | None = None
+) -> GameRecord:
     """Play and save one game.
 
     Args:
@@ -28,7 +30,7 @@ def play(seats: Mapping[str, str], until_year: int, seed: int, out: Path, remote
         RunError: an unknown player, or the file cannot be written.
         EndpointError: an unknown remote, or one that does not answer.
     """
-    remotes = remotes or Remotes({})
+    remotes = remotes or ChatPlayers({})
     players: dict[str, Policy] = {name: open_policy(name, remotes) for name in sorted(set(seats.values()))}
     game = DiplomacyGame(until_year, game_id=out.stem)
 

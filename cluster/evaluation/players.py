@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from opponents.bots.registry import BOT_NAMES, make_bot
-from opponents.players.chat_players import Remotes
+from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Decision, Policy
 from opponents.settings import REMOTE_PREFIX
 from services.environments.diplomacy.position import POWERS, Position
@@ -21,7 +21,7 @@ MAX_COMPLETION_LENGTH = 224
 
 
 def open_policy(
-    name: str, remotes: Remotes, *, temperature: float = 1.0, threads: int = 1, concurrent: int = 64
+    name: str, remotes: ChatPlayers, *, temperature: float = 1.0, threads: int = 1, concurrent: int = 64
 ) -> Policy:
     """A bot by name, a checkpoint folder, a run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
 
@@ -103,13 +103,13 @@ class SavedSpecialists:
         return await self._seated[power].act(position, power, seed)
 
 
-def remotes_of(config: str | None) -> Remotes:
+def remotes_of(config: str | None) -> ChatPlayers:
     """The remote players that a config describes (a file, or the name of a shipped one); none without one.
 
     Raises:
         ConfigError: the config cannot be read.
     """
-    return Remotes({} if config is None else load_config(config).opponents.remotes)
+    return ChatPlayers({} if config is None else load_config(config).opponents.remotes)
 
 
 def parse_seats(seats: list[str], default: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from cluster.configs.schema import Config
 from cluster.errors import RunError
 from grpo_core.checkpoints.folders import checkpoint_versions
 from opponents.bots.registry import BOT_NAMES, make_bot
-from opponents.players.chat_players import Remotes
+from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Policy
 from opponents.population.population import Member, Population
 from opponents.settings import REMOTE_PREFIX
@@ -43,7 +43,7 @@ class RatingPlayers:
         self._config = config
         self._run_dir = run_dir
         self._population = population
-        self._remotes = Remotes(config.opponents.remotes)
+        self._remotes = ChatPlayers(config.opponents.remotes)
         self._engine: TorchEngine | None = None
 
     @property

@@ -22,7 +22,7 @@ from cluster.runs.imitation_report import UNTRAINED, Failed, ImitationReport, St
 from grpo_core.batching.microbatches import TrainingTurn, training_turn
 from grpo_core.models.fsdp import Sharding, process_group
 from grpo_core.models.pretrained import save_model
-from grpo_core.training.behavior_cloning import Imitator
+from grpo_core.training.behavior_cloning import BehaviorCloner
 from grpo_core.types import Turn
 from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, saved_demonstrations
@@ -107,7 +107,7 @@ class _Rank:
         steps = settings.epochs * per_epoch
         name = f"imitating {decisions:,} decisions"
         self._connection.send(StageBegan(name, steps))
-        imitator = Imitator(
+        imitator = BehaviorCloner(
             self._model,
             learning_rate=settings.learning_rate,
             steps=steps,

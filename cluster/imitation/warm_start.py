@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster.configs.schema import Config
-from cluster.driver.metrics_recorder import Progress
+from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.errors import RunError, user_errors
 from cluster.imitation.launcher import imitate
 from cluster.runs.folder import RunFolder
@@ -50,7 +50,7 @@ def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
     )
 
 
-def evaluate_untrained(config: Config, folder: RunFolder, progress: Progress) -> None:
+def evaluate_untrained(config: Config, folder: RunFolder, progress: MetricsRecorder) -> None:
     """Measure the policy as it was before it imitated, in the same games as later; in a process of its own.
 
     Raises:

@@ -178,7 +178,7 @@ class RunFolder:
             ours, theirs = getattr(stored, section), getattr(changed, section)
             if (getattr(ours, key) != getattr(theirs, key)) if key else (ours != theirs):
                 raise RunError(f"{name} cannot change when a run is resumed: what it has stored depends on it")
-        # A server may move, or be reached in another way; whether it has this run's episodes, ``BlockLedger`` finds.
+        # A server may move, or be reached in another way; whether it has this run's episodes, ``BlockSchedule`` finds.
         if (stored.redis.url is None) != (changed.redis.url is None):
             where = f"in {self.redis}" if stored.redis.url is None else "on the server that redis.url named"
             raise RunError(f"redis.url cannot be set or unset when a run is resumed: its episodes are {where}")

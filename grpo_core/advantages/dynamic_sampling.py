@@ -15,12 +15,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from grpo_core.advantages.pipeline import Judgement
+from grpo_core.advantages.pipeline import AdvantageBatch
 from grpo_core.batching.microbatches import TrainingTurn
 from grpo_core.types import BoolArray
 
 
-def silent_samples(judgement: Judgement) -> BoolArray:
+def silent_samples(judgement: AdvantageBatch) -> BoolArray:
     """True for each sample whose group has no signal, shape (samples,)."""
     silent = np.zeros(len(judgement.samples), np.bool_)
     for group, signal in zip(judgement.groups, judgement.signals, strict=True):
@@ -28,7 +28,9 @@ def silent_samples(judgement: Judgement) -> BoolArray:
     return silent
 
 
-def missing_blocks(judgement: Judgement, wanted: Mapping[str, int], delivered: Mapping[str, int]) -> dict[str, int]:
+def missing_blocks(
+    judgement: AdvantageBatch, wanted: Mapping[str, int], delivered: Mapping[str, int]
+) -> dict[str, int]:
     """Further blocks of each role that would make up for its silent samples; roles that need none are left out.
 
     A role's ``delivered`` blocks are worth ``delivered * (1 - silent share of its samples)``; it misses as many whole
@@ -61,7 +63,7 @@ def within_bound(missing: Mapping[str, int], most: int, turn: int) -> dict[str, 
 
 
 def turns_with_signal(
-    turns: Sequence[TrainingTurn], judgement: Judgement, sample_of_turn: NDArray[np.integer]
+    turns: Sequence[TrainingTurn], judgement: AdvantageBatch, sample_of_turn: NDArray[np.integer]
 ) -> tuple[TrainingTurn, ...]:
     """The turns that are left in the loss: those whose sample (``sample_of_turns``, shape (turns,)) is not silent.
 

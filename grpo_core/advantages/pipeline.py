@@ -32,7 +32,7 @@ _WITHOUT_A_PLACE = "none"  # in the name of a group of samples that a key expres
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class JudgeMemory:
+class AdvantageMemory:
     """What judging remembers between updates, besides the running baselines; part of a checkpoint."""
 
     clusters: Mapping[str, OnlineClusters] = field(default_factory=dict)  # by role, for the fact "adaptive"
@@ -48,7 +48,7 @@ class JudgeMemory:
         return record, arrays | {f"centroids/{role}": each.centroids_KF for role, each in self.clusters.items()}
 
     @classmethod
-    def restore(cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> JudgeMemory:
+    def restore(cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> AdvantageMemory:
         """What ``export`` gave; more arrays than it names do no harm.
 
         Raises:
@@ -63,11 +63,11 @@ class JudgeMemory:
         )
 
 
-NO_MEMORY = JudgeMemory()
+NO_MEMORY = AdvantageMemory()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Judgement:
+class AdvantageBatch:
     """A batch's samples, their returns, groups and advantages."""
 
     samples: tuple[Sample, ...]
@@ -77,19 +77,19 @@ class Judgement:
     advantages: FloatArray  # (samples,) group weights included
     turn_advantages: FloatArray  # (turns,) in episode order
     group_weights: Mapping[str, float]  # by group of weight_key, e.g. "FRANCE"; empty without weights
-    memory: JudgeMemory  # for the next batch
+    memory: AdvantageMemory  # for the next batch
 
 
-def judge(
+def compute_advantages(
     episodes: Sequence[Episode],
     learner: LearnerSettings,
     grouping: GroupingSettings,
     running: Mapping[str, RunningBaseline],
-    memory: JudgeMemory = NO_MEMORY,
-) -> Judgement:
+    memory: AdvantageMemory = NO_MEMORY,
+) -> AdvantageBatch:
     """Advantages of all samples of the episodes.
 
-    ``running`` are the roles' baselines before this batch, and ``memory`` the ``Judgement.memory`` of the batch
+    ``running`` are the roles' baselines before this batch, and ``memory`` the ``AdvantageBatch.memory`` of the batch
     before; neither is changed.
 
     Raises:
@@ -134,8 +134,8 @@ def judge(
         advantages = advantages * np.array([weights[name] for name in names], np.float32)
         progress = updated_progress(memory.progress, names, returns)
     turns = sample_of_turns(episodes, learner)
-    return Judgement(
-        samples, returns, groups, signals, advantages, advantages[turns], weights, JudgeMemory(clusters, progress)
+    return AdvantageBatch(
+        samples, returns, groups, signals, advantages, advantages[turns], weights, AdvantageMemory(clusters, progress)
     )
 
 

@@ -19,7 +19,7 @@ Part = tuple[str | None, Sequence[TrainingTurn]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Share:
+class Minibatch:
     """Turns of one optimizer step that are learned from under one adapter, normalised among themselves."""
 
     role: str | None  # of the specialist; None: there is one policy
@@ -31,7 +31,7 @@ class Share:
 
 def optimizer_steps(
     parts: Sequence[Part], turn_advantages: FloatArray, settings: LearnerSettings, generator: np.random.Generator
-) -> Iterator[list[Share]]:
+) -> Iterator[list[Minibatch]]:
     """One epoch: the shares of each step, one a part, as long as a part has turns left.
 
     Each part is drawn into ``minibatches`` shares of its own, so that a specialist takes as many steps as one alone
@@ -66,7 +66,7 @@ def _share(
     turn_advantages: FloatArray,
     settings: LearnerSettings,
     batch_tokens_per_step: float,
-) -> Share:
+) -> Minibatch:
     weights = turn_token_weights(
         settings.named_normalizer,
         [len(turn.position_S) for turn in turns],
@@ -75,4 +75,4 @@ def _share(
         batch_tokens_per_step=batch_tokens_per_step,
     )
     advantages = turn_advantages[[turn.turn for turn in turns]]
-    return Share(role, turns, advantages, weights, learning_turns(advantages, settings))
+    return Minibatch(role, turns, advantages, weights, learning_turns(advantages, settings))

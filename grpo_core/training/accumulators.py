@@ -13,7 +13,7 @@ _MAXIMA = np.array([name.endswith("_max") for name in DIAGNOSTICS])
 _GAP = DIAGNOSTICS.index("gap_max")
 
 
-class UpdateSums:
+class UpdateAccumulators:
     """Diagnostics of tokens, and sizes of the passes that saw them."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from grpo_core.advantages.explained_variance import explained_sums
 from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample
-from grpo_core.advantages.pipeline import Judgement
+from grpo_core.advantages.pipeline import AdvantageBatch
 from grpo_core.batching.microbatches import TrainingTurn
 from grpo_core.gradients.gradient_surgery import SurgeryRecord
 from grpo_core.settings import GroupingSettings, LearnerSettings
@@ -36,7 +36,7 @@ def update_metrics(
     batch: Batch,
     learner: LearnerSettings,
     keys: Sequence[str],
-    judgement: Judgement,
+    judgement: AdvantageBatch,
     turns: Sequence[TrainingTurn],
     steps: Sequence[StepRecord],
     sums: Mapping[str, float],
@@ -115,7 +115,7 @@ def audit_record(
     version: int,
     learner: LearnerSettings,
     grouping: GroupingSettings,
-    judgement: Judgement,
+    judgement: AdvantageBatch,
     steps: Sequence[StepRecord],
     metrics: Mapping[str, float],
 ) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def _compact(value: float) -> float | None:
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
-def _zero_signal(judgement: Judgement) -> int:
+def _zero_signal(judgement: AdvantageBatch) -> int:
     return sum(
         len(group.judged) for group, signal in zip(judgement.groups, judgement.signals, strict=True) if signal.zero
     )

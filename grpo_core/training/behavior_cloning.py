@@ -18,7 +18,7 @@ BETAS = (0.9, 0.98)
 FINAL_SHARE = 0.05  # of the learning rate, at the end
 
 
-class Imitator:
+class BehaviorCloner:
     """Trains a causal LM in place to give demonstrated tokens high probability among those that were admissible.
 
     The loss is the mean negative log-likelihood of the tokens that were chosen, in nats; forced tokens count nothing.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from grpo_core.advantages.group_relative import RunningBaseline
-from grpo_core.advantages.pipeline import JudgeMemory
+from grpo_core.advantages.pipeline import AdvantageMemory
 from grpo_core.errors import CheckpointError
 from grpo_core.training.optimizer_state import restored_moments, saved_moments
 
@@ -33,7 +33,7 @@ class Restored:
 
     version: int
     baselines: dict[str, RunningBaseline]
-    memory: JudgeMemory
+    memory: AdvantageMemory
     moments: dict[nn.Parameter, dict[str, Tensor]]
     generator: np.random.Generator
 
@@ -43,7 +43,7 @@ def packed(
     optimizer: torch.optim.Optimizer,
     named: Mapping[str, nn.Parameter],
     baselines: Mapping[str, RunningBaseline],
-    memory: JudgeMemory,
+    memory: AdvantageMemory,
     generator: np.random.Generator,
 ) -> LearnerState:
     """Copies of all of it."""
@@ -78,7 +78,7 @@ def unpacked(state: LearnerState, named: Mapping[str, nn.Parameter]) -> Restored
         return Restored(
             version=int(record["version"]),
             baselines={role: RunningBaseline(*pair) for role, pair in record["baselines"].items()},
-            memory=JudgeMemory.restore(record["judge"], arrays),
+            memory=AdvantageMemory.restore(record["judge"], arrays),
             moments=restored_moments(state.tensors, record["optimizer_steps"], named),
             generator=generator,
         )

@@ -7,10 +7,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from opponents.league.membership import Joining, Renewal
+from opponents.league.membership import Joining, MembershipChange
 from opponents.league.promotion import is_own_snapshot
 from opponents.league.results import Results
-from opponents.matchmaking.curriculum import Difficulty
+from opponents.matchmaking.curriculum import Curriculum
 from opponents.matchmaking.lineup import LineupBlock, learner_of_block
 from opponents.matchmaking.lineup_log import LineupLog, LineupRecord
 from opponents.matchmaking.matchmaker import Matchmaker
@@ -73,12 +73,12 @@ class League:
         self._version = version
         self._results = Results.load(folder / RESULTS, settings.results_half_life)
         self._ratings = load_ratings(folder / RATINGS) if (folder / RATINGS).exists() else RatingBook()
-        self._difficulty: Difficulty | None = None
+        self._difficulty: Curriculum | None = None
         if settings.matchmaking == "curriculum":
-            self._difficulty = Difficulty.load(folder / DIFFICULTY, settings, until_year)
+            self._difficulty = Curriculum.load(folder / DIFFICULTY, settings, until_year)
         self._rated_to = self._results.update  # the update that the learner's rating has drifted to
         self._go_back_to(version)
-        self._renewal = Renewal(population, settings, folder / PROMOTIONS)
+        self._renewal = MembershipChange(population, settings, folder / PROMOTIONS)
         self._playing: dict[int, tuple[str, ...]] = {}  # players of the blocks that have begun, by index
         strategy = self._renewal.passing_over_leaving(make_strategy(settings, self._standings(), LEARNER))
         self._matchmaker = Matchmaker(population, num_generations, seed, settings, strategy)

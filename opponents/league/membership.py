@@ -40,7 +40,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     promotions: list[_Promotion]
 
 
-class Renewal:
+class MembershipChange:
     """Decides by the ratings, and remembers in a file which snapshots were promoted and why."""
 
     def __init__(self, population: Population, settings: OpponentsSettings, path: Path) -> None:

@@ -87,7 +87,7 @@ def ladder(members: Sequence[Member], curriculum: Sequence[str]) -> tuple[str, .
     return (*named, *(member.id for member in snapshots))
 
 
-class Difficulty:
+class Curriculum:
     """The seven countries on the ladder."""
 
     def __init__(self, settings: OpponentsSettings, until_year: int) -> None:
@@ -98,7 +98,7 @@ class Difficulty:
         self._standings = {power: Standing() for power in POWERS}
 
     @classmethod
-    def load(cls, path: Path, settings: OpponentsSettings, until_year: int) -> Difficulty:
+    def load(cls, path: Path, settings: OpponentsSettings, until_year: int) -> Curriculum:
         """What ``save`` wrote; the foot of the ladder where there is no file.
 
         Raises:

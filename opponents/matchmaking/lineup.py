@@ -24,7 +24,7 @@ class LineupBlock:
     index: int
     block_id: str  # "b000123"
     learner_power: str
-    opponents: tuple[tuple[str, str], ...]  # (power, member id or "learner") of the six other_powers, in the order of POWERS
+    opponents: tuple[tuple[str, str], ...]  # (power, member id or "learner") of the six others, in the order of POWERS
     num_generations: int
     seed: int  # in [0, 2**63)
     lineup: str  # digest of the learner's country and the opponents with their versions

@@ -10,19 +10,19 @@ from opponents.settings import REMOTE_PREFIX, OpponentsSettings, RemoteSettings,
 from services.inference.chat_endpoint.settings import EndpointError
 
 if TYPE_CHECKING:
-    from opponents.players.chat_policy import RemotePolicy
+    from opponents.players.chat_policy import ChatPolicy
 
 _REPORTED = ("decisions", "calls", "retries", "failures", "corrections", "defects", "held")
 
 
-class Remotes:
+class ChatPlayers:
     """Opens remote players and sums up what they did. Belongs to one event loop."""
 
     def __init__(self, settings: Mapping[str, RemoteSettings]) -> None:
         self._settings = settings
-        self._open: dict[str, RemotePolicy] = {}
+        self._open: dict[str, ChatPolicy] = {}
 
-    def policy(self, name: str) -> RemotePolicy:
+    def policy(self, name: str) -> ChatPolicy:
         """The player of ``[opponents.remotes.<name>]``.
 
         Raises:
@@ -30,12 +30,12 @@ class Remotes:
         """
         if name not in self._open:
             # The client's library takes most of a second to import, which runs without remotes need not wait for.
-            from opponents.players.chat_policy import RemotePolicy
+            from opponents.players.chat_policy import ChatPolicy
 
-            self._open[name] = RemotePolicy(name, _settings_of(name, self._settings))
+            self._open[name] = ChatPolicy(name, _settings_of(name, self._settings))
         return self._open[name]
 
-    def member(self, member: Member) -> RemotePolicy:
+    def member(self, member: Member) -> ChatPolicy:
         """The player that joined a population as ``member``.
 
         Raises:

@@ -13,7 +13,7 @@ from services.inference.chat_endpoint.client import OpenAIClient
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError
 
 
-class RemotePolicy:
+class ChatPolicy:
     """Plays any power by asking an endpoint; keeps no state of a game.
 
     The seed goes along with each call, but a server need not give the same answer to it twice.

@@ -210,7 +210,7 @@ class Population(StoredMembers):
         return self.path.parent / member.name
 
     def verify(self, member: Member) -> None:
-        """Check that the member still plays what it played when it joined (a bot or a policy; ``Remotes`` for others).
+        """Check that the member still plays what it played when it joined (bots and policies).
 
         Raises:
             PopulationError: names the member and the file whose checksum differs (bots: the package version).

@@ -103,7 +103,7 @@ def begin_writing(
     return state
 
 
-class Writing:
+class RunningSequence:
     """A request on its way to a ``Generation``."""
 
     __slots__ = (

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 import redis
 
-from cluster.actors.batch_collector import Intake
+from cluster.actors.batch_collector import BatchCollector
 from cluster.actors.initial_policy import make_policy
 from cluster.actors.messages import BlockReport
 from cluster.bench.figure import Figure
@@ -30,10 +30,10 @@ from cluster.bench.system.load_actors import Play, Played, SimulatedActors
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.admission import Admission
-from cluster.driver.block_schedule import BlockLedger
+from cluster.driver.block_schedule import BlockSchedule
 from cluster.runtime.engines import make_engine
 from cluster.runtime.redis_clients import redis_buffer
-from grpo_core.advantages.pipeline import judge
+from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode
@@ -197,7 +197,7 @@ def _drive(
     """The driver's loop, as ``cluster.train.learn`` has it."""
     population = Population(place / "population.json")
     add_members(population, config.opponents)
-    ledger = BlockLedger(config, Matchmaker(population, GAMES_OF_A_BLOCK, config.run.seed, config.opponents), 0)
+    ledger = BlockSchedule(config, Matchmaker(population, GAMES_OF_A_BLOCK, config.run.seed, config.opponents), 0)
     admission = Admission(config.learner.episodes_per_update, config.rollout.max_staleness)
     idle, playing = list(range(count)), 0
     blocks: dict[int, LineupBlock] = {}
@@ -297,13 +297,13 @@ def _learn(config_json: str, url: str, run_id: str, connection: Any) -> None:
     config = Config.model_validate_json(config_json)
     buffer = redis_buffer(config, url, run_id)
     buffer.redeliver()
-    intake = Intake(config, buffer)
+    intake = BatchCollector(config, buffer)
     connection.send(0)
     version = 0
     while True:
         intake.take(connection.recv(), STALL_TIMEOUT_S)
         episodes = intake.fresh(version)
-        judge(episodes, config.learner, config.grouping, {})
+        compute_advantages(episodes, config.learner, config.grouping, {})
         training_turns(episodes, version)
         buffer.acknowledge(intake.receipts)
         intake.clear()

@@ -48,7 +48,7 @@ def _routes(fleets: frozenset[str]) -> tuple[list[Any], RoutesByStart]:
     return convoys, by_start
 
 
-class QuickGame(Game):  # type: ignore[misc]  # the engine has no types
+class FastGame(Game):  # type: ignore[misc]  # the engine has no types
     """The engine's game on the standard map; its ``process`` gives nothing back."""
 
     convoy_paths_possible: list[Any] | None

@@ -14,7 +14,7 @@ from diplomacy.utils.exceptions import DiplomacyException
 from diplomacy.utils.export import to_saved_game_format
 from diplomacy.utils.game_phase_data import GamePhaseData
 
-from services.environments.diplomacy.fast_engine import QuickGame
+from services.environments.diplomacy.fast_engine import FastGame
 from services.environments.diplomacy.legal import build_orders, movement_orders
 from services.environments.diplomacy.order_tables import write_orders
 from services.environments.diplomacy.orders import OrderDefect, check
@@ -43,7 +43,7 @@ class DiplomacyGame:
     """A game that ends when ``until_year`` is played out (adjustments included), at a solo or at a draw."""
 
     def __init__(self, until_year: int, game_id: str | None = None) -> None:
-        self._take_up(QuickGame(game_id=game_id), until_year)
+        self._take_up(FastGame(game_id=game_id), until_year)
 
     def _take_up(self, engine: Any, until_year: int) -> None:
         self.until_year = until_year
@@ -222,7 +222,7 @@ def _read_saved_game(path: Path) -> Any:
     if unknown := sorted(set(rules) - _PLAYABLE_RULES):
         raise SavedGameError(f"{path}: played under rules that are not played here: {', '.join(unknown)}")
     try:
-        engine = QuickGame(game_id=saved.get("id"), rules=[*DEFAULT_GAME_RULES, *rules])
+        engine = FastGame(game_id=saved.get("id"), rules=[*DEFAULT_GAME_RULES, *rules])
         engine.set_phase_data([GamePhaseData.from_dict(phase) for phase in saved["phases"]])
     except (DiplomacyException, KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
         raise SavedGameError(f"{path}: not a saved game: {type(error).__name__}: {error}") from error

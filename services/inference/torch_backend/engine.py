@@ -22,9 +22,9 @@ from grpo_core.models.weight_probe import Probe
 from services.inference.constraints import SheetState
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.parity import probe_requests, refusal
-from services.inference.sequence import FreeState, Writing, begin_writing
-from services.inference.torch_backend.model_runner import Skeleton
-from services.inference.torch_backend.running_batch import Lane
+from services.inference.sequence import FreeState, RunningSequence, begin_writing
+from services.inference.torch_backend.model_runner import ModelRunner
+from services.inference.torch_backend.running_batch import RunningBatch
 
 # Rounds of the event loop given to games between passes, so that those whose last answer just came can
 # process their phase and ask again in time for the next pass: future -> decision -> gather -> game -> new
@@ -57,17 +57,17 @@ class TorchEngine:
             tokens_per_pass: prompt tokens of one prefill pass (more may not fit the processor's cache).
         """
         torch.set_num_threads(threads)
-        self._skeleton = Skeleton(model)
+        self._skeleton = ModelRunner(model)
         self._context = int(model.config.max_position_embeddings)
         ends = model.config.eos_token_id
         self._end_ids = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
         self._vocabulary = np.arange(self._skeleton.vocab_size, dtype=np.int32)
         self._max_rows = max_concurrent_decisions
         self._tokens_per_pass = tokens_per_pass
-        self._lanes: dict[str, Lane] = {LEARNER: Lane(self._skeleton, self._skeleton.base, version=0)}
-        self._leaving: list[Lane] = []  # replaced or removed, until their last decision is written
-        self._queue: deque[Writing] = deque()
-        self._joining: dict[str, list[Writing]] = {}  # on their way from the queue into a lane, by policy
+        self._lanes: dict[str, RunningBatch] = {LEARNER: RunningBatch(self._skeleton, self._skeleton.base, version=0)}
+        self._leaving: list[RunningBatch] = []  # replaced or removed, until their last decision is written
+        self._queue: deque[RunningSequence] = deque()
+        self._joining: dict[str, list[RunningSequence]] = {}  # on their way from the queue into a lane, by policy
         self._task: asyncio.Task[None] | None = None
         self._asleep = False
         self._closed = False
@@ -81,7 +81,7 @@ class TorchEngine:
             EngineError: unknown policy name, a prompt or sheet that does not fit, or the engine was closed.
         """
         answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        writing = Writing(request, self._checked_state(request), answer)
+        writing = RunningSequence(request, self._checked_state(request), answer)
         if writing.state.finished:  # the sheet left no choice
             self._finish(writing, self._lanes[request.policy].version)
             return answer.result()
@@ -108,7 +108,7 @@ class TorchEngine:
             weights = self._skeleton.read(payload)
         except CheckpointError as error:
             raise EngineError(f"weights of {policy!r} version {version} were refused: {error}") from error
-        lane = Lane(self._skeleton, weights, version)
+        lane = RunningBatch(self._skeleton, weights, version)
         if probe is not None and (wrong := self._refusal(probe, lane, policy)):
             raise EngineError(wrong)
         old = self._lanes.get(policy)
@@ -160,16 +160,16 @@ class TorchEngine:
         if self._queue and not self._asleep and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._write_all(), name="torch engine")
 
-    def _refusal(self, probe: Probe, lane: Lane, policy: str) -> str | None:
+    def _refusal(self, probe: Probe, lane: RunningBatch, policy: str) -> str | None:
         """What the lane computes otherwise than the learner, if anything."""
         loop = asyncio.get_running_loop()
         writings = [
-            Writing(
+            RunningSequence(
                 request, begin_writing(request, self._vocabulary, self._end_ids, self._context), loop.create_future()
             )
             for request in probe_requests(probe, policy)
         ]
-        joining: list[Writing] = writings
+        joining: list[RunningSequence] = writings
         with torch.inference_mode():
             while joining or lane:
                 lane.step(joining, self._tokens_per_pass)
@@ -227,7 +227,7 @@ class TorchEngine:
                     self._finish(writing, lane.version)
         joining.clear()
 
-    def _finish(self, writing: Writing, version: int) -> None:
+    def _finish(self, writing: RunningSequence, version: int) -> None:
         if writing.answer.done():
             return
         if writing.failure is not None:

@@ -20,7 +20,7 @@ from services.inference.torch_backend.ragged_pass import RaggedPass
 Prepared = PlainWeights | Mapping[str, Tensor]
 
 
-class Skeleton:
+class ModelRunner:
     """A transformers causal LM that runs under whichever lane's weights; nobody else may use it meanwhile.
 
     ``base``: the weights it came with. They are kept for as long as it lives, whatever the policies are sent: adapters

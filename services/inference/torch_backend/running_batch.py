@@ -10,26 +10,26 @@ import torch
 from torch import Tensor
 
 from services.inference.sampling import sample, uniforms
-from services.inference.sequence import Writing
+from services.inference.sequence import RunningSequence
 from services.inference.torch_backend.kv_cache import KvCache
-from services.inference.torch_backend.model_runner import Skeleton
+from services.inference.torch_backend.model_runner import ModelRunner
 from services.inference.torch_backend.ragged_pass import plan_pass
 
 
-class Lane:
+class RunningBatch:
     """Rows 0 to n-1 of a cache of its own, one a decision; the last row takes a finished one's place."""
 
-    def __init__(self, skeleton: Skeleton, weights: Mapping[str, Tensor], version: int) -> None:
+    def __init__(self, skeleton: ModelRunner, weights: Mapping[str, Tensor], version: int) -> None:
         self.version = version
         self._skeleton = skeleton
         self._weights = skeleton.prepare(weights)
         self._cache = KvCache(skeleton.layers)
-        self._rows: list[Writing] = []
+        self._rows: list[RunningSequence] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def step(self, joining: Sequence[Writing], tokens_per_pass: int) -> list[Writing]:
+    def step(self, joining: Sequence[RunningSequence], tokens_per_pass: int) -> list[RunningSequence]:
         """Feed what every row has pending, prompts of ``joining`` included, and sample each one's next choice.
 
         Prompts join shortest first, so that those attended to together are of about one length; where they are many,
@@ -41,7 +41,7 @@ class Lane:
         """
         ordered = sorted(joining, key=lambda writing: (len(writing.pending), writing.pending))
         waiting = [list(equal) for _, equal in groupby(ordered, key=lambda writing: writing.pending)]
-        finished: list[Writing] = []
+        finished: list[RunningSequence] = []
         sources: list[int] = []
         while waiting:
             chunk = 1
@@ -59,7 +59,7 @@ class Lane:
         self._advance(0, sources)
         return finished + self._release()
 
-    def abandon(self) -> list[Writing]:
+    def abandon(self) -> list[RunningSequence]:
         """Empty the lane; gives what was being written."""
         rows, self._rows = self._rows, []
         return rows
@@ -92,7 +92,7 @@ class Lane:
         for row, token, logprob, ids in zip(rows, tokens.tolist(), logprobs.tolist(), admissible, strict=True):
             row.accept(token, logprob, ids)
 
-    def _release(self) -> list[Writing]:
+    def _release(self) -> list[RunningSequence]:
         rows = self._rows
         over = [row for row in rows if row.over]
         for index in range(len(rows) - 1, -1, -1):

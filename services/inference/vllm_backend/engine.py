@@ -29,11 +29,11 @@ from grpo_core.models.weight_probe import Probe
 from services.inference.constraints import encode_sheet
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.parity import probe_requests, refusal
-from services.inference.sequence import FreeState, Writing, begin_writing
+from services.inference.sequence import FreeState, RunningSequence, begin_writing
 from services.inference.vllm_backend.core import VLLMCore
 from services.inference.vllm_backend.logits_processor import SHEET
-from services.inference.vllm_backend.lora_registry import Adapter, AdapterShelf
-from services.inference.vllm_backend.weight_scheduler import Turnstile
+from services.inference.vllm_backend.lora_registry import Adapter, LoraRegistry
+from services.inference.vllm_backend.weight_scheduler import WeightScheduler
 
 _COOLEST = 0.01  # temperature; vLLM raises lower ones to it, silently
 
@@ -86,7 +86,7 @@ class VLLMEngine:
         self._like = _shapes(folder)
         self._base = FullWeights(folder)
         self._policies: dict[str, Policy] = {LEARNER: Policy(0, self._base)}
-        self._turnstile: Turnstile[FullWeights] = Turnstile(self._base, self._load, swap_timeout_s)
+        self._turnstile: WeightScheduler[FullWeights] = WeightScheduler(self._base, self._load, swap_timeout_s)
         self._updating = asyncio.Lock()  # full weights of the learner come one after another
         # Adapters do not come and go while the GPU is somebody else's; held while the engine sleeps.
         self._awake = asyncio.Lock()
@@ -95,7 +95,7 @@ class VLLMEngine:
         self._format = numbers
         self._swap_timeout_s = swap_timeout_s
         self._numbers = itertools.count(1)
-        self._adapters = AdapterShelf(core)
+        self._adapters = LoraRegistry(core)
         self._closed = False
         self._death: str | None = None
         self._nap: AsyncExitStack | None = None
@@ -114,7 +114,7 @@ class VLLMEngine:
         if 0 < request.temperature < _COOLEST:
             raise EngineError(f"vLLM samples at {_COOLEST} at the lowest, not at {request.temperature}; 0 is greedy")
         state = begin_writing(request, self._vocabulary, self._end_ids, self._context)
-        writing = Writing(request, state, answer)
+        writing = RunningSequence(request, state, answer)
         if writing.state.finished:  # the sheet left no choice
             return self._count(writing.generation(self._policy(request.policy).version), writing, 0)
         async with self._turnstile.under(lambda: self._policy(request.policy).weights):
@@ -222,7 +222,7 @@ class VLLMEngine:
         self.remove_policy(name)
         self._policies[name] = policy
 
-    async def _write(self, writing: Writing, adapter: Adapter | None) -> int:
+    async def _write(self, writing: RunningSequence, adapter: Adapter | None) -> int:
         """Let vLLM write; gives the tokens of the prompt that it had cached."""
         request = writing.request
         written = await self._core.write(
@@ -249,7 +249,7 @@ class VLLMEngine:
             )
         return written.cached_tokens
 
-    def _parameters(self, writing: Writing) -> Any:
+    def _parameters(self, writing: RunningSequence) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -273,7 +273,7 @@ class VLLMEngine:
             skip_clone=True,
         )
 
-    def _count(self, generation: Generation, writing: Writing, cached: int) -> Generation:
+    def _count(self, generation: Generation, writing: RunningSequence, cached: int) -> Generation:
         counts = self._counts
         counts["decisions"] += 1
         counts["prompt_tokens"] += len(writing.request.prompt_ids)
@@ -341,7 +341,7 @@ class VLLMEngine:
         """What the loaded weights compute otherwise than the learner, if anything."""
         loop = asyncio.get_running_loop()
         writings = [
-            Writing(
+            RunningSequence(
                 request, begin_writing(request, self._vocabulary, self._end_ids, self._context), loop.create_future()
             )
             for request in probe_requests(probe, policy)

@@ -24,7 +24,7 @@ class Adapter:
     retired: bool = False  # no policy's any more
 
 
-class AdapterShelf:
+class LoraRegistry:
     """The adapters of one core, counted by their users."""
 
     def __init__(self, core: VLLMCore) -> None:

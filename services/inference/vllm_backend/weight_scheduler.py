@@ -12,7 +12,7 @@ from services.inference.engine import EngineError
 Weights = TypeVar("Weights")
 
 
-class Turnstile(Generic[Weights]):
+class WeightScheduler(Generic[Weights]):
     """Gives one engine to several sets of weights in turn (time slicing), and to swaps alone.
 
     Whoever wants weights that are not loaded waits. As soon as somebody waits nobody else begins; once those who are

@@ -14,7 +14,7 @@ import pytest
 
 from opponents.bots.registry import make_bot
 from opponents.play import play_game
-from opponents.players.chat_players import Remotes
+from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Decision, Policy
 from opponents.settings import RemoteSettings
 from services.environments.diplomacy.game import DiplomacyGame
@@ -56,7 +56,7 @@ def play_france(server: OpenAIServer, **settings: Any) -> Watched:
     remote = RemoteSettings(base_url=server.url, model=MODEL, timeout_s=60, **settings)
 
     async def play() -> Watched:
-        remotes = Remotes({"tiny": remote})
+        remotes = ChatPlayers({"tiny": remote})
         france = Watched(remotes.policy("tiny"))
         seats: dict[str, Policy] = {power: make_bot("random") for power in POWERS}
         seats["FRANCE"] = france

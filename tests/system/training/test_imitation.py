@@ -32,7 +32,7 @@ RANKS = """
 import sys
 import torch
 from safetensors.torch import save_file
-from grpo_core.training.behavior_cloning import Imitator
+from grpo_core.training.behavior_cloning import BehaviorCloner
 from grpo_core.models.fsdp import process_group
 from tests.unit.grpo_core.training.test_behavior_cloning import make_model, make_turns
 
@@ -40,7 +40,7 @@ rank, ranks, meeting, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys
 torch.set_num_threads(1)
 with process_group(rank, ranks, "file://" + meeting, timeout_s=120) as group:
     model, turns = make_model(), make_turns(41, seed=1)[rank::ranks]  # shares of unequal size
-    imitator = Imitator(model, learning_rate=1e-2, steps=3, ranks=group)
+    imitator = BehaviorCloner(model, learning_rate=1e-2, steps=3, ranks=group)
     losses = [imitator.step(turns) for _ in range(3)]
     measured = imitator.held_out(turns)
 save_file({**dict(model.named_parameters()), "losses": torch.tensor([*losses, measured])}, out + str(rank))

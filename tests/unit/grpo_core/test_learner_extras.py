@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core.advantages.pipeline import judge
+from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.errors import GroupingError, ResourceError
 from grpo_core.gradients import gradient_surgery as surgery
@@ -164,7 +164,7 @@ def test_segment_returns_reach_the_advantages():
     episodes = ragged_episodes(4, count=12)
     settings = LEARNER.model_copy(update={"returns": "segment"})
     grouping = GroupingSettings(keys=("country+segment", "country"), min_group_size=2, scale_rewards="none")
-    judgement = judge(episodes, settings, grouping, {})
+    judgement = compute_advantages(episodes, settings, grouping, {})
     first = episodes[0].turns
     assert judgement.returns[0] == pytest.approx(sum(turn.reward for turn in first), rel=1e-5)
     result = Learner(tiny_model(), settings, grouping, seed=0).step(Batch(episodes, 0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core.advantages.pipeline import judge
+from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch
@@ -64,7 +64,7 @@ def turn_loss(options, lp, entropy, old, reference, advantage):
 
 def plain_loss(model, reference, episodes, options):
     """One optimizer step over all turns: dense passes, no micro-batches, the sum divided at the end."""
-    advantages = judge(episodes, options, GROUPING, {}).turn_advantages.tolist()
+    advantages = compute_advantages(episodes, options, GROUPING, {}).turn_advantages.tolist()
     turns = [turn for episode in episodes for turn in episode.turns]
     losses = []
     for turn, advantage in zip(turns, advantages, strict=True):

@@ -24,7 +24,7 @@ from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import Engine, Generation, GenerationRequest
 from services.inference.sampling import uniforms
-from services.inference.sequence import Writing, begin_writing
+from services.inference.sequence import RunningSequence, begin_writing
 from services.inference.word_tokenizer import make_word_tokenizer
 
 TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)
@@ -37,7 +37,7 @@ class UniformEngine:
     async def generate(self, request: GenerationRequest) -> Generation:
         vocabulary = np.arange(len(TOKENIZER), dtype=np.int32)
         answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        writing = Writing(request, begin_writing(request, vocabulary, frozenset(), 512), answer)
+        writing = RunningSequence(request, begin_writing(request, vocabulary, frozenset(), 512), answer)
         while not writing.over:
             admissible = writing.state.admissible()
             (draw,) = uniforms(np.array([writing.stream], np.uint64), np.array([writing.sampled], np.uint64))

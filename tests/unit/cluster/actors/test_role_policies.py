@@ -21,7 +21,7 @@ from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors
 from grpo_core.models.role_adapters import specialist_payloads
 from opponents.matchmaking.matchmaker import Matchmaker
-from opponents.players.chat_players import Remotes
+from opponents.players.chat_players import ChatPlayers
 from opponents.population.compatibility import fitted
 from opponents.population.importer import find_source
 from opponents.population.member import PopulationError
@@ -121,7 +121,7 @@ def test_rollouts_play_every_power_with_its_own_and_swap_all_or_none(
         names = {name for name in rollouts._engine._lanes if name != "learner"}
         assert names == {f"learner/{power}#3" for power in POWERS}, "nothing is left of older swaps"
         # The very weights: what the torch engine writes as a plain engine of the merged model.
-        opened = open_policy(str(run), Remotes({}))
+        opened = open_policy(str(run), ChatPlayers({}))
         for power, (_, logprobs) in zip(POWERS, after, strict=True):
             decision = await opened.act(DiplomacyGame(1901).position, power, 7)
             assert np.allclose(decision.turn.logprobs, logprobs, atol=1e-5)

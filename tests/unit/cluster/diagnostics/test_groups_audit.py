@@ -12,7 +12,7 @@ from cluster.configs.loader import dump_config
 from cluster.configs.schema import Config
 from cluster.diagnostics.groups_audit import audit_groups, explained_by_keys, find_leaks, read_records, recommended_key
 from cluster.errors import RunError
-from grpo_core.advantages.pipeline import judge
+from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.learner import Learner
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
@@ -206,7 +206,7 @@ def test_the_learners_own_records_tell_what_clusters_are_made_from() -> None:
         keys=("country+auto", "country"), cluster_features=("return",), allow_outcome_keys=True, min_group_size=2
     )
     told = LearnerSettings(returns="episode")
-    written = audit_record(1, told, grouping, judge(ragged_episodes(seed=3), told, grouping, {}), [], {})
+    written = audit_record(1, told, grouping, compute_advantages(ragged_episodes(seed=3), told, grouping, {}), [], {})
     audit = audit_groups("run", [written])
     assert list(audit.leaks) == ["country+auto"]
     assert audit.recommended != "country+auto"

@@ -173,7 +173,7 @@ def test_a_run_that_ended_of_a_loss_that_is_not_finite_is_told_so(tmp_path: Path
         folder = tmp_path / str(updates)
         run_with(folder, healthy, updates)
         sink = JsonlSink(folder / "metrics.jsonl", resume_after=updates)
-        sink.record(updates, {"entente_nonfinite_updates_total": 1.0})  # as ``Progress`` leaves it
+        sink.record(updates, {"entente_nonfinite_updates_total": 1.0})  # as ``MetricsRecorder`` leaves it
         sink.close()
         (finding,) = [finding for finding in examine_run(folder) if finding.subject == "divergence"]
         assert finding.level == "warn"

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from cluster.drill.errors import BrokenPromiseError
 from cluster.drill.faults import FAULTS, Scene, _copy_half, draw, faults_of
-from cluster.drill.reconciliation import Balance, Books, balance, damaged_checkpoints, read_books
+from cluster.drill.reconciliation import Balance, Reconciliation, balance, damaged_checkpoints, read_books
 from cluster.drill.record import Overcome, Record, promises_of_books
 from cluster.drill.runner import Plan
 from cluster.drill.settings import STOPPED_S, drill_config
@@ -31,7 +31,7 @@ from grpo_core.checkpoints.folders import checkpoint_versions, fingerprint
 if TYPE_CHECKING:
     from cluster.drill.replay_store import Store
 
-BALANCED = Books(
+BALANCED = Reconciliation(
     stored=frozenset("abcdef"),
     used={"a": 1, "b": 1, "c": 1, "d": 1},
     poison=("e",),
@@ -41,7 +41,7 @@ BALANCED = Books(
 )
 
 
-def kept(books: Books, spoiled: int = 1) -> dict[str, bool]:
+def kept(books: Reconciliation, spoiled: int = 1) -> dict[str, bool]:
     return {promise.text: promise.kept for promise in promises_of_books(books, balance(books), spoiled)}
 
 

@@ -14,7 +14,7 @@ from cluster.actors.messages import BlockReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.admission import Admission
-from cluster.driver.block_schedule import BlockLedger
+from cluster.driver.block_schedule import BlockSchedule
 from cluster.errors import RunError
 from grpo_core.types import Episode
 from opponents.matchmaking.lineup import LineupBlock
@@ -27,10 +27,10 @@ SMALL = ("rollout.num_generations=2", "learner.episodes_per_update=10", "learner
 CONFIG = load_config("smoke", SMALL)
 
 
-def ledger_at(version: int, config: Config = CONFIG) -> BlockLedger:
+def ledger_at(version: int, config: Config = CONFIG) -> BlockSchedule:
     population = Population(Path("population.json"))
     population.add_bot("random")
-    return BlockLedger(config, Matchmaker(population, config.rollout.num_generations, config.run.seed), version)
+    return BlockSchedule(config, Matchmaker(population, config.rollout.num_generations, config.run.seed), version)
 
 
 def test_the_schedule_rotates_countries_and_ends_with_the_run() -> None:
@@ -158,7 +158,7 @@ TOPPED_UP = load_config(
 )
 
 
-def play(ledger: BlockLedger, buffer: MemoryBuffer, blocks: Iterable[LineupBlock]) -> None:
+def play(ledger: BlockSchedule, buffer: MemoryBuffer, blocks: Iterable[LineupBlock]) -> None:
     for block in blocks:
         buffer.append([episode(block.block_id, member, block.learner_power) for member in range(block.num_generations)])
         ledger.finished(BlockReport(block, 2, 2, 0.1))
@@ -220,7 +220,7 @@ def test_extra_blocks_are_found_again_after_a_restart_by_the_update_that_asked()
     def stored(block: LineupBlock, members: int) -> None:
         buffer.append([episode(block.block_id, member, block.learner_power) for member in range(members)])
 
-    def up_to_the_first_asking(ledger: BlockLedger) -> list[LineupBlock]:
+    def up_to_the_first_asking(ledger: BlockSchedule) -> list[LineupBlock]:
         while ledger.wanted():
             block = ledger.next_block()
             stored(block, 2)

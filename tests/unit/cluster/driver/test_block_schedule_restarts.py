@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.admission import Admission
-from cluster.driver.block_schedule import BlockLedger
+from cluster.driver.block_schedule import BlockSchedule
 from opponents.matchmaking.lineup import LineupBlock
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
@@ -46,7 +46,7 @@ class MortalDriver:
             self.used.append(taken)
             self.topped_up = topped_up
 
-    def _update(self, ledger: BlockLedger) -> list[LineupBlock]:
+    def _update(self, ledger: BlockSchedule) -> list[LineupBlock]:
         asking = random.Random(f"{self.seed} {len(self.used)}")
         while not ledger.ready():
             self._play_one(ledger)
@@ -63,7 +63,7 @@ class MortalDriver:
                 break
         return taken
 
-    def _play_one(self, ledger: BlockLedger) -> None:
+    def _play_one(self, ledger: BlockSchedule) -> None:
         """Start what may start; one block ends, not always the first that began."""
         staleness = self.config.rollout.max_staleness
         admission = Admission(self.config.learner.episodes_per_update, staleness)
@@ -81,7 +81,7 @@ class MortalDriver:
         self.arrived.append(block)
         play(ledger, self.buffer, [block])
 
-    def _taken(self, ledger: BlockLedger, so_far: list[LineupBlock]) -> list[LineupBlock]:
+    def _taken(self, ledger: BlockSchedule, so_far: list[LineupBlock]) -> list[LineupBlock]:
         gone = [*so_far, *(block for blocks in self.used for block in blocks)]
         out = list(so_far)
         for power, count in ledger.hand_over().items():

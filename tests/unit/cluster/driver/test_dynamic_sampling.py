@@ -22,7 +22,7 @@ from cluster.actors.learner import LearnerWorker
 from cluster.actors.messages import BlockReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.driver.block_schedule import BlockLedger
+from cluster.driver.block_schedule import BlockSchedule
 from cluster.driver.rollout_pool import PoolEvents
 from cluster.errors import LateError
 from cluster.runs.folder import RunFolder
@@ -143,7 +143,7 @@ class Run:
             version=worker.version(),
             resume=worker.version() > 0,
         )
-        ledger = BlockLedger(self.config, league, worker.version())
+        ledger = BlockSchedule(self.config, league, worker.version())
         report = worker.last_report()
         ledger.recover(self.buffer, {} if report is None else report.topped_up)
         pool = InstantPool(self.config, self.buffer, self.silent, worker.version(), polls)

@@ -20,7 +20,7 @@ import cluster.train
 from cluster.actors.messages import BlockReport, UpdateReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.driver.metrics_recorder import Progress
+from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.errors import RunError
 from cluster.runs.counters import while_loading
 from cluster.runs.folder import RunFolder
@@ -61,9 +61,11 @@ def served(exporter: Exporter) -> dict[str, float]:
     }
 
 
-def progress_of(folder: Path, exporter: Exporter, resume_after: int | None = None, config: Config = SMOKE) -> Progress:
+def progress_of(
+    folder: Path, exporter: Exporter, resume_after: int | None = None, config: Config = SMOKE
+) -> MetricsRecorder:
     display = Display(4, enabled=False, console=Console(file=io.StringIO()))
-    return Progress(config, RunFolder(folder), display, resume_after, exporter)
+    return MetricsRecorder(config, RunFolder(folder), display, resume_after, exporter)
 
 
 def report(version: int, **more: object) -> UpdateReport:

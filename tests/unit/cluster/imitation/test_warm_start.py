@@ -31,7 +31,7 @@ def one_and_dies(rows: Connection, candidate: str, config: Config) -> None:
     os._exit(9)
 
 
-class Progress:
+class MetricsRecorder:
     def __init__(self) -> None:
         self.display = SimpleNamespace(stage=lambda name: None)
         self.rows: list[dict[str, Any]] = []
@@ -51,7 +51,7 @@ class Progress:
 def test_it_ends_with_a_reason(tmp_path, monkeypatch, measure, limit_s, message, rows) -> None:
     monkeypatch.setattr(cluster.imitation.warm_start, "_measure", measure)
     monkeypatch.setattr(cluster.imitation.warm_start, "EVALUATION_TIMEOUT_S", limit_s)
-    progress: Any = Progress()
+    progress: Any = MetricsRecorder()
     with pytest.raises(RunError, match=message):
         evaluate_untrained(CONFIG, RunFolder(tmp_path), progress)
     assert not multiprocessing.active_children()

@@ -11,8 +11,8 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.driver.heartbeat import BEAT_EVERY_S, Pulse
-from cluster.driver.stall_timer import ATTENTION_S, Patience
+from cluster.driver.heartbeat import BEAT_EVERY_S, Heartbeat
+from cluster.driver.stall_timer import ATTENTION_S, StallTimer
 from cluster.errors import LateError, LostError, RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.recovery import PAUSES_S, RESTARTS, keep_training, restarts
@@ -146,14 +146,14 @@ class Process:
         self.asked: list[float] = []
         self.answers = True
 
-    def pulse(self, limit_s: float, answered: Callable[[object], bool] | None = None) -> Pulse:
-        return Pulse(self.ask, limit_s, lambda: self.now, answered or (lambda ref: self.answers))
+    def pulse(self, limit_s: float, answered: Callable[[object], bool] | None = None) -> Heartbeat:
+        return Heartbeat(self.ask, limit_s, lambda: self.now, answered or (lambda ref: self.answers))
 
     def ask(self) -> object:
         self.asked.append(self.now)
         return len(self.asked)
 
-    def look(self, pulse: Pulse, seconds: float, every: float = 0.5) -> None:
+    def look(self, pulse: Heartbeat, seconds: float, every: float = 0.5) -> None:
         for _ in range(round(seconds / every)):
             self.now += every
             pulse.look()
@@ -198,7 +198,7 @@ def test_a_driver_that_did_not_look_does_not_hold_that_against_the_learner() -> 
 
 def test_a_driver_that_was_stopped_did_not_wait_for_an_update() -> None:
     process = Process()
-    patience = Patience(1800.0, lambda: process.now)
+    patience = StallTimer(1800.0, lambda: process.now)
     process.now += 8 * 3600.0  # over night, and the update is there a moment later
     assert not patience.over()
     seen = 0

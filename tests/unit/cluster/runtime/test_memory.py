@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import cluster.runtime.ray_session
+import cluster.runtime.memory
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.errors import RunError
@@ -92,7 +92,7 @@ def test_a_folder_that_tells_nothing_counts_as_the_small_policy(tmp_path: Path, 
 def test_a_run_that_does_not_fit_is_refused_before_anything_is_started(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster.runtime.ray_session, "available_bytes", lambda: 4 * GIB)
+    monkeypatch.setattr(cluster.runtime.memory, "available_bytes", lambda: 4 * GIB)
     check_memory(load_config("smoke"))
     check_memory(load_config("smoke", [f"policy.path={folder}", "run.ray_address=auto"]))  # its actors run elsewhere
     with pytest.raises(RunError, match=r"its learner \d.*weights 1.84.*4.0 GiB are free; lower .* size$"):
@@ -103,7 +103,7 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_started(
 
 def test_the_driver_asks_without_torch() -> None:
     code = (
-        "import sys, cluster.runtime.ray_session; print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
+        "import sys, cluster.runtime.memory; print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

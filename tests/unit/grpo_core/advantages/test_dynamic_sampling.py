@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grpo_core.advantages.dynamic_sampling import missing_blocks, silent_samples, turns_with_signal, within_bound
-from grpo_core.advantages.pipeline import judge, sample_of_turns
+from grpo_core.advantages.pipeline import compute_advantages, sample_of_turns
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
@@ -33,7 +33,7 @@ def block(role, rewards, name, turns=1):
 
 
 def judged(episodes, learner=EPISODES, grouping=BY_BLOCK):
-    return judge(episodes, learner, grouping, {})
+    return compute_advantages(episodes, learner, grouping, {})
 
 
 def test_a_whole_silent_block_is_one_block_to_replace():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from grpo_core.advantages.group_relative import RunningBaseline, group_advantages, updated_baselines
 from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, make_groups
-from grpo_core.advantages.pipeline import judge
+from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Group
 from tests.unit.grpo_core.cases import episode_of, ragged_turn
@@ -190,8 +190,8 @@ def test_a_judged_batch_leaves_out_whole_episodes():
     episodes = (episode_of(tuple(turns[:2]), name="b/0"), episode_of(tuple(turns[2:]), name="b/1"))
     grouping = GroupingSettings(keys=("country",), min_group_size=2, scale_rewards="none", baseline="leave_one_out")
     learner = LearnerSettings(returns="per_phase", discount=1e-9)
-    found = judge(episodes, learner, grouping, {}).advantages.tolist()
+    found = compute_advantages(episodes, learner, grouping, {}).advantages.tolist()
     assert found == pytest.approx([1 - 4, 5 - 4, 2 - 3, 6 - 3, 4 - 3], abs=1e-5)
-    alone = judge(episodes[:1], learner, grouping, {})
+    alone = compute_advantages(episodes[:1], learner, grouping, {})
     assert not alone.advantages.any()
     assert alone.signals[0].zero

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grpo_core.advantages.group_relative import RunningBaseline
 from grpo_core.advantages.grouping import CLUSTER_FACTS, Sample
-from grpo_core.advantages.pipeline import JudgeMemory, judge, named_groups
+from grpo_core.advantages.pipeline import AdvantageMemory, compute_advantages, named_groups
 from grpo_core.errors import GroupingError
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Episode
@@ -38,7 +38,9 @@ def episodes_of(rows):
 
 def judged(rows, memory=None, running=None, **options):
     arguments = () if memory is None else (memory,)
-    return judge(episodes_of(rows), WHOLE, GroupingSettings(**{**PLAIN, **options}), running or {}, *arguments)
+    return compute_advantages(
+        episodes_of(rows), WHOLE, GroupingSettings(**{**PLAIN, **options}), running or {}, *arguments
+    )
 
 
 rows_of_two = st.lists(
@@ -167,18 +169,18 @@ def clustered_rows(seed):
 
 def test_memory_survives_a_checkpoint_exactly():
     options = {"keys": ("country+adaptive", "country"), "group_weights": "adaptive", "n_groups": 3}
-    memory = JudgeMemory()
+    memory = AdvantageMemory()
     for seed in range(3):
         memory = judged(clustered_rows(seed), memory, **options).memory
     record, arrays = memory.export()
-    restored = JudgeMemory.restore(json.loads(json.dumps(record)), {**arrays, "other": np.zeros(1)})
+    restored = AdvantageMemory.restore(json.loads(json.dumps(record)), {**arrays, "other": np.zeros(1)})
     here, there = (judged(clustered_rows(9), each, **options) for each in (memory, restored))
     assert here.groups == there.groups
     assert here.advantages.tolist() == there.advantages.tolist()
     assert here.group_weights == there.group_weights
     assert here.memory.export()[0] == there.memory.export()[0]
     with pytest.raises(KeyError):
-        JudgeMemory.restore(record, {})
+        AdvantageMemory.restore(record, {})
 
 
 def test_judging_changes_nothing_it_was_given():
@@ -236,6 +238,6 @@ def test_balance_counts_episodes_as_turns_are_an_outcome():
             for i in range(6)
         ]
         grouping = GroupingSettings(keys=("country",), min_group_size=2, group_weights="balanced")
-        return judge(episodes, LearnerSettings(), grouping, {}).group_weights
+        return compute_advantages(episodes, LearnerSettings(), grouping, {}).group_weights
 
     assert weights((2, 2)) == weights((1, 5)) == {"A": pytest.approx(1), "B": pytest.approx(1)}

@@ -12,7 +12,7 @@ from grpo_core.batching.microbatches import TrainingTurn, training_turn
 from grpo_core.errors import DivergenceError
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
-from grpo_core.training.behavior_cloning import FINAL_SHARE, Imitator, schedule
+from grpo_core.training.behavior_cloning import FINAL_SHARE, BehaviorCloner, schedule
 from grpo_core.types import Turn
 
 VOCABULARY = 40
@@ -54,14 +54,14 @@ def test_the_loss_is_cross_entropy_over_the_admissible_ids() -> None:
             logits = model(torch.tensor(turn.input_ids, dtype=torch.long)[None]).logits[0, -1]
             among = torch.log_softmax(logits[torch.tensor(turn.admissible_id_A)].double(), 0)
             expected.append(-float(among[int(turn.chosen_S[0])]))
-    imitator = Imitator(model, learning_rate=1e-3, steps=3, tokens_per_microbatch=16)
+    imitator = BehaviorCloner(model, learning_rate=1e-3, steps=3, tokens_per_microbatch=16)
     assert imitator.held_out(turns) == pytest.approx(np.mean(expected), abs=1e-5)
     assert imitator.step(turns) == pytest.approx(np.mean(expected), abs=1e-5)
 
 
 def test_it_learns_what_is_shown_and_carries_it_over() -> None:
     turns, unseen = make_turns(600, seed=2), make_turns(100, seed=3)
-    imitator = Imitator(make_model(), learning_rate=1e-2, steps=60)
+    imitator = BehaviorCloner(make_model(), learning_rate=1e-2, steps=60)
     before = imitator.held_out(unseen)
     for step in range(60):
         imitator.step(turns[step % 3 * 200 : step % 3 * 200 + 200])
@@ -73,7 +73,7 @@ def test_micro_batches_do_not_change_a_step() -> None:
     weights = []
     for budget in (8, 4096):
         model = make_model()
-        Imitator(model, learning_rate=1e-2, steps=2, tokens_per_microbatch=budget).step(make_turns(20, seed=4))
+        BehaviorCloner(model, learning_rate=1e-2, steps=2, tokens_per_microbatch=budget).step(make_turns(20, seed=4))
         weights.append(torch.cat([value.detach().flatten() for value in model.parameters()]))
     torch.testing.assert_close(weights[0], weights[1], atol=2e-5, rtol=0)
 
@@ -83,7 +83,7 @@ def test_a_loss_that_is_not_finite_stops_it() -> None:
     with torch.no_grad():
         next(model.parameters()).fill_(math.nan)
     with pytest.raises(DivergenceError, match="learning rate"):
-        Imitator(model, learning_rate=1e-3, steps=1).step(make_turns(3, seed=5))
+        BehaviorCloner(model, learning_rate=1e-3, steps=1).step(make_turns(3, seed=5))
 
 
 @pytest.mark.parametrize("steps", [1, 7, 400])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from opponents.matchmaking.curriculum import Difficulty, Thresholds, ladder, step
+from opponents.matchmaking.curriculum import Curriculum, Thresholds, ladder, step
 from opponents.population.population import PopulationError
 from opponents.ratings.country_base_rates import base_shares
 from opponents.ratings.game_score import GameScore
@@ -71,7 +71,7 @@ def test_what_is_not_sure_is_no_reason_either() -> None:
 @given(own=st.integers(0, 18), power=st.sampled_from(POWERS))
 @examples(max_examples=40)
 def test_a_constant_score_never_flaps(own: int, power: str) -> None:
-    difficulty = Difficulty(SETTINGS, 1910)
+    difficulty = Curriculum(SETTINGS, 1910)
     levels = []
     for _ in range(12):
         difficulty.record(games(power, own, difficulty.rung(power, BOTS)), power, BOTS)
@@ -84,7 +84,7 @@ def test_a_constant_score_never_flaps(own: int, power: str) -> None:
 
 def test_a_level_between_the_thresholds_is_held_through_noise() -> None:
     rng = random.Random(3)
-    difficulty = Difficulty(SETTINGS, 1910)
+    difficulty = Curriculum(SETTINGS, 1910)
     base = base_shares(1910)["FRANCE"]
     difficulty.record(games("FRANCE", 18, "bot/random"), "FRANCE", BOTS)
     assert difficulty.levels["FRANCE"] == 1
@@ -99,7 +99,7 @@ def test_a_level_between_the_thresholds_is_held_through_noise() -> None:
 
 
 def test_it_climbs_rung_by_rung_and_comes_down_when_it_is_beaten() -> None:
-    difficulty = Difficulty(SETTINGS, 1910)
+    difficulty = Curriculum(SETTINGS, 1910)
     moves = []
     for own in (12,) * 4 + (0,) * 8:
         rung = difficulty.rung("ITALY", BOTS)
@@ -116,14 +116,14 @@ def test_equals_get_what_they_get_in_games_of_that_length() -> None:
     assert all(sum(base_shares(year).values()) == pytest.approx(1.0, abs=2e-3) for year in range(1901, 1930))
     # Level with everybody Russia has a seventh: clearly more than equals' Russia has by 1910, and less so by 1905.
     for until_year, climbs in ((1905, False), (1910, True)):
-        difficulty = Difficulty(SETTINGS, until_year)
+        difficulty = Curriculum(SETTINGS, until_year)
         assert 0.106 * 1.2 < 1 / 7 < 0.136 * 1.2
         moved = difficulty.record(games("RUSSIA", 4, "bot/random"), "RUSSIA", BOTS)
         assert (moved is not None) == climbs
 
 
 def test_games_against_others_do_not_count() -> None:
-    difficulty = Difficulty(SETTINGS, 1910)
+    difficulty = Curriculum(SETTINGS, 1910)
     for stranger in (games("ITALY", 12, "bot/greedy", 50), games("ITALY", 12, "bot/random", 50, seats=3)):
         assert difficulty.record(stranger, "ITALY", BOTS) is None
     # Of the four seats that are not the learner's own, three are the rung.
@@ -139,11 +139,11 @@ def test_snapshots_are_the_upper_rungs_the_newest_last_and_specialists_none() ->
     assert ladder(members, SETTINGS.curriculum) == (*RUNGS, "policy/v4", "policy/v8")
     assert ladder(members, ("dumbbot", "policy/v8")) == ("bot/dumbbot", "policy/v8", "policy/v4")
     with pytest.raises(PopulationError, match=r"opponents\.curriculum"):
-        Difficulty(SETTINGS, 1910).rung("ITALY", (member("hold"),))
+        Curriculum(SETTINGS, 1910).rung("ITALY", (member("hold"),))
 
 
 def test_a_country_keeps_its_rung_as_the_ladder_changes() -> None:
-    difficulty = Difficulty(SETTINGS, 1910)
+    difficulty = Curriculum(SETTINGS, 1910)
     old = (*BOTS, snapshot(2), snapshot(4))
     for _ in range(4):
         difficulty.record(games("ITALY", 12, difficulty.rung("ITALY", old)), "ITALY", old)
@@ -171,13 +171,13 @@ def test_settings_that_make_no_ladder_are_refused() -> None:
 
 def test_the_ladder_comes_back_from_disk(tmp_path) -> None:
     path = tmp_path / "difficulty.json"
-    difficulty = Difficulty.load(path, SETTINGS, 1910)
+    difficulty = Curriculum.load(path, SETTINGS, 1910)
     difficulty.record(games("ITALY", 12, "bot/random"), "ITALY", BOTS)
     difficulty.record(games("ITALY", 12, "bot/greedy", 7), "ITALY", BOTS)
     difficulty.save(path)
-    again = Difficulty.load(path, SETTINGS, 1910)
+    again = Curriculum.load(path, SETTINGS, 1910)
     assert again.levels == difficulty.levels == dict.fromkeys(POWERS, 0) | {"ITALY": 1}
     assert again.record(games("ITALY", 12, "bot/greedy", 1), "ITALY", BOTS).rung == "bot/dumbbot"
     path.write_text(path.read_text().replace("ITALY", "ITALIA"))
     with pytest.raises(PopulationError, match="seven countries"):
-        Difficulty.load(path, SETTINGS, 1910)
+        Curriculum.load(path, SETTINGS, 1910)

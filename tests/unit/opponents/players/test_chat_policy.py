@@ -14,8 +14,8 @@ import pytest
 from cluster.configs.loader import ConfigError, load_config
 from opponents.bots.registry import make_bot
 from opponents.matchmaking.matchmaker import Matchmaker
-from opponents.players.chat_players import Remotes, add_members
-from opponents.players.chat_policy import RemotePolicy
+from opponents.players.chat_players import ChatPlayers, add_members
+from opponents.players.chat_policy import ChatPolicy
 from opponents.players.chat_prompt import LONG_LIST, messages, order_lines, sheet_regex
 from opponents.population.population import Population, PopulationError
 from opponents.settings import OpponentsSettings, RemoteSettings
@@ -161,7 +161,7 @@ def test_what_chat_models_put_around_orders_is_no_defect(written: str) -> None:
 
 def at_the_table(
     script: Script,
-    check: Callable[[RemotePolicy, FakeEndpoint], object],
+    check: Callable[[ChatPolicy, FakeEndpoint], object],
     position: Position = OPENING,
     **settings: object,
 ) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def at_the_table(
 
     async def run() -> tuple[str, ...]:
         async with serving(script) as endpoint:
-            remotes = Remotes({"chat": endpoint.settings(**settings)})
+            remotes = ChatPlayers({"chat": endpoint.settings(**settings)})
             policy = remotes.policy("chat")
             try:
                 decision = await policy.act(position, "FRANCE", 11)
@@ -182,8 +182,8 @@ def at_the_table(
     return asyncio.run(run())
 
 
-def counted(**expected: float) -> Callable[[RemotePolicy, FakeEndpoint], object]:
-    def check(policy: RemotePolicy, endpoint: FakeEndpoint) -> None:
+def counted(**expected: float) -> Callable[[ChatPolicy, FakeEndpoint], object]:
+    def check(policy: ChatPolicy, endpoint: FakeEndpoint) -> None:
         stats = policy.stats()
         assert {name: stats[name] for name in expected} == expected
 
@@ -196,7 +196,7 @@ def test_a_good_answer_is_played_as_it_is() -> None:
 
 
 def test_an_answer_that_leaves_units_out_is_corrected_once() -> None:
-    def told(policy: RemotePolicy, endpoint: FakeEndpoint) -> None:
+    def told(policy: ChatPolicy, endpoint: FakeEndpoint) -> None:
         assert policy.stats()["corrections"] == 1
         assert policy.stats()["defects"] == 0
         complaint = endpoint.requests[1]["messages"][-1]["content"]
@@ -232,12 +232,12 @@ def test_a_call_that_fails_stops_the_game_or_is_counted_as_held() -> None:
 
 def test_remotes_are_opened_by_name_and_report_what_they_cost() -> None:
     settings = RemoteSettings(base_url="http://127.0.0.1:1/v1", model="m", max_retries=0, on_failure="hold")
-    remotes = Remotes({"one": settings, "two": settings})
+    remotes = ChatPlayers({"one": settings, "two": settings})
     assert remotes.policy("one") is remotes.policy("one")
     with pytest.raises(EndpointError, match="no remote is called 'three'; there are one, two"):
         remotes.policy("three")
     with pytest.raises(EndpointError, match=r"describe it in a table \[opponents.remotes.three\]"):
-        Remotes({}).policy("three")
+        ChatPlayers({}).policy("three")
     assert remotes.report() == []
     assert asyncio.run(remotes.policy("one").act(OPENING, "FRANCE", 0)).orders == ()
     (line,) = remotes.report()
@@ -256,9 +256,9 @@ def test_remotes_join_the_population_and_are_drawn(tmp_path: Path) -> None:
     block = Matchmaker(population, 2, seed=1).block(0, newest_snapshot=0)
     assert {member_id for _, member_id in block.opponents} == {"remote/chat"}
     moved = settings.model_copy(update={"base_url": "http://127.0.0.1:2/v1"})
-    assert Remotes({"chat": moved}).member(member) is not None
+    assert ChatPlayers({"chat": moved}).member(member) is not None
     with pytest.raises(PopulationError, match="remote/chat joined the population with other settings"):
-        Remotes({"chat": settings.model_copy(update={"model": "other"})}).member(member)
+        ChatPlayers({"chat": settings.model_copy(update={"model": "other"})}).member(member)
 
 
 def test_configs_name_remotes_they_describe(tmp_path: Path) -> None:

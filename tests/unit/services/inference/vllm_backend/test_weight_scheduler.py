@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from services.inference.engine import EngineError
-from services.inference.vllm_backend.weight_scheduler import Turnstile
+from services.inference.vllm_backend.weight_scheduler import WeightScheduler
 
 
 class Board:
@@ -15,7 +15,7 @@ class Board:
         self.running = first
         self.inside = 0
         self.loads: list[str] = []
-        self.turnstile = Turnstile(first, self.load, timeout_s)
+        self.turnstile = WeightScheduler(first, self.load, timeout_s)
 
     async def load(self, weights: str) -> None:
         assert self.inside == 0, "weights were swapped under a decision"
