@@ -1,1 +1,1 @@
-"""The mathematics: episodes, groups, advantages, losses and the learner. No Ray, Redis, vLLM or diplomacy here."""
+"""The mathematics of training: episodes, groups, advantages, losses and the learner. No Ray, Redis, vLLM or diplomacy."""

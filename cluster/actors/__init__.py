@@ -1,1 +1,1 @@
-"""Ray actors: rollouts and the learner."""
+"""The Ray actors, learner and rollout, and the messages they exchange with the driver."""

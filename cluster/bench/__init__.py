@@ -1,1 +1,1 @@
-"""``entente bench``: every figure with its yardstick, measured in the same run."""
+"""Speed claims beside their yardsticks, measured in the same run."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The configuration: its schema, its loader, its reference and the shipped TOML files."""

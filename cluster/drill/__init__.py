@@ -1,1 +1,1 @@
-"""``entente drill``: a short training, the faults it must get over, and the books that show that it lost nothing."""
+"""A training with injected faults, after which every episode must be accounted for."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The driver of a run: rollout actors, schedule of blocks, admission, scaling and metrics."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Games that measure: evaluation, rating matches and single games between any players."""

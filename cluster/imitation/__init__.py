@@ -1,1 +1,1 @@
-"""TODO."""
+"""Behaviour cloning of bots and saved games by several processes."""

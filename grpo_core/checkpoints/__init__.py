@@ -1,1 +1,1 @@
-"""TODO."""
+"""Checkpoint folders: written whole or not at all, verified, pruned."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Policy losses, KL estimates, importance ratios and the alignment of representations."""

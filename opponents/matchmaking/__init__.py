@@ -1,1 +1,1 @@
-"""TODO."""
+"""Line-up blocks: which country learns, and which opponents it meets."""

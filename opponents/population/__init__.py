@@ -1,1 +1,1 @@
-"""TODO."""
+"""The versioned population of opponents: its file, its mirror in Redis, imports and weights."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Ratings of players by country, with joint uncertainty and fixed anchors."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Benchmarks of the engines."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Benchmarks of games, replay, weights and the whole control plane."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The client of chat models behind OpenAI-compatible endpoints."""

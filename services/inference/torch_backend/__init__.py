@@ -1,1 +1,1 @@
-"""TODO."""
+"""The torch engine: continuous batching over one model, on CPU or GPU."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The vLLM engine: requests, weight updates in place, adapters and the legal-move mask."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Grafana dashboards, built from the catalogue of metrics."""

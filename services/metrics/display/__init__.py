@@ -1,1 +1,1 @@
-"""TODO."""
+"""The live terminal display of a run."""

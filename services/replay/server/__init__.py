@@ -1,1 +1,1 @@
-"""TODO."""
+"""The embedded Redis-protocol server that a run starts for itself."""

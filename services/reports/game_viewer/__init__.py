@@ -1,1 +1,1 @@
-"""TODO."""
+"""The page that shows one game phase by phase."""

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The page that shows a run: learning curves, losses, groups and throughput."""
