@@ -1,1 +1,1 @@
-"""The mathematics of training: episodes, groups, advantages, losses and the learner. No Ray, Redis, vLLM or diplomacy."""
+"""The mathematics of training: episodes, groups, advantages, losses, the learner. No Ray, Redis, vLLM or diplomacy."""
