@@ -102,8 +102,6 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_started(
 
 
 def test_the_driver_asks_without_torch() -> None:
-    code = (
-        "import sys, cluster.runtime.memory; print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
-    )
+    code = "import sys, cluster.runtime.memory; print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
