@@ -6,13 +6,13 @@ episodes, each as ``services.replay.codec`` writes it. Nothing in it runs code w
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
+from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.types import Batch
 from services.replay.codec import CodecError, decode, encode
 
@@ -41,12 +41,7 @@ def save_last_batch(folder: RunFolder, batch: Batch) -> Path:
     record = _Record(batch.learner_version, tuple(encode(episode) for episode in batch.episodes))
     path = last_batch_path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.new")
-    with temporary.open("wb") as file:
-        file.write(_MAGIC + bytes([SCHEMA_VERSION]) + msgspec.msgpack.encode(record))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_atomically(path, _MAGIC + bytes([SCHEMA_VERSION]) + msgspec.msgpack.encode(record))
     return path
 
 

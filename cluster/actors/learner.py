@@ -24,8 +24,9 @@ from cluster.actors.messages import Shortage, UpdateReport
 from cluster.actors.resume import newest_checkpoint
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.runs.folder import RunFolder, snapshot_files, write_atomically
+from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runtime.memory import available_bytes
+from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
 from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
 from grpo_core.learner import Learner
@@ -125,7 +126,7 @@ class LearnerWorker:
         used = [episode.episode_id for episode in episodes]
         stale = [episode.episode_id for episode in delivered if episode.episode_id not in set(used)]
         audit = {**result.audit, "episodes": used, "set_aside": stale}
-        write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit))
+        write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit).encode())
         figures = catalogued(result.metrics, result.audit, episodes)
         metrics = {name: value for name, value in figures.items() if math.isfinite(value)}
         self._report = UpdateReport(
@@ -200,9 +201,7 @@ class LearnerWorker:
         else:
             files = {target: policy_payload(self._model)}
         for file, data in files.items():
-            temporary = file.with_name(f".{file.name}.new")
-            temporary.write_bytes(data)
-            temporary.replace(file)
+            write_atomically(file, data)
         return self._learner.version
 
     def close(self) -> None:

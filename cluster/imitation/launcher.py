@@ -18,10 +18,10 @@ from typing import Any
 
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.runs.folder import write_atomically
 from cluster.runs.imitation_report import REPORT, Failed, ImitationReport, Message, StageBegan, StepsDone
 from cluster.runs.progress_bars import Stage
 from cluster.runtime.actor_env import actor_variables, started_with
+from grpo_core.checkpoints.atomic_write import write_atomically
 
 SILENCE_TIMEOUT_S = 300.0  # of all processes: none has made a step for so long
 END_TIMEOUT_S = 10.0
@@ -45,7 +45,7 @@ def imitate(config: Config, folder: Path, stage: Stage) -> ImitationReport:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         report = _in_processes(config, draft, stage)
-        write_atomically(draft / REPORT, json.dumps(asdict(report), indent=2) + "\n")
+        write_atomically(draft / REPORT, json.dumps(asdict(report), indent=2).encode() + b"\n")
         draft.rename(folder)
     except OSError as error:
         raise RunError(f"cannot write the policy to {folder}: {error.strerror}") from error

@@ -17,6 +17,7 @@ from typing import Any
 from cluster.configs.loader import dump_config, load_config
 from cluster.configs.schema import Config
 from cluster.errors import RunError
+from grpo_core.checkpoints.atomic_write import write_atomically
 from services.environments.diplomacy.position import POWERS
 
 # What a run's blocks, checkpoints and buffer are made from.
@@ -106,8 +107,8 @@ class RunFolder:
             for folder in (self.path, self.checkpoints, self.audit, self.games):
                 folder.mkdir(parents=True, exist_ok=True)
             if not (self.path / "run_id").exists():
-                write_atomically(self.path / "run_id", f"{config.run.name}-{secrets.token_hex(4)}\n")
-            write_atomically(self.config, dump_config(config), mode=0o600)  # it may hold a server's password
+                write_atomically(self.path / "run_id", f"{config.run.name}-{secrets.token_hex(4)}\n".encode())
+            write_atomically(self.config, dump_config(config).encode(), mode=0o600)  # it may hold a server's password
         except OSError as error:
             raise RunError(f"cannot write the run folder {self.path}: {error.strerror}") from error
 
@@ -197,7 +198,7 @@ class RunFolder:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Replace the summary in one step."""
-        write_atomically(self.summary, json.dumps(summary, indent=2) + "\n")
+        write_atomically(self.summary, json.dumps(summary, indent=2).encode() + b"\n")
 
 
 def snapshot_files(path: Path, config: Config) -> dict[str | None, Path]:
@@ -219,13 +220,3 @@ def check_writable(path: Path) -> None:
         raise RunError(f"cannot write {path}: it is a folder")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise RunError(f"cannot write {path}: permission denied")
-
-
-def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
-    """A reader, or a crash, sees the old file or the new one, never half."""
-    temporary = path.with_name(f".{path.name}.new")
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode), "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -18,6 +18,7 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from grpo_core.checkpoints.atomic_write import flush_to_disk
 from grpo_core.checkpoints.folders import MANIFEST, OPTIMIZER, SCHEMA, TRAINER_STATE, fingerprint, verified_manifest
 from grpo_core.errors import CheckpointError
 from grpo_core.learner import Learner
@@ -70,12 +71,10 @@ def save_checkpoint(
             "files": {path.relative_to(partial).as_posix(): fingerprint(path) for path in files},
         }
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
-        for path in (*files, partial / MANIFEST):
-            _flush(path)
-        for folder in (*(path for path in partial.rglob("*") if path.is_dir()), partial):
-            _flush(folder)
+        flush_to_disk(*files, partial / MANIFEST)
+        flush_to_disk(*(path for path in partial.rglob("*") if path.is_dir()), partial)
         _put_in_place(partial, final)
-        _flush(parent)
+        flush_to_disk(parent)
     except OSError as error:
         raise CheckpointError(f"cannot write checkpoint {final}: {error}") from error
     finally:
@@ -108,11 +107,3 @@ def _put_in_place(partial: Path, final: Path) -> None:
         shutil.rmtree(trash, ignore_errors=True)
     else:
         os.rename(partial, final)
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

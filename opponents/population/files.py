@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
+from grpo_core.checkpoints.atomic_write import write_atomically
 from opponents.population.member import PopulationError
 
 _POLL_S = 0.005
@@ -64,32 +64,6 @@ def _wait(file: IO[str], path: Path, timeout_s: float) -> None:
             return
 
 
-def replace_file(path: Path, content: bytes) -> None:
-    """Write a file so that a crash leaves the old or the new one: temporary file, fsync, rename, fsync."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    keep_on_disk(path)
-
-
-def keep_on_disk(path: Path) -> None:
-    """Return when a power cut would leave this file and its name in place."""
-    for each in (path, path.parent):
-        descriptor = os.open(each, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 Document = TypeVar("Document", bound=msgspec.Struct)
 
 
@@ -99,7 +73,8 @@ class _SchemaOnly(msgspec.Struct):
 
 def write_document(path: Path, document: msgspec.Struct) -> None:
     """Write it, indented for human readers; a crash leaves the old file or the new one."""
-    replace_file(path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
 
 
 def read_document(path: Path, kind: type[Document], schema: int) -> Document | None:

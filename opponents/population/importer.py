@@ -9,9 +9,9 @@ import os
 import re
 from pathlib import Path
 
+from grpo_core.checkpoints.atomic_write import flush_to_disk
 from grpo_core.checkpoints.folders import MANIFEST, TRAINER_STATE, checkpoint_versions, latest_checkpoint, read_manifest
 from grpo_core.errors import CheckpointError
-from opponents.population.files import keep_on_disk
 from opponents.population.population import Member, Population, PopulationError
 from opponents.population.weights import form_of
 
@@ -128,7 +128,7 @@ def take_in(
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         incoming.write_bytes(data)
-        keep_on_disk(incoming)
+        flush_to_disk(incoming, incoming.parent)
         member = Member(
             id=member_id,
             kind="policy",
@@ -148,7 +148,7 @@ def take_in(
             _check_new(population, member_id, checksum, country)
             joined = population.add(dataclasses.replace(member, created_at_update=population.joins_at))
             incoming.replace(target)
-            keep_on_disk(target)
+            flush_to_disk(target, target.parent)
         return joined
     except OSError as error:
         raise PopulationError(f"{member_id}: {target} cannot be written: {error.strerror}") from error

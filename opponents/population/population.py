@@ -16,7 +16,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from opponents.population.files import keep_on_disk
+from grpo_core.checkpoints.atomic_write import flush_to_disk
 from opponents.population.member import Member as Member
 from opponents.population.member import PopulationError as PopulationError
 from opponents.population.member import bot_checksum as bot_checksum
@@ -114,7 +114,7 @@ class Population(StoredMembers):
         """
         member_id = member_id or f"policy/v{version}"
         form = form_of(member_id, weights)
-        keep_on_disk(weights)
+        flush_to_disk(weights, weights.parent)
         return self.add(
             Member(
                 id=member_id,

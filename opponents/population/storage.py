@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
+from grpo_core.checkpoints.atomic_write import write_atomically
 from opponents.population.document import Document, decode, encode
-from opponents.population.files import locked, replace_file
+from opponents.population.files import locked
 from opponents.population.member import Member, PopulationError
 
 LOCK_TIMEOUT_S = 60.0
@@ -150,5 +151,6 @@ class StoredMembers:
         if document == self._saved and self.path.exists():
             return
         document = dataclasses.replace(document, revision=self.revision + 1)
-        replace_file(self.path, encode(document))
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self.path, encode(document))
         self._saved = document

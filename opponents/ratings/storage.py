@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
 import numpy as np
 
+from grpo_core.checkpoints.atomic_write import write_atomically
 from opponents.ratings.belief import BLOCK, Prior
 from opponents.ratings.book import RatingBook, RatingsError
 from opponents.ratings.likelihood import SEATS, Array
@@ -74,15 +74,7 @@ def save_ratings(book: RatingBook, path: Path) -> None:
         covariance=belief.covariance[np.tril_indices(len(belief.mean))].astype("<f8").tobytes(),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
 
 
 def load_ratings(path: Path) -> RatingBook:

@@ -7,12 +7,12 @@ unix seconds, ``metrics`` keyed and valued as ``services.metrics.catalogue`` say
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grpo_core.checkpoints.atomic_write import write_atomically
 from services.metrics.catalogue import MetricsError, Value, check
 
 
@@ -93,9 +93,4 @@ def _parse(text: str, path: Path, number: int) -> MetricsLine:
 
 def _keep_until(path: Path, update: int) -> None:
     kept = [line for line in read_metrics(path) if line.update <= update]
-    temporary = path.with_suffix(".tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.writelines(map(_line, kept))
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    write_atomically(path, "".join(map(_line, kept)).encode())

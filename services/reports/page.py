@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import html
 import json
-import os
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from grpo_core.checkpoints.atomic_write import write_atomically
 from services.reports.errors import ReportError
 
 # Nothing may be fetched: what is not in the file does not exist.
@@ -53,10 +53,8 @@ def write_page(out: Path, text: str) -> Path:
     Raises:
         ReportError: it cannot be written.
     """
-    draft = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(out)
+        write_atomically(out, text.encode())
     except OSError as error:
         raise ReportError(f"{out} cannot be written: {error.strerror}") from error
     return out

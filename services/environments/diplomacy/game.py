@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from diplomacy.utils.exceptions import DiplomacyException
 from diplomacy.utils.export import to_saved_game_format
 from diplomacy.utils.game_phase_data import GamePhaseData
 
+from grpo_core.checkpoints.atomic_write import write_atomically
 from services.environments.diplomacy.fast_engine import FastGame
 from services.environments.diplomacy.legal import build_orders, movement_orders
 from services.environments.diplomacy.order_tables import write_orders
@@ -141,10 +141,7 @@ class DiplomacyGame:
 
     def save(self, path: Path | str) -> None:
         """Write the engine's saved-game format (one JSON line), whole or not at all."""
-        target = Path(path)
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        draft.write_text(json.dumps(to_saved_game_format(self._engine)) + "\n", encoding="utf-8")
-        draft.replace(target)
+        write_atomically(Path(path), json.dumps(to_saved_game_format(self._engine)).encode() + b"\n")
 
     @classmethod
     def load(cls, path: Path | str, until_year: int) -> DiplomacyGame:
