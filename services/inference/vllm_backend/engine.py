@@ -1,7 +1,7 @@
 """The production engine: vLLM under the very masks of the torch engine, on GPUs and on a CPU.
 
 Policies are full weights or LoRA adapters over the weights the engine began with. Adapters are batched together with
-their base; different full weights take turns (``turnstile``). A swap takes effect between decisions, without a
+their base; different full weights take turns (``weight_scheduler``). A swap takes effect between decisions, without a
 restart; it is followed by a probe of the learner's own greedy tokens, which refuses weights that arrived wrong.
 """
 
@@ -86,7 +86,7 @@ class VLLMEngine:
         self._like = _shapes(folder)
         self._base = FullWeights(folder)
         self._policies: dict[str, Policy] = {LEARNER: Policy(0, self._base)}
-        self._turnstile: WeightScheduler[FullWeights] = WeightScheduler(self._base, self._load, swap_timeout_s)
+        self._scheduler: WeightScheduler[FullWeights] = WeightScheduler(self._base, self._load, swap_timeout_s)
         self._updating = asyncio.Lock()  # full weights of the learner come one after another
         # Adapters do not come and go while the GPU is somebody else's; held while the engine sleeps.
         self._awake = asyncio.Lock()
@@ -117,7 +117,7 @@ class VLLMEngine:
         writing = RunningSequence(request, state, answer)
         if writing.state.finished:  # the sheet left no choice
             return self._count(writing.generation(self._policy(request.policy).version), writing, 0)
-        async with self._turnstile.under(lambda: self._policy(request.policy).weights):
+        async with self._scheduler.decision(lambda: self._policy(request.policy).weights):
             policy = self._policy(request.policy)
             adapter = policy.adapter
             others = request.policy != LEARNER or adapter is not None
@@ -172,8 +172,8 @@ class VLLMEngine:
         return {
             **self._counts,
             "busy_seconds": self._core.busy_seconds(),
-            "queue": self._turnstile.waiting,
-            "weight_switches": self._turnstile.switches,
+            "queue": self._scheduler.waiting,
+            "weight_switches": self._scheduler.switches,
         }
 
     async def sleep(self) -> None:
@@ -186,7 +186,7 @@ class VLLMEngine:
             return
         async with AsyncExitStack() as nap:
             await nap.enter_async_context(self._awake)
-            await nap.enter_async_context(self._turnstile.alone(drained=True))
+            await nap.enter_async_context(self._scheduler.exclusive(drained=True))
             await self._core.sleep()
             self._nap = nap.pop_all()
 
@@ -203,7 +203,7 @@ class VLLMEngine:
         if self._closed:
             return
         self._closed = True
-        self._turnstile.fail(EngineError("the engine was closed"))
+        self._scheduler.fail_waiting(EngineError("the engine was closed"))
         await self._core.close()
         for policy in self._policies.values():
             if policy.adapter is not None:
@@ -288,7 +288,7 @@ class VLLMEngine:
         Raises:
             EngineError: it could not take them.
         """
-        before = self._turnstile.loaded
+        before = self._scheduler.loaded
         try:
             await self._core.load_weights(weights.source, keep=keep)
         # vLLM's workers raise whatever torch or safetensors do, and may stop half-way through the layers.
@@ -301,16 +301,16 @@ class VLLMEngine:
             await self._core.load_weights(weights.source, keep=keep)
         except Exception as error:
             self._death = f"vLLM is left with half of its weights: {error}"
-            self._turnstile.fail(EngineError(self._death))
+            self._scheduler.fail_waiting(EngineError(self._death))
             raise EngineError(self._death) from error
 
     async def _update_full(self, weights: FullWeights, version: int, policy: str, probe: Probe | None) -> None:
         keep = self._keep and policy == LEARNER
-        async with self._turnstile.alone(drained=not keep):
-            if keep and (self._others_in_flight or self._turnstile.loaded is not self._policy(policy).weights):
+        async with self._scheduler.exclusive(drained=not keep):
+            if keep and (self._others_in_flight or self._scheduler.loaded is not self._policy(policy).weights):
                 keep = False
-                await self._turnstile.drain()
-            before = self._turnstile.loaded
+                await self._scheduler.drain()
+            before = self._scheduler.loaded
             await self._load(weights, keep=keep)
             try:
                 wrong = None if probe is None else await self._refusal(probe, None, policy, version)
@@ -319,7 +319,7 @@ class VLLMEngine:
             if wrong is not None:
                 await self._load_back(before, keep=keep)
                 raise EngineError(wrong)
-            self._turnstile.now_loaded(weights)
+            self._scheduler.set_loaded(weights)
             self._replace(policy, Policy(version, weights))
 
     async def _update_adapter(
@@ -328,7 +328,7 @@ class VLLMEngine:
         adapter = await self._adapters.load(payload, configuration, f"{policy}-{version}")
         try:
             if probe is not None:
-                async with self._turnstile.under(lambda: self._base):
+                async with self._scheduler.decision(lambda: self._base):
                     wrong = await self._refusal(probe, adapter, policy, version)
                 if wrong is not None:
                     raise EngineError(wrong)

@@ -1,4 +1,4 @@
-"""Who may begin: only decisions of the weights that are loaded, and none while others are being loaded."""
+"""Time slicing of one engine between several sets of weights, and exclusive access for weight swaps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Weights = TypeVar("Weights")
 
 
 class WeightScheduler(Generic[Weights]):
-    """Gives one engine to several sets of weights in turn (time slicing), and to swaps alone.
+    """Lets a decision begin only while the weights it needs are loaded, and none while weights are being loaded.
 
-    Whoever wants weights that are not loaded waits. As soon as somebody waits nobody else begins; once those who are
-    inside have left, the weights that were asked for first are loaded and all who wait for them go in. So nobody waits
-    longer than two decisions and a swap for every set of weights ahead.
+    A decision that needs other weights waits. While any decision waits, no other begins. When the running ones have
+    finished, the scheduler loads the weights that were requested first and admits all decisions that wait for them. So
+    a decision waits for at most two decisions and one load per set of weights ahead of it.
     """
 
     def __init__(self, loaded: Weights, load: Callable[[Weights], Awaitable[None]], timeout_s: float) -> None:
@@ -25,20 +25,20 @@ class WeightScheduler(Generic[Weights]):
 
         Args:
             loaded: what the engine began with; compared by identity.
-            load: makes the engine run under these weights; nothing is in flight then.
-            timeout_s: for those inside to leave.
+            load: makes the engine run under these weights; called while no decision runs.
+            timeout_s: longest time that running decisions may take to finish.
         """
         self._loaded = loaded
         self._load = load
         self._timeout_s = timeout_s
-        self._inside = 0
-        # In the order they came, with what each wants now: a swap may change that while it waits.
+        self._running = 0  # decisions
+        # In order of arrival. The weights that a decision needs are asked for again each time: a swap may change them.
         self._waiting: list[tuple[Callable[[], Weights], asyncio.Future[None]]] = []
-        self._swap = asyncio.Lock()
-        self._held = 0
-        self._left = asyncio.Event()
+        self._swap = asyncio.Lock()  # held while weights are being loaded, and during exclusive access
+        self._exclusive = 0  # callers that have exclusive access or wait for it
+        self._finished = asyncio.Event()
         self._rotation: asyncio.Task[None] | None = None
-        self.switches = 0
+        self.switches = 0  # loads so that other weights had their turn
 
     @property
     def loaded(self) -> Weights:
@@ -51,119 +51,127 @@ class WeightScheduler(Generic[Weights]):
         return len(self._waiting)
 
     @asynccontextmanager
-    async def under(self, wanted: Callable[[], Weights]) -> AsyncIterator[Weights]:
-        """One decision under the weights that ``wanted`` names when it may begin.
+    async def decision(self, needed: Callable[[], Weights]) -> AsyncIterator[None]:
+        """Run one decision under the weights that ``needed`` returns when it may begin.
 
         Raises:
-            EngineError: these weights cannot be loaded; or whatever ``wanted`` raises.
+            EngineError: these weights cannot be loaded, or ``needed`` raises.
         """
-        while self._held or self._waiting or wanted() is not self._loaded:
-            await self._wait(wanted)
-            if not self._held and wanted() is self._loaded:
-                break  # those who were let in do not queue again behind those who wait for other weights
-        self._inside += 1
+        admitted = not self._waiting  # a decision that was admitted once does not queue behind other weights again
+        while not (admitted and self._may_begin(needed)):
+            await self._wait(needed)
+            admitted = True
+        self._running += 1
         try:
-            yield self._loaded
+            yield
         finally:
-            self._inside -= 1
-            self._left.set()
+            self._running -= 1
+            self._finished.set()
 
     @asynccontextmanager
-    async def alone(self, *, drained: bool) -> AsyncIterator[None]:
-        """Nobody begins; with ``drained`` those inside have left, without it they are still there.
+    async def exclusive(self, *, drained: bool) -> AsyncIterator[None]:
+        """Let no decision begin; with ``drained``, wait until the running ones have finished.
 
         Raises:
-            EngineError: they did not leave in time.
+            EngineError: they did not finish in time.
         """
-        self._held += 1
+        self._exclusive += 1
         try:
             async with self._swap:
                 if drained:
                     await self.drain()
                 yield
         finally:
-            self._held -= 1
-            self._go_on()
+            self._exclusive -= 1
+            self._start_rotation()
 
     async def drain(self) -> None:
-        """Wait, alone, until those inside have left.
+        """Wait until the running decisions have finished; for a caller with exclusive access.
 
         Raises:
-            EngineError: they did not leave in time.
+            EngineError: they did not finish in time.
         """
         try:
             async with asyncio.timeout(self._timeout_s):
-                while self._inside:
-                    self._left.clear()
-                    await self._left.wait()
+                while self._running:
+                    self._finished.clear()
+                    await self._finished.wait()
         except TimeoutError:
             raise EngineError(
-                f"{self._inside} decisions in flight did not finish within {self._timeout_s:.0f} s, so no weights were "
-                "swapped; is the engine stuck, or inference.max_completion_length very long?"
+                f"{self._running} decisions in flight did not finish within {self._timeout_s:.0f} s, so no weights "
+                "were swapped; is the engine stuck, or inference.max_completion_length very long?"
             ) from None
 
-    def now_loaded(self, weights: Weights) -> None:
-        """To be told by whoever loaded other weights while alone."""
+    def set_loaded(self, weights: Weights) -> None:
+        """Record weights that a caller with exclusive access has loaded itself."""
         self._loaded = weights
 
-    def fail(self, error: EngineError) -> None:
-        """Send away all who wait."""
-        self._send_away(self._waiting[:], error)
+    def fail_waiting(self, error: EngineError) -> None:
+        """Make all waiting decisions raise ``error``."""
+        self._reject(self._waiting[:], error)
 
-    async def _wait(self, wanted: Callable[[], Weights]) -> None:
+    def _may_begin(self, needed: Callable[[], Weights]) -> bool:
+        return not self._exclusive and not self._swap.locked() and needed() is self._loaded
+
+    async def _wait(self, needed: Callable[[], Weights]) -> None:
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        entry = (wanted, gate)
+        entry = (needed, gate)
         self._waiting.append(entry)
-        self._go_on()
+        self._start_rotation()
         try:
             await gate
         finally:
             if entry in self._waiting:
                 self._waiting.remove(entry)
 
-    def _go_on(self) -> None:
-        if not self._held and self._waiting and (self._rotation is None or self._rotation.done()):
-            self._rotation = asyncio.create_task(self._rotate(), name="weights in turn")
+    def _start_rotation(self) -> None:
+        if not self._exclusive and self._waiting and (self._rotation is None or self._rotation.done()):
+            self._rotation = asyncio.create_task(self._rotate(), name="weight rotation")
 
     async def _rotate(self) -> None:
-        """Load what was asked for first, let in whoever waits for it, until nobody waits."""
-        while self._waiting and not self._held:
-            self._dismiss_hopeless()
+        """Load what was requested first and admit the decisions that wait for it, until none waits."""
+        while self._waiting and not self._exclusive:
+            self._reject_impossible()
             if not self._waiting:
                 return
             weights = self._waiting[0][0]()
-            if weights is not self._loaded:
-                try:
-                    async with self._swap:
-                        if weights is not self._loaded:  # still not: somebody may have been alone meanwhile
-                            await self.drain()
-                            await self._load(weights)
-                            self._loaded = weights
-                            self.switches += 1
-                except Exception as error:  # noqa: BLE001  (it must reach those who wait, or they wait for ever)
-                    reason = (
-                        error if isinstance(error, EngineError) else EngineError(f"weights cannot be loaded: {error}")
-                    )
-                    self._dismiss_hopeless()
-                    self._send_away([entry for entry in self._waiting if entry[0]() is weights], reason)
-                    continue
-            self._dismiss_hopeless()
-            admitted = [entry for entry in self._waiting if entry[0]() is self._loaded]
+            try:
+                await self._switch(weights)
+            except Exception as error:  # noqa: BLE001  (decisions that wait must get it, or they wait for ever)
+                reason = error if isinstance(error, EngineError) else EngineError(f"weights cannot be loaded: {error}")
+                self._reject(self._waiting_for(weights), reason)
+                continue
+            admitted = self._waiting_for(self._loaded)
             self._waiting = [entry for entry in self._waiting if entry not in admitted]
             for _, gate in admitted:
                 if not gate.done():
                     gate.set_result(None)
-            await asyncio.sleep(0)  # they go in before it is looked who waits next
+            await asyncio.sleep(0)  # the admitted ones begin before the next weights are looked for
 
-    def _dismiss_hopeless(self) -> None:
-        """Send away those whose wish has become impossible: their policy was removed, or the engine is closed."""
+    async def _switch(self, weights: Weights) -> None:
+        """Load the weights, unless every decision that waited for them was cancelled in the meantime."""
+        if weights is self._loaded:
+            return
+        async with self._swap:
+            await self.drain()
+            if self._waiting_for(weights):
+                await self._load(weights)
+                self._loaded = weights
+                self.switches += 1
+
+    def _waiting_for(self, weights: Weights) -> list[tuple[Callable[[], Weights], asyncio.Future[None]]]:
+        self._reject_impossible()
+        return [entry for entry in self._waiting if entry[0]() is weights]
+
+    def _reject_impossible(self) -> None:
+        """Fail the decisions whose policy was removed, or all when the engine is closed."""
         for entry in self._waiting[:]:
             try:
                 entry[0]()
             except EngineError as error:
-                self._send_away([entry], error)
+                self._reject([entry], error)
 
-    def _send_away(self, entries: list[tuple[Callable[[], Weights], asyncio.Future[None]]], error: EngineError) -> None:
+    def _reject(self, entries: list[tuple[Callable[[], Weights], asyncio.Future[None]]], error: EngineError) -> None:
         for entry in entries:
             self._waiting.remove(entry)
             if not entry[1].done():
