@@ -80,9 +80,9 @@ def train(
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         stop_at_sigterm()
+        from cluster.driver.training import SAVE_TIMEOUT_S
+        from cluster.driver.training import train as run
         from cluster.runs.recovery import keep_training
-        from cluster.train import SAVE_TIMEOUT_S
-        from cluster.train import train as run
 
         if warning := short_stop(request.config, SAVE_TIMEOUT_S):
             typer.echo(warning, err=True)

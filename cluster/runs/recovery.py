@@ -60,7 +60,7 @@ def restarts(run_dir: Path) -> list[Restart]:
 
 
 class Train(Protocol):
-    """``cluster.train.train``."""
+    """``cluster.driver.training.train``."""
 
     def __call__(self, config: Config, run_dir: Path, *, resume: bool) -> RunFolder:
         """Train until the end, or raise."""

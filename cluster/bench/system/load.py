@@ -194,7 +194,7 @@ def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int) -
 def _drive(
     config: Config, place: Path, actors: SimulatedActors, learner: _LearnerSide, watch: _Watch, count: int
 ) -> Carried:
-    """The driver's loop, as ``cluster.train.learn`` has it."""
+    """The driver's loop, as ``cluster.driver.training.learn`` has it."""
     population = Population(place / "population.json")
     add_members(population, config.opponents)
     ledger = BlockSchedule(config, Matchmaker(population, GAMES_OF_A_BLOCK, config.run.seed, config.opponents), 0)

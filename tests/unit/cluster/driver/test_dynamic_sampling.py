@@ -24,9 +24,9 @@ from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.block_schedule import BlockSchedule
 from cluster.driver.rollout_pool import PoolEvents
+from cluster.driver.training import TrainingRun, learn
 from cluster.errors import LateError
 from cluster.runs.folder import RunFolder
-from cluster.train import learn
 from opponents.league.league import League
 from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, LineupBlock
 from opponents.population.population import Population
@@ -159,7 +159,7 @@ class Run:
             beat=Remote(lambda: None), collect=Remote(worker.collect), update=Remote(worker.update)
         )
         with league:
-            learn(self.config, self.folder, learner, pool, ledger, league, progress, worker.version())  # type: ignore[arg-type]
+            learn(TrainingRun(self.config, self.folder, learner, pool, ledger, league, progress, worker.version()))  # type: ignore[arg-type]
         return pool
 
     def used(self) -> list[list[str]]:

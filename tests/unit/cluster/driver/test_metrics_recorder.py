@@ -16,7 +16,7 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-import cluster.train
+import cluster.driver.training
 from cluster.actors.messages import BlockReport, UpdateReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
@@ -99,14 +99,14 @@ def test_a_run_that_goes_on_is_served_before_it_has_loaded(tmp_path: Path, monke
         yield ""
 
     made: list[Exporter] = []
-    monkeypatch.setattr(cluster.train, "Exporter", lambda *place: made.append(Exporter(*place)) or made[-1])
-    monkeypatch.setattr(cluster.train, "replay_server", loading)
-    monkeypatch.setattr(cluster.train, "check_memory", lambda _: None)
-    monkeypatch.setattr(cluster.train, "checkpoint_versions", lambda _: (0, 2))
+    monkeypatch.setattr(cluster.driver.training, "Exporter", lambda *place: made.append(Exporter(*place)) or made[-1])
+    monkeypatch.setattr(cluster.driver.training, "replay_server", loading)
+    monkeypatch.setattr(cluster.driver.training, "check_memory", lambda _: None)
+    monkeypatch.setattr(cluster.driver.training, "checkpoint_versions", lambda _: (0, 2))
     config = load_config("smoke", ("metrics.display=false",))
     RunFolder(tmp_path).open(config, resume=False)
     with pytest.raises(RunError, match="far enough"):
-        cluster.train.train(config, tmp_path, resume=True)
+        cluster.driver.training.train(config, tmp_path, resume=True)
     assert seen[0]["entente_updates_total"] == 2
     assert seen[0]["entente_updates_planned"] == config.learner.updates
     assert while_loading(config, ()) == {}

@@ -15,8 +15,8 @@ import typer.main
 
 from cluster.cli.app import app
 from cluster.configs.loader import load_config
+from cluster.driver.training import SAVE_TIMEOUT_S
 from cluster.runs.ray_job import JOB_VARIABLE, STOP_VARIABLE, short_stop
-from cluster.train import SAVE_TIMEOUT_S
 from tests.unit.cluster.manifests.manifest_files import (
     DOCKER,
     MANIFESTS,

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 from safetensors.numpy import save_file
 
-import cluster.train
 from cluster.configs.loader import load_config
+from cluster.driver.population_changes import change_population, open_league, open_population
 from cluster.runs.folder import RunFolder
-from cluster.train import open_league, open_population, renew_population
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.population.document import Document
 from opponents.population.population import Population
@@ -25,14 +22,13 @@ class Learner:
     """Freezes weights of its own; another timeline writes others."""
 
     def __init__(self, value: float) -> None:
-        self.snapshot = SimpleNamespace(remote=self.write)
         self.value = value
         self.frozen: list[str] = []
 
-    def write(self, path: str) -> None:
-        Path(path).parent.mkdir(exist_ok=True)
+    def write(self, path: Path) -> None:
+        path.parent.mkdir(exist_ok=True)
         save_file({"w": np.float32([self.value])}, path)
-        self.frozen.append(Path(path).name)
+        self.frozen.append(path.name)
 
 
 class Mirror:
@@ -46,18 +42,15 @@ class Mirror:
         self.published.clear()
 
 
-@pytest.fixture(autouse=True)
-def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster.train, "answer", lambda ref, *_: ref)
-
-
-def renew(folder: RunFolder, population: Population, learner: Any, version: int) -> None:
+def renew(folder: RunFolder, population: Population, learner: Learner, version: int) -> None:
     """One update of the population."""
     with open_league(CONFIG, folder, population, version, True) as league:
-        renew_population(CONFIG, folder, league, learner, version, lambda _: None)
+        change_population(CONFIG, folder, league, version, learner.write, lambda _: None)
 
 
-def drive(folder: RunFolder, learner: Any, mirror: Any, first: int, last: int, *, resume: bool = False) -> Population:
+def drive(
+    folder: RunFolder, learner: Learner, mirror: Any, first: int, last: int, *, resume: bool = False
+) -> Population:
     """Train from version ``first`` to ``last``."""
     population = open_population(CONFIG, folder, first, mirror)
     for version in range(first if resume else first + 1, last + 1):

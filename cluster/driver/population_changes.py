@@ -1,0 +1,71 @@
+"""The run's population and league: opened at the start, changed after updates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from cluster.configs.schema import Config
+from cluster.runs.folder import RunFolder, snapshot_files
+from opponents.league.league import League
+from opponents.players.chat_players import add_members
+from opponents.population.population import Population
+from opponents.population.redis_mirror import PopulationMirror
+
+
+def open_population(config: Config, folder: RunFolder, version: int, mirror: PopulationMirror) -> Population:
+    """The run's population: the config's members in a new run; on resume, without snapshots of undone updates."""
+    started = folder.population.exists()
+    mirror.forget()
+    population = Population(folder.population, published=mirror.publish)
+    with population.changing():
+        if not started:
+            add_members(population, config.opponents)
+        population.forget_after(version)
+        population.reached(version)
+    return population
+
+
+def open_league(config: Config, folder: RunFolder, population: Population, version: int, resume: bool) -> League:
+    """The league that draws line-ups; on resume, with the results that earlier processes recorded."""
+    return League(
+        folder.path,
+        population,
+        config.opponents,
+        num_generations=config.rollout.num_generations,
+        until_year=config.game.until_year,
+        seed=config.run.seed,
+        version=version,
+        resume=resume,
+    )
+
+
+def change_population(
+    config: Config,
+    folder: RunFolder,
+    league: League,
+    version: int,
+    write_snapshot: Callable[[Path], None],
+    log: Callable[[str], None],
+) -> None:
+    """After an update: read what others changed; the learner joins and members retire as the league decides.
+
+    Args:
+        config: of the run.
+        folder: of the run.
+        league: decides.
+        version: of the update.
+        write_snapshot: writes the learner's weights to a file.
+        log: shows what changed to the user.
+    """
+    weights = folder.path / "population" / f"v{version}.safetensors"
+
+    def add(population: Population) -> None:
+        for country, file in snapshot_files(weights, config).items():
+            population.add_snapshot(file, version=version, config_digest=config.digest, country=country)
+
+    joining = league.joining(version)
+    if joining is not None:
+        write_snapshot(weights)
+    for notice in league.renew(version, joining, add):
+        log(notice)

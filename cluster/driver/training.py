@@ -1,0 +1,299 @@
+"""The training page: rollout actors play line-up blocks, the learner learns from them, its weights go back to them."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from cluster.actors.messages import UpdateReport
+from cluster.actors.ray_actors import LearnerActor, RolloutActor
+from cluster.configs.schema import Config
+from cluster.driver.admission import Admission
+from cluster.driver.autoscaling import Scaling
+from cluster.driver.block_schedule import BlockSchedule
+from cluster.driver.heartbeat import GROUP, Heartbeat
+from cluster.driver.metrics_recorder import MetricsRecorder
+from cluster.driver.population_changes import change_population, open_league, open_population
+from cluster.driver.rollout_pool import WorkerPool
+from cluster.driver.stall_timer import StallTimer
+from cluster.driver.update_call import UpdateCall
+from cluster.errors import LateError, RunError
+from cluster.evaluation.evaluation_games import evaluation_games, summarize
+from cluster.imitation.warm_start import evaluate_untrained, warm_start
+from cluster.runs.counters import while_loading
+from cluster.runs.folder import RunFolder
+from cluster.runs.recovery import ACCIDENTS
+from cluster.runtime.actor_env import actor_environment
+from cluster.runtime.memory import check_memory
+from cluster.runtime.placement import Placement, Slot, check_gpus, placed
+from cluster.runtime.ray_calls import answer
+from cluster.runtime.ray_session import ray_cluster
+from cluster.runtime.redis_clients import population_mirror, redis_buffer
+from cluster.runtime.replay_server import replay_server
+from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
+from opponents.league.league import League
+from services.inference.engine import LEARNER
+from services.metrics.display.display import Display
+from services.metrics.prometheus_exporter import Exporter
+from services.reports.run_report.run_report import write_report
+
+POLL_S = 0.5  # the display and the time limits are updated this often
+SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run
+
+
+@dataclass(slots=True)
+class TrainingRun:
+    """What one process of a run works with."""
+
+    config: Config
+    folder: RunFolder
+    learner: Any  # handle of the LearnerActor
+    pool: WorkerPool
+    schedule: BlockSchedule
+    league: League
+    recorder: MetricsRecorder
+    version: int  # of the learner's newest weights
+
+    @property
+    def log(self) -> Callable[[str], None]:
+        """Shows the user one line."""
+        return self.recorder.display.log
+
+
+def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
+    """Train a policy; returns after the last update and evaluation.
+
+    Raises:
+        RunError, ReplayError, CheckpointError, MetricsError: one line that says what to do. Nothing durable is lost,
+            and the run continues with ``resume=True`` (after an accident ``cluster.runs.recovery`` does that).
+        KeyboardInterrupt: after the learner's state was saved.
+    """
+    folder = RunFolder(run_dir)
+    check_gpus(config)
+    check_memory(config)
+    with ExitStack() as stack:
+        stack.enter_context(folder.held())
+        folder.open(config, resume=resume)
+        display = stack.enter_context(Display(config.learner.updates, enabled=config.metrics.display))
+        exporter = open_exporter(config, folder, stack)
+        if config.imitation.wanted and not checkpoint_versions(folder.path):
+            warm_start(config, folder, display)
+        run = set_up(config, folder, stack, display, exporter, resume)
+        try:
+            if run.version == 0:
+                if config.imitation.wanted:
+                    evaluate_untrained(config, folder, run.recorder)
+                for against in config.evaluation.against:
+                    evaluate(run, against, "imitated" if config.imitation.wanted else "untrained")
+            learn(run)
+            for against in dict.fromkeys((*config.evaluation.against, *config.evaluation.final_against)):
+                evaluate(run, against, "trained")
+        except KeyboardInterrupt:
+            save_interrupted(run)
+            raise
+    write_report(folder.path, Config().model_dump(mode="json"))
+    return folder
+
+
+def open_exporter(config: Config, folder: RunFolder, stack: ExitStack) -> Exporter | None:
+    """Serve metrics if the config asks for it; before any actor starts, so that a taken port is reported at once."""
+    if config.metrics.port is None:
+        return None
+    exporter = Exporter(config.metrics.port, config.metrics.host, config.run.name)
+    stack.callback(exporter.close)
+    exporter.record(0, while_loading(config, checkpoint_versions(folder.path)))
+    return exporter
+
+
+def set_up(
+    config: Config, folder: RunFolder, stack: ExitStack, display: Display, exporter: Exporter | None, resume: bool
+) -> TrainingRun:
+    """Start the replay server, Ray, the learner and the rollout actors; on resume, recover what earlier ones did."""
+    display.stage("starting the replay server and Ray")
+    redis_url = stack.enter_context(replay_server(config, folder))
+    stack.enter_context(ray_cluster(config))
+    placement = stack.enter_context(placed(config))
+    display.stage("loading the policy")
+    learner = start_learner(config, folder, placement, redis_url, resume)
+    # On a cluster, a learner that is stopped but not killed would keep its successor out of the run.
+    stack.callback(ray.kill, learner)
+    first_weights = learner.publish.remote()
+    if config.rollout.share_gpu_with_learner:
+        # A starting engine measures how much of the GPU is free, so it waits until the learner has left the GPU.
+        answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
+    pool = start_rollouts(config, folder, placement, redis_url, learner)
+    stack.callback(pool.close)
+    version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
+    recorder = stack.enter_context(MetricsRecorder(config, folder, display, version if resume else None, exporter))
+    mirror = population_mirror(config, redis_url, folder.run_id)
+    stack.callback(mirror.close)
+    population = open_population(config, folder, version, mirror)
+    pool.wait_ready()
+    pool.broadcast(first_weights, version)
+    league = stack.enter_context(open_league(config, folder, population, version, resume))
+    run = TrainingRun(config, folder, learner, pool, BlockSchedule(config, league, version), league, recorder, version)
+    if resume:
+        recover(run, redis_url)
+    return run
+
+
+def start_learner(config: Config, folder: RunFolder, placement: Placement, redis_url: str, resume: bool) -> Any:
+    """The handle of a new learner actor, which loads its model."""
+    environment = actor_environment(config.learner.threads, gpus=config.learner.gpus)
+    # Its concurrency group is a thread that answers heartbeats while another one learns.
+    actor = ray.remote(concurrency_groups={GROUP: 1})(LearnerActor)
+    actor = actor.options(**placement.of_learner(), runtime_env=environment)
+    return actor.remote(config.model_dump_json(), str(folder.path), redis_url, folder.run_id, resume)
+
+
+def start_rollouts(config: Config, folder: RunFolder, placement: Placement, redis_url: str, learner: Any) -> WorkerPool:
+    """A pool of new rollout actors; in a new run they import modules while the learner writes its first checkpoint.
+
+    They all start from the first checkpoint, which is never pruned, so that a later replacement finds it too. Newer
+    weights are swapped in before they play.
+    """
+    policy_folder = str(folder.checkpoints / str(next(iter(checkpoint_versions(folder.path)), 0)))
+    environment = actor_environment(config.inference.threads, gpus=config.rollout.gpus_per_actor)
+    arguments = (config.model_dump_json(), policy_folder, str(folder.population), redis_url, folder.run_id)
+
+    def spawn(slot: Slot) -> Any:
+        options = {**placement.of_rollout(slot), "max_concurrency": 1000, "runtime_env": environment}
+        return ray.remote(RolloutActor).options(**options).remote(*arguments)
+
+    # Publishing computes a probe; a shared GPU has no memory for that while an engine is awake.
+    republish = None if config.rollout.share_gpu_with_learner else learner.publish.remote
+    further = None if config.rollout.max_actors is None else placement.further
+    return WorkerPool(spawn, config.rollout, republish, further)
+
+
+def recover(run: TrainingRun, redis_url: str) -> None:
+    """Take over what earlier processes of this run played and learned."""
+    config, folder, version = run.config, run.folder, run.version
+    for damaged in passed_over(folder.path, version):
+        run.log(f"checkpoint {damaged} is not whole, or altered: passed over for checkpoint {version}")
+    report: UpdateReport | None = answer(run.learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
+    buffer = redis_buffer(config, redis_url, folder.run_id)
+    try:
+        run.schedule.recover(buffer, {} if report is None else report.topped_up)
+    finally:
+        buffer.close()
+    write_snapshot_and_change_population(run)  # the last process may have crashed before it did
+    run.recorder.catch_up(report, run.pool.size, run.league.updated(version))
+    run.log(f"resumed at version {version}; {run.schedule.started_episodes} episodes were already played")
+
+
+def learn(run: TrainingRun) -> None:
+    """The loop of updates."""
+    config, pool, recorder = run.config, run.pool, run.recorder
+    admission = Admission(config.learner.episodes_per_update, config.rollout.max_staleness)
+    may_learn = pool.rest if config.rollout.share_gpu_with_learner else None
+    call = UpdateCall(config, run.learner, run.schedule, run.log, may_learn=may_learn)
+    scaling = Scaling(config, pool, run.log)
+    heartbeat = Heartbeat(run.learner.beat.options(concurrency_group=GROUP).remote, config.run.silence_timeout_s)
+    stall_timer = StallTimer(config.rollout.update_timeout_s)
+    recorder.training_begins()
+    while run.version < config.learner.updates:
+        # 1. Start as many blocks as admission and the actors' free seats allow.
+        start_blocks(run, admission)
+        # 2. Learn as soon as the buffer holds this update's blocks (and a shared GPU is free).
+        call.proceed(run.version)
+        # 3. Wait for the first event.
+        both_busy, wait_start = bool(call.waits_for) and pool.games_in_flight > 0, time.monotonic()
+        events = pool.poll(call.waits_for, POLL_S)
+        if both_busy:
+            recorder.overlapped(time.monotonic() - wait_start)
+        heartbeat.look()
+        scaling.look(learning=bool(call.waits_for), updated=bool(events.other))
+        recorder.workers(pool.able, scaling.wanted, pool.replacements_left)
+        for played in events.blocks:
+            run.schedule.finished(played)
+            recorder.block(played)
+            events.notices.extend(run.league.record(played.block, played.scores))
+        recorder.swaps(events.swap_seconds)
+        for notice in events.notices:
+            run.log(notice)
+        # 4. After an update, send its weights to every engine (which wakes resting ones) and record its metrics.
+        if events.other and (update := call.answered(run.version)):
+            evaluated = finish_update(run, *update)
+            stall_timer.restart()
+            if evaluated:
+                scaling.restart()
+        elif stall_timer.over():
+            raise LateError(
+                f"no update for {stall_timer.limit_s:.0f} s (rollout.update_timeout_s), version {run.version}: "
+                + ("the learner is busy" if call.waits_for else f"waiting for blocks of {run.schedule.missing()}")
+                + f", {pool.games_in_flight} games in flight on {pool.size} actors"
+            )
+    recorder.training_ends()
+
+
+def start_blocks(run: TrainingRun, admission: Admission) -> None:
+    """Start as many blocks as there is room for; first the extra blocks that the update under way waits for."""
+    schedule, pool, games = run.schedule, run.pool, run.config.rollout.num_generations
+    while schedule.extra_wanted() and pool.has_room(games):
+        block = schedule.next_extra_block()
+        pool.start(block, run.league.members(block))
+    while (
+        schedule.wanted() and admission.admits(run.version, schedule.started_episodes, games) and pool.has_room(games)
+    ):
+        block = schedule.next_block()
+        pool.start(block, run.league.members(block))
+
+
+def finish_update(run: TrainingRun, report: UpdateReport, weights: Any) -> bool:
+    """Broadcast and record an update, change the population, and evaluate if it is time; returns whether it was."""
+    pool, recorder, evaluation = run.pool, run.recorder, run.config.evaluation
+    pool.broadcast(weights, report.version)
+    run.version = report.version
+    recorder.engine(pool.stats())
+    write_snapshot_and_change_population(run)
+    recorder.update(report, pool.size, pool.restarts, pool.swap_failures, run.league.updated(run.version))
+    if not evaluation.every or run.version % evaluation.every or run.version >= run.config.learner.updates:
+        return False
+    for against in evaluation.against:
+        evaluate(run, against, f"v{run.version}")
+    recorder.display.stage("training")
+    return True
+
+
+def write_snapshot_and_change_population(run: TrainingRun) -> None:
+    """Let the league take in or retire members after an update; the learner writes a snapshot if it joins."""
+
+    def write_snapshot(path: Path) -> None:
+        answer(run.learner.snapshot.remote(str(path)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
+
+    change_population(run.config, run.folder, run.league, run.version, write_snapshot, run.log)
+
+
+def evaluate(run: TrainingRun, against: str, label: str) -> None:
+    """Play the policy as each country alike against six of one bot; one game of each country is saved."""
+    settings = run.config.evaluation
+    saved = run.folder.games / f"{label}-{against}"
+    saved.mkdir(parents=True, exist_ok=True)
+    seed = run.config.run.seed
+    games = evaluation_games(LEARNER, against, settings.games_per_country, settings.until_year, seed, saved)
+    display = run.recorder.display
+    display.stage(f"evaluating the {label} policy against six {against}", total=len(games))
+    start = time.monotonic()
+    results = run.pool.evaluate(games, display.advance, run.config.rollout.block_timeout_s)
+    row = summarize(results, checkpoint=f"checkpoints/{run.version}", against=against, until_year=settings.until_year)
+    run.recorder.evaluation(label, row, time.monotonic() - start)
+
+
+def save_interrupted(run: TrainingRun) -> None:
+    """Save a last checkpoint within a bounded time; further signals are ignored so that they do not cut it short."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    limit_s = SAVE_TIMEOUT_S + run.config.redis.group_timeout_s + run.config.redis.answer_timeout_s
+    run.recorder.display.stage(f"stopping: saving a checkpoint (at most {limit_s:.0f} s)")
+    try:
+        answer(run.learner.checkpoint.remote(), limit_s, "the learner, saving,")
+    except ACCIDENTS as error:
+        raise RunError(f"{error}; the last checkpoint is intact: go on with --resume") from None
