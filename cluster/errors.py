@@ -1,48 +1,57 @@
-"""The errors a user can do something about: one line on stderr, exit code 2."""
+"""The tree of errors, and the exit code of a command that one of them ends.
+
+An error in this tree answers the user: the command prints its message as one line on stderr, without a traceback.
+
+    EntenteError                2  grpo_core.errors
+      BrokenPromiseError        1  cluster.drill.errors: the drill found that a run did not recover or lost something
+      CheckpointError           2  grpo_core.errors
+      ConfigError               2  cluster.errors
+      DivergenceError           2  grpo_core.errors
+      EndpointError             2  services.inference.chat_endpoint.settings
+        EndpointRefusedError    2  services.inference.chat_endpoint.settings
+      EngineError               2  services.inference.engine
+      GroupingError             2  grpo_core.errors
+      MetricsError              2  services.metrics.catalogue
+      MissingRequirementError   2  cluster.bench.figure: `entente bench` leaves the measurement out
+      PopulationError           2  opponents.population.member
+        RatingsError            2  opponents.ratings.book
+      ReplayError               2  services.replay.buffer
+        BlocksMissingError      2  services.replay.buffer: the learner asks again
+        ServerLostError         2  services.replay.buffer: an accident, see below
+      ReportError               2  services.reports.errors
+      ResourceError             2  grpo_core.errors
+      RunError                  2  cluster.errors
+        LostError               2  cluster.errors: an accident, see below
+          LateError             2  cluster.errors
+        NoGradientsError        2  cluster.diagnostics.gradient_audit: `entente groups audit` leaves gradients out
+      SavedGameError            2  services.environments.diplomacy.game
+      WeightsError              2  services.weights.payload
+
+After an accident a run restarts from its last checkpoint (``cluster.runs.recovery``).
+
+Other exit codes: 0 after success; 2 for a wrong command line, and for ``entente doctor`` with a fault;
+130 after an interruption; 1 with a traceback for every other exception, which is a bug.
+
+Two errors are internal, because their callers catch them and count a defect: ``CodecError`` (an episode's bytes) and
+``ConstraintError`` (an order sheet that does not fit its mask).
+"""
 
 from __future__ import annotations
 
-from cluster.configs.loader import ConfigError
-from grpo_core.errors import CheckpointError
+from grpo_core.errors import EntenteError
 
 
-class RunError(RuntimeError):
-    """The run cannot start or go on; the message says why and what to do."""
+class ConfigError(EntenteError, ValueError):
+    """The configuration cannot be used; the message is one line that names the key and what to do."""
+
+
+class RunError(EntenteError, RuntimeError):
+    """The run cannot start or go on; the message gives the reason and what to do."""
 
 
 class LostError(RunError):
-    """A process that the run stands on has died or fallen silent; nothing durable is lost, so a new start goes on."""
+    """A process that the run needs has died or stopped responding; nothing durable is lost, so a restart continues."""
 
 
 class LateError(LostError):
-    """An answer did not come in time: lost as well, or the time limit was too short from the beginning."""
-
-
-def user_errors() -> tuple[type[BaseException], ...]:
-    """Every exception that is an answer to the user rather than a bug; imported late to keep ``--help`` fast."""
-    from grpo_core.errors import DivergenceError, GroupingError, ResourceError
-    from opponents.population.population import PopulationError
-    from services.environments.diplomacy.game import SavedGameError
-    from services.inference.chat_endpoint.settings import EndpointError
-    from services.inference.engine import EngineError
-    from services.metrics.catalogue import MetricsError
-    from services.replay.buffer import ReplayError
-    from services.reports.errors import ReportError
-    from services.weights.payload import WeightsError
-
-    return (
-        ConfigError,
-        CheckpointError,
-        DivergenceError,
-        GroupingError,
-        ResourceError,
-        RunError,
-        PopulationError,
-        SavedGameError,
-        EndpointError,
-        EngineError,
-        MetricsError,
-        ReplayError,
-        ReportError,
-        WeightsError,
-    )
+    """An answer did not come in time: the process is lost, or the time limit was too short from the beginning."""

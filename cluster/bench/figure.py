@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from grpo_core.errors import EntenteError
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -41,5 +43,5 @@ def interleaved_seconds(ours: Callable[[], None], yardstick: Callable[[], None],
     return statistics.median(ours_s), statistics.median(yardstick_s)
 
 
-class MissingRequirementError(Exception):
+class MissingRequirementError(EntenteError):
     """A benchmark cannot run here; the message is one line that says what to install."""

@@ -16,6 +16,7 @@ from typer.exceptions import TyperException
 from cluster.cli.monitoring import EXAMPLES, monitoring
 from cluster.cli.population import population_app
 from cluster.drill.cli import drill
+from grpo_core.errors import EntenteError
 
 app = typer.Typer(
     help="Train language-model policies to play full seven-power Diplomacy by country-grouped GRPO.",
@@ -384,7 +385,7 @@ def groups_evidence(
 
 
 def main(prefix: Sequence[str] = ()) -> NoReturn:
-    """Run the command line; errors a user can mend are one line and exit code 2."""
+    """Run the command line; an ``EntenteError`` is one line on stderr (exit codes: ``cluster.errors``)."""
     try:
         code: Any = app(args=[*prefix, *sys.argv[1:]], standalone_mode=False, prog_name="entente")
     except typer.Exit as wanted:
@@ -396,12 +397,8 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
         if type(error).__name__ == "NoArgsIsHelpError":  # the help is on the screen already
             sys.exit(2)
         _stop(f"error: {message} (entente --help shows the commands)", 2)
-    except Exception as error:
-        from cluster.errors import user_errors
-
-        if isinstance(error, user_errors()):
-            _stop(f"error: {' '.join(str(error).split())}", 2)
-        raise
+    except EntenteError as error:
+        _stop(f"error: {' '.join(str(error).split())}", error.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -13,12 +13,9 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 
 from cluster.configs.schema import Config
+from cluster.errors import ConfigError
 
 CONFIGS = Path(__file__).parent
-
-
-class ConfigError(ValueError):
-    """The configuration cannot be used; the message is one line that names the key and what to do."""
 
 
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:

@@ -11,11 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from cluster.configs.schema import Config
 from cluster.diagnostics.finding import Finding
-from cluster.errors import RunError, user_errors
+from cluster.errors import RunError
 from cluster.runs.ray_job import in_job
 from cluster.runtime.ray_session import check_reachable
 from cluster.runtime.redis_clients import redis_buffer
 from cluster.runtime.replay_server import PASSWORD_VARIABLE, external_url
+from grpo_core.errors import EntenteError
 from services.replay.server.embedded import EmbeddedServer
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
@@ -121,7 +122,7 @@ def replay_access(config: Config) -> Iterator[Finding]:
             finally:
                 server.close()
         yield Finding("ok", "redis", "the embedded server starts and answers, on this machine alone")
-    except user_errors() as error:
+    except EntenteError as error:
         yield Finding("fault", "redis", str(error))
 
 

@@ -15,9 +15,9 @@ from safetensors import safe_open
 from cluster.configs.schema import Config
 from cluster.diagnostics.access import on_cluster
 from cluster.diagnostics.finding import Finding
-from cluster.errors import user_errors
 from cluster.runs.folder import RunFolder
 from cluster.runtime.memory import GIB, small_policy_parameters
+from grpo_core.errors import EntenteError
 
 LOADED_BYTES = 1 * GIB  # weights up to here are loaded, which finds more faults than their headers tell
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.pkl")
@@ -82,7 +82,7 @@ def _files_of(folder: Path) -> Finding:
         size = sum(path.stat().st_size for path in weights)
         if size <= LOADED_BYTES:
             load_model(folder)
-    except user_errors() as error:
+    except EntenteError as error:
         return Finding("fault", "policy", str(error))
     text = f"{_parameters(weights) / 1e6:.1f} M parameters in {len(weights)} safetensors file(s)"
     if size > LOADED_BYTES:

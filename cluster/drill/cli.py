@@ -61,7 +61,7 @@ def drill(
         typer.echo(f"written to {json_out}")
     if broken is not None:
         typer.echo(f"broken promise: {' '.join(str(broken).split())} (the run is in {plan.run_dir})", err=True)
-        raise typer.Exit(1)
+        raise typer.Exit(broken.exit_code)
     if run_dir is None:
         shutil.rmtree(plan.run_dir, ignore_errors=True)
     typer.echo(f"{len(record.overcome)} faults, and every promise was kept")

@@ -17,9 +17,10 @@ import torch
 
 from cluster.actors.initial_policy import make_policy
 from cluster.configs.schema import Config
-from cluster.errors import RunError, user_errors
+from cluster.errors import RunError
 from cluster.runs.imitation_report import UNTRAINED, Failed, ImitationReport, StageBegan, StepsDone, made_from
 from grpo_core.batching.microbatches import TrainingTurn, training_turn
+from grpo_core.errors import EntenteError
 from grpo_core.models.fsdp import Sharding, process_group
 from grpo_core.models.pretrained import save_model
 from grpo_core.training.behavior_cloning import BehaviorCloner
@@ -46,7 +47,7 @@ def run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: C
             _Rank(config, rank, connection).run(meeting, draft)
         except Exception as error:
             connection.send(Failed(" ".join(str(error).split()) or type(error).__name__))
-            if not isinstance(error, user_errors()):
+            if not isinstance(error, EntenteError):
                 raise
 
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from cluster.configs.schema import Config
 from cluster.driver.metrics_recorder import MetricsRecorder
-from cluster.errors import RunError, user_errors
+from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
 from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import UNTRAINED, made_from, read_report
+from grpo_core.errors import EntenteError
 from services.metrics.display.display import Display
 
 EVALUATION_TIMEOUT_S = 3600.0  # for all games against one opponent
@@ -120,7 +121,7 @@ def _measure(rows: Connection, candidate: str, config: Config) -> None:
                     seed=config.run.seed,
                     temperature=settings.temperature,
                 )
-            except user_errors() as error:
+            except EntenteError as error:
                 rows.send(" ".join(str(error).split()))
                 return
             rows.send(row)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.configs.loader import ConfigError, load_config
+from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
+from cluster.errors import ConfigError
 from cluster.runs.folder import RunFolder
 from cluster.runs.ray_job import check_run_dir, on_its_cluster
 

@@ -8,13 +8,14 @@ import math
 from importlib import metadata
 from typing import Literal
 
+from grpo_core.errors import EntenteError
 from services.environments.diplomacy.position import POWERS
 
 Kind = Literal["bot", "policy", "remote"]
 Form = Literal["full", "adapter"]
 
 
-class PopulationError(Exception):
+class PopulationError(EntenteError):
     """The population file, or a file it names, is not what it should be."""
 
 

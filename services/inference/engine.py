@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from grpo_core.errors import EntenteError
 from services.inference.constraints import SheetConstraint
 
 if TYPE_CHECKING:  # it brings torch along, which those who only seat players need not wait for
@@ -46,7 +47,7 @@ class Generation:
     finished: bool  # False: cut off at max_completion_length
 
 
-class EngineError(RuntimeError):
+class EngineError(EntenteError, RuntimeError):
     """An engine could not start, swap weights or answer; the message says what to change."""
 
 

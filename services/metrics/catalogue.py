@@ -15,12 +15,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from grpo_core.errors import EntenteError
+
 Kind = Literal["counter", "gauge", "histogram"]
 Value = float | Sequence[float]
 COUNTRY = ("country",)
 
 
-class MetricsError(ValueError):
+class MetricsError(EntenteError, ValueError):
     """A measurement that the catalogue does not know, or a place for measurements that cannot be used."""
 
 

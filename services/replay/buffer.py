@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from grpo_core.errors import EntenteError
 from grpo_core.types import Episode
 
 
@@ -25,7 +26,7 @@ class Delivery:
     receipts: tuple[Receipt, ...]
 
 
-class ReplayError(RuntimeError):
+class ReplayError(EntenteError, RuntimeError):
     """The buffer cannot be reached or does not answer in time; the message says what was awaited."""
 
 

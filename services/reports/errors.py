@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from grpo_core.errors import EntenteError
 
-class ReportError(Exception):
+
+class ReportError(EntenteError):
     """A report or viewer cannot be made; the message is one line with the file and the reason."""

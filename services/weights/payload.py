@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
+from grpo_core.errors import EntenteError
 from grpo_core.models.weight_probe import Probe
 from grpo_core.types import PolicyVersion
 
 
-class WeightsError(ValueError):
+class WeightsError(EntenteError, ValueError):
     """These bytes are not the weights they should be; the message names the version."""
 
 

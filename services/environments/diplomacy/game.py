@@ -14,6 +14,7 @@ from diplomacy.utils.export import to_saved_game_format
 from diplomacy.utils.game_phase_data import GamePhaseData
 
 from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.errors import EntenteError
 from services.environments.diplomacy.fast_engine import FastGame
 from services.environments.diplomacy.legal import build_orders, movement_orders
 from services.environments.diplomacy.order_tables import write_orders
@@ -24,7 +25,7 @@ from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, Pos
 _PLAYABLE_RULES = frozenset({*DEFAULT_GAME_RULES, "ALWAYS_WAIT", "CD_DUMMIES", "NO_DEADLINE", "PUBLIC_PRESS"})
 
 
-class SavedGameError(Exception):
+class SavedGameError(EntenteError):
     """A file that cannot be taken up as a game; the message is one line with the file and the reason."""
 
 

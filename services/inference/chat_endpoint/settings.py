@@ -7,10 +7,11 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
+from grpo_core.errors import EntenteError
 from grpo_core.settings import Settings
 
 
-class EndpointError(RuntimeError):
+class EndpointError(EntenteError, RuntimeError):
     """An endpoint gave no usable answer; one line says which endpoint, what happened and what to do."""
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.rollout import RolloutWorker
-from cluster.configs.loader import ConfigError, load_config
+from cluster.configs.loader import load_config
 from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
+from cluster.errors import ConfigError
 from cluster.evaluation.players import open_policy
 from cluster.runs.folder import RunFolder, snapshot_files
 from grpo_core.errors import CheckpointError

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.configs.loader import CONFIGS, ConfigError, dump_config, load_config
+from cluster.configs.loader import CONFIGS, dump_config, load_config
 from cluster.configs.reference import config_reference
 from cluster.configs.schema import Config
+from cluster.errors import ConfigError
 
 SHIPPED = sorted(file.stem for file in CONFIGS.glob("*.toml"))
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from cluster.configs.loader import ConfigError, load_config
+from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.autoscaling import DOWN_AFTER, UP_AFTER, Autoscaler, Load, LoadMeter, Scaling, useful_actors
+from cluster.errors import ConfigError
 
 
 def config(*overrides: str) -> Config:

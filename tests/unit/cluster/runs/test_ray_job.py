@@ -11,8 +11,8 @@ import pytest
 import ray
 
 import cluster.runtime.ray_session
-from cluster.configs.loader import ConfigError, load_config
-from cluster.errors import RunError
+from cluster.configs.loader import load_config
+from cluster.errors import ConfigError, RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.ray_job import JOB_VARIABLE, STOP_VARIABLE, check_run_dir, in_job, on_its_cluster, short_stop
 from cluster.runs.request import RunRequest, requested_run

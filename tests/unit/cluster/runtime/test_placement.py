@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cluster.configs.loader import ConfigError, load_config
+from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.errors import RunError
+from cluster.errors import ConfigError, RunError
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.placement import bundles, check_gpus, cpus_asked, gpus_asked
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.configs.loader import ConfigError, load_config
+from cluster.configs.loader import load_config
+from cluster.errors import ConfigError
 from opponents.bots.registry import make_bot
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.players.chat_players import ChatPlayers, add_members
