@@ -351,36 +351,36 @@ def groups_audit(
 
 
 @groups_app.command(
-    "evidence", epilog="Example: `entente groups evidence runs/demo/checkpoints/10 --batches 48 --html evidence.html`"
+    "study", epilog="Example: `entente groups study runs/demo/checkpoints/10 --batches 48 --html study.html`"
 )
-def groups_evidence(
+def groups_study(
     checkpoint: Annotated[
         Path, typer.Argument(help="Checkpoint or run folder of a partly trained policy, which plays.")
     ],
     batches: Annotated[int, typer.Option(min=4, help="Independent batches of 112 episodes.")] = 24,
-    seed: Annotated[int, typer.Option(min=0, help="Of the positions and games.")] = 0,
-    json_out: Annotated[Path, typer.Option("--json", help="Where the figures go.")] = Path("evidence.json"),
-    html: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("evidence.html"),
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the positions and games.")] = 0,
+    json_out: Annotated[Path, typer.Option("--json", help="Where the figures go.")] = Path("study.json"),
+    html: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("study.html"),
 ) -> None:
     """What each way of grouping does to the policy gradient: bias, noise, signs and effective samples.
 
-    Plays one set of seven-power games (to 1905, continuations of saved positions) and judges the very same turns in
-    every way. About half a minute a batch.
+    Plays one set of seven-power games (continuations of saved positions) with the run's own game length, rewards and
+    discount, and groups the same turns in every way. About half a minute a batch of games to 1905.
     """
     from rich.console import Console
 
     from cluster.diagnostics.grouping_study import measure_grouping
-    from cluster.diagnostics.grouping_study_page import show, write_evidence_page
+    from cluster.diagnostics.grouping_study_page import show, write_study_page
     from cluster.runs.folder import check_writable
     from cluster.runs.progress_bars import stages
 
     check_writable(json_out)
     check_writable(html)
     with stages() as stage:
-        evidence = measure_grouping(checkpoint, batches, seed, stage)
-    json_out.write_text(json.dumps(evidence, indent=1, allow_nan=False) + "\n", encoding="utf-8")
-    show(evidence, Console())
-    write_evidence_page(evidence, html)
+        study = measure_grouping(checkpoint, batches, seed, stage)
+    json_out.write_text(json.dumps(study, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    show(study, Console())
+    write_study_page(study, html)
     typer.echo(f"written to {json_out} and {html}")
 
 

@@ -1,15 +1,15 @@
-"""What grouping does to the policy gradient, measured on one set of real seven-power games.
+"""Measure what grouping does to the policy gradient, on one set of real seven-power games.
 
-A policy plays blocks of continuations of saved positions. Every block has a country, a line-up and a fork, so that the
-very same episodes can be judged without groups, by batch, country, line-up, segment, position or fork, and by an
-outcome, which is what the laws of grouping forbid.
+A policy plays continuations of saved positions. Every block of continuations has a country, a line-up and a position
+(its fork). The same episodes are then grouped in every way: not at all, by batch, country, line-up, segment, phase or
+fork, and by an outcome, which the laws of grouping forbid.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
+from cluster.runs.folder import RunFolder
+from cluster.runs.progress_bars import Stage
 from cluster.runs.provenance import commit, provenance
 from grpo_core.advantages.grouping import Sample, samples_of
 from grpo_core.advantages.returns import sample_returns
@@ -45,72 +48,59 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.torch_backend.engine import TorchEngine
 
-UNTIL_YEAR = 1905
 FORKS = 2  # saved positions of each country and line-up in a batch
 CONTINUATIONS = 4  # games from each of them
 LINEUPS = (("random",) * 6, ("dumbbot", "random") * 3)
 BATCH_BLOCKS = len(POWERS) * len(LINEUPS) * FORKS
 CONCURRENT_GAMES = 64
+RETURN_QUARTILE = "return_quartile"  # the fact made from an outcome
 
-Returns = Literal["per_phase", "episode"]
-Tokens = Literal["sum", "mean"]  # of a turn's tokens; mean is what loss_type = "grpo" takes
+Returns = Literal["per_phase", "segment", "episode"]
+Tokens = Literal["sum", "mean"]  # over a turn's tokens; loss_type = "grpo" takes the mean
+
+# Ways of grouping for returns of turns, for their means over tokens, and for returns of episodes.
+_TURN_WAYS = (
+    "none",
+    "batch",
+    "country",
+    "country+lineup",
+    "country+segment",
+    "country+phase",
+    "country+phase+own_centers",
+    "shrunk country+phase+own_centers<country+phase",
+    "country+fork",
+    "left-out country+fork",
+    "country+fork+phase",
+    "left-out country+fork+phase",
+    "country+return_quartile",
+)
+_TOKEN_MEAN_WAYS = ("none", "batch", "country", "country+lineup", "country+phase", "country+fork")
+_EPISODE_WAYS = (
+    "none",
+    "batch",
+    "country",
+    "country+lineup",
+    "country+fork",
+    "left-out country+fork",
+    "shrunk country+fork<country+lineup",
+    "country+return_quartile",
+)
+_TURN_REFERENCE = ("country+lineup+phase+own_centers", "country+lineup+phase", "country+phase", "country")
+_EPISODE_REFERENCE = ("country+lineup", "country")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
-    """One kind of gradient and the ways of judging that are compared in it."""
+class GradientKind:
+    """One kind of gradient and the ways of grouping that are compared in it."""
 
     returns: Returns
     tokens: Tokens
     ways: tuple[str, ...]
 
 
-# Turns have more known of them than whole episodes.
-BLOCKS = (
-    Block(
-        "per_phase",
-        "sum",
-        (
-            "none",
-            "batch",
-            "country",
-            "country+lineup",
-            "country+segment",
-            "country+phase",
-            "country+phase+own_centers",
-            "shrunk country+phase+own_centers<country+phase",
-            "country+fork",
-            "left-out country+fork",
-            "country+fork+phase",
-            "left-out country+fork+phase",
-            "country+return_quartile",
-        ),
-    ),
-    Block("per_phase", "mean", ("none", "batch", "country", "country+lineup", "country+phase", "country+fork")),
-    Block(
-        "episode",
-        "sum",
-        (
-            "none",
-            "batch",
-            "country",
-            "country+lineup",
-            "country+fork",
-            "left-out country+fork",
-            "shrunk country+fork<country+lineup",
-            "country+return_quartile",
-        ),
-    ),
-)
-_REFERENCE: Mapping[Returns, tuple[str, ...]] = {
-    "per_phase": ("country+lineup+phase+own_centers", "country+lineup+phase", "country+phase", "country"),
-    "episode": ("country+lineup", "country"),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class StudyRow:
-    """One way of judging in one kind of gradient."""
+    """One way of grouping in one kind of gradient."""
 
     returns: Returns
     tokens: Tokens
@@ -118,25 +108,48 @@ class StudyRow:
     quality: GradientQuality
 
 
-def measure_grouping(
-    checkpoint: Path, batches: int, seed: int, stage: Callable[[str, int], Callable[[int], None]]
-) -> dict[str, Any]:
-    """Play, take every turn's gradient, judge the same turns in every way.
+def gradient_kinds(returns: Returns) -> tuple[GradientKind, ...]:
+    """The kinds of gradient that are compared; turns have segment returns if the run learns from those."""
+    of_turns: Returns = "segment" if returns == "segment" else "per_phase"
+    return (
+        GradientKind(of_turns, "sum", _TURN_WAYS),
+        GradientKind(of_turns, "mean", _TOKEN_MEAN_WAYS),
+        GradientKind("episode", "sum", _EPISODE_WAYS),
+    )
+
+
+def config_of(checkpoint: Path) -> Config:
+    """The config of the run that a run folder or one of its checkpoints belongs to; else the defaults.
+
+    Raises:
+        ConfigError: the run's config.toml is damaged.
+    """
+    for folder in (checkpoint, checkpoint.absolute().parent.parent):
+        if RunFolder(folder).config.exists():
+            return load_config(RunFolder(folder).config)
+    return Config()
+
+
+def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: Stage) -> dict[str, Any]:
+    """Play games, take every turn's gradient and compute the advantages of the same turns in every way.
+
+    Game length, rewards, discount, returns and sampling are those of the checkpoint's run, or the defaults.
 
     Args:
-        checkpoint: Hugging Face folder of the policy that plays, or a run's, whose newest checkpoint does.
+        checkpoint: Hugging Face folder of the policy that plays, or a run folder, whose newest checkpoint plays.
         batches: independent batches, at least 4; each of 112 episodes.
         seed: of positions and games.
-        stage: called with the name of a stage and its number of steps; gives what hears of steps done.
+        stage: called with a stage's name and its number of steps; returns a callback for the steps done.
 
     Returns:
-        Plain JSON: ``rows``, sizes and provenance; what could not be told from the noise is None. A row's ``drowned``
-        is the share of bootstrap draws that its intervals had to leave out for want of signal.
+        Plain JSON: ``rows``, sizes and provenance. A value that is lost in noise is None. A row's ``drowned`` is the
+        share of bootstrap draws without enough signal for its intervals.
 
     Raises:
         CheckpointError: the folder is not a usable model.
+        ConfigError: the run's config.toml is damaged.
     """
-    config = Config()
+    config = config_of(checkpoint)
     checkpoint = latest_checkpoint(checkpoint) or checkpoint
     episodes = asyncio.run(_play(checkpoint, config, batches * BATCH_BLOCKS, seed, stage))
     model, _ = load_model(checkpoint)
@@ -145,13 +158,19 @@ def measure_grouping(
     scores = turn_scores(model, turns, advance=stage("taking every turn's gradient", len(turns)))
     batch_of = np.arange(len(episodes)) // (BATCH_BLOCKS * CONTINUATIONS)
     lengths = np.array([len(turn.position_S) for turn in turns])
-    rows = [row for block in BLOCKS for row in judge_all_ways(episodes, batch_of, scores, lengths, block, config)]
+    rows = [
+        row
+        for kind in gradient_kinds(config.learner.returns)
+        for row in compare_ways(episodes, batch_of, scores, lengths, kind, config.learner.discount)
+    ]
     return {
         "commit": commit(),
         "provenance": provenance(),
         "checkpoint": checkpoint.name,
         "seed": seed,
-        "until_year": UNTIL_YEAR,
+        "until_year": config.game.until_year,
+        "reward": config.game.reward,
+        "discount": config.learner.discount,
         "line_ups": [", ".join(lineup) for lineup in LINEUPS],
         "batches": batches,
         "episodes_a_batch": BATCH_BLOCKS * CONTINUATIONS,
@@ -173,42 +192,41 @@ def plain_quality(quality: GradientQuality) -> dict[str, Any]:
     return {**measures, "drowned": quality.drowned}
 
 
-def judge_all_ways(
+def compare_ways(
     episodes: Sequence[Episode],
     batch_of: NDArray[np.int64],
     scores: TurnScores,
     lengths: NDArray[np.int64],
-    block: Block,
-    config: Config,
+    kind: GradientKind,
+    discount: float,
 ) -> list[StudyRow]:
-    """The quality of every way of judging of one block, against the true gradient, which sums a turn's tokens.
+    """The quality of every way of grouping, against the true gradient, which sums a turn's tokens.
 
     Means over a turn's tokens are multiplied by the mean number of tokens, so that both have about the same length.
-    Every turn of every episode has a choice in it (others are not remembered), so scores and turns agree.
+    Every turn of every episode has a choice in it (others are not recorded), so scores and turns agree.
 
     Args:
-        episodes: all batches'.
+        episodes: of all batches.
         batch_of: (episodes,) which batch an episode is in.
         scores: of all turns, summed over tokens.
         lengths: (turns,) sampled tokens.
-        block: what is compared.
-        config: the discount.
+        kind: what is compared.
+        discount: of per-phase returns.
     """
-    returns = block.returns
-    samples = samples_of(episodes, returns)
-    earned = sample_returns(episodes, returns, config.learner.discount)
+    samples = samples_of(episodes, kind.returns)
+    earned = sample_returns(episodes, kind.returns, discount)
     sample_batch = batch_of[[sample.episode for sample in samples]]
-    turn_batch = np.repeat(batch_of, [len(episode.turns) for episode in episodes])
+    turns_each = [len(episode.turns) for episode in episodes]
+    turn_batch = np.repeat(batch_of, turns_each)
     turns_in = [np.flatnonzero(turn_batch == number) for number in range(int(batch_of.max()) + 1)]
 
     def gradients(advantages: FloatArray, tokens: Tokens) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        per_turn = advantages
-        if returns == "episode":
-            per_turn = np.repeat(advantages, [len(episode.turns) for episode in episodes])
+        per_turn = np.repeat(advantages, turns_each) if kind.returns == "episode" else advantages
         if tokens == "mean":
             per_turn = (per_turn * (lengths.mean() / lengths)).astype(np.float32)
-        sketched = batch_gradients(scores.sketch, per_turn, turns_in)
-        return sketched, batch_gradients(scores.coordinates, per_turn, turns_in)
+        return batch_gradients(scores.sketch, per_turn, turns_in), batch_gradients(
+            scores.coordinates, per_turn, turns_in
+        )
 
     def batch_by_batch(way: str) -> FloatArray:
         advantages = np.zeros(len(samples), np.float32)
@@ -218,47 +236,53 @@ def judge_all_ways(
             advantages[here] = judged_by(way, chosen, earned[here])
         return advantages
 
-    truth = gradients(reference_advantages(_REFERENCE[returns], samples, earned), "sum")
+    reference = _EPISODE_REFERENCE if kind.returns == "episode" else _TURN_REFERENCE
+    truth = gradients(reference_advantages(reference, samples, earned), "sum")
     yardstick, _ = gradients(batch_by_batch("batch"), "sum")
     rows = []
-    for way in block.ways:
-        sketched, drawn = gradients(batch_by_batch(way), block.tokens)
+    for way in kind.ways:
+        sketched, drawn = gradients(batch_by_batch(way), kind.tokens)
         quality = gradient_quality(sketched, truth[0], yardstick, drawn, truth[1])
-        rows.append(StudyRow(returns, block.tokens, way, quality))
+        rows.append(StudyRow(kind.returns, kind.tokens, way, quality))
     return rows
 
 
 def _with_quartiles(samples: Sequence[Sample], returns: FloatArray) -> list[Sample]:
-    """Samples that also know the quartile of their own return among their country's: the leak to be shown."""
+    """The samples with a further fact, the quartile of their own return among their country's: the forbidden key."""
     roles = np.array([sample.role for sample in samples])
     quartile = np.zeros(len(samples), np.int64)
     for role in set(roles.tolist()):
         mine = np.flatnonzero(roles == role)
         quartile[mine] = np.searchsorted(np.quantile(returns[mine], [0.25, 0.5, 0.75]), returns[mine])
     return [
-        replace(sample, facts={**sample.facts, "return_quartile": int(number)})
+        replace(sample, facts={**sample.facts, RETURN_QUARTILE: int(number)})
         for sample, number in zip(samples, quartile, strict=True)
     ]
 
 
-async def _play(
-    checkpoint: Path, config: Config, blocks: int, seed: int, stage: Callable[[str, int], Callable[[int], None]]
-) -> list[Episode]:
+async def _play(checkpoint: Path, config: Config, blocks: int, seed: int, stage: Stage) -> list[Episode]:
     model, tokenizer = load_model(checkpoint)
     engine = TorchEngine(model, max_concurrent_decisions=CONCURRENT_GAMES)
-    policy = LLMPolicy(engine, OrderTokens(tokenizer), max_completion_length=config.inference.max_completion_length)
+    game, inference = config.game, config.inference
+    policy = LLMPolicy(
+        engine,
+        OrderTokens(tokenizer),
+        decoding=inference.decoding,
+        temperature=inference.temperature,
+        max_completion_length=inference.max_completion_length,
+    )
     bots = {name: make_bot(name) for lineup in LINEUPS for name in lineup}
-    tables = asyncio.Semaphore(CONCURRENT_GAMES)
+    running = asyncio.Semaphore(CONCURRENT_GAMES)
     advance = stage("playing continuations of saved positions", blocks * CONTINUATIONS)
 
-    async def block(number: int) -> list[Episode]:
+    async def play_block(number: int) -> list[Episode]:
         power = POWERS[number % len(POWERS)]
         lineup = LINEUPS[number // len(POWERS) % len(LINEUPS)]
         others = [other for other in POWERS if other != power]
-        # The six are dealt anew for each line-up only, so that country and line-up are one thing to condition on.
+        # The same opponent always has the same seat of a line-up: country and line-up decide all seats.
         seats: dict[str, Policy] = {other: bots[name] for other, name in zip(others, lineup, strict=True)}
         seats[power] = policy
-        plan = LineupBlock(
+        block = LineupBlock(
             index=number,
             block_id=f"b{number:06d}",
             learner_power=power,
@@ -267,41 +291,40 @@ async def _play(
             seed=derive_seed(seed, "block", number),
             lineup="/".join(lineup),
         )
-        state = await _saved_position(plan, seats, tables)
+        state = await _saved_position(block, seats, game.until_year, running)
         episodes = []
         for member in range(CONTINUATIONS):
-            async with tables:
-                game = DiplomacyGame.from_state(state, UNTIL_YEAR)
+            async with running:
                 record = await play_game(
-                    game,
+                    DiplomacyGame.from_state(state, game.until_year),
                     seats,
-                    plan.game_seed(member),
+                    block.game_seed(member),
                     learners=(power,),
-                    reward_weights=config.game.reward,
+                    reward_weights=game.reward,
                     discount=config.learner.discount,
                 )
-            episode = make_episode(plan, member, power, record, config.game.reward)
-            episodes.append(replace(episode, keys={**episode.keys, "fork": plan.block_id}))
+            episode = make_episode(block, member, power, record, game.reward)
+            episodes.append(replace(episode, keys={**episode.keys, "fork": block.block_id}))
             advance(1)
         return episodes
 
-    played = await asyncio.gather(*(block(number) for number in range(blocks)))
+    played = await asyncio.gather(*(play_block(number) for number in range(blocks)))
     await engine.close()
     return [episode for episodes in played for episode in episodes]
 
 
 async def _saved_position(
-    plan: LineupBlock, seats: Mapping[str, Policy], tables: asyncio.Semaphore
+    block: LineupBlock, seats: Mapping[str, Policy], until_year: int, running: asyncio.Semaphore
 ) -> Mapping[str, Any]:
-    """The beginning of a drawn year, 1901 to 1904, in a game of the same seats in which the country is still alive."""
+    """The start of a random year before the last one, in a game of the same seats; the country is still alive."""
     attempt = 0
     while True:
-        seed = derive_seed(plan.seed, "saved", attempt)
-        year = 1901 + seed % 4
+        seed = derive_seed(block.seed, "saved", attempt)
+        year = 1901 + seed % max(1, until_year - 1901)
         game = DiplomacyGame(year - 1)
-        async with tables:
+        async with running:
             if not game.is_done:
                 await play_game(game, seats, seed)
-        if game.centers()[plan.learner_power] and game.state()["name"] != "COMPLETED":
+        if game.centers()[block.learner_power] and game.state()["name"] != "COMPLETED":
             return game.state()
         attempt += 1

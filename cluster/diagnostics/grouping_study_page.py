@@ -1,8 +1,8 @@
-"""The evidence on grouping as a table and as one self-contained page: every way of judging with its intervals."""
+"""The grouping study as a table and as one self-contained page: every way of grouping with its intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,10 @@ _COLUMNS = {
     "sign_agreement": "signs",
     "effective_samples": "samples",
 }
-_BLOCKS = {
-    ("per_phase", "sum"): ("one return a turn", "#5480f0"),
-    ("per_phase", "mean"): ("one return a turn, averaged over its tokens (loss_type grpo)", "#2e8b57"),
-    ("episode", "sum"): ("one return an episode", "#d98032"),
+_KINDS = {
+    "sum": ("one return a turn", "#5480f0"),
+    "mean": ("one return a turn, averaged over its tokens (loss_type grpo)", "#2e8b57"),
+    "episode": ("one return an episode", "#d98032"),
 }
 _NAMES = {
     "none": "no baseline",
@@ -43,35 +43,40 @@ _NAMES = {
     "left-out country+fork+phase": "country + fork + phase, left-out",
     "country+return_quartile": "country + return quartile (an outcome)",
 }
-_DROWNED_OFTEN = 0.05  # share of left-out draws above which intervals are said to be too narrow
+_DROWNED_OFTEN = 0.05  # share of left-out draws above which intervals are reported as too narrow
 
 
 def way_name(way: str) -> str:
-    """A way of judging in words."""
+    """The display name of a way of grouping."""
     return _NAMES.get(way, way.replace("+", " + "))
 
 
-def show(evidence: Mapping[str, Any], console: Console) -> None:
-    """Print a table for each kind of return: point estimates with their 95% intervals, and what those leave out."""
+def _kind(row: Mapping[str, Any]) -> str:
+    """Which of ``_KINDS`` a row belongs to."""
+    return "episode" if row["returns"] == "episode" else str(row["tokens"])
+
+
+def show(study: Mapping[str, Any], console: Console) -> None:
+    """Print a table for each kind of gradient, with 95% intervals, and warn where those are too narrow."""
     console.print(
-        f"{evidence['episodes']:,} episodes, {evidence['turns']:,} turns, {evidence['batches']} batches of "
-        f"{evidence['episodes_a_batch']}; lengths are in those of the true gradient",
+        f"{study['episodes']:,} episodes, {study['turns']:,} turns, {study['batches']} batches of "
+        f"{study['episodes_a_batch']}; lengths are in those of the true gradient",
         markup=False,
     )
-    for block, (title, _) in _BLOCKS.items():
+    for kind, (title, _) in _KINDS.items():
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         table.add_column("groups", overflow="fold", min_width=16)
         for name in _COLUMNS.values():
             table.add_column(name, justify="right", no_wrap=True)
-        for row in evidence["rows"]:
-            if (row["returns"], row["tokens"]) == block:
+        for row in study["rows"]:
+            if _kind(row) == kind:
                 table.add_row(way_name(row["way"]), *(_cell(row[measure]) for measure in _COLUMNS))
         console.print(table)
-    drowned = [row for row in evidence["rows"] if row.get("drowned", 0.0) > _DROWNED_OFTEN]
+    drowned = [row for row in study["rows"] if row.get("drowned", 0.0) > _DROWNED_OFTEN]
     if drowned:
         most = max(drowned, key=lambda row: row["drowned"])
         console.print(
-            f"{len(drowned)} of {len(evidence['rows'])} rows left more than {_DROWNED_OFTEN:.0%} of the bootstrap's "
+            f"{len(drowned)} of {len(study['rows'])} rows left more than {_DROWNED_OFTEN:.0%} of the bootstrap's "
             f"draws out of their intervals for want of signal (most: {most['drowned']:.0%}, {way_name(most['way'])}): "
             "those intervals are too narrow; play more batches",
             markup=False,
@@ -90,14 +95,14 @@ def _short(number: float) -> str:
     return f"{number:.2f}" if abs(number) < 10 else f"{number:.0f}" if abs(number) < 1e4 else f"{number:.0e}"
 
 
-def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
-    """Write the page of what ``measure_grouping`` found.
+def write_study_page(study: Mapping[str, Any], out: Path) -> Path:
+    """Write the page of what ``measure_grouping`` returned.
 
     Raises:
         ReportError: it cannot be written.
     """
-    ways = list(dict.fromkeys(row["way"] for row in evidence["rows"]))
-    ways.sort(key=lambda way: "return_quartile" in way)  # what is forbidden comes last
+    ways = list(dict.fromkeys(row["way"] for row in study["rows"]))
+    ways.sort(key=lambda way: "return_quartile" in way)  # the forbidden one comes last
     figure = make_subplots(
         rows=2,
         cols=2,
@@ -108,32 +113,9 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
     )
     for number, (measure, _, scale) in enumerate(_PANELS):
         row, column = number // 2 + 1, number % 2 + 1
-        for offset, (block, (name, color)) in zip((-0.22, 0, 0.22), _BLOCKS.items(), strict=True):
-            rows = [
-                line
-                for line in evidence["rows"]
-                if (line["returns"], line["tokens"]) == block and None not in line[measure].values()  # drowned in noise
-            ]
-            values = [line[measure] for line in rows]
-            figure.add_trace(
-                go.Scatter(
-                    x=[value["value"] for value in values],
-                    y=[ways.index(line["way"]) + offset for line in rows],  # side by side
-                    error_x={
-                        "type": "data",
-                        "symmetric": False,
-                        "array": [value["high"] - value["value"] for value in values],
-                        "arrayminus": [value["value"] - value["low"] for value in values],
-                    },
-                    mode="markers",
-                    marker={"color": color, "size": 7},
-                    name=name,
-                    legendgroup=name,
-                    showlegend=number == 0,
-                ),
-                row=row,
-                col=column,
-            )
+        for offset, kind in zip((-0.22, 0, 0.22), _KINDS, strict=True):  # side by side
+            series = _series(study["rows"], kind, measure, ways, offset)
+            figure.add_trace(series.update(showlegend=number == 0), row=row, col=column)
         figure.update_xaxes(type=scale, row=row, col=column)
     figure.update_yaxes(
         tickvals=list(range(len(ways))), ticktext=[way_name(way) for way in ways], range=[len(ways) - 0.5, -0.5]
@@ -141,9 +123,8 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
     figure.update_layout(
         title={
             "text": (
-                f"What grouping does to the policy gradient: {evidence['episodes']:,} episodes, "
-                f"{evidence['turns']:,} turns, {evidence['batches']} batches of {evidence['episodes_a_batch']}; "
-                f"95% intervals; commit {evidence['commit']}"
+                f"What grouping does to the policy gradient: {study['episodes']:,} episodes, {study['turns']:,} turns, "
+                f"{study['batches']} batches of {study['episodes_a_batch']}; 95% intervals; commit {study['commit']}"
             ),
             "font": {"size": 15},
         },
@@ -154,3 +135,26 @@ def write_evidence_page(evidence: Mapping[str, Any], out: Path) -> Path:
         margin={"l": 10, "r": 20, "t": 90, "b": 40},
     )
     return write_page(out, figure.to_html(include_plotlyjs=True, full_html=True))
+
+
+def _series(
+    rows: Sequence[Mapping[str, Any]], kind: str, measure: str, ways: Sequence[str], offset: float
+) -> go.Scatter:
+    """One measure of one kind of gradient, a point with its interval for each way; rows lost in noise are left out."""
+    known = [row for row in rows if _kind(row) == kind and None not in row[measure].values()]
+    values = [row[measure] for row in known]
+    name, color = _KINDS[kind]
+    return go.Scatter(
+        x=[value["value"] for value in values],
+        y=[ways.index(row["way"]) + offset for row in known],
+        error_x={
+            "type": "data",
+            "symmetric": False,
+            "array": [value["high"] - value["value"] for value in values],
+            "arrayminus": [value["value"] - value["low"] for value in values],
+        },
+        mode="markers",
+        marker={"color": color, "size": 7},
+        name=name,
+        legendgroup=name,
+    )

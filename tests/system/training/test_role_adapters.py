@@ -94,7 +94,7 @@ def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> 
     assert rated.rating("learner", "ITALY").games > 0
     assert rated.rating("policy/v3-ITALY").games > 0
     assert "this run has a specialist for each" in " ".join(command("groups", "audit", str(run)).split())
-    done = subprocess.run([*ENTENTE, "groups", "evidence", str(run)], cwd=tmp_path, capture_output=True, text=True,
+    done = subprocess.run([*ENTENTE, "groups", "study", str(run)], cwd=tmp_path, capture_output=True, text=True,
                           timeout=120)  # fmt: skip
     assert done.returncode == 2
     assert "holds specialists" in done.stderr.splitlines()[-1]

@@ -1,16 +1,21 @@
-"""The evidence on grouping, on made-up games in which the answer is known."""
+"""The grouping study, on made-up games in which the answer is known."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cluster.configs.schema import Config
-from cluster.diagnostics.grouping_study import BLOCKS, judge_all_ways, plain_quality
+from cluster.actors.initial_policy import make_policy
+from cluster.configs.loader import dump_config, load_config
+from cluster.diagnostics import grouping_study
+from cluster.diagnostics.grouping_study import compare_ways, gradient_kinds, measure_grouping, plain_quality
 from grpo_core.gradients.quality import Interval, TurnScores
+from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode, Turn
 
 ROLES = ("AUSTRIA", "FRANCE", "TURKEY")
@@ -36,7 +41,7 @@ def turn(reward: float, phase: str) -> Turn:
 
 @pytest.fixture(scope="module")
 def rows():
-    """A role earns 0, 6 or 12 and a line-up 3 more, whatever it does; an action along the first axis earns 1."""
+    """A role earns 0, 6 or 12 and a line-up 3 more, whatever the actions; an action along the first axis earns 1."""
     rng = np.random.default_rng(0)
     episodes, scores = [], []
     for index in range(BATCHES * EPISODES):
@@ -62,16 +67,16 @@ def rows():
     table = np.array(scores, np.float32)
     batch_of = np.arange(len(episodes)) // EPISODES
     found = {}
-    for block in BLOCKS:
-        if block.tokens == "sum":
+    for kind in gradient_kinds("per_phase"):
+        if kind.tokens == "sum":
             lengths = np.ones(len(table), np.int64)
-            for row in judge_all_ways(episodes, batch_of, TurnScores(table, table), lengths, block, Config()):
-                found[block.returns, row.way] = row.quality
+            for row in compare_ways(episodes, batch_of, TurnScores(table, table), lengths, kind, 0.85):
+                found[kind.returns, row.way] = row.quality
     return found
 
 
 @pytest.mark.parametrize("returns", ["per_phase", "episode"])
-def test_finer_groups_give_less_noise_where_they_explain_the_return(rows, returns):
+def test_finer_groups_have_less_noise_if_they_explain_the_return(rows, returns):
     effective = [rows[returns, way].effective_samples for way in ("none", "batch", "country", "country+lineup")]
     assert effective[1].value == pytest.approx(1)  # the yardstick
     for coarser, finer in pairwise(effective):
@@ -80,7 +85,7 @@ def test_finer_groups_give_less_noise_where_they_explain_the_return(rows, return
 
 
 @pytest.mark.parametrize("returns", ["per_phase", "episode"])
-def test_a_group_s_own_mean_shrinks_the_gradient_and_turns_it_nowhere(rows, returns):
+def test_group_mean_shrinks_the_gradient_and_keeps_its_direction(rows, returns):
     quality = rows[returns, "country+lineup"]  # groups of 4: the mean holds a quarter of the sample itself
     assert quality.slope.value == pytest.approx(0.75, abs=0.02)
     assert quality.cosine.value == pytest.approx(1, abs=0.01)
@@ -88,7 +93,7 @@ def test_a_group_s_own_mean_shrinks_the_gradient_and_turns_it_nowhere(rows, retu
 
 
 @pytest.mark.parametrize("returns", ["per_phase", "episode"])
-def test_grouping_by_the_outcome_takes_the_signal_away(rows, returns):
+def test_grouping_by_the_outcome_removes_signal(rows, returns):
     leak, honest = rows[returns, "country+return_quartile"], rows[returns, "country"]
     assert leak.slope.high < honest.slope.low
     assert leak.bias.low > honest.bias.high
@@ -96,17 +101,62 @@ def test_grouping_by_the_outcome_takes_the_signal_away(rows, returns):
 
 
 @pytest.mark.parametrize("returns", ["per_phase", "episode"])
-def test_leaving_the_judged_episode_out_takes_the_shrinkage_away(rows, returns):
+def test_leave_one_out_removes_the_shrinkage(rows, returns):
     quality = rows[returns, "left-out country+fork"]
     assert quality.slope.value == pytest.approx(1, abs=0.1)
     assert rows[returns, "country+fork"].slope.high < 0.7  # groups of two
     assert quality.bias.low == 0 < rows[returns, "country+fork"].bias.low
 
 
-def test_a_row_tells_what_drowned_in_noise(rows):
+def test_row_has_none_for_values_lost_in_noise(rows):
     quality = rows["per_phase", "country"]
     assert plain_quality(quality)["drowned"] == 0
-    told = plain_quality(replace(quality, bias=Interval(0.5, np.nan, np.inf), drowned=0.25))
-    assert told["bias"] == {"value": 0.5, "low": None, "high": None}
-    assert told["drowned"] == 0.25
-    assert told["slope"]["value"] == quality.slope.value
+    plain = plain_quality(replace(quality, bias=Interval(0.5, np.nan, np.inf), drowned=0.25))
+    assert plain["bias"] == {"value": 0.5, "low": None, "high": None}
+    assert plain["drowned"] == 0.25
+    assert plain["slope"]["value"] == quality.slope.value
+
+
+OWN_SETTINGS = (
+    "game.until_year=1902", "game.reward={'centers' = 3.0}", "learner.returns=segment", "learner.discount=0.5",
+    "inference.max_completion_length=32", "inference.temperature=0.5",
+    "policy.hidden_size=32", "policy.layers=1", "policy.intermediate_size=32",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("given", ["run", "checkpoint"])
+def test_a_run_is_studied_under_its_own_settings(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = load_config("smoke", OWN_SETTINGS)
+    (tmp_path / "config.toml").write_text(dump_config(config))
+    checkpoint = tmp_path / "checkpoints" / "0"
+    save_model(*make_policy(config), checkpoint)
+    monkeypatch.setattr(grouping_study, "latest_checkpoint", lambda folder: checkpoint if folder == tmp_path else None)
+    monkeypatch.setattr(grouping_study, "BATCH_BLOCKS", 1)
+    played: list[Episode] = []
+    discounts: list[float] = []
+    real_turns, real_returns = grouping_study.training_turns, grouping_study.sample_returns
+
+    def turns_of(episodes: list[Episode], version: int) -> object:
+        played.extend(episodes)
+        return real_turns(episodes, version)
+
+    def returns_of(episodes: list[Episode], returns: str, discount: float) -> object:
+        discounts.append(discount)
+        return real_returns(episodes, returns, discount)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(grouping_study, "training_turns", turns_of)
+    monkeypatch.setattr(grouping_study, "sample_returns", returns_of)
+    found = measure_grouping(tmp_path if given == "run" else checkpoint, 4, 0, quiet)
+    assert len(played) == 16
+    assert {episode.outcome["final_year"] for episode in played} <= {1901.0, 1902.0}
+    assert [episode.reward for episode in played] == [3 * episode.reward_parts["centers"] for episode in played]
+    turns = [turn for episode in played for turn in episode.turns]
+    assert max(len(turn.completion_ids) for turn in turns) <= 32
+    assert {turn.temperature for turn in turns} == {0.5}
+    assert set(discounts) == {0.5}
+    assert {row["returns"] for row in found["rows"]} == {"segment", "episode"}
+    assert (found["until_year"], found["discount"], found["reward"]) == (1902, 0.5, {"centers": 3.0})
+
+
+def quiet(name: str, steps: int) -> Callable[[int], None]:
+    return lambda done: None

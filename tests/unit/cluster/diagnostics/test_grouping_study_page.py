@@ -1,4 +1,4 @@
-"""The table and the page of the evidence on grouping."""
+"""The table and the page of the grouping study."""
 
 import io
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from cluster.diagnostics.grouping_study_page import show, write_evidence_page
+from cluster.diagnostics.grouping_study_page import show, write_study_page
 
 MEASURES = ("bias", "slope", "cosine", "noise", "sign_agreement", "wrong_direction", "effective_samples")
 
@@ -16,7 +16,7 @@ def row(returns, way, value, drowned=0.0):
     return {"returns": returns, "tokens": "sum", "way": way, "drowned": drowned, **dict.fromkeys(MEASURES, interval)}
 
 
-EVIDENCE = {
+STUDY = {
     "commit": "abc1234",
     "batches": 4,
     "episodes_a_batch": 112,
@@ -27,9 +27,9 @@ EVIDENCE = {
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_the_table_has_every_way_and_every_interval_also_in_a_narrow_terminal(width):
+def test_table_has_every_way_and_interval_in_narrow_terminals_too(width):
     out = io.StringIO()
-    show(EVIDENCE, Console(file=out, width=width))
+    show(STUDY, Console(file=out, width=width))
     text = out.getvalue()
     assert "448 episodes, 4,321 turns, 4 batches of 112" in " ".join(text.split())
     assert "country + phase" in text
@@ -40,22 +40,22 @@ def test_the_table_has_every_way_and_every_interval_also_in_a_narrow_terminal(wi
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_the_page_leaves_out_what_drowned_in_noise(tmp_path):
-    page = write_evidence_page(EVIDENCE, tmp_path / "evidence.html").read_text()
+def test_page_leaves_out_values_lost_in_noise(tmp_path):
+    page = write_study_page(STUDY, tmp_path / "study.html").read_text()
     assert "country + phase" in page
     assert "commit abc1234" in page
-    # Every panel has the series, and none of them a point.
+    # Every panel has the series, and no series has a point.
     assert len(re.findall(r'"name":"one return an episode","showlegend":\w+,"x":\[\]', page)) == 4
 
 
-def test_rows_whose_intervals_left_many_draws_out_are_told_of():
-    def told(*drowned):
+def test_rows_whose_intervals_left_many_draws_out_are_reported():
+    def printed(*drowned):
         out = io.StringIO()
         rows = [row("per_phase", f"country+{number}", 1.0, share) for number, share in enumerate(drowned)]
-        show({**EVIDENCE, "rows": rows}, Console(file=out, width=80))
+        show({**STUDY, "rows": rows}, Console(file=out, width=80))
         return " ".join(out.getvalue().split())
 
-    assert "left more than" not in told(0.0, 0.05)
-    text = told(0.0, 0.06, 0.5, 0.2)
+    assert "left more than" not in printed(0.0, 0.05)
+    text = printed(0.0, 0.06, 0.5, 0.2)
     assert "3 of 4 rows left more than 5% of the bootstrap's draws out" in text
     assert "(most: 50%, country + 2)" in text
