@@ -14,7 +14,7 @@ from cluster.configs.schema import Config
 from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
 from cluster.runtime.redis_clients import population_mirror, redis_buffer
 from opponents.matchmaking.lineup import LineupBlock
-from opponents.population.population import Member
+from opponents.population.member import Member
 
 if TYPE_CHECKING:
     from services.weights.payload import Payload

@@ -22,7 +22,7 @@ from opponents.play import make_episode, play_game
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy, OrderTokens
 from opponents.players.policy import Policy
-from opponents.population.population import Member
+from opponents.population.member import Member
 from opponents.population.redis_mirror import PopulationMirror, frozen_weights
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.game import DiplomacyGame

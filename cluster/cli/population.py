@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from opponents.population.population import Member, Population
+    from opponents.population.member import Member
+    from opponents.population.population import Population
 
 population_app = typer.Typer(
     help="Look at the members that a run plays against and change them, also while it is training.",
@@ -226,7 +227,8 @@ def rate(
 
 
 def _open(run: Path) -> Population:
-    from opponents.population.population import Population, PopulationError
+    from opponents.population.member import PopulationError
+    from opponents.population.population import Population
 
     if not (run / "population.json").exists():
         raise PopulationError(f"{run} holds no run with a population (no population.json); name the run's folder")

@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster.cli.population_standings import Standing, standing_as_json
-from opponents.population.population import Member, Population
+from opponents.population.member import Member
+from opponents.population.population import Population
 
 MIB = 1 << 20
 

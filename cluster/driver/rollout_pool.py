@@ -17,7 +17,7 @@ from cluster.driver.worker import Job, Ref, Worker
 from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
 from cluster.runtime.placement import FurtherPlace, Slot
 from opponents.matchmaking.lineup import LineupBlock
-from opponents.population.population import Member
+from opponents.population.member import Member
 
 EVALUATION_CHUNK = 7  # games of one call: small enough for a smooth progress bar
 EVALUATION_POLL_S = 0.5  # time limits are looked at this often

@@ -13,7 +13,8 @@ from grpo_core.checkpoints.folders import checkpoint_versions
 from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Policy
-from opponents.population.population import Member, Population
+from opponents.population.member import Member
+from opponents.population.population import Population
 from opponents.settings import REMOTE_PREFIX
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from opponents.matchmaking.lineup import LineupBlock, learner_of_block
 from opponents.matchmaking.lineup_log import LineupLog, LineupRecord
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.matchmaking.strategies import Standings, make_strategy
-from opponents.population.population import Member, Population
+from opponents.population.member import Member
+from opponents.population.population import Population
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import load_ratings, save_ratings

@@ -13,7 +13,8 @@ from opponents.league.promotion import Lead, deserves_promotion, is_own_snapshot
 from opponents.league.selection import who_retires
 from opponents.matchmaking.strategies import Strategy, Weights, by_weight
 from opponents.population.files import read_document, write_document
-from opponents.population.population import Member, Population
+from opponents.population.member import Member
+from opponents.population.population import Population
 from opponents.ratings.book import RatingBook
 from opponents.settings import OpponentsSettings
 from services.inference.engine import LEARNER

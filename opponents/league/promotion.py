@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opponents.population.population import Member
+from opponents.population.member import Member
 from opponents.ratings.book import RatingBook
 from opponents.ratings.likelihood import SEATS
 from opponents.settings import OpponentsSettings

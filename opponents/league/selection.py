@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from opponents.league.promotion import is_own_snapshot
-from opponents.population.population import Member
+from opponents.population.member import Member
 from opponents.ratings.book import RatingBook
 from opponents.settings import OpponentsSettings, member_id
 from services.environments.diplomacy.position import POWERS

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import floor
 
-from opponents.population.population import Member
+from opponents.population.member import Member
 from opponents.settings import member_id
 from services.environments.diplomacy.position import POWERS
 

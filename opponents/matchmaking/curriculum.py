@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from opponents.population.files import read_document, write_document
-from opponents.population.population import Member, PopulationError
+from opponents.population.member import Member, PopulationError
 from opponents.ratings.country_base_rates import base_shares
 from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings, member_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from opponents.population.population import Member
+from opponents.population.member import Member
 from opponents.seeding import derive_seed, digest
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from opponents.population.population import PopulationError
+from opponents.population.member import PopulationError
 
 
 class LineupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -15,7 +15,8 @@ from opponents.matchmaking.lineup import (
     other_powers,
 )
 from opponents.matchmaking.strategies import Strategy, by_weight, draw_index
-from opponents.population.population import Member, Population, PopulationError
+from opponents.population.member import Member, PopulationError
+from opponents.population.population import Population
 from opponents.seeding import derive_seed, digest
 from opponents.settings import OpponentsSettings, member_id
 from services.environments.diplomacy.position import POWERS

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from opponents.matchmaking.anchors import anchors_among
-from opponents.population.population import Member
+from opponents.population.member import Member
 from opponents.settings import OpponentsSettings
 
 Weights = NDArray[np.float64]  # (N,) >= 0

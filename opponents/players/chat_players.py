@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opponents.population.population import Member, Population, PopulationError, remote_checksum
+from opponents.population.member import Member, PopulationError, remote_checksum
+from opponents.population.population import Population
 from opponents.settings import REMOTE_PREFIX, OpponentsSettings, RemoteSettings, unknown_remote
 from services.inference.chat_endpoint.settings import EndpointError
 

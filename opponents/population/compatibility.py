@@ -16,7 +16,7 @@ from grpo_core.models.lora import WEIGHTS, adapter_config_of, folder_payload, me
 from grpo_core.models.named_tensors import named_tensors, to_safetensors
 from grpo_core.models.pretrained import ADAPTER, load_model, read_payload, saved_specialists, weights_payload
 from opponents.population.importer import Source, base_of
-from opponents.population.population import PopulationError
+from opponents.population.member import PopulationError
 from opponents.population.redis_mirror import read_file
 from opponents.population.weights import ADAPTER_CONFIG
 

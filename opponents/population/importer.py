@@ -12,7 +12,8 @@ from pathlib import Path
 from grpo_core.checkpoints.atomic_write import flush_to_disk
 from grpo_core.checkpoints.folders import MANIFEST, TRAINER_STATE, checkpoint_versions, latest_checkpoint, read_manifest
 from grpo_core.errors import CheckpointError
-from opponents.population.population import Member, Population, PopulationError
+from opponents.population.member import Member, PopulationError
+from opponents.population.population import Population
 from opponents.population.weights import form_of
 
 POPULATION = "population.json"  # in a run's folder

@@ -17,11 +17,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from grpo_core.checkpoints.atomic_write import flush_to_disk
-from opponents.population.member import Member as Member
-from opponents.population.member import PopulationError as PopulationError
-from opponents.population.member import bot_checksum as bot_checksum
-from opponents.population.member import check_member, check_weight, package_version
-from opponents.population.member import remote_checksum as remote_checksum
+from opponents.population.member import (
+    Member,
+    PopulationError,
+    bot_checksum,
+    check_member,
+    check_weight,
+    package_version,
+    remote_checksum,
+)
 from opponents.population.storage import StoredMembers
 from opponents.population.weights import checksum_of, form_of
 

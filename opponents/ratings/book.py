@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opponents.population.population import PopulationError
+from opponents.population.member import PopulationError
 from opponents.ratings.anchors import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
 from opponents.ratings.belief import BLOCK, PRIOR, Belief, Prior
 from opponents.ratings.game_score import GameScore

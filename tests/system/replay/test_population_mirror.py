@@ -13,7 +13,8 @@ import pytest
 import redis
 from safetensors.numpy import save_file
 
-from opponents.population.population import Population, PopulationError
+from opponents.population.member import PopulationError
+from opponents.population.population import Population
 from opponents.population.redis_mirror import PopulationMirror, frozen_weights
 from services.replay.buffer import ReplayError
 from services.replay.server.embedded import EmbeddedServer

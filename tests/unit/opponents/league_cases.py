@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from opponents.matchmaking.lineup import LineupBlock
-from opponents.population.population import Member, Population
+from opponents.population.member import Member
+from opponents.population.population import Population
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
 

@@ -14,7 +14,8 @@ from cluster.cli.app import main
 from cluster.configs.loader import dump_config
 from cluster.configs.schema import Config
 from opponents.league.results import Results
-from opponents.population.population import Member, Population
+from opponents.population.member import Member
+from opponents.population.population import Population
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import save_ratings

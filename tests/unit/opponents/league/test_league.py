@@ -10,7 +10,7 @@ import pytest
 
 from opponents.league.league import League
 from opponents.matchmaking.matchmaker import Matchmaker
-from opponents.population.population import PopulationError
+from opponents.population.member import PopulationError
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

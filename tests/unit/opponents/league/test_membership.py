@@ -11,7 +11,8 @@ import pytest
 
 from opponents.league.league import League
 from opponents.league.membership import Joining
-from opponents.population.population import Member, Population
+from opponents.population.member import Member
+from opponents.population.population import Population
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from opponents.league.selection import STRENGTH_SIGMAS, Standing, distance, retirements, standing_of, who_retires
-from opponents.population.population import Member
+from opponents.population.member import Member
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings

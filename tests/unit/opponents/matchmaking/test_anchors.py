@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from opponents.matchmaking.anchors import anchors_among, is_against_anchors
 from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, extra_block, learner_of_block
 from opponents.matchmaking.matchmaker import Matchmaker
-from opponents.population.population import PopulationError
+from opponents.population.member import PopulationError
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from tests.unit.opponents.league_cases import member, population_of, snapshot

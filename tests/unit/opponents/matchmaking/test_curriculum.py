@@ -10,7 +10,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from opponents.matchmaking.curriculum import Curriculum, Thresholds, ladder, step
-from opponents.population.population import PopulationError
+from opponents.population.member import PopulationError
 from opponents.ratings.country_base_rates import base_shares
 from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings

@@ -16,7 +16,8 @@ from safetensors.numpy import save_file
 from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, EXTRA_BLOCKS_PER_UPDATE, extra_block, learner_of_block
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.matchmaking.strategies import draw_index
-from opponents.population.population import Population, PopulationError
+from opponents.population.member import PopulationError
+from opponents.population.population import Population
 from opponents.seeding import derive_seed
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS

@@ -24,7 +24,7 @@ from opponents.matchmaking.strategies import (
     variance,
     with_floor,
 )
-from opponents.population.population import PopulationError
+from opponents.population.member import PopulationError
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

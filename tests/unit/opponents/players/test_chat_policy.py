@@ -18,7 +18,8 @@ from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.players.chat_players import ChatPlayers, add_members
 from opponents.players.chat_policy import ChatPolicy
 from opponents.players.chat_prompt import LONG_LIST, messages, order_lines, sheet_regex
-from opponents.population.population import Population, PopulationError
+from opponents.population.member import PopulationError
+from opponents.population.population import Population
 from opponents.settings import OpponentsSettings, RemoteSettings
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import OrderSlot, parse, sheet

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from opponents.population.population import Population, PopulationError
+from opponents.population.member import PopulationError
+from opponents.population.population import Population
 
 WRITERS, MEMBERS = 4, 10
 

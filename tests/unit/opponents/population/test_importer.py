@@ -17,7 +17,8 @@ from grpo_core.models.role_adapters import add_specialists
 from grpo_core.settings import PolicySettings
 from opponents.population.compatibility import fitted
 from opponents.population.importer import find_source, member_id_of, take_in
-from opponents.population.population import Member, Population, PopulationError
+from opponents.population.member import Member, PopulationError
+from opponents.population.population import Population
 from opponents.population.weights import form_of
 from services.environments.diplomacy.position import POWERS
 from tests.unit.opponents import population_cases

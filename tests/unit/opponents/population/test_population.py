@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from opponents.population.population import Member, Population, PopulationError, bot_checksum
+from opponents.population.member import Member, PopulationError, bot_checksum
+from opponents.population.population import Population
 
 LISTED = [".population.json.lock", "population.json", "snapshots"]
 

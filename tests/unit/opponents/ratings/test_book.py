@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from opponents.population.population import PopulationError
+from opponents.population.member import PopulationError
 from opponents.ratings.anchors import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
 from opponents.ratings.belief import Prior
 from opponents.ratings.book import RatingBook, RatingsError
