@@ -1,36 +1,40 @@
-"""What an update's metrics are called in the catalogue, and 95% intervals of each country's recent episodes."""
+"""The catalogue's names of an update's metrics, and 95% intervals of each country's recent episodes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grpo_core.types import Episode
 from services.metrics.catalogue import key
 from services.metrics.rolling_windows import EpisodeFacts
-from services.reports.statistics import Estimate, mean_interval, wilson_interval
+from services.reports.statistics import clustered_mean, clustered_rate
 
 
 def country_intervals(windows: Mapping[str, Sequence[EpisodeFacts]]) -> dict[str, float]:
-    """Student's t for mean centres, Wilson's for rates; what has no interval (one episode's mean) is left out."""
-    return {
-        key(f"entente_country_{name}_{end}", country=country): value
-        for country, window in windows.items()
-        for name, estimate in _estimates(window)
-        if estimate is not None and estimate.interval is not None
-        for end, value in zip(("low", "high"), estimate.interval, strict=True)
-    }
+    """Ends of the intervals of mean centres and rates, by catalogue key.
 
-
-def _estimates(window: Sequence[EpisodeFacts]) -> Iterator[tuple[str, Estimate | None]]:
-    yield "centers", mean_interval([fact.centers for fact in window])
-    for name, hits in (
-        ("win_rate", [fact.win for fact in window]),
-        ("top_rate", [fact.top for fact in window]),
-        ("survival_rate", [fact.survived for fact in window]),
-    ):
-        yield name, wilson_interval(round(sum(hits)), len(hits))
+    The games of one line-up block share their opponents, so that only blocks are independent: see ``clustered_mean``
+    and ``clustered_rate``. A country with episodes of one block has no interval.
+    """
+    found: dict[str, float] = {}
+    for country, window in windows.items():
+        blocks: dict[str, list[EpisodeFacts]] = {}
+        for fact in window:
+            blocks.setdefault(fact.block, []).append(fact)
+        estimates = {
+            "centers": clustered_mean([[fact.centers for fact in block] for block in blocks.values()]),
+            "win_rate": clustered_rate([[fact.win for fact in block] for block in blocks.values()]),
+            "top_rate": clustered_rate([[fact.top for fact in block] for block in blocks.values()]),
+            "survival_rate": clustered_rate([[fact.survived for fact in block] for block in blocks.values()]),
+        }
+        for name, estimate in estimates.items():
+            if estimate is not None and estimate.interval is not None:
+                low, high = estimate.interval
+                found[key(f"entente_country_{name}_low", country=country)] = low
+                found[key(f"entente_country_{name}_high", country=country)] = high
+    return found
 
 
 _CATALOGUED = {

@@ -52,10 +52,10 @@ def _histogram(name: str, unit: str, text: str, buckets: tuple[float, ...]) -> M
 
 
 def _interval(name: str, unit: str, text: str) -> tuple[Metric, Metric]:
-    """The ends of a country's interval."""
+    """The ends of a country's interval, for which only its line-up blocks are independent."""
     return (
-        _gauge(f"{name}_low", unit, f"Lower end of the 95% interval of {text}", COUNTRY),
-        _gauge(f"{name}_high", unit, f"Upper end of the 95% interval of {text}", COUNTRY),
+        _gauge(f"{name}_low", unit, f"Lower end of the 95% interval, clustered by block, of {text}", COUNTRY),
+        _gauge(f"{name}_high", unit, f"Upper end of the 95% interval, clustered by block, of {text}", COUNTRY),
     )
 
 
@@ -82,8 +82,8 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         *_interval("entente_country_centers", "centers", "the mean centres"),
         _gauge("entente_country_win_rate", "1", "Share of solos, last 100 episodes", COUNTRY),
         *_interval("entente_country_win_rate", "1", "the share of solos"),
-        _gauge("entente_country_top_rate", "1", "Share of games led, last 100 episodes", COUNTRY),
-        *_interval("entente_country_top_rate", "1", "the share of games led"),
+        _gauge("entente_country_top_rate", "1", "Share of games led, ties included, last 100 episodes", COUNTRY),
+        *_interval("entente_country_top_rate", "1", "the share of games led, ties included"),
         _gauge("entente_country_survival_rate", "1", "Share of games survived, last 100 episodes", COUNTRY),
         *_interval("entente_country_survival_rate", "1", "the share of games survived"),
         _gauge("entente_country_reward", "reward", "Mean episode return, last 100 episodes", COUNTRY),

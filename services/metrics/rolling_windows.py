@@ -1,11 +1,12 @@
-"""How each country did in its last episodes; a country without any has no data (``None``, never NaN)."""
+"""Each country's results over its last episodes; a country without any has no data (``None``, never NaN)."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean, stdev
+from typing import Any
 
 from grpo_core.types import Episode
 from services.metrics.catalogue import key
@@ -16,14 +17,15 @@ _MEASURED = ("centers", "win_rate", "top_rate", "survival_rate", "reward", "rewa
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFacts:
-    """What one episode contributes."""
+    """The figures of one episode; a fact that its task does not have is 0."""
 
     reward: float
     centers: float
     win: float  # 1: a solo
     top: float  # 1: most centres at the end, ties included
-    survived: float  # 1: owns something at the end
+    survived: float  # 1: owns a centre at the end
     phases: float  # game length
+    block: str = ""  # its line-up block; checkpoints of earlier versions lack it, and count as one block
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +37,9 @@ class CountrySummary:
     reward_std: float | None  # Bessel-corrected; None with one episode
     centers: float
     win_rate: float
-    top_rate: float
+    top_rate: float  # ties count
     survival_rate: float
     phases: float
-
-
-def facts(episode: Episode) -> EpisodeFacts:
-    """What an episode contributes; a fact its task does not have counts as 0."""
-    outcome = episode.outcome
-    return EpisodeFacts(
-        reward=episode.reward,
-        centers=outcome.get("centers", 0.0),
-        win=outcome.get("solo", 0.0),
-        top=outcome.get("top", 0.0),
-        survived=outcome.get("survived", 0.0),
-        phases=outcome.get("phases", float(len(episode.turns))),
-    )
 
 
 class CountryWindows:
@@ -61,36 +50,51 @@ class CountryWindows:
         self._windows: dict[str, deque[EpisodeFacts]] = {}
 
     def add(self, episode: Episode) -> None:
-        """Take an episode in; the country's oldest leaves when the window is full."""
-        self._add(episode.role, facts(episode))
-
-    def _add(self, country: str, fact: EpisodeFacts) -> None:
-        self._windows.setdefault(country, deque(maxlen=self._size)).append(fact)
+        """Add an episode; a full window drops the country's oldest."""
+        outcome = episode.outcome
+        fact = EpisodeFacts(
+            reward=episode.reward,
+            centers=outcome.get("centers", 0.0),
+            win=outcome.get("solo", 0.0),
+            top=outcome.get("top", 0.0),
+            survived=outcome.get("survived", 0.0),
+            phases=outcome.get("phases", float(len(episode.turns))),
+            block=episode.block_id,
+        )
+        self._windows.setdefault(episode.role, deque(maxlen=self._size)).append(fact)
 
     def summary(self, country: str) -> CountrySummary | None:
         """Means over the window, or ``None`` where the country has no episode yet."""
         window = self._windows.get(country)
-        return summarize(window) if window else None
+        if not window:
+            return None
+        rewards = [fact.reward for fact in window]
+        return CountrySummary(
+            episodes=len(window),
+            reward=fmean(rewards),
+            reward_std=stdev(rewards) if len(rewards) > 1 else None,
+            centers=fmean(fact.centers for fact in window),
+            win_rate=fmean(fact.win for fact in window),
+            top_rate=fmean(fact.top for fact in window),
+            survival_rate=fmean(fact.survived for fact in window),
+            phases=fmean(fact.phases for fact in window),
+        )
 
     def facts(self) -> Mapping[str, Sequence[EpisodeFacts]]:
-        """What is in the windows, by country, the oldest first; countries without an episode are not named."""
-        return {country: tuple(window) for country, window in self._windows.items() if window}
+        """The windows' contents by country, the oldest first."""
+        return {country: tuple(window) for country, window in self._windows.items()}
 
     def metrics(self) -> dict[str, float]:
-        """Every country's summary as catalogue measurements; what has no data is left out."""
-        return dict(self._metrics())
+        """Every country's summary as catalogue measurements; values without data are left out."""
+        summaries = {country: self.summary(country) for country in sorted(self._windows)}
+        return {
+            key(f"entente_country_{name}", country=country): value
+            for country, summary in summaries.items()
+            for name in _MEASURED
+            if (value := getattr(summary, name)) is not None
+        }
 
-    def _metrics(self) -> Iterator[tuple[str, float]]:
-        for country in sorted(self._windows):
-            summary = self.summary(country)
-            if summary is None:
-                continue
-            for name in _MEASURED:
-                value: float | None = getattr(summary, name)
-                if value is not None:
-                    yield key(f"entente_country_{name}", country=country), value
-
-    def state(self) -> dict[str, list[list[float]]]:
+    def state(self) -> dict[str, list[list[Any]]]:
         """Plain JSON for a checkpoint."""
         names = [field.name for field in fields(EpisodeFacts)]
         return {
@@ -98,24 +102,8 @@ class CountryWindows:
             for country, window in self._windows.items()
         }
 
-    def load_state(self, state: Mapping[str, Sequence[Sequence[float]]]) -> None:
-        """Go on from a checkpoint."""
-        self._windows.clear()
-        for country, rows in state.items():
-            for row in rows:
-                self._add(country, EpisodeFacts(*row))
-
-
-def summarize(window: Sequence[EpisodeFacts] | deque[EpisodeFacts]) -> CountrySummary:
-    """Means of at least one episode."""
-    rewards = [fact.reward for fact in window]
-    return CountrySummary(
-        episodes=len(window),
-        reward=fmean(rewards),
-        reward_std=stdev(rewards) if len(rewards) > 1 else None,
-        centers=fmean(fact.centers for fact in window),
-        win_rate=fmean(fact.win for fact in window),
-        top_rate=fmean(fact.top for fact in window),
-        survival_rate=fmean(fact.survived for fact in window),
-        phases=fmean(fact.phases for fact in window),
-    )
+    def load_state(self, state: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+        """Replace the windows by those of ``state()``."""
+        self._windows = {
+            country: deque((EpisodeFacts(*row) for row in rows), maxlen=self._size) for country, rows in state.items()
+        }

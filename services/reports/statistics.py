@@ -12,7 +12,7 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A point estimate and its 95% interval; ``low`` and ``high`` are None where data give none."""
+    """A point estimate and its 95% interval; ``low`` and ``high`` are None where the data give no interval."""
 
     mean: float
     low: float | None
@@ -26,7 +26,7 @@ class Estimate:
 
 
 def mean_interval(values: Sequence[float]) -> Estimate | None:
-    """Mean with Student's t interval; None without values, no interval from a single one."""
+    """Mean of independent values with Student's t interval; None without values, no interval from a single one."""
     if not values:
         return None
     mean = fmean(values)
@@ -61,8 +61,7 @@ def _welch(mean: float, n: int, parts: Iterable[tuple[float, int]]) -> Estimate:
     squared = sum(part for part, _ in parts)
     # Scaled by the sum, so that tiny variances do not underflow when squared.
     freedom = 1 / sum((part / squared) ** 2 / df for part, df in parts)
-    half = student_t_quantile(0.5 + CONFIDENCE / 2, freedom) * math.sqrt(squared)
-    return Estimate(mean, mean - half, mean + half, n)
+    return _student(mean, squared, freedom, n)
 
 
 def wilson_interval(successes: int, trials: int) -> Estimate | None:
@@ -76,62 +75,86 @@ def wilson_interval(successes: int, trials: int) -> Estimate | None:
     if trials == 0:
         return None
     z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
-    rate = successes / trials
-    spread = 1 + z * z / trials
-    center = (rate + z * z / (2 * trials)) / spread
-    half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials)) / spread
-    low = 0.0 if successes == 0 else center - half
-    high = 1.0 if successes == trials else center + half
-    return Estimate(rate, low, high, trials)
+    return Estimate(successes / trials, *_wilson(successes / trials, trials, z), trials)
+
+
+def clustered_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
+    """Mean of all values, with an interval for values that are independent between clusters only.
+
+    With cluster g's share of the values ``h_g``, the sum of its residuals ``e_g`` and N values in all, the variance is
+    ``sum_g e_g^2 / (1 - h_g) / N^2`` with ``1 / (sum_g h_g^2 + sum_{g != k} b_g b_k)``, ``b_g = h_g^2 / (1 - h_g)``,
+    degrees of freedom: CR2 and its Satterthwaite correction (Bell and McCaffrey, Survey Methodology 28, 2002) for a
+    mean. With clusters of equal size this is Student's t interval of the clusters' means. The clusters may have any
+    sizes; empty ones are ignored. None without values; no interval from one cluster.
+    """
+    values = [value for cluster in clusters for value in cluster]
+    if not values:
+        return None
+    mean, squared, freedom = _clustered_error([cluster for cluster in clusters if cluster])
+    return Estimate(mean, None, None, len(values)) if freedom is None else _student(mean, squared, freedom, len(values))
+
+
+def clustered_rate(clusters: Sequence[Sequence[float]]) -> Estimate | None:
+    """Rate of ones among zeros and ones, with an interval inside [0, 1] for values as in ``clustered_mean``.
+
+    This is Wilson's score interval at the effective number of values with the t quantile of the clustered degrees of
+    freedom (Dean and Pagano, Journal of Survey Statistics and Methodology 3, 2015; Korn and Graubard, Survey
+    Methodology 24, 1998). The effective number is N times the variance of a mean of independent values over the
+    clustered variance. It is at most N, and at least ``1 / sum_g h_g^2``: its value where a cluster's values are all
+    equal. Where all values are equal, the correlation is unknown, and the least number is taken.
+    """
+    estimate = clustered_mean(clusters)
+    if estimate is None or estimate.interval is None:
+        return estimate
+    rate, squared, freedom = _clustered_error([cluster for cluster in clusters if cluster])
+    assert freedom is not None  # there is an interval
+    count = estimate.n
+    least = count**2 / sum(len(cluster) ** 2 for cluster in clusters)
+    independent = rate * (1 - rate) / (count - 1)
+    if independent == 0:
+        effective = least
+    elif squared == 0:
+        effective = count
+    else:
+        effective = min(count, max(least, count * independent / squared))
+    quantile = student_t_quantile(0.5 + CONFIDENCE / 2, freedom)
+    return Estimate(rate, *_wilson(rate, effective, quantile), count)
 
 
 def student_t_quantile(probability: float, freedom: float) -> float:
-    """Quantile of Student's t for real degrees of freedom > 0, to about 1e-10; probability in (0, 1).
-
-    Bisection on the tail written as a regularized incomplete beta function.
+    """Quantile of Student's t for real degrees of freedom > 0; probability in (0, 1).
 
     Raises:
         ValueError: an argument out of range.
     """
+    from scipy.special import stdtrit  # type: ignore[import-untyped]  # slow to import
+
     if not 0 < probability < 1 or not freedom > 0:
         raise ValueError(f"no t quantile for probability {probability} and {freedom} degrees of freedom")
-    if probability == 0.5:
-        return 0.0
-    if probability < 0.5:
-        return -student_t_quantile(1 - probability, freedom)
-    low, high = 0.0, 1.0
-    while _upper_tail(high, freedom) > 1 - probability:
-        low, high = high, high * 2
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if _upper_tail(middle, freedom) > 1 - probability:
-            low = middle
-        else:
-            high = middle
-    return (low + high) / 2
+    return float(stdtrit(freedom, probability))
 
 
-def _upper_tail(t: float, freedom: float) -> float:
-    return _regularized_beta(freedom / (freedom + t * t), freedom / 2, 0.5) / 2
+def _clustered_error(clusters: Sequence[Sequence[float]]) -> tuple[float, float, float | None]:
+    """Mean, its squared standard error and the degrees of freedom (None for one cluster), see ``clustered_mean``."""
+    count = sum(map(len, clusters))
+    mean = math.fsum(value for cluster in clusters for value in cluster) / count
+    if len(clusters) == 1:
+        return mean, 0.0, None
+    shares = [len(cluster) / count for cluster in clusters]
+    residuals = [math.fsum(value - mean for value in cluster) for cluster in clusters]
+    squared = sum(e * e / (1 - h) for e, h in zip(residuals, shares, strict=True)) / count**2
+    b = [h * h / (1 - h) for h in shares]
+    return mean, squared, 1 / (sum(h * h for h in shares) + sum(b) ** 2 - sum(each * each for each in b))
 
 
-def _regularized_beta(x: float, a: float, b: float) -> float:
-    """I_x(a, b) by its continued fraction (DLMF 8.17.22), evaluated with Lentz's method."""
-    if x <= 0 or x >= 1:
-        return 0.0 if x <= 0 else 1.0
-    if x > (a + 1) / (a + b + 2):  # there the fraction of the mirrored argument converges fast
-        return 1 - _regularized_beta(1 - x, b, a)
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    fraction, c, d = 1.0, 1.0, 0.0
-    for step in range(1, 500):
-        m = step // 2
-        if step % 2:
-            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        else:
-            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        d = 1 / (1 + term * d)
-        c = 1 + term / c
-        fraction *= c * d
-        if abs(c * d - 1) < 1e-15:
-            break
-    return math.exp(log_front) / a / fraction
+def _student(mean: float, squared: float, freedom: float, n: int) -> Estimate:
+    half = student_t_quantile(0.5 + CONFIDENCE / 2, freedom) * math.sqrt(squared)
+    return Estimate(mean, mean - half, mean + half, n)
+
+
+def _wilson(rate: float, trials: float, z: float) -> tuple[float, float]:
+    """The ends of Wilson's score interval with the standard score ``z``."""
+    spread = 1 + z * z / trials
+    center = (rate + z * z / (2 * trials)) / spread
+    half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials)) / spread
+    return (0.0 if rate == 0 else center - half), (1.0 if rate == 1 else center + half)

@@ -122,7 +122,7 @@ _ALL = Row(
     "All countries, last 100 episodes of each",
     (
         gauge("entente_country_win_rate", "Solos", unit=PERCENT, least=0.0, height=9),
-        gauge("entente_country_top_rate", "Games led", unit=PERCENT, least=0.0, height=9),
+        gauge("entente_country_top_rate", "Games led, ties included", unit=PERCENT, least=0.0, height=9),
         gauge("entente_country_centers", "Centres", least=0.0, height=9),
         gauge("entente_country_survival_rate", "Survival", unit=PERCENT, least=0.0, most=1.0, height=9),
     ),
@@ -177,7 +177,7 @@ _EACH = Row(
         wide(panel, 4)
         for panel in (
             band("entente_country_win_rate", "Solos", unit=PERCENT, country=COUNTRY),
-            band("entente_country_top_rate", "Games led", unit=PERCENT, country=COUNTRY),
+            band("entente_country_top_rate", "Games led, ties included", unit=PERCENT, country=COUNTRY),
             band(
                 "entente_country_centers",
                 "Centres",

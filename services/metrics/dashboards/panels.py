@@ -126,7 +126,7 @@ def band(name: str, title: str, *more: Query, unit: str = "", most: float | None
             *more,
             Query(latest(name, **labels), "mean" if name.endswith("centers") else "share"),
         ),
-        text=f"{metric_of(name).help}, with its 95% interval.",
+        text=f"{metric_of(name).help}, with its 95% interval, for which only line-up blocks are independent.",
         unit=unit or unit_of(metric_of(name)),
         least=0.0,
         most=most,

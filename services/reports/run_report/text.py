@@ -53,7 +53,7 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
         spread = "" if half is None else f" ± {half:.2f}"
         change = f'<p class="change {direction}">{difference:+.2f}{spread}</p>'
     about = [f"{_interval(before)} → {_interval(after)}" if len(rows) > 1 else _interval(after)]
-    about.append(f"{_count(after.get('games'))} games, {_share(after.get('win_rate'))} solos")
+    about.append(f"{_count(after.get('games'))} games, {_rate(after, 'win_rate')} solos")
     return (
         f'<article class="card headline"><h2>{html.escape(title)}</h2><div class="numbers">{numbers}</div>'
         f'{change}<p class="soft">{"<br>".join(about)}</p></article>'
@@ -98,14 +98,15 @@ def evaluations(run: RunData) -> str:
             _count(row.get("games")),
             _number(row.get("mean_centers")),
             _interval(row),
-            _share(row.get("win_rate")),
-            _share(row.get("top_rate")),
-            _share(row.get("survival_rate")),
+            *(_rate(row, name) for name in ("win_rate", "top_rate", "survival_rate")),
             _number(row.get("sum_of_squares"), 3),
         ]
         for row in run.evaluations
     ]
-    note = "Squares: the share of squared centres, 1 for a solo. Leads: no other power had more centres."
+    note = (
+        "Squares: the share of squared centres, 1 for a solo. Leads: games at whose end no power had more centres; "
+        "ties count as leads. Brackets hold 95% intervals."
+    )
     return f'<section><h2>Evaluations</h2><p class="soft">{note}</p>{_table(head, rows, texts=2)}</section>'
 
 
@@ -175,8 +176,12 @@ def _number(value: Any, digits: int = 2) -> str:
     return _DASH if value is None else f"{value:.{digits}f}"
 
 
-def _share(value: Any) -> str:
-    return _DASH if value is None else f"{value:.0%}"
+def _rate(row: Mapping[str, Any], name: str) -> str:
+    """A rate with its 95% interval, where the evaluation has one."""
+    if row.get(name) is None:
+        return _DASH
+    ends = interval(row, name)
+    return f"{row[name]:.0%}" + ("" if ends is None else f" [{ends[0]:.0%}, {ends[1]:.0%}]")
 
 
 def _count(value: Any) -> str:

@@ -121,7 +121,7 @@ def test_slider_keys_buttons_and_chart_move_the_phase(browser: Browser, viewer: 
         assert page.inner_text("#place") == "F1901M"
         page.keyboard.press("End")
         assert page.inner_text("#place") == "S1902M"
-        page.keyboard.press("ProcessLocation")
+        page.keyboard.press("Home")
         page.click("#next")
         assert page.inner_text("#place") == "F1901M"
         box = page.locator("#chart").bounding_box()
@@ -157,7 +157,7 @@ def test_the_map_changes_with_the_phase(browser: Browser, viewer: Path) -> None:
         page.locator("#slider").fill("3")
         assert page.evaluate(owner) is True
         assert page.evaluate(arrows) == 0
-        page.keyboard.press("ProcessLocation")
+        page.keyboard.press("Home")
         page.uncheck("#show-orders")
         layer = "document.getElementById('board').shadowRoot.getElementById('OrderLayer')"
         assert page.evaluate(f"getComputedStyle({layer}).display") == "none"

@@ -1,21 +1,25 @@
-"""The intervals beside the countries' courses."""
+"""The intervals of the countries' recent results."""
 
 from __future__ import annotations
+
+import random
+from math import sqrt
+from statistics import fmean
 
 import pytest
 
 from cluster.actors.learner_metrics import country_intervals
 from services.metrics.catalogue import check
 from services.metrics.rolling_windows import EpisodeFacts
-from services.reports.statistics import student_t_quantile
+from services.reports.statistics import mean_interval, student_t_quantile, wilson_interval
 
 
-def fact(centers: float, *, win: float = 0.0, survived: float = 1.0) -> EpisodeFacts:
-    return EpisodeFacts(reward=0.0, centers=centers, win=win, top=0.0, survived=survived, phases=10.0)
+def fact(centers: float, block: str, *, win: float = 0.0, survived: float = 1.0) -> EpisodeFacts:
+    return EpisodeFacts(reward=0.0, centers=centers, win=win, top=0.0, survived=survived, phases=10.0, block=block)
 
 
-def test_students_t_for_centres_and_wilsons_for_rates() -> None:
-    window = [fact(float(number % 3), win=float(number < 20)) for number in range(100)]
+def test_blocks_of_one_game_give_the_intervals_of_independent_games() -> None:
+    window = [fact(float(number % 3), f"b{number}", win=float(number < 20)) for number in range(100)]
     found = country_intervals({"FRANCE": window})
     check(found)
     assert len(found) == 8
@@ -24,15 +28,54 @@ def test_students_t_for_centres_and_wilsons_for_rates() -> None:
     half = student_t_quantile(0.975, 99) * (sum((value - mean) ** 2 for value in centers) / 99 / 100) ** 0.5
     assert found["entente_country_centers_low{country=FRANCE}"] == pytest.approx(mean - half)
     assert found["entente_country_centers_high{country=FRANCE}"] == pytest.approx(mean + half)
-    # 20 of 100: Newcombe (Statistics in Medicine 17, 1998) and every table have [0.133, 0.289].
-    assert found["entente_country_win_rate_low{country=FRANCE}"] == pytest.approx(0.1334, abs=1e-4)
-    assert found["entente_country_win_rate_high{country=FRANCE}"] == pytest.approx(0.2888, abs=1e-4)
+    # 20 of 100: Newcombe (Statistics in Medicine 17, 1998) has [0.133, 0.289]; t(99) widens it by 0.002.
+    assert found["entente_country_win_rate_low{country=FRANCE}"] == pytest.approx(0.1334, abs=3e-3)
+    assert found["entente_country_win_rate_high{country=FRANCE}"] == pytest.approx(0.2888, abs=3e-3)
     assert found["entente_country_survival_rate_high{country=FRANCE}"] == 1.0
 
 
-def test_one_episode_says_something_of_rates_and_nothing_of_a_mean() -> None:
-    found = country_intervals({"ITALY": [fact(3.0)]})
-    assert not [name for name in found if "centers" in name]
-    assert found["entente_country_win_rate_low{country=ITALY}"] == 0.0
-    assert found["entente_country_win_rate_high{country=ITALY}"] > 0.7
+def test_one_block_has_no_interval() -> None:
+    assert country_intervals({"ITALY": [fact(3.0, "b"), fact(5.0, "b")]}) == {}
     assert country_intervals({}) == {}
+
+
+@pytest.mark.parametrize(("correlation", "too_few"), [(0.21, 0.85), (0.67, 0.65)])
+def test_intervals_cover_the_truth_when_games_of_a_block_are_correlated(correlation: float, too_few: float) -> None:
+    """The correlations are those measured within blocks of mixed and of the same line-ups; the oldest block is cut."""
+    draw = random.Random(3)
+    truth = {"centers": 4.0, "win_rate": 0.3}
+    held, independent = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)
+    rounds = 300
+    for _ in range(rounds):
+        window = []
+        for block, size in enumerate([4, *[8] * 12]):
+            shared = draw.gauss()
+            chance = draw.betavariate(0.3 * (1 / correlation - 1), 0.7 * (1 / correlation - 1))
+            for _ in range(size):
+                centers = 4 + 2 * (sqrt(correlation) * shared + sqrt(1 - correlation) * draw.gauss())
+                window.append(fact(centers, f"b{block}", win=float(draw.random() < chance)))
+        found = country_intervals({"FRANCE": window})
+        mean = mean_interval([entry.centers for entry in window])
+        rate = wilson_interval(round(sum(entry.win for entry in window)), len(window))
+        for name, estimate in (("centers", mean), ("win_rate", rate)):
+            low, high = (found[f"entente_country_{name}_{end}{{country=FRANCE}}"] for end in ("low", "high"))
+            held[name] += low <= truth[name] <= high
+            assert estimate is not None
+            assert estimate.interval is not None
+            independent[name] += estimate.interval[0] <= truth[name] <= estimate.interval[1]
+    for name in truth:
+        assert 0.92 <= held[name] / rounds <= 0.99
+        assert independent[name] / rounds < too_few
+
+
+def test_games_that_repeat_their_block_widen_the_intervals() -> None:
+    """Four equal games a block hold as much as one: the same interval as from a single game of each block."""
+    single = [fact(float(block), f"b{block}", win=float(block < 3)) for block in range(8)]
+    repeated = [entry for entry in single for _ in range(4)]
+    one, four = country_intervals({"FRANCE": single}), country_intervals({"FRANCE": repeated})
+    assert four["entente_country_centers_low{country=FRANCE}"] == pytest.approx(
+        one["entente_country_centers_low{country=FRANCE}"]
+    )
+    width = {name: found["entente_country_win_rate_high{country=FRANCE}"] for name, found in (("1", one), ("4", four))}
+    assert width["4"] == pytest.approx(width["1"], abs=0.02)
+    assert fmean(entry.centers for entry in repeated) == 3.5

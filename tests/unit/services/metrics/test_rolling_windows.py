@@ -10,12 +10,12 @@ from services.metrics.catalogue import check
 from services.metrics.rolling_windows import CountryWindows
 
 
-def episode(role: str, reward: float, **outcome: float) -> Episode:
+def episode(role: str, reward: float, block: str = "b0", **outcome: float) -> Episode:
     return Episode(
         episode_id=f"{role}/{reward}",
         task="diplomacy",
         role=role,
-        block_id="b0",
+        block_id=block,
         block_size=1,
         keys={},
         turns=(),
@@ -26,14 +26,14 @@ def episode(role: str, reward: float, **outcome: float) -> Episode:
     )
 
 
-def test_a_country_without_episodes_has_no_data() -> None:
+def test_country_without_episodes_has_no_data() -> None:
     windows = CountryWindows()
     windows.add(episode("FRANCE", 1.0, centers=5))
     assert windows.summary("ITALY") is None
     assert not any("ITALY" in name for name in windows.metrics())
 
 
-def test_one_episode_has_a_mean_and_no_deviation() -> None:
+def test_single_episode_has_a_mean_and_no_deviation() -> None:
     windows = CountryWindows()
     windows.add(episode("FRANCE", 1.5, centers=5, solo=0, survived=1, top=1, phases=12))
     summary = windows.summary("FRANCE")
@@ -43,7 +43,7 @@ def test_one_episode_has_a_mean_and_no_deviation() -> None:
     assert "entente_country_reward_std{country=FRANCE}" not in windows.metrics()
 
 
-def test_only_the_last_episodes_count() -> None:
+def test_summary_uses_the_last_episodes_only() -> None:
     windows = CountryWindows(size=100)
     rewards = [float(number % 17) for number in range(250)]
     for number, reward in enumerate(rewards):
@@ -56,7 +56,7 @@ def test_only_the_last_episodes_count() -> None:
     assert summary.win_rate == 0.5
 
 
-def test_its_measurements_are_in_the_catalogue() -> None:
+def test_metrics_are_in_the_catalogue() -> None:
     windows = CountryWindows()
     for reward in (1.0, 2.0):
         windows.add(episode("FRANCE", reward, centers=4, phases=10))
@@ -66,10 +66,17 @@ def test_its_measurements_are_in_the_catalogue() -> None:
     assert len(metrics) == 7
 
 
-def test_a_checkpoint_restores_it() -> None:
+def test_checkpoint_restores_the_windows() -> None:
     windows = CountryWindows(size=3)
     for reward in range(5):
-        windows.add(episode("FRANCE", float(reward), centers=reward))
+        windows.add(episode("FRANCE", float(reward), block=f"b{reward}", centers=reward))
     restored = CountryWindows(size=3)
     restored.load_state(json.loads(json.dumps(windows.state())))
     assert restored.summary("FRANCE") == windows.summary("FRANCE")
+    assert [fact.block for fact in restored.facts()["FRANCE"]] == ["b2", "b3", "b4"]
+
+
+def test_a_checkpoint_without_blocks_counts_as_one_block() -> None:
+    windows = CountryWindows()
+    windows.load_state({"FRANCE": [[1.0, 4.0, 0.0, 1.0, 1.0, 12.0]] * 2})
+    assert {fact.block for fact in windows.facts()["FRANCE"]} == {""}

@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.reports.statistics import mean_interval, stratified_mean, student_t_quantile, wilson_interval
+from services.reports.statistics import (
+    clustered_mean,
+    clustered_rate,
+    mean_interval,
+    stratified_mean,
+    student_t_quantile,
+    wilson_interval,
+)
 
 finite = st.floats(-1e3, 1e3)
 
@@ -133,3 +140,52 @@ def test_wilson_intervals_at_the_ends() -> None:
     assert full.high == 1.0
     with pytest.raises(ValueError, match="3 successes of 2 trials"):
         wilson_interval(3, 2)
+
+
+def test_clusters_of_equal_size_give_the_t_interval_of_their_means() -> None:
+    clusters = [[1.0, 4.0], [2.0, 2.0], [7.0, 3.0], [0.0, 5.0]]
+    estimate, means = clustered_mean(clusters), mean_interval([fmean(cluster) for cluster in clusters])
+    assert estimate is not None
+    assert means is not None
+    assert estimate.interval == pytest.approx(means.interval)
+    assert (estimate.mean, estimate.n) == (3.0, 8)
+
+
+def test_clustered_interval_of_unequal_sizes_by_hand() -> None:
+    # Shares 3/4 and 1/4, mean 2, residual sums -3 and 3: variance (9 / (1/4) + 9 / (3/4)) / 16 = 3;
+    # b = 9/4 and 1/12, degrees of freedom 1 / (10/16 + 2 * 9/4 * 1/12) = 1.
+    estimate = clustered_mean([[0.0, 1.0, 2.0], [], [5.0]])
+    assert estimate is not None
+    half = 12.7062047362 * math.sqrt(3)
+    assert estimate.interval == pytest.approx((2 - half, 2 + half))
+
+
+def test_clusters_without_an_interval() -> None:
+    assert clustered_mean([]) is None
+    assert clustered_rate([[]]) is None
+    for estimate in (clustered_mean([[1.0, 0.0]]), clustered_rate([[1.0, 0.0]])):
+        assert estimate is not None
+        assert (estimate.mean, estimate.interval, estimate.n) == (0.5, None, 2)
+
+
+def test_clustered_rate_at_the_ends_counts_clusters_rather_than_values() -> None:
+    estimate, single = clustered_rate([[0.0] * 10] * 5), wilson_interval(0, 5)
+    assert estimate is not None
+    assert single is not None
+    assert single.high is not None
+    assert estimate.low == 0.0
+    assert estimate.high is not None
+    assert estimate.high > single.high  # the t quantile of 4 degrees of freedom is larger than the normal one
+    mixed = clustered_rate([[0.0, 1.0]] * 5)  # no variance between clusters: not more certain than independent values
+    assert mixed is not None
+    assert mixed.interval is not None
+    assert mixed.interval[1] - mixed.interval[0] > 0.5
+
+
+@given(st.lists(st.lists(st.booleans(), max_size=5), min_size=2, max_size=6).filter(lambda c: sum(map(bool, c)) > 1))
+def test_clustered_rate_holds_its_estimate_inside_zero_to_one(clusters: list[list[bool]]) -> None:
+    estimate = clustered_rate(clusters)
+    assert estimate is not None
+    assert estimate.interval is not None
+    low, high = estimate.interval
+    assert 0 <= low <= estimate.mean <= high <= 1

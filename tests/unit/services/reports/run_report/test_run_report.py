@@ -153,6 +153,16 @@ def test_the_page_lists_what_differs_from_the_defaults(tmp_path: Path) -> None:
     assert "<td>learner.updates</td>" not in text
 
 
+def test_rates_have_intervals_where_the_evaluation_has_them(tmp_path: Path) -> None:
+    row = evaluation("checkpoints/6", "random", 6.0)
+    row |= {"win_rate_ci95": [0.028, 0.301], "top_rate_ci95": [0.299, 0.701], "survival_rate_ci95": None}
+    text = write_report(make_run(tmp_path, {"evaluations": [row]})).read_text()
+    assert '<td class="number">10% [3%, 30%]</td><td class="number">50% [30%, 70%]</td>' in text
+    assert '<td class="number">90%</td>' in text
+    assert "20 games, 10% [3%, 30%] solos" in text
+    assert "ties count as leads" in text
+
+
 def test_outcome_keys_are_said_aloud(tmp_path: Path) -> None:
     make_run(tmp_path)
     (tmp_path / "config.toml").write_text("[grouping]\nallow_outcome_keys = true\n")
