@@ -19,7 +19,7 @@ from services.environments.diplomacy.position import POWERS, Position
 from services.inference.teacher_forcing import demonstrate
 
 
-def demonstrated(tokens: OrderTokens, position: Position, power: str, orders: Sequence[str]) -> Turn:
+def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orders: Sequence[str]) -> Turn:
     """A player's orders as the turn of a policy that had written them, log-probabilities unknown (0).
 
     Args:
@@ -50,7 +50,7 @@ def demonstrated(tokens: OrderTokens, position: Position, power: str, orders: Se
     )
 
 
-class Demonstrator:
+class RecordingPlayer:
     """A player whose decisions are remembered as turns of the policy that is to imitate it."""
 
     def __init__(self, player: Policy, tokens: OrderTokens) -> None:
@@ -60,13 +60,13 @@ class Demonstrator:
     async def act(self, position: Position, power: str, seed: int) -> Decision:
         """What the player does."""
         decision = await self._player.act(position, power, seed)
-        return Decision(decision.orders, demonstrated(self._tokens, position, power, decision.orders))
+        return Decision(decision.orders, demonstration_turn(self._tokens, position, power, decision.orders))
 
 
 async def demonstrate_game(player: Policy, tokens: OrderTokens, until_year: int, seed: int) -> list[Turn]:
     """One game of seven of the same player: the turns of all seven in which there was a choice."""
     game = DiplomacyGame(until_year)
-    record = await play_game(game, dict.fromkeys(POWERS, Demonstrator(player, tokens)), seed, learners=POWERS)
+    record = await play_game(game, dict.fromkeys(POWERS, RecordingPlayer(player, tokens)), seed, learners=POWERS)
     return [turn for power in POWERS for turn in record.learners[power].turns]
 
 
@@ -91,7 +91,7 @@ def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] 
             orders = check(phase["orders"].get(power) or (), position, power).orders if power in powers else ()
             if not orders:
                 continue
-            turn = demonstrated(tokens, position, power, orders)
+            turn = demonstration_turn(tokens, position, power, orders)
             if turn.trained_mask.any():
                 yield turn
 

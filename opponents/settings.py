@@ -24,7 +24,7 @@ REMOTE_PREFIX = "remote:"  # before a remote player's name, where bots and folde
 _REMOTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
-class RemoteSettings(EndpointSettings):
+class ChatPlayerSettings(EndpointSettings):
     """A chat model behind an OpenAI-compatible endpoint that plays as remote:NAME."""
 
     on_failure: Literal["raise", "hold"] = Field(
@@ -126,20 +126,20 @@ class OpponentsSettings(Settings):
         min_length=1,
         description="The ladder of curriculum, easiest first, of members; snapshots follow, the newest last",
     )
-    difficulty_up: float = Field(
+    curriculum_up: float = Field(
         1.2,
         gt=0,
         description="A country climbs when its share of the sum of squares is surely above this many times what equals "
         "get there",
     )
-    difficulty_down: float = Field(
+    curriculum_down: float = Field(
         0.6, ge=0, description="A country steps down when that share is surely below this many times it"
     )
-    difficulty_games: int = Field(32, ge=2, description="Least games on a rung before a country leaves it")
+    curriculum_games: int = Field(32, ge=2, description="Least games on a rung before a country leaves it")
     results_half_life: float = Field(
         20.0, gt=0, description="Updates after which a game counts half in the learner's scores against members"
     )
-    remotes: dict[str, RemoteSettings] = Field(
+    remotes: dict[str, ChatPlayerSettings] = Field(
         default_factory=dict, description="Chat models behind OpenAI-compatible endpoints, a table each"
     )
     mirror_mib: int = Field(
@@ -152,7 +152,7 @@ class OpponentsSettings(Settings):
 
     @field_validator("remotes")
     @classmethod
-    def _names_are_plain(cls, value: dict[str, RemoteSettings]) -> dict[str, RemoteSettings]:
+    def _names_are_plain(cls, value: dict[str, ChatPlayerSettings]) -> dict[str, ChatPlayerSettings]:
         for name in value:
             if _REMOTE_NAME.fullmatch(name) is None:
                 raise ValueError(f"a remote's name is letters, digits, - and _, not {name!r}")
@@ -178,8 +178,8 @@ class OpponentsSettings(Settings):
                 f"max_members ({self.max_members}) is above max_snapshots ({self.max_snapshots}): the oldest of those "
                 "that are kept could not be drawn; raise max_snapshots"
             )
-        if self.difficulty_down >= self.difficulty_up:
-            raise ValueError("difficulty_down must be less than difficulty_up")
+        if self.curriculum_down >= self.curriculum_up:
+            raise ValueError("curriculum_down must be less than curriculum_up")
         return self
 
 
@@ -190,7 +190,7 @@ def member_id(name: str) -> str:
     return name if "/" in name else f"bot/{name}"
 
 
-def unknown_remote(name: str, known: Iterable[str]) -> str:
+def unknown_chat_player(name: str, known: Iterable[str]) -> str:
     """What to say of a remote that the configuration does not describe."""
     there_are = ", ".join(sorted(known))
     return f"no remote is called {name!r}; " + (

@@ -99,14 +99,14 @@ def add(
             raise RunError(f"--member and --id are for policies; {what} has its own name")
         joined = _add_fixed(population, to, what, weight, country, pin)
     else:
-        from opponents.population.importer import find_source, member_id_of, take_in
+        from opponents.population.importer import find_source, import_policy, member_id_of
 
         source = find_source(Path(what), member)
         chosen, country = member_id_of(name or source.name), country or source.country
-        from opponents.population.compatibility import fitted  # torch takes seconds to import
+        from opponents.population.compatibility import compatible_weights  # torch takes seconds to import
 
-        data = fitted(source, to, country)
-        joined = take_in(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
+        data = compatible_weights(source, to, country)
+        joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
     _tell_joined(joined, to)
 
 
@@ -124,8 +124,8 @@ def promote(
 
     from cluster.errors import RunError
     from grpo_core.checkpoints.folders import checkpoint_versions
-    from opponents.population.compatibility import fitted
-    from opponents.population.importer import member_id_of, of_checkpoint, take_in
+    from opponents.population.compatibility import compatible_weights
+    from opponents.population.importer import checkpoint_source, import_policy, member_id_of
 
     population = _open(run)
     versions = checkpoint_versions(run)
@@ -137,13 +137,13 @@ def promote(
         )
     chosen = member_id_of(name or f"checkpoint-{version}")
     source = dataclasses.replace(
-        of_checkpoint(run / "checkpoints" / str(version)),
+        checkpoint_source(run / "checkpoints" / str(version)),
         source=f"checkpoints/{version}",
-        parent=population.snapshot_before(version),
+        parent=population.newest_snapshot_before(version),
     )
     country = None if country is None else country.upper()
-    data = fitted(source, run, country)
-    joined = take_in(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
+    data = compatible_weights(source, run, country)
+    joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
     _tell_joined(joined, run)
 
 
@@ -157,11 +157,11 @@ def retire(
     from cluster.errors import RunError
 
     population = _open(run)
-    with population.changing():
+    with population.transaction():
         if undo and not population[member_id].retired:
             raise RunError(f"{member_id} is not retired")
         if undo:
-            population.readmit(member_id)
+            population.reactivate(member_id)
         else:
             population.retire(member_id)
             if not any(m.weight > 0 and m.country is None for m in population.active()):
@@ -178,7 +178,7 @@ def pin(
 ) -> None:
     """Keep a snapshot drawable however many newer ones there are; only a person retires it."""
     population = _open(run)
-    with population.changing():
+    with population.transaction():
         population.pin(member_id, pinned=not undo)
     typer.echo(f"{member_id} is {'no longer ' if undo else ''}pinned")
 
@@ -241,17 +241,17 @@ def _add_fixed(
     """A bot, or a remote player that the run's config describes."""
     from cluster.errors import RunError
     from cluster.runs.folder import RunFolder
-    from opponents.settings import REMOTE_PREFIX, unknown_remote
+    from opponents.settings import REMOTE_PREFIX, unknown_chat_player
 
     name = what.removeprefix(REMOTE_PREFIX)
     remotes = RunFolder(run).resumed_config(()).opponents.remotes
     if name != what and name not in remotes:
-        raise RunError(unknown_remote(name, remotes))
-    with population.changing():
-        since = population.joins_at
+        raise RunError(unknown_chat_player(name, remotes))
+    with population.transaction():
+        since = population.join_update
         if name != what:
             identity = remotes[name].identity
-            member = population.add_remote(name, identity, weight=weight, created_at_update=since, country=country)
+            member = population.add_chat_player(name, identity, weight=weight, created_at_update=since, country=country)
         else:
             member = population.add_bot(what, weight=weight, created_at_update=since, country=country)
         return population.pin(member.id) if pinned else member

@@ -19,7 +19,7 @@ from grpo_core.settings import (
     Settings,
 )
 from opponents.bots.registry import BOT_NAMES
-from opponents.settings import EPISODE_FACTS, REMOTE_PREFIX, TURN_FACTS, OpponentsSettings, unknown_remote
+from opponents.settings import EPISODE_FACTS, REMOTE_PREFIX, TURN_FACTS, OpponentsSettings, unknown_chat_player
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rewards import check_weights
 from services.settings import GameSettings, InferenceSettings, MetricsSettings, RedisSettings
@@ -191,7 +191,7 @@ class Config(Settings):
             if name.startswith(REMOTE_PREFIX):
                 remote = name.removeprefix(REMOTE_PREFIX)
                 if remote not in self.opponents.remotes:
-                    raise ValueError(f"opponents.members: {unknown_remote(remote, self.opponents.remotes)}")
+                    raise ValueError(f"opponents.members: {unknown_chat_player(remote, self.opponents.remotes)}")
             elif name not in BOT_NAMES:
                 raise ValueError(
                     f"opponents.members: no bot is called {name!r}; there are {', '.join(BOT_NAMES)}, and remote:NAME"

@@ -16,13 +16,13 @@ from opponents.population.redis_mirror import PopulationMirror
 def open_population(config: Config, folder: RunFolder, version: int, mirror: PopulationMirror) -> Population:
     """The run's population: the config's members in a new run; on resume, without snapshots of undone updates."""
     started = folder.population.exists()
-    mirror.forget()
-    population = Population(folder.population, published=mirror.publish)
-    with population.changing():
+    mirror.clear()
+    population = Population(folder.population, on_saved=mirror.publish)
+    with population.transaction():
         if not started:
             add_members(population, config.opponents)
-        population.forget_after(version)
-        population.reached(version)
+        population.remove_snapshots_after(version)
+        population.advance_to(version)
     return population
 
 
@@ -64,8 +64,8 @@ def change_population(
         for country, file in snapshot_files(weights, config).items():
             population.add_snapshot(file, version=version, config_digest=config.digest, country=country)
 
-    joining = league.joining(version)
-    if joining is not None:
+    snapshot = league.snapshot_due(version)
+    if snapshot is not None:
         write_snapshot(weights)
-    for notice in league.renew(version, joining, add):
+    for notice in league.change_members(version, snapshot, add):
         log(notice)

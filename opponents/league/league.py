@@ -7,14 +7,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from opponents.league.membership import Joining, MembershipChange
+from opponents.league.membership import MembershipChange, NewSnapshot
 from opponents.league.promotion import is_own_snapshot
 from opponents.league.results import Results
 from opponents.matchmaking.curriculum import Curriculum
 from opponents.matchmaking.lineup import LineupBlock, learner_of_block
 from opponents.matchmaking.lineup_log import LineupLog, LineupRecord
 from opponents.matchmaking.matchmaker import Matchmaker
-from opponents.matchmaking.strategies import Standings, make_strategy
+from opponents.matchmaking.strategies import OpponentStats, make_strategy
 from opponents.population.member import Member
 from opponents.population.population import Population
 from opponents.ratings.book import RatingBook
@@ -25,7 +25,7 @@ from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from services.metrics.catalogue import key
 
-RESULTS, DIFFICULTY, RATINGS, LINEUPS = "results.json", "difficulty.json", "ratings.json", "lineups.jsonl"
+RESULTS, CURRICULUM, RATINGS, LINEUPS = "results.json", "curriculum.json", "ratings.json", "lineups.jsonl"
 PROMOTIONS = "promotions.json"
 
 MOST_RATED = 64  # players besides the anchors
@@ -66,7 +66,7 @@ class League:
             PopulationError: a file is damaged, or cannot be read and written.
         """
         if not resume:
-            for name in (RESULTS, DIFFICULTY, RATINGS, LINEUPS, PROMOTIONS):
+            for name in (RESULTS, CURRICULUM, RATINGS, LINEUPS, PROMOTIONS):
                 (folder / name).unlink(missing_ok=True)
         self.population = population
         self._folder = folder
@@ -74,14 +74,14 @@ class League:
         self._version = version
         self._results = Results.load(folder / RESULTS, settings.results_half_life)
         self._ratings = load_ratings(folder / RATINGS) if (folder / RATINGS).exists() else RatingBook()
-        self._difficulty: Curriculum | None = None
+        self._curriculum: Curriculum | None = None
         if settings.matchmaking == "curriculum":
-            self._difficulty = Curriculum.load(folder / DIFFICULTY, settings, until_year)
+            self._curriculum = Curriculum.load(folder / CURRICULUM, settings, until_year)
         self._rated_to = self._results.update  # the update that the learner's rating has drifted to
         self._go_back_to(version)
-        self._renewal = MembershipChange(population, settings, folder / PROMOTIONS)
+        self._membership = MembershipChange(population, settings, folder / PROMOTIONS)
         self._playing: dict[int, tuple[str, ...]] = {}  # players of the blocks that have begun, by index
-        strategy = self._renewal.passing_over_leaving(make_strategy(settings, self._standings(), LEARNER))
+        strategy = self._membership.passing_over_leaving(make_strategy(settings, self._standings(), LEARNER))
         self._matchmaker = Matchmaker(population, num_generations, seed, settings, strategy)
         self._lineups = LineupLog(folder / LINEUPS)
 
@@ -137,39 +137,39 @@ class League:
         for game in games:
             self._results.record(game, power)
             self._ratings.record(game)
-        if self._difficulty is None or not games:
+        if self._curriculum is None or not games:
             return []
-        move = self._difficulty.record(games, power, self._matchmaker.drawable())
+        move = self._curriculum.record(games, power, self._matchmaker.drawable())
         if move is None:
             return []
         return [f"{power} {'climbs' if move.rose else 'steps down'} to level {move.level}: {move.rung}"]
 
-    def joining(self, version: int) -> Joining | None:
+    def snapshot_due(self, version: int) -> NewSnapshot | None:
         """Whether the learner, which has made ``version`` updates, joins the population now, and why."""
         self._drift(version)
-        return self._renewal.joining(version, self._ratings)
+        return self._membership.snapshot_due(version, self._ratings)
 
-    def renew(self, version: int, joining: Joining | None, add: Callable[[Population], object]) -> list[str]:
+    def change_members(self, version: int, new: NewSnapshot | None, add: Callable[[Population], object]) -> list[str]:
         """Bring the population up to an update, in one transaction; returns what the user should know.
 
         Args:
             version: the update that training has come to.
-            joining: what the method of this name has said.
-            add: puts the learner's frozen weights into the population; called where ``joining`` is not None.
+            new: what ``snapshot_due`` returned.
+            add: puts the learner's frozen weights into the population; called if ``new`` is not None.
 
         Raises:
             PopulationError: the file cannot be changed, or as ``add`` does; nothing is changed then.
         """
-        if joining is not None:
-            self._renewal.remember(joining)
-        with self.population.changing():
-            self.population.reached(version)
-            if joining is not None:
+        if new is not None:
+            self._membership.remember(new)
+        with self.population.transaction():
+            self.population.advance_to(version)
+            if new is not None:
                 add(self.population)
                 self._rate_snapshots(version)
             playing = {player for players in self._playing.values() for player in players}
-            retired = self._renewal.retire(self._ratings, playing)
-        joined = [] if joining is None else [f"v{version} joins the population: {joining.why}"]
+            retired = self._membership.retire(self._ratings, playing)
+        joined = [] if new is None else [f"v{version} joins the population: {new.why}"]
         return joined + retired
 
     def updated(self, version: int) -> dict[str, float]:
@@ -199,10 +199,10 @@ class League:
         retired = sum(member.retired for member in self.population.members)
         values[key("entente_population_size", state="retired")] = float(retired)
         values[key("entente_population_size", state="active")] = float(len(self.population.members) - retired)
-        values[key("entente_promotions_total")] = float(self._renewal.promotions)
-        if self._difficulty is not None:
-            for power, level in self._difficulty.levels.items():
-                values[key("entente_difficulty_level", country=power)] = float(level)
+        values[key("entente_promotions_total")] = float(self._membership.promotions)
+        if self._curriculum is not None:
+            for power, level in self._curriculum.levels.items():
+                values[key("entente_curriculum_level", country=power)] = float(level)
         return values
 
     def _go_back_to(self, version: int) -> None:
@@ -213,8 +213,8 @@ class League:
         """
         met = (*self._ratings.players, *self._results.members)
         gone = [player for player in met if player.startswith("policy/") and player not in self.population]
-        self._ratings.forget(gone)
-        self._results.forget(gone)
+        self._ratings.remove(gone)
+        self._results.remove(gone)
         if version < self._rated_to:
             self._ratings.drift(LEARNER, self._rated_to - version)
             self._rated_to = version
@@ -228,27 +228,29 @@ class League:
         """What was frozen now is as strong as the learner now."""
         for member in self.population.members:
             if is_own_snapshot(member) and member.version == version and member.id not in self._ratings.players:
-                self._ratings.join(member.id, like=LEARNER)
+                self._ratings.add(member.id, like=LEARNER)
 
     def _forget_ratings(self) -> None:
         """A game costs the square of the players rated: those that are never drawn again go first, the oldest first."""
         drawable = {member.id for member in self._matchmaker.drawable()}
         past = [player for player in self._ratings.players if player != LEARNER and player not in drawable]
         surplus = len(self._ratings.players) - MOST_RATED
-        self._ratings.forget(past[: max(0, surplus)])
+        self._ratings.remove(past[: max(0, surplus)])
 
     def _save(self) -> None:
         self._results.save(self._folder / RESULTS)
         save_ratings(self._ratings, self._folder / RATINGS)
-        if self._difficulty is not None:
-            self._difficulty.save(self._folder / DIFFICULTY)
+        if self._curriculum is not None:
+            self._curriculum.save(self._folder / CURRICULUM)
 
-    def _standings(self) -> Standings:
+    def _standings(self) -> OpponentStats:
         def rung(power: str, members: Sequence[Member]) -> str:
-            assert self._difficulty is not None, "only the curriculum asks"
-            return self._difficulty.rung(power, members)
+            assert self._curriculum is not None, "only the curriculum asks"
+            return self._curriculum.rung(power, members)
 
-        return Standings(score=self._results.score, rating=lambda player: self._ratings.rating(player).mu, rung=rung)
+        return OpponentStats(
+            score=self._results.score, rating=lambda player: self._ratings.rating(player).mu, rung=rung
+        )
 
     def _can_be_seated(self, record: LineupRecord) -> bool:
         """Not where a resume further back forgot a snapshot that was drawn: then there is nothing to go on with."""

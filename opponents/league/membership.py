@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Joining:
+class NewSnapshot:
     """The learner joins as it is after ``version`` updates."""
 
     version: int
@@ -62,14 +62,14 @@ class MembershipChange:
         """Of snapshots that are members, retired ones too: one that a resume undid is none."""
         return len(self._promoted.keys() & self._versions())
 
-    def joining(self, version: int, book: RatingBook) -> Joining | None:
+    def snapshot_due(self, version: int, book: RatingBook) -> NewSnapshot | None:
         """Whether and why the learner joins after ``version`` updates; one that did already does not."""
         settings, before = self._settings, self._versions()
         if version == 0 or version in before:
             return None
         every = settings.snapshot_every
         if every > 0 and version % every == 0:
-            return Joining(version, f"a snapshot every {every} updates")
+            return NewSnapshot(version, f"a snapshot every {every} updates")
         lead = lead_of(book, LEARNER, rival_among(self._population.members, book.players))
         if not deserves_promotion(lead, version - max(before, default=0), settings):
             return None
@@ -78,9 +78,9 @@ class MembershipChange:
             f"rating {lead.rating:.1f} +- {lead.sigma:.1f}, lower bound {surely:.1f} "
             f"above {lead.rival}'s {lead.rival_rating:.1f} by more than {settings.promote_margin:g}"
         )
-        return Joining(version, why, lead)
+        return NewSnapshot(version, why, lead)
 
-    def remember(self, joining: Joining) -> None:
+    def remember(self, joining: NewSnapshot) -> None:
         """Note a promotion, before it is one: what never came about is not counted."""
         if joining.lead is not None:
             self._promoted[joining.version] = _Promotion(joining.version, joining.lead)

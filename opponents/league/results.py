@@ -99,7 +99,7 @@ class Results:
             tally.add(sum(scores) / len(scores), share)
         self._countries.setdefault(learner_power, Tally()).add(0.0, share)
 
-    def forget(self, members: Iterable[str]) -> None:
+    def remove(self, members: Iterable[str]) -> None:
         """Strike members out; what the learner scored as a country stays. Unknown ids pass."""
         for member in members:
             self._members.pop(member, None)

@@ -27,7 +27,7 @@ STRENGTH_SIGMAS = 1.96  # below the rating
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Candidate:
     """What is known of a snapshot, rating points."""
 
     id: str
@@ -46,7 +46,7 @@ class Retirement:
     distance: float
 
 
-def retirements(standings: Sequence[Standing], most: int, diversity: float) -> tuple[Retirement, ...]:
+def retirements(standings: Sequence[Candidate], most: int, diversity: float) -> tuple[Retirement, ...]:
     """Who leaves so that ``most`` >= 1 stay, by id; nobody if there are no more. The order given does not matter."""
     if len(standings) <= most:
         return ()
@@ -56,7 +56,7 @@ def retirements(standings: Sequence[Standing], most: int, diversity: float) -> t
     if len(kept) < most:
         kept.append(left.pop(max(left.values(), key=lambda each: each.strength).id))
 
-    def worth(each: Standing) -> float:
+    def worth(each: Candidate) -> float:
         return each.strength + diversity * min(distance(each, other) for other in kept)
 
     while len(kept) < most:
@@ -64,7 +64,7 @@ def retirements(standings: Sequence[Standing], most: int, diversity: float) -> t
     return tuple(_retirement(each, kept) for each in left.values())
 
 
-def distance(one: Standing, other: Standing) -> float:
+def distance(one: Candidate, other: Candidate) -> float:
     """Root mean square of how differently two players do by country."""
     if not one.by_country or not other.by_country:
         return 0.0
@@ -78,20 +78,20 @@ def may_retire(member: Member, settings: OpponentsSettings) -> bool:
     return is_own_snapshot(member) and not member.pinned and member.id not in named
 
 
-def standing_of(member: Member, book: RatingBook) -> Standing:
+def standing_of(member: Member, book: RatingBook) -> Candidate:
     """A snapshot as the book has it; a specialist is as strong as it is as its own country."""
     rating = book.rating(member.id, member.country)
     deviations: tuple[float, ...] = ()
     if member.country is None:
         deviations = tuple(book.rating(member.id, power).mu - rating.mu for power in POWERS)
-    return Standing(member.id, member.version, rating.mu - STRENGTH_SIGMAS * rating.sigma, deviations)
+    return Candidate(member.id, member.version, rating.mu - STRENGTH_SIGMAS * rating.sigma, deviations)
 
 
 def who_retires(members: Iterable[Member], book: RatingBook, settings: OpponentsSettings) -> tuple[Retirement, ...]:
     """Of these active members, for all countries and for each specialists' one apart; by id within each."""
     if settings.max_members == 0:
         return ()
-    by_country: dict[str, list[Standing]] = {}
+    by_country: dict[str, list[Candidate]] = {}
     for member in members:
         if may_retire(member, settings):
             by_country.setdefault(member.country or "", []).append(standing_of(member, book))
@@ -102,6 +102,6 @@ def who_retires(members: Iterable[Member], book: RatingBook, settings: Opponents
     )
 
 
-def _retirement(each: Standing, kept: Sequence[Standing]) -> Retirement:
+def _retirement(each: Candidate, kept: Sequence[Candidate]) -> Retirement:
     nearest = min(kept, key=lambda other: (distance(each, other), other.id))
     return Retirement(each.id, each.strength, nearest.id, distance(each, nearest))

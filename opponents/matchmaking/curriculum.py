@@ -2,7 +2,7 @@
 
 A country stands on a rung, the member it meets under ``opponents.matchmaking = "curriculum"``. It climbs when it is
 sure to get clearly more there than equals would, steps down when it is sure to get clearly less, and stays between.
-``difficulty.json`` of a run.
+``curriculum.json`` of a run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from services.inference.engine import LEARNER
 
 SCHEMA_VERSION = 1
 CONFIDENCE_Z = 1.96  # bounds of 95 %, from a normal
-KEPT_GAMES = 4  # times opponents.difficulty_games: the newest games that count
+KEPT_GAMES = 4  # times opponents.curriculum_games: the newest games that count
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Curriculum:
         """Everybody at the foot of the ladder, in games to the end of ``until_year``."""
         self._base = base_shares(until_year)
         self._curriculum = settings.curriculum
-        self._thresholds = Thresholds(settings.difficulty_up, settings.difficulty_down, settings.difficulty_games)
+        self._thresholds = Thresholds(settings.curriculum_up, settings.curriculum_down, settings.curriculum_games)
         self._standings = {power: Standing() for power in POWERS}
 
     @classmethod
@@ -104,13 +104,13 @@ class Curriculum:
         Raises:
             PopulationError: the file is damaged, or of another schema.
         """
-        difficulty = cls(settings, until_year)
+        curriculum = cls(settings, until_year)
         document = read_document(path, _Document, SCHEMA_VERSION)
         if document is not None:
             if set(document.countries) != set(POWERS):
                 raise PopulationError(f"{path} is damaged: it does not name the seven countries; remove it to go on")
-            difficulty._standings = document.countries
-        return difficulty
+            curriculum._standings = document.countries
+        return curriculum
 
     def save(self, path: Path) -> None:
         """Replace the file in one step."""

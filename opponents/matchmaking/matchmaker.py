@@ -24,7 +24,7 @@ from services.inference.engine import LEARNER
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class DrawnBlock:
     """A block, and what drew its opponents."""
 
     block: LineupBlock
@@ -70,7 +70,7 @@ class Matchmaker:
         """The block at ``index`` >= 0; see ``draw``."""
         return self.draw(index, newest_snapshot).block
 
-    def draw(self, index: int, newest_snapshot: int | None = None) -> Drawn:
+    def draw(self, index: int, newest_snapshot: int | None = None) -> DrawnBlock:
         """The block at ``index`` >= 0, and how it came about.
 
         Each run of seven blocks (0-6, 7-13, ...) gives every country once, in an order of its own. Opponents are drawn
@@ -94,7 +94,7 @@ class Matchmaker:
                 raise
             return self._drawn(index, everybody)
 
-    def _drawn(self, index: int, members: Sequence[Member]) -> Drawn:
+    def _drawn(self, index: int, members: Sequence[Member]) -> DrawnBlock:
         learner_power = learner_of_block(self._seed, index)
         if not members:
             raise PopulationError(f"{self._population.path} has no active member with a weight above 0 to play against")
@@ -116,7 +116,7 @@ class Matchmaker:
             weights.append([power, [(m.id, float(w).hex()) for m, w in zip(sitting, chances, strict=True)]])
             one = ("opponent", index) if self._settings.lineup == "same" else ("opponent", index, power)
             seats[power] = sitting[draw_index(chances, derive_seed(self._seed, *one))].id
-        return Drawn(self.seated(index, seats), name, digest(weights))
+        return DrawnBlock(self.seated(index, seats), name, digest(weights))
 
     def seated(self, index: int, seats: Mapping[str, str]) -> LineupBlock:
         """The block at ``index`` with these six opponents, power -> member id or "learner".

@@ -22,7 +22,7 @@ Strategy = Callable[[Sequence[Member], str], Weights]
 
 
 @dataclass(frozen=True, slots=True)
-class Standings:
+class OpponentStats:
     """What strategies ask of the run so far."""
 
     score: Callable[[str, str], float]  # (member id, the learner's country) -> its pairwise score, in [0, 1]
@@ -35,7 +35,7 @@ def by_weight(members: Sequence[Member], learner_power: str) -> Weights:  # noqa
     return np.array([member.weight for member in members])
 
 
-def make_strategy(settings: OpponentsSettings, standings: Standings, learner: str) -> Strategy:
+def make_strategy(settings: OpponentsSettings, standings: OpponentStats, learner: str) -> Strategy:
     """The strategy of ``opponents.matchmaking``; ``learner`` is the learner's id among the ratings.
 
     What depends on results has ``opponents.min_draw_probability`` as a floor. Weights say how dear a member is beside

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opponents.population.member import Member, PopulationError, remote_checksum
+from opponents.population.member import Member, PopulationError, chat_player_checksum
 from opponents.population.population import Population
-from opponents.settings import REMOTE_PREFIX, OpponentsSettings, RemoteSettings, unknown_remote
+from opponents.settings import REMOTE_PREFIX, ChatPlayerSettings, OpponentsSettings, unknown_chat_player
 from services.inference.chat_endpoint.settings import EndpointError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ _REPORTED = ("decisions", "calls", "retries", "failures", "corrections", "defect
 class ChatPlayers:
     """Opens remote players and sums up what they did. Belongs to one event loop."""
 
-    def __init__(self, settings: Mapping[str, RemoteSettings]) -> None:
+    def __init__(self, settings: Mapping[str, ChatPlayerSettings]) -> None:
         self._settings = settings
         self._open: dict[str, ChatPolicy] = {}
 
@@ -44,7 +44,7 @@ class ChatPlayers:
             EndpointError: as ``policy`` does.
         """
         policy = self.policy(member.name)
-        if remote_checksum(self._settings[member.name].identity) != member.checksum:
+        if chat_player_checksum(self._settings[member.name].identity) != member.checksum:
             raise PopulationError(
                 f"{member.id} joined the population with other settings, or under another version of this package; "
                 f"put [opponents.remotes.{member.name}] back, or give the new player a new name"
@@ -85,14 +85,14 @@ def add_members(population: Population, settings: OpponentsSettings) -> None:
             population.add_bot(member, weight=weight)
             continue
         name = member.removeprefix(REMOTE_PREFIX)
-        population.add_remote(name, _settings_of(name, settings.remotes).identity, weight=weight)
+        population.add_chat_player(name, _settings_of(name, settings.remotes).identity, weight=weight)
 
 
-def _settings_of(name: str, known: Mapping[str, RemoteSettings]) -> RemoteSettings:
+def _settings_of(name: str, known: Mapping[str, ChatPlayerSettings]) -> ChatPlayerSettings:
     try:
         return known[name]
     except KeyError:
-        raise EndpointError(unknown_remote(name, known)) from None
+        raise EndpointError(unknown_chat_player(name, known)) from None
 
 
 def _line(name: str, counters: Mapping[str, float]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from opponents.players.chat_prompt import correction, messages, order_lines, sheet_regex
 from opponents.players.policy import Decision
-from opponents.settings import RemoteSettings
+from opponents.settings import ChatPlayerSettings
 from services.environments.diplomacy.orders import OrderSlot, ParsedSheet, parse, sheet
 from services.environments.diplomacy.position import Position
 from services.inference.chat_endpoint.client import OpenAIClient
@@ -19,7 +19,7 @@ class ChatPolicy:
     The seed goes along with each call, but a server need not give the same answer to it twice.
     """
 
-    def __init__(self, name: str, settings: RemoteSettings) -> None:
+    def __init__(self, name: str, settings: ChatPlayerSettings) -> None:
         """Open nothing yet.
 
         Raises:

@@ -21,7 +21,7 @@ from opponents.population.redis_mirror import read_file
 from opponents.population.weights import ADAPTER_CONFIG
 
 
-def fitted(source: Source, run: Path, country: str | None = None) -> bytes:
+def compatible_weights(source: Source, run: Path, country: str | None = None) -> bytes:
     """The policy as safetensors that the run's engines take: its adapter where that sits on the same base, else whole.
 
     Args:
@@ -35,14 +35,14 @@ def fitted(source: Source, run: Path, country: str | None = None) -> bytes:
         CheckpointError: a checkpoint or model that is damaged.
     """
     try:
-        return _fitted(source, run, country)
+        return _compatible_weights(source, run, country)
     except (OSError, ValueError, SafetensorError) as error:
         raise PopulationError(
             f"{source.model} cannot be read: {error}; if its run is training, which prunes checkpoints, try again"
         ) from error
 
 
-def _fitted(source: Source, run: Path, country: str | None) -> bytes:
+def _compatible_weights(source: Source, run: Path, country: str | None) -> bytes:
     base = base_of(run)
     if (source.model / MANIFEST).exists():
         load_checkpoint(source.model)  # compares every file with its checksum

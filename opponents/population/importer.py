@@ -49,7 +49,7 @@ def find_source(folder: Path, member_id: str | None = None) -> Source:
         return _of_member(folder, member_id)
     checkpoint = latest_checkpoint(folder) or folder
     if (checkpoint / MANIFEST).exists():
-        return of_checkpoint(checkpoint)
+        return checkpoint_source(checkpoint)
     if not (checkpoint / "config.json").exists():
         raise PopulationError(f"{folder} is no run with a checkpoint, and no model's folder either (no config.json)")
     return Source(
@@ -57,7 +57,7 @@ def find_source(folder: Path, member_id: str | None = None) -> Source:
     )
 
 
-def of_checkpoint(checkpoint: Path) -> Source:
+def checkpoint_source(checkpoint: Path) -> Source:
     """A checkpoint of a run, which may be training meanwhile.
 
     Raises:
@@ -105,7 +105,7 @@ def member_id_of(name: str) -> str:
     return f"policy/{plain}"
 
 
-def take_in(
+def import_policy(
     population: Population,
     source: Source,
     data: bytes,
@@ -145,9 +145,9 @@ def take_in(
             source=source.source,
             pinned=pinned,
         )
-        with population.changing():
+        with population.transaction():
             _check_new(population, member_id, checksum, country)
-            joined = population.add(dataclasses.replace(member, created_at_update=population.joins_at))
+            joined = population.add(dataclasses.replace(member, created_at_update=population.join_update))
             incoming.replace(target)
             flush_to_disk(target, target.parent)
         return joined

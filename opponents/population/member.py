@@ -68,7 +68,7 @@ def bot_checksum(name: str) -> str:
     return hashlib.sha256(f"{name}\n{package_version()}".encode()).hexdigest()
 
 
-def remote_checksum(identity: str) -> str:
+def chat_player_checksum(identity: str) -> str:
     """SHA-256 of what decides how a remote player plays, and of this package's version, which words its prompt."""
     return hashlib.sha256(f"{identity}\n{package_version()}".encode()).hexdigest()
 

@@ -1,11 +1,11 @@
-"""The versioned population: bots, remote players and frozen policies, in one JSON file that many processes may change.
+"""The versioned population: bots, chat players and frozen policies in one JSON file that many processes may change.
 
-Every change is one transaction (``Population.changing``): under a lock the newest file is read, changed and replaced,
-as a new revision. The process that trains takes part at every update boundary, before any block of the new bound is
-drawn, and there it writes down the update that it has reached. Whoever joins by hand may be drawn from the update after
-that one (``Population.joins_at``). So nobody who joins changes a line-up that may have been drawn already, neither in
-this process nor in one that resumes from an older checkpoint, and a resume forgets only what training itself will make
-anew. Who retires, or gets another weight, does so for line-ups drawn from then on; those drawn before are on record
+Every change is one transaction (``Population.transaction``): under a lock the newest file is read, changed and replaced
+by a new revision. The training process takes part at every update boundary, before it draws any block of the new
+bound, and records the update it has reached. A member that is added by hand may be drawn from the update after that
+one (``Population.join_update``). So a new member never changes a line-up that may have been drawn already, in this
+process or in one that resumes from an older checkpoint, and a resume removes only snapshots that training will make
+again. Retiring a member or changing its weight affects the line-ups drawn afterwards; earlier line-ups are on record
 (``opponents.league.league``) and their blocks are played to the end.
 """
 
@@ -21,17 +21,17 @@ from opponents.population.member import (
     Member,
     PopulationError,
     bot_checksum,
+    chat_player_checksum,
     check_member,
     check_weight,
     package_version,
-    remote_checksum,
 )
 from opponents.population.storage import StoredMembers
 from opponents.population.weights import checksum_of, form_of
 
 
 class Population(StoredMembers):
-    """Members by id, in the order they joined. Nothing is on disk before ``save`` or the end of ``changing``."""
+    """Members by id, in the order they joined. Nothing is on disk before ``save`` or the end of ``transaction``."""
 
     def active(self) -> tuple[Member, ...]:
         """Members that may be drawn, sorted by id."""
@@ -55,7 +55,7 @@ class Population(StoredMembers):
         """Take in a bot as ``bot/<name>``; raises as ``add`` does."""
         return self._add_fixed("bot", name, bot_checksum(name), weight, created_at_update, country)
 
-    def add_remote(
+    def add_chat_player(
         self,
         name: str,
         identity: str,
@@ -66,9 +66,9 @@ class Population(StoredMembers):
     ) -> Member:
         """Take in a remote player as ``remote/<name>``; raises as ``add`` does.
 
-        ``identity`` says what decides how it plays (``RemoteSettings.identity``).
+        ``identity`` says what decides how it plays (``ChatPlayerSettings.identity``).
         """
-        return self._add_fixed("remote", name, remote_checksum(identity), weight, created_at_update, country)
+        return self._add_fixed("remote", name, chat_player_checksum(identity), weight, created_at_update, country)
 
     def _add_fixed(
         self,
@@ -149,12 +149,12 @@ class Population(StoredMembers):
             weights,
             version=version,
             member_id=snapshot_id(version, country),
-            parent=self.snapshot_before(version, country),
+            parent=self.newest_snapshot_before(version, country),
             country=country,
             config_digest=config_digest,
         )
 
-    def snapshot_before(self, version: int, country: str | None = None) -> str | None:
+    def newest_snapshot_before(self, version: int, country: str | None = None) -> str | None:
         """Id of the newest snapshot that this run's training froze before ``version``; None: there is none.
 
         ``country``: of its specialist for that country.
@@ -171,9 +171,9 @@ class Population(StoredMembers):
         """Never draw this member again; its entry and its file stay. PopulationError for an unknown id."""
         return self._change(member_id, retired=True)
 
-    def readmit(self, member_id: str) -> Member:
+    def reactivate(self, member_id: str) -> Member:
         """Take back ``retire``; it may be drawn from the next update on. PopulationError for an unknown id."""
-        return self._change(member_id, retired=False, created_at_update=self.joins_at)
+        return self._change(member_id, retired=False, created_at_update=self.join_update)
 
     def pin(self, member_id: str, *, pinned: bool = True) -> Member:
         """Let only a person retire it, however many newer snapshots there are. PopulationError for an unknown id."""
@@ -189,11 +189,11 @@ class Population(StoredMembers):
         self._members[member_id] = member
         return member
 
-    def reached(self, update: int) -> None:
+    def advance_to(self, update: int) -> None:
         """Note that training has come to ``update``; it never goes back, also when a run resumes further back."""
         self.update = max(self.update, update)
 
-    def forget_after(self, update: int) -> tuple[str, ...]:
+    def remove_snapshots_after(self, update: int) -> tuple[str, ...]:
         """Drop the snapshots that training itself froze after ``update``: a run that resumes there makes them anew.
 
         Who was added by hand stays (a ``source``, or a bot or remote): nobody would add it again. Returns their ids.

@@ -107,7 +107,7 @@ class PopulationMirror:
             return None
         return check_weights(member.id, data, member.checksum, f"the copy at {self._connection.shown_url}")
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Take the document away: a process that begins to train publishes the file, whatever was there before.
 
         Raises:

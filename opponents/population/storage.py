@@ -19,27 +19,27 @@ LOCK_TIMEOUT_S = 60.0
 class StoredMembers:
     """Members by id as one file has them, the newest update reached, and a revision that counts the changes."""
 
-    def __init__(self, path: Path, *, published: Callable[[Document, Path], object] | None = None) -> None:
+    def __init__(self, path: Path, *, on_saved: Callable[[Document, Path], object] | None = None) -> None:
         """An empty population.
 
         Args:
             path: of its file, which may not be there yet.
-            published: hears of every state that was saved, and where, after the lock is free again.
+            on_saved: called with every saved state and its file, after the lock is released.
         """
         self.path = path
         self.update = 0  # the newest update that any process which trained this run has reached
         self._members: dict[str, Member] = {}
         self._saved = Document()
-        self._published = published
+        self._on_saved = on_saved
 
     @classmethod
-    def load(cls, path: Path, *, published: Callable[[Document, Path], object] | None = None) -> Self:
+    def load(cls, path: Path, *, on_saved: Callable[[Document, Path], object] | None = None) -> Self:
         """Read a population file.
 
         Raises:
             PopulationError: the file is missing, is not a population, or has another schema.
         """
-        population = cls(path, published=published)
+        population = cls(path, on_saved=on_saved)
         population._take(population._read())
         return population
 
@@ -49,7 +49,7 @@ class StoredMembers:
         return self._saved.revision
 
     @property
-    def joins_at(self) -> int:
+    def join_update(self) -> int:
         """The first update whose line-ups may draw somebody who joins now: none of them was drawn yet."""
         return self.update + 1
 
@@ -76,7 +76,7 @@ class StoredMembers:
         return True
 
     @contextmanager
-    def changing(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[Self]:
+    def transaction(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[Self]:
         """One transaction: nobody else writes while the block runs, which begins with the newest state.
 
         It is saved at the end of the block; if that raises, nothing is changed. It does not nest.
@@ -94,11 +94,11 @@ class StoredMembers:
                 self._members = {member.id: member for member in before.members}
                 self.update = before.update
                 raise
-        if self._published is not None:
-            self._published(self._saved, self.path)
+        if self._on_saved is not None:
+            self._on_saved(self._saved, self.path)
 
     def save(self) -> None:
-        """Write what was changed outside ``changing``.
+        """Write what was changed outside ``transaction``.
 
         Raises:
             PopulationError: another process has changed the file since it was read here, and nothing was written.
@@ -111,8 +111,8 @@ class StoredMembers:
                     f"{self.revision} was read; read it again"
                 )
             self._write()
-        if self._published is not None:
-            self._published(self._saved, self.path)
+        if self._on_saved is not None:
+            self._on_saved(self._saved, self.path)
 
     def document(self) -> Document:
         """This state; its revision is that of the last one saved."""

@@ -44,7 +44,7 @@ class Belief:
         start = self.start(player)
         return slice(start, start + BLOCK)
 
-    def join(self, player: str, like: str | None = None) -> None:
+    def add(self, player: str, like: str | None = None) -> None:
         """Add a player with the prior, or as a copy of another: equal, and certain to be."""
         size = len(self.mean)
         if like is None:
@@ -58,7 +58,7 @@ class Belief:
         self.mean = np.concatenate([self.mean, mean])
         self.covariance = np.block([[self.covariance, across], [across.T, block]])
 
-    def forget(self, player: str) -> None:
+    def remove(self, player: str) -> None:
         """Strike a player out; what is believed of the others stays as it is."""
         rows = self.rows(player)
         self.mean = np.delete(self.mean, rows)
@@ -96,5 +96,5 @@ class Belief:
         copy = Belief(self.prior, dict.fromkeys(POWERS, 0.0))
         copy.mean, copy.covariance, copy.players = self.mean, self.covariance, list(self.players)
         for player in players:
-            copy.join(player)
+            copy.add(player)
         return copy

@@ -76,7 +76,7 @@ class RatingBook:
         """Everybody who is rated by games, in the order they joined; without the anchors."""
         return tuple(self.belief.players)
 
-    def join(self, player: str, like: str | None = None) -> None:
+    def add(self, player: str, like: str | None = None) -> None:
         """Take in a player nobody knows, or a frozen copy of ``like`` as it is now, with all that is known of it.
 
         Raises:
@@ -86,15 +86,15 @@ class RatingBook:
             raise RatingsError(f"{player} is rated already")
         if like is not None and like not in self.belief.players:
             raise RatingsError(f"{player} cannot begin as a copy of {like}, which no game rates")
-        self.belief.join(player, like)
+        self.belief.add(player, like)
 
-    def forget(self, players: Iterable[str]) -> None:
+    def remove(self, players: Iterable[str]) -> None:
         """Strike players out with their counts; what others learned from their games stays. Unknown ids pass."""
         for player in players:
             self.games.pop(player, None)
             self.seats.pop(player, None)
             if player in self.belief.players:
-                self.belief.forget(player)
+                self.belief.remove(player)
 
     def drift(self, player: str, updates: int = 1, *, tau: float = 5.0, memory: float = 0.99) -> None:
         """A player that learns may have become stronger or weaker: its uncertainty grows.
@@ -111,14 +111,14 @@ class RatingBook:
         if player in self.anchors:
             raise RatingsError(f"{player} is an anchor and never changes")
         if player not in self.belief.players:
-            self.belief.join(player)
+            self.belief.add(player)
         self.belief.drift(player, updates, tau, memory)
 
     def record(self, score: GameScore) -> None:
         """Learn from a finished game; players nobody knows yet are taken in."""
         for player in dict.fromkeys(score.seats[power] for power in POWERS):
             if player not in self.anchors and player not in self.belief.players:
-                self.belief.join(player)
+                self.belief.add(player)
             self.games[player] = self.games.get(player, 0) + 1
         for number, power in enumerate(POWERS):
             self.seats.setdefault(score.seats[power], [0] * SEATS)[number] += 1

@@ -113,7 +113,7 @@ def _book_of(document: _Document) -> RatingBook:
         dict(zip(POWERS, document.countries, strict=True)),
     )
     for player in players:
-        book.join(player)
+        book.add(player)
     blocks = [[player.strength, *player.deviations] for player in document.players]
     book.belief.mean = np.concatenate([document.countries, *blocks]).astype(np.float64)
     book.belief.covariance = _symmetric(document.covariance, len(book.belief.mean))

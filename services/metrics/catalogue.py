@@ -167,7 +167,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _gauge("entente_rating_deviation", "points", "Its standard deviation", ("player",), whole=True),
         _gauge("entente_population_size", "members", "Members that may be drawn (active), or no more", ("state",)),
         _counter("entente_promotions_total", "promotions", "Snapshots that joined by their rating"),
-        _gauge("entente_difficulty_level", "level", "Rung of the curriculum's ladder, from 0", COUNTRY, whole=True),
+        _gauge("entente_curriculum_level", "level", "A country's level in the curriculum, from 0", COUNTRY, whole=True),
     ),
     "remotes": (
         _counter("entente_remote_calls_total", "calls", "Calls that the endpoints of remote players answered"),

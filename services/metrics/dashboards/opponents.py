@@ -50,7 +50,7 @@ OPPONENTS = Board(
                     most=1.0,
                     width=8,
                 ),
-                gauge("entente_difficulty_level", "Rung of the curriculum", least=0.0, width=8),
+                gauge("entente_curriculum_level", "Curriculum level", least=0.0, width=8),
             ),
         ),
         Row(

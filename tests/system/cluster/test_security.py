@@ -90,9 +90,9 @@ def life(place: Place, url: str, folder: Path) -> None:
     save_file({"w": np.zeros(8, np.float32)}, weights)
     with ExitStack() as stack:
         mirror = stack.enter_context(closing(PopulationMirror(url, run, connect_timeout_s=5, limit_mib=1)))
-        mirror.forget()
+        mirror.clear()
         population = Population(folder / f"{run}.json", published=mirror.publish)
-        with population.changing():
+        with population.transaction():
             member = population.add_policy(weights, version=1)
         assert mirror.read() == population.document()
         assert mirror.weights(member) == weights.read_bytes()

@@ -16,7 +16,7 @@ from opponents.bots.registry import make_bot
 from opponents.play import play_game
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Decision, Policy
-from opponents.settings import RemoteSettings
+from opponents.settings import ChatPlayerSettings
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position
@@ -53,7 +53,7 @@ class Watched:
 
 def play_france(server: OpenAIServer, **settings: Any) -> Watched:
     """France is the endpoint's, to the end of 1901; the six others play at random."""
-    remote = RemoteSettings(base_url=server.url, model=MODEL, timeout_s=60, **settings)
+    remote = ChatPlayerSettings(base_url=server.url, model=MODEL, timeout_s=60, **settings)
 
     async def play() -> Watched:
         remotes = ChatPlayers({"tiny": remote})

@@ -63,9 +63,9 @@ def kept(server: EmbeddedServer, run: str) -> int:
 
 def write(path: str, url: str, run: str, writer: int) -> None:
     mirror = mirror_of(url, run)
-    population = Population(Path(path), published=mirror.publish)
+    population = Population(Path(path), on_saved=mirror.publish)
     for number in range(MEMBERS):
-        with population.changing() as newest:
+        with population.transaction() as newest:
             newest.add_bot(f"{writer}-{number}")
     mirror.close()
 
@@ -94,7 +94,7 @@ def test_an_older_revision_changes_nothing_until_training_begins_anew(mirror: Po
     states = []
     population = Population(tmp_path / "population.json")
     for name, version in (("a", 1), ("b", 2)):
-        with population.changing():
+        with population.transaction():
             population.add_policy(weights(tmp_path, name, version), version=version)
         states.append(population.document())
     assert mirror.publish(states[1], population.path)
@@ -102,7 +102,7 @@ def test_an_older_revision_changes_nothing_until_training_begins_anew(mirror: Po
     assert mirror.read() == states[1]
     assert all(mirror.weights(member) is not None for member in states[1].members)  # the older state needs one less
     assert mirror.publish(states[1], population.path)
-    mirror.forget()
+    mirror.clear()
     assert mirror.read() is None
     assert mirror.publish(states[0], population.path)
     assert mirror.read() == states[0]
@@ -111,9 +111,9 @@ def test_an_older_revision_changes_nothing_until_training_begins_anew(mirror: Po
 def test_a_machine_without_the_folder_reads_the_same_weights_verified(
     server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
 ) -> None:
-    population = Population(tmp_path / "population.json", published=mirror.publish)
+    population = Population(tmp_path / "population.json", on_saved=mirror.publish)
     path = weights(tmp_path, "v1", 1)
-    with population.changing():
+    with population.transaction():
         member = population.add_policy(path, version=1)
     data = path.read_bytes()
     elsewhere = tmp_path / "not" / "here" / "population.json"
@@ -137,8 +137,8 @@ def test_a_machine_without_the_folder_reads_the_same_weights_verified(
 def test_weights_stay_within_their_room_pinned_and_newest_first(
     server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
 ) -> None:
-    population = Population(tmp_path / "population.json", published=mirror.publish)
-    with population.changing():
+    population = Population(tmp_path / "population.json", on_saved=mirror.publish)
+    with population.transaction():
         for version in range(1, 6):
             population.add_policy(weights(tmp_path, f"v{version}", version, kib=300), version=version)
         population.pin("policy/v1")
@@ -147,12 +147,12 @@ def test_weights_stay_within_their_room_pinned_and_newest_first(
     (tmp_path / "v4.safetensors").unlink()  # what is kept stays
     assert mirror.publish(population.document(), population.path)
     assert {member.id for member in population.members if mirror.weights(member)} == three
-    with population.changing():
+    with population.transaction():
         population.retire("policy/v5")
         population.set_weight("policy/v4", 0.0)
     # Those that may be drawn have the room, and a block against those that may not is perhaps being played.
     assert {m.id for m in population.members if mirror.weights(m)} == {"policy/v1", "policy/v2", "policy/v3"}
-    with population.changing():
+    with population.transaction():
         population.retire("policy/v2")
         population.retire("policy/v3")
     assert {m.id for m in population.members if mirror.weights(m)} == {"policy/v1", "policy/v2", "policy/v3"}
@@ -167,7 +167,7 @@ def test_a_policy_whose_file_is_damaged_is_left_out_with_a_word(
 ) -> None:
     population = Population(tmp_path / "population.json")
     path = weights(tmp_path, "v1", 1)
-    with population.changing():
+    with population.transaction():
         member = population.add_policy(path, version=1)
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     with caplog.at_level(logging.WARNING):

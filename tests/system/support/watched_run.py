@@ -22,7 +22,7 @@ FED = "fed"  # the run that tells what smoke.toml's cannot
 # Metrics that only other configurations have, and which.
 ONLY_ELSEWHERE = {
     "entente_remote_": "opponents.remotes: an endpoint with a chat model",
-    "entente_difficulty_level": "opponents.matchmaking = curriculum",
+    "entente_curriculum_level": "opponents.matchmaking = curriculum",
     "entente_reference_kl": "learner.beta > 0",
     "entente_importance_": "learner.decoupled, or an off-policy mask",
     "entente_gradient_": "grouping.gradient_surgery",

@@ -75,6 +75,6 @@ def make_run(path: Path, seed: int, *, lora: bool = False) -> Path:
             population.add_snapshot(snapshot, version=2, config_digest="digest-2")
         else:
             write_checkpoint(path, model, version)
-    population.reached(5)
+    population.advance_to(5)
     population.save()
     return path

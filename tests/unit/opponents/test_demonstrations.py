@@ -11,7 +11,7 @@ import pytest
 
 from grpo_core.batching.microbatches import training_turn
 from opponents.bots.registry import make_bot
-from opponents.demonstrations import demonstrate_game, demonstrated, saved_demonstrations
+from opponents.demonstrations import demonstrate_game, demonstration_turn, saved_demonstrations
 from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
 from services.environments.diplomacy.notation import WORD_PATTERN, render, words
@@ -43,7 +43,7 @@ def test_every_order_comes_back_out_of_its_turn(name: str) -> None:
     _, ordered = game_of(name, 1906, seed=3)
     kinds = set()
     for position, power, orders in ordered:
-        turn = demonstrated(TOKENS, position, power, orders)
+        turn = demonstration_turn(TOKENS, position, power, orders)
         kinds.add(position.kind)
         written = TOKENS.orders(sheet(position, power), turn.completion_ids.tolist())
         assert sorted(written) == sorted(orders)
@@ -59,14 +59,14 @@ def test_builds_in_any_order_are_one_demonstration() -> None:
     for position, power, orders in ordered:
         if position.kind == "A" and len(orders) > 1:
             built += 1
-            one, other = (demonstrated(TOKENS, position, power, given) for given in (orders, orders[::-1]))
+            one, other = (demonstration_turn(TOKENS, position, power, given) for given in (orders, orders[::-1]))
             np.testing.assert_array_equal(one.completion_ids, other.completion_ids)
     assert built > 2
 
 
 def test_units_without_an_order_hold() -> None:
     position = DiplomacyGame(1901).position
-    turn = demonstrated(TOKENS, position, "FRANCE", ("A PAR - BUR",))
+    turn = demonstration_turn(TOKENS, position, "FRANCE", ("A PAR - BUR",))
     orders = TOKENS.orders(sheet(position, "FRANCE"), turn.completion_ids.tolist())
     assert sorted(orders) == ["A MAR H", "A PAR - BUR", "F BRE H"]
 
@@ -91,7 +91,7 @@ def test_a_demonstrated_game_is_the_teachers_own_and_has_all_seven_seats() -> No
 def test_a_saved_game_gives_the_same_turns_as_the_game_did(tmp_path: Path) -> None:
     game, ordered = game_of("dumbbot", 1903, seed=2)
     game.save(tmp_path / "game.json")
-    wanted = [demonstrated(TOKENS, *each) for each in ordered]
+    wanted = [demonstration_turn(TOKENS, *each) for each in ordered]
     wanted = [turn for turn in wanted if turn.trained_mask.any()]
     found = list(saved_demonstrations(tmp_path / "game.json", TOKENS))
 

@@ -23,7 +23,7 @@ from grpo_core.models.pretrained import load_model, named_tensors
 from grpo_core.models.role_adapters import specialist_payloads
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.players.chat_players import ChatPlayers
-from opponents.population.compatibility import fitted
+from opponents.population.compatibility import compatible_weights
 from opponents.population.importer import find_source
 from opponents.population.member import PopulationError
 from opponents.population.population import Population
@@ -182,7 +182,7 @@ def test_who_needs_one_policy_for_all_says_so_in_one_line(
         worker_at(tmp_path / "next", f"policy.path={run / 'checkpoints' / '2'}")
     assert "\n" not in str(caught.value)
     with pytest.raises(PopulationError, match="say with --country whose joins"):
-        fitted(find_source(run), run)
+        compatible_weights(find_source(run), run)
     (run / "config.toml").write_text("[policy]\nuse_peft = true\nspecialists = true\n")
     with pytest.raises(NoGradientsError, match="this run has a specialist for each"):
         audit_gradients(run, (), lambda name, steps: lambda done: None)

@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Path:
         path = folder / "population" / f"v{version}.safetensors"
         save_file({"w": np.full(2, version, np.float32)}, path)
         population.add_snapshot(path, version=version, config_digest="0f0f")
-    population.reached(5)
+    population.advance_to(5)
     population.save()
     return folder
 
@@ -77,7 +77,7 @@ def test_everybody_is_listed_and_one_is_shown_with_lineage(run: Path, entente, t
 
 def test_the_list_says_how_everybody_fares(run: Path, entente, tmp_path: Path) -> None:
     results, book = Results(10.0), RatingBook()
-    book.join("policy/v2")
+    book.add("policy/v2")
     for _ in range(40):
         seats = {power: "learner" if power == "ITALY" else "policy/v2" for power in POWERS}
         game = GameScore(seats, {power: 10 if power == "ITALY" else 4 for power in POWERS}, None)
@@ -100,7 +100,7 @@ def test_the_list_says_how_everybody_fares(run: Path, entente, tmp_path: Path) -
 
 
 def test_lineage_goes_through_this_population_alone(run: Path, entente, tmp_path: Path) -> None:
-    with Population.load(run / "population.json").changing() as population:
+    with Population.load(run / "population.json").transaction() as population:
         for name, source in (("own", "checkpoints/5"), ("guest", "other-0f")):
             path = run / "population" / f"{name}.safetensors"
             save_file({"w": np.float32([len(name)])}, path)

@@ -14,7 +14,7 @@ from services.environments.diplomacy.position import POWERS
 def test_80_columns_hold_what_is_known_of_every_country() -> None:
     book = RatingBook()
     for player in ("learner", "policy/v1-GERMANY"):
-        book.join(player)
+        book.add(player)
     out = io.StringIO()
     show_ratings(book, ("bot/random", *book.players), Console(file=out, width=80))
     text = out.getvalue()

@@ -38,7 +38,7 @@ class Mirror:
     def publish(self, document: Document, population_file: Path) -> None:
         self.published.append(document)
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         self.published.clear()
 
 
@@ -71,8 +71,8 @@ def test_the_population_begins_with_the_config_and_grows_at_updates(tmp_path: Pa
 def test_who_joins_by_hand_is_seen_at_the_next_update_and_survives_a_crash(tmp_path: Path) -> None:
     folder, mirror = RunFolder(tmp_path), Mirror()
     population = drive(folder, Learner(1), mirror, 0, 3)
-    with Population.load(folder.population).changing() as other:
-        other.add_bot("dumbbot", created_at_update=other.joins_at)
+    with Population.load(folder.population).transaction() as other:
+        other.add_bot("dumbbot", created_at_update=other.join_update)
     assert "bot/dumbbot" not in population
     renew(folder, population, Learner(1), 4)
     assert population["bot/dumbbot"].created_at_update == 4
@@ -101,8 +101,8 @@ def test_no_line_up_that_may_have_been_drawn_changes_with_who_joins(tmp_path: Pa
         return [matchmaker.block(index, newest_snapshot=bound) for index in range(21)]
 
     before = [drawn(bound) for bound in range(6)]
-    with Population.load(folder.population).changing() as other:
-        other.add_bot("dumbbot", weight=50.0, created_at_update=other.joins_at)
+    with Population.load(folder.population).transaction() as other:
+        other.add_bot("dumbbot", weight=50.0, created_at_update=other.join_update)
     population.refresh()
     assert [drawn(bound) for bound in range(6)] == before
     assert drawn(6) != before[5]
@@ -112,5 +112,5 @@ def test_no_line_up_that_may_have_been_drawn_changes_with_who_joins(tmp_path: Pa
     assert [drawn(bound) for bound in range(4)] == before[:4]
     renew(folder, resumed, Learner(1), 4)
     assert [drawn(bound) for bound in (4, 5)] == before[4:]
-    with Population.load(folder.population).changing() as other:
-        assert other.add_bot("hold", created_at_update=other.joins_at).created_at_update == 6
+    with Population.load(folder.population).transaction() as other:
+        assert other.add_bot("hold", created_at_update=other.join_update).created_at_update == 6

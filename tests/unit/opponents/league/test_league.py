@@ -163,7 +163,7 @@ def test_a_damaged_record_is_named(tmp_path) -> None:
 
 
 def test_a_resume_remembers_results_ratings_and_levels_and_a_new_run_forgets_them(tmp_path) -> None:
-    keys = {"matchmaking": "curriculum", "curriculum": ("random", "dumbbot", "greedy"), "difficulty_games": 4}
+    keys = {"matchmaking": "curriculum", "curriculum": ("random", "dumbbot", "greedy"), "curriculum_games": 4}
     with league_in(tmp_path, **keys) as league:
         notices = []
         for index in range(140):
@@ -174,7 +174,7 @@ def test_a_resume_remembers_results_ratings_and_levels_and_a_new_run_forgets_the
         expected = league.metrics()
     assert any("climbs to level 1: bot/dumbbot" in notice for notice in notices)
     check(metrics)
-    assert metrics["entente_difficulty_level{country=GERMANY}"] == 3.0
+    assert metrics["entente_curriculum_level{country=GERMANY}"] == 3.0
     assert metrics["entente_opponent_score{opponent=bot/random}"] > 0.9
     assert metrics["entente_opponent_games_total{opponent=bot/random}"] > 20
     assert metrics["entente_rating{player=learner}"] > metrics["entente_rating{player=bot/random}"] == 1000.0
@@ -182,7 +182,7 @@ def test_a_resume_remembers_results_ratings_and_levels_and_a_new_run_forgets_the
         assert again.metrics() == expected
     with league_in(tmp_path, **keys) as anew:
         assert not any(name.startswith("entente_opponent") for name in anew.metrics())
-        assert {anew.metrics()[f"entente_difficulty_level{{country={power}}}"] for power in POWERS} == {0.0}
+        assert {anew.metrics()[f"entente_curriculum_level{{country={power}}}"] for power in POWERS} == {0.0}
 
 
 def test_a_snapshot_is_rated_as_the_learner_it_was(tmp_path) -> None:

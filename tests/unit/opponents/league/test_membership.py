@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opponents.league.league import League
-from opponents.league.membership import Joining
+from opponents.league.membership import NewSnapshot
 from opponents.population.member import Member
 from opponents.population.population import Population
 from opponents.settings import OpponentsSettings
@@ -31,7 +31,7 @@ def league_in(folder: Path, *members: Member, resume: bool = False, version: int
     """With the population that lies in the folder, or a new one of these members."""
     settings = OpponentsSettings(members={"random": 1.0}, **keys)  # type: ignore[arg-type]
     population = Population(folder / "population.json")
-    with population.changing():
+    with population.transaction():
         for each in members:
             population.add(each)
     return League(
@@ -39,10 +39,10 @@ def league_in(folder: Path, *members: Member, resume: bool = False, version: int
     )
 
 
-def at(league: League, version: int) -> tuple[Joining | None, list[str]]:
+def at(league: League, version: int) -> tuple[NewSnapshot | None, list[str]]:
     """What training does at an update."""
-    joining = league.joining(version)
-    notices = league.renew(version, joining, lambda population: population.add(snapshot(version)))
+    joining = league.snapshot_due(version)
+    notices = league.change_members(version, joining, lambda population: population.add(snapshot(version)))
     check(league.updated(version))
     return joining, notices
 
@@ -74,7 +74,7 @@ def test_a_learner_that_wins_joins_off_schedule_and_one_that_draws_does_not(tmp_
         for said in (f"{joining.lead.rating:.1f} +- {joining.lead.sigma:.1f}", f"{low:.1f} above bot/random's"):
             assert said in joining.why
         assert f"policy/v{version}" in league.population
-        assert league.joining(version) is None, "once is enough"
+        assert league.snapshot_due(version) is None, "once is enough"
         assert at(league, version + 1)[0] is None, "it is its own rival now, and too new"
         on_schedule, _ = at(league, 10)
         assert on_schedule is not None
@@ -84,8 +84,8 @@ def test_a_learner_that_wins_joins_off_schedule_and_one_that_draws_does_not(tmp_
     assert metrics["entente_population_size{state=active}"] == 3.0
     with league_in(tmp_path, resume=True, version=10, **keys) as again:
         assert again.metrics()["entente_promotions_total"] == 1.0
-        with again.population.changing():
-            again.population.forget_after(version - 1)  # a resume further back
+        with again.population.transaction():
+            again.population.remove_snapshots_after(version - 1)  # a resume further back
         assert again.metrics()["entente_promotions_total"] == 0.0
     with league_in(tmp_path, **keys) as anew:
         assert anew.metrics()["entente_promotions_total"] == 0.0
@@ -151,8 +151,8 @@ def test_what_a_resume_further_back_undoes_is_not_known_of_those_that_are_made_a
             play(league, range(version * 7, version * 7 + 7), own=20)
             at(league, version)
         before = league.metrics()
-    with Population(tmp_path / "population.json").changing() as population:
-        population.forget_after(3)
+    with Population(tmp_path / "population.json").transaction() as population:
+        population.remove_snapshots_after(3)
     with league_in(tmp_path, resume=True, version=3, **keys) as again:
         metrics = again.metrics()
         rating = "entente_rating{player=learner}"
@@ -173,15 +173,15 @@ def test_specialists_join_as_seven_and_each_takes_the_place_of_its_countrys_last
     keys = {"max_members": 1, "snapshot_every": 1}
     with league_in(tmp_path, member("random"), **keys) as league:
         for version in (1, 2):
-            joining = league.joining(version)
+            joining = league.snapshot_due(version)
 
             def add(population: Population, version: int = version) -> None:
                 for power in POWERS:
                     population.add(member(f"v{version}-{power}", "policy", version=version, country=power))
 
-            notices = league.renew(version, joining, add)
+            notices = league.change_members(version, joining, add)
             league.updated(version)
-            assert league.joining(version) is None
+            assert league.snapshot_due(version) is None
         active = {each.id for each in league.population.active()}
         rated = {each["id"] for each in json.loads((tmp_path / "ratings.json").read_text())["players"]}
     assert active == {"bot/random", *(f"policy/v2-{power}" for power in POWERS)}

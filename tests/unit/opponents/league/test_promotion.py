@@ -31,7 +31,7 @@ class Run:
         self.book = RatingBook()
         self.strengths = {LEARNER: 1100.0, "bot/random": 1000.0}
         self.update(40)
-        self.book.join(RIVAL, like=LEARNER)
+        self.book.add(RIVAL, like=LEARNER)
         self.strengths[RIVAL] = 1100.0
 
     def update(self, games: int) -> None:
@@ -105,10 +105,10 @@ def test_an_uncertain_rival_makes_the_bound_uncertain_and_a_fresh_copy_does_not(
     for _ in range(20):
         book.record(GameScore(everybody, dict(zip(POWERS, (9, 1, 2, 3, 4, 5, 6), strict=True))))
     own = book.rating(LEARNER).sigma
-    book.join("policy/v2", like=LEARNER)
+    book.add("policy/v2", like=LEARNER)
     assert lead_of(book, LEARNER, against("policy/v2")).sigma == own
     assert lead_of(book, LEARNER, against("bot/random")).sigma == pytest.approx(own)
-    book.join("policy/v3")  # as unknown as can be, and independent
+    book.add("policy/v3")  # as unknown as can be, and independent
     lead = lead_of(book, LEARNER, against("policy/v3"))
     assert lead.sigma == pytest.approx(np.hypot(own, book.rating("policy/v3").sigma), rel=1e-6)
     assert lead.rival_rating == pytest.approx(book.rating("policy/v3").mu)
@@ -130,7 +130,7 @@ def test_specialists_are_one_rival_once_all_seven_are_rated() -> None:
     assert rival_among([snapshot(2), *seven], ids - {"policy/v4-ITALY"} | {"policy/v2"}).name == "policy/v2"
     book = RatingBook()
     for each in ids:
-        book.join(each)
+        book.add(each)
     book.drift(LEARNER)
     # Seven independent estimates of strength, each a seventh of the mean.
     rivals = [book.rating(player, power).sigma for power, player in rival.players.items()]

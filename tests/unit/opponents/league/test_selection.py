@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from opponents.league.selection import STRENGTH_SIGMAS, Standing, distance, retirements, standing_of, who_retires
+from opponents.league.selection import STRENGTH_SIGMAS, Candidate, distance, retirements, standing_of, who_retires
 from opponents.population.member import Member
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
@@ -21,7 +21,7 @@ OTHER = (60.0, -60.0, 60.0, -60.0, 60.0, -60.0, 0.0)
 
 fields = st.lists(
     st.builds(
-        Standing,
+        Candidate,
         id=st.integers(0, 40).map(lambda number: f"policy/v{number}"),
         age=st.integers(0, 8),
         strength=st.integers(-4, 4).map(float),
@@ -36,7 +36,7 @@ fields = st.lists(
 @settings(max_examples=40)
 @given(fields, st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.randoms(use_true_random=False))
 def test_the_bound_holds_the_newest_and_the_strongest_stay_whatever_the_order(
-    standings: list[Standing], most: int, diversity: float, chance: random.Random
+    standings: list[Candidate], most: int, diversity: float, chance: random.Random
 ) -> None:
     leaving = retirements(standings, most, diversity)
     gone = {each.id for each in leaving}
@@ -56,7 +56,7 @@ def test_the_bound_holds_the_newest_and_the_strongest_stay_whatever_the_order(
 @settings(max_examples=25)
 @given(fields, st.integers(3, 8))
 def test_where_difference_is_all_nobody_who_left_is_farther_than_those_kept_are_apart(
-    standings: list[Standing], most: int
+    standings: list[Candidate], most: int
 ) -> None:
     gone = {each.id: each for each in retirements(standings, most, 1e9)}
     assume(gone)
@@ -70,8 +70,8 @@ def test_where_difference_is_all_nobody_who_left_is_farther_than_those_kept_are_
 
 
 def test_one_that_plays_otherwise_stays_in_the_place_of_a_stronger_copy() -> None:
-    strong, copy = Standing("policy/v8", 8, 300.0, ALIKE), Standing("policy/v7", 7, 290.0, ALIKE)
-    odd, newest = Standing("policy/v3", 3, 250.0, OTHER), Standing("policy/v9", 9, 200.0, ALIKE)
+    strong, copy = Candidate("policy/v8", 8, 300.0, ALIKE), Candidate("policy/v7", 7, 290.0, ALIKE)
+    odd, newest = Candidate("policy/v3", 3, 250.0, OTHER), Candidate("policy/v9", 9, 200.0, ALIKE)
     everybody = [strong, copy, odd, newest]
     (leaving,) = retirements(everybody, 3, 1.0)
     assert (leaving.id, leaving.strength, leaving.distance) == ("policy/v7", 290.0, 0.0)
@@ -82,7 +82,7 @@ def test_one_that_plays_otherwise_stays_in_the_place_of_a_stronger_copy() -> Non
 
 
 def test_ties_go_by_id_and_specialists_by_strength_alone() -> None:
-    same = [Standing(f"policy/{name}", 1, 5.0) for name in "dbca"]
+    same = [Candidate(f"policy/{name}", 1, 5.0) for name in "dbca"]
     assert [each.id for each in retirements(same, 2, 1.0)] == ["policy/c", "policy/d"]
 
 
@@ -126,7 +126,7 @@ def test_each_country_has_a_bound_of_its_own() -> None:
     ]
     book = RatingBook()
     for each in specialists:
-        book.join(each.id)
+        book.add(each.id)
     for _ in range(4):  # as Italy the oldest is the best, as France the second one; nobody else has played
         for power, player in (("ITALY", "policy/v1-ITALY"), ("FRANCE", "policy/v2-FRANCE")):
             seats = {other: player if other == power else "bot/random" for other in POWERS}
@@ -141,8 +141,8 @@ def test_each_country_has_a_bound_of_its_own() -> None:
 
 def test_unproven_strength_does_not_count() -> None:
     book = book_of({"policy/v1": 2})
-    book.join("policy/v2")
-    book.join("policy/v3")
+    book.add("policy/v2")
+    book.add("policy/v3")
     unproven = standing_of(snapshot(2), book)
     assert standing_of(snapshot(1), book).strength > unproven.strength
     assert unproven.by_country == pytest.approx(ALIKE)  # and unmeasured is not different

@@ -21,7 +21,7 @@ from tests.unit.opponents.league_cases import member, snapshot
 RULES = Thresholds(up=1.2, down=0.6, least_games=8)
 BOTS = (member("dumbbot"), member("greedy"), member("random"))
 SETTINGS = OpponentsSettings(
-    members={"random": 1, "greedy": 1, "dumbbot": 1}, matchmaking="curriculum", difficulty_games=8
+    members={"random": 1, "greedy": 1, "dumbbot": 1}, matchmaking="curriculum", curriculum_games=8
 )
 RUNGS = ["bot/random", "bot/greedy", "bot/dumbbot"]
 
@@ -71,42 +71,42 @@ def test_what_is_not_sure_is_no_reason_either() -> None:
 @given(own=st.integers(0, 18), power=st.sampled_from(POWERS))
 @examples(max_examples=40)
 def test_a_constant_score_never_flaps(own: int, power: str) -> None:
-    difficulty = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, 1910)
     levels = []
     for _ in range(12):
-        difficulty.record(games(power, own, difficulty.rung(power, BOTS)), power, BOTS)
-        levels.append(difficulty.levels[power])
+        curriculum.record(games(power, own, curriculum.rung(power, BOTS)), power, BOTS)
+        levels.append(curriculum.levels[power])
     assert levels == sorted(levels)  # from the foot of the ladder it only climbs
     assert levels[-1] in (0, 2)
-    others = {each: level for each, level in difficulty.levels.items() if each != power}
+    others = {each: level for each, level in curriculum.levels.items() if each != power}
     assert set(others.values()) == {0}
 
 
 def test_a_level_between_the_thresholds_is_held_through_noise() -> None:
     rng = random.Random(3)
-    difficulty = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, 1910)
     base = base_shares(1910)["FRANCE"]
-    difficulty.record(games("FRANCE", 18, "bot/random"), "FRANCE", BOTS)
-    assert difficulty.levels["FRANCE"] == 1
+    curriculum.record(games("FRANCE", 18, "bot/random"), "FRANCE", BOTS)
+    assert curriculum.levels["FRANCE"] == 1
     shares = []
     for _ in range(60):
         played = [game for own in rng.choices([1, 3, 4, 5], k=8) for game in games("FRANCE", own, "bot/greedy", 1)]
         shares += [game.score("FRANCE") for game in played]
-        difficulty.record(played, "FRANCE", BOTS)
-        assert difficulty.levels["FRANCE"] == 1
+        curriculum.record(played, "FRANCE", BOTS)
+        assert curriculum.levels["FRANCE"] == 1
     assert 0.7 * base < sum(shares) / len(shares) < 1.1 * base
     assert step([1.0, *shares[:7]], base, RULES) == 0
 
 
 def test_it_climbs_rung_by_rung_and_comes_down_when_it_is_beaten() -> None:
-    difficulty = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, 1910)
     moves = []
     for own in (12,) * 4 + (0,) * 8:
-        rung = difficulty.rung("ITALY", BOTS)
-        if move := difficulty.record(games("ITALY", own, rung), "ITALY", BOTS):
+        rung = curriculum.rung("ITALY", BOTS)
+        if move := curriculum.record(games("ITALY", own, rung), "ITALY", BOTS):
             moves.append((move.rung, move.rose))
     assert moves == [("bot/greedy", True), ("bot/dumbbot", True), ("bot/greedy", False), ("bot/random", False)]
-    assert difficulty.levels == dict.fromkeys(POWERS, 0)
+    assert curriculum.levels == dict.fromkeys(POWERS, 0)
 
 
 def test_equals_get_what_they_get_in_games_of_that_length() -> None:
@@ -116,22 +116,22 @@ def test_equals_get_what_they_get_in_games_of_that_length() -> None:
     assert all(sum(base_shares(year).values()) == pytest.approx(1.0, abs=2e-3) for year in range(1901, 1930))
     # Level with everybody Russia has a seventh: clearly more than equals' Russia has by 1910, and less so by 1905.
     for until_year, climbs in ((1905, False), (1910, True)):
-        difficulty = Curriculum(SETTINGS, until_year)
+        curriculum = Curriculum(SETTINGS, until_year)
         assert 0.106 * 1.2 < 1 / 7 < 0.136 * 1.2
-        moved = difficulty.record(games("RUSSIA", 4, "bot/random"), "RUSSIA", BOTS)
+        moved = curriculum.record(games("RUSSIA", 4, "bot/random"), "RUSSIA", BOTS)
         assert (moved is not None) == climbs
 
 
 def test_games_against_others_do_not_count() -> None:
-    difficulty = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, 1910)
     for stranger in (games("ITALY", 12, "bot/greedy", 50), games("ITALY", 12, "bot/random", 50, seats=3)):
-        assert difficulty.record(stranger, "ITALY", BOTS) is None
+        assert curriculum.record(stranger, "ITALY", BOTS) is None
     # Of the four seats that are not the learner's own, three are the rung.
     mixed = games("ITALY", 12, "bot/random", seats=3)[0]
     own = dict.fromkeys(list(mixed.seats)[-2:], LEARNER)
     players = {**mixed.seats, **{power: LEARNER for power, who in mixed.seats.items() if who == "bot/other"}, **own}
     assert list(players.values()).count("bot/random") == 3
-    assert difficulty.record([GameScore(players, mixed.centers)] * 8, "ITALY", BOTS).rose
+    assert curriculum.record([GameScore(players, mixed.centers)] * 8, "ITALY", BOTS).rose
 
 
 def test_snapshots_are_the_upper_rungs_the_newest_last_and_specialists_none() -> None:
@@ -143,26 +143,26 @@ def test_snapshots_are_the_upper_rungs_the_newest_last_and_specialists_none() ->
 
 
 def test_a_country_keeps_its_rung_as_the_ladder_changes() -> None:
-    difficulty = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, 1910)
     old = (*BOTS, snapshot(2), snapshot(4))
     for _ in range(4):
-        difficulty.record(games("ITALY", 12, difficulty.rung("ITALY", old)), "ITALY", old)
-    assert difficulty.rung("ITALY", old) == "policy/v4"
+        curriculum.record(games("ITALY", 12, curriculum.rung("ITALY", old)), "ITALY", old)
+    assert curriculum.rung("ITALY", old) == "policy/v4"
     new = (*BOTS, snapshot(4), snapshot(6))  # the oldest has gone
-    difficulty.record(games("ITALY", 4, "policy/v4", 1), "ITALY", new)
-    assert difficulty.levels["ITALY"] == 3
-    assert difficulty.rung("ITALY", new) == "policy/v4"
-    assert difficulty.rung("ITALY", BOTS) == "bot/dumbbot"  # of the members a block may know, the nearest
+    curriculum.record(games("ITALY", 4, "policy/v4", 1), "ITALY", new)
+    assert curriculum.levels["ITALY"] == 3
+    assert curriculum.rung("ITALY", new) == "policy/v4"
+    assert curriculum.rung("ITALY", BOTS) == "bot/dumbbot"  # of the members a block may know, the nearest
     later = (*BOTS, snapshot(6))
-    assert difficulty.record(games("ITALY", 12, "policy/v4"), "ITALY", later) is None  # that rung is gone
-    assert difficulty.rung("ITALY", later) == "policy/v6"
+    assert curriculum.record(games("ITALY", 12, "policy/v4"), "ITALY", later) is None  # that rung is gone
+    assert curriculum.rung("ITALY", later) == "policy/v6"
 
 
 def test_settings_that_make_no_ladder_are_refused() -> None:
     for keys, hint in (
         ({"matchmaking": "curriculum"}, "'greedy' is none of the members"),
         ({"curriculum": ("random", "random")}, "on two rungs"),
-        ({"difficulty_up": 1.0, "difficulty_down": 1.0}, "difficulty_down must be less"),
+        ({"curriculum_up": 1.0, "curriculum_down": 1.0}, "curriculum_down must be less"),
         ({"curriculum": ()}, "at least 1 item"),
     ):
         with pytest.raises(ValueError, match=hint):
@@ -170,13 +170,13 @@ def test_settings_that_make_no_ladder_are_refused() -> None:
 
 
 def test_the_ladder_comes_back_from_disk(tmp_path) -> None:
-    path = tmp_path / "difficulty.json"
-    difficulty = Curriculum.load(path, SETTINGS, 1910)
-    difficulty.record(games("ITALY", 12, "bot/random"), "ITALY", BOTS)
-    difficulty.record(games("ITALY", 12, "bot/greedy", 7), "ITALY", BOTS)
-    difficulty.save(path)
+    path = tmp_path / "curriculum.json"
+    curriculum = Curriculum.load(path, SETTINGS, 1910)
+    curriculum.record(games("ITALY", 12, "bot/random"), "ITALY", BOTS)
+    curriculum.record(games("ITALY", 12, "bot/greedy", 7), "ITALY", BOTS)
+    curriculum.save(path)
     again = Curriculum.load(path, SETTINGS, 1910)
-    assert again.levels == difficulty.levels == dict.fromkeys(POWERS, 0) | {"ITALY": 1}
+    assert again.levels == curriculum.levels == dict.fromkeys(POWERS, 0) | {"ITALY": 1}
     assert again.record(games("ITALY", 12, "bot/greedy", 1), "ITALY", BOTS).rung == "bot/dumbbot"
     path.write_text(path.read_text().replace("ITALY", "ITALIA"))
     with pytest.raises(PopulationError, match="seven countries"):

@@ -134,10 +134,10 @@ def test_whoever_was_retired_by_hand_gives_place_to_those_who_joined_since(tmp_p
     population = Population(tmp_path / "population.json")
     for name in ("random", "hold"):
         population.add_bot(name)
-    population.reached(10)
+    population.advance_to(10)
     settings = OpponentsSettings(members={"random": 1.0, "dumbbot": 1.0}, **keys)
     matchmaker = Matchmaker(population, 2, 0, settings)
-    population.add_bot("dumbbot", created_at_update=population.joins_at)
+    population.add_bot("dumbbot", created_at_update=population.join_update)
     drawn = {who for index in range(7) for _, who in matchmaker.block(index, newest_snapshot=9).opponents}
     assert "bot/dumbbot" not in drawn
     population.retire("bot/random")
@@ -147,7 +147,7 @@ def test_whoever_was_retired_by_hand_gives_place_to_those_who_joined_since(tmp_p
     population.retire("bot/dumbbot")
     with pytest.raises(PopulationError, match=r"no active member|none of the anchors"):
         matchmaker.block(0, newest_snapshot=9)
-    population.readmit("bot/random")
+    population.reactivate("bot/random")
     assert {who for _, who in matchmaker.block(0, newest_snapshot=9).opponents} == {"bot/random"}
 
 

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.matchmaking.strategies import (
-    Standings,
+    OpponentStats,
     draw_index,
     hard,
     make_strategy,
@@ -35,7 +35,7 @@ COUNT = st.integers(1, 12)
 WEIGHTS = COUNT.flatmap(lambda n: arrays(np.float64, n, elements=st.floats(0, 1)))
 FAIR = {"random": 1.0, "greedy": 1.0, "dumbbot": 1.0}
 EVERYBODY = (member("random"), member("greedy", weight=3.0), member("dumbbot"), snapshot(2), snapshot(4))
-NOBODY_KNOWS = Standings(score=lambda *_: 0.5, rating=lambda _: 1000.0, rung=lambda power, members: members[0].id)
+NOBODY_KNOWS = OpponentStats(score=lambda *_: 0.5, rating=lambda _: 1000.0, rung=lambda power, members: members[0].id)
 
 
 def weights(strategy, members=EVERYBODY, standings=NOBODY_KNOWS, power="FRANCE", **keys):
@@ -131,7 +131,7 @@ def test_prioritised_play_and_the_window_ask_for_standings():
     def rating(who):
         return 1320.0 if who == LEARNER else ratings[who]
 
-    known = Standings(score=score, rating=rating, rung=lambda *_: "bot/dumbbot")
+    known = OpponentStats(score=score, rating=rating, rung=lambda *_: "bot/dumbbot")
     raw = {"bot/random": 0.01, "bot/greedy": 3 * 0.04, "bot/dumbbot": 0.36, "policy/v2": 0.09, "policy/v4": 0.25}
     found = weights("pfsp_hard", standings=known, power="ITALY", min_draw_probability=0.0)
     assert found == {who: round(value / sum(raw.values()), 6) for who, value in raw.items()}
@@ -151,7 +151,7 @@ def test_prioritised_play_and_the_window_ask_for_standings():
 @pytest.mark.parametrize("strategy", ["pfsp_hard", "pfsp_variance", "rating_window", "curriculum"])
 def test_the_floor_holds_in_the_line_ups_that_are_drawn(tmp_path, strategy):
     settings = OpponentsSettings(members=FAIR, matchmaking=strategy, min_draw_probability=0.1, anchor_share=0.5)
-    hopeless = Standings(
+    hopeless = OpponentStats(
         score=lambda who, _: 0.999 if who == "policy/v2" else 0.3,
         rating=lambda who: 9000.0 if who == "policy/v2" else 1000.0,
         rung=lambda *_: "bot/dumbbot",
@@ -218,7 +218,7 @@ def test_a_draw_is_a_function_of_seed_index_and_state(seed, index, lineup, seats
     settings = OpponentsSettings(members=FAIR, **keys)
 
     def matchmaker(score):
-        standings = Standings(score=lambda *_: score, rating=lambda _: 0.0, rung=lambda *_: "")
+        standings = OpponentStats(score=lambda *_: score, rating=lambda _: 0.0, rung=lambda *_: "")
         strategy = make_strategy(settings, standings, LEARNER)
         return Matchmaker(population_of(FOLDER, *EVERYBODY), 2, seed, settings, strategy)
 

@@ -20,7 +20,7 @@ from opponents.players.chat_policy import ChatPolicy
 from opponents.players.chat_prompt import LONG_LIST, messages, order_lines, sheet_regex
 from opponents.population.member import PopulationError
 from opponents.population.population import Population
-from opponents.settings import OpponentsSettings, RemoteSettings
+from opponents.settings import ChatPlayerSettings, OpponentsSettings
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import OrderSlot, parse, sheet
 from services.environments.diplomacy.position import Position
@@ -233,7 +233,7 @@ def test_a_call_that_fails_stops_the_game_or_is_counted_as_held() -> None:
 
 
 def test_remotes_are_opened_by_name_and_report_what_they_cost() -> None:
-    settings = RemoteSettings(base_url="http://127.0.0.1:1/v1", model="m", max_retries=0, on_failure="hold")
+    settings = ChatPlayerSettings(base_url="http://127.0.0.1:1/v1", model="m", max_retries=0, on_failure="hold")
     remotes = ChatPlayers({"one": settings, "two": settings})
     assert remotes.policy("one") is remotes.policy("one")
     with pytest.raises(EndpointError, match="no remote is called 'three'; there are one, two"):
@@ -248,7 +248,7 @@ def test_remotes_are_opened_by_name_and_report_what_they_cost() -> None:
 
 
 def test_remotes_join_the_population_and_are_drawn(tmp_path: Path) -> None:
-    settings = RemoteSettings(base_url="http://127.0.0.1:1/v1", model="m")
+    settings = ChatPlayerSettings(base_url="http://127.0.0.1:1/v1", model="m")
     population = Population(tmp_path / "population.json")
     opponents = OpponentsSettings(members={"random": 0.0, "remote:chat": 1.0}, remotes={"chat": settings})
     add_members(population, opponents)

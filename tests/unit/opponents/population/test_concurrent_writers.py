@@ -18,20 +18,20 @@ WRITERS, MEMBERS = 4, 10
 def write(path: str, writer: int) -> None:
     population = Population(Path(path))
     for number in range(MEMBERS):
-        with population.changing() as newest:
+        with population.transaction() as newest:
             newest.add_bot(f"{writer}-{number}")
 
 
 def die_in_a_change(path: str) -> None:
-    with Population(Path(path)).changing() as population:
+    with Population(Path(path)).transaction() as population:
         population.add_bot("never")
         os._exit(9)
 
 
 def fail_half_way(population: Population) -> None:
-    with population.changing():
+    with population.transaction():
         population.add_bot("hold")
-        population.reached(7)
+        population.advance_to(7)
         population.add_bot("random")
 
 
@@ -61,12 +61,12 @@ def test_four_processes_add_forty_members_and_lose_nobody(tmp_path: Path) -> Non
 
 def test_a_writer_that_dies_in_a_change_leaves_the_old_state_and_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "population.json"
-    with Population(path).changing() as population:
+    with Population(path).transaction() as population:
         population.add_bot("random")
     before = path.read_bytes()
     assert run([multiprocessing.get_context("fork").Process(target=die_in_a_change, args=(str(path),))]) == [9]
     assert path.read_bytes() == before
-    with population.changing(timeout_s=5):
+    with population.transaction(timeout_s=5):
         population.add_bot("hold")
     assert [member.name for member in Population.load(path).members] == ["random", "hold"]
 
@@ -74,9 +74,9 @@ def test_a_writer_that_dies_in_a_change_leaves_the_old_state_and_no_lock(tmp_pat
 def test_who_holds_the_file_for_too_long_is_named(tmp_path: Path) -> None:
     population = Population(tmp_path / "population.json")
     with (
-        population.changing(),
+        population.transaction(),
         pytest.raises(PopulationError, match=rf"held by process {os.getpid()} on .* then try again") as caught,
-        Population(population.path).changing(timeout_s=0.05),
+        Population(population.path).transaction(timeout_s=0.05),
     ):
         raise AssertionError("two at once")
     assert "\n" not in str(caught.value)
@@ -90,13 +90,13 @@ def test_the_stale_are_refused_and_see_the_newest_after_a_look(tmp_path: Path) -
     driver.save()
     assert driver.refresh() is False
     other = Population.load(driver.path)
-    with other.changing():
+    with other.transaction():
         other.add_bot("hold")
         other.retire("bot/random")
     assert driver.refresh() is True
     assert driver.document() == other.document()
-    with other.changing():
-        other.readmit("bot/random")
+    with other.transaction():
+        other.reactivate("bot/random")
     driver.add_bot("greedy")
     with pytest.raises(PopulationError, match="it has revision 3, and revision 2 was read; read it again"):
         driver.save()
@@ -111,27 +111,27 @@ def test_the_stale_are_refused_and_see_the_newest_after_a_look(tmp_path: Path) -
 
 def test_a_change_that_fails_or_changes_nothing_is_no_revision(tmp_path: Path) -> None:
     heard: list[int] = []
-    population = Population(tmp_path / "population.json", published=lambda now, _: heard.append(now.revision))
-    with population.changing():
+    population = Population(tmp_path / "population.json", on_saved=lambda now, _: heard.append(now.revision))
+    with population.transaction():
         population.add_bot("random")
     before = population.document()
     with pytest.raises(PopulationError, match="already has"):
         fail_half_way(population)
     assert population.document() == before == Population.load(population.path).document()
-    with population.changing():
-        population.reached(0)
+    with population.transaction():
+        population.advance_to(0)
     assert (population.revision, heard) == (1, [1, 1])  # published again: a mirror may have lost it
 
 
 def test_a_file_that_is_gone_or_went_back_is_noticed(tmp_path: Path) -> None:
     population = Population(tmp_path / "population.json")
-    with population.changing():
+    with population.transaction():
         population.add_bot("random")
     old = population.path.read_bytes()
-    with population.changing():
+    with population.transaction():
         population.add_bot("hold")
     population.path.write_bytes(old)
-    with pytest.raises(PopulationError, match="went back from revision 2 to 1"), population.changing():
+    with pytest.raises(PopulationError, match="went back from revision 2 to 1"), population.transaction():
         raise AssertionError("an older state was changed")
     population.path.unlink()
     with pytest.raises(PopulationError, match="no population file"):

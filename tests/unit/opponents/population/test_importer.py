@@ -15,8 +15,8 @@ from grpo_core.models.named_tensors import from_safetensors
 from grpo_core.models.pretrained import load_model, named_tensors
 from grpo_core.models.role_adapters import add_specialists
 from grpo_core.settings import PolicySettings
-from opponents.population.compatibility import fitted
-from opponents.population.importer import find_source, member_id_of, take_in
+from opponents.population.compatibility import compatible_weights
+from opponents.population.importer import find_source, import_policy, member_id_of
 from opponents.population.member import Member, PopulationError
 from opponents.population.population import Population
 from opponents.population.weights import form_of
@@ -45,7 +45,7 @@ def runs(made: Path, tmp_path: Path) -> Path:
 def joined(folder: Path, run: Path, member: str | None = None, name: str = "guest") -> tuple[Member, bytes]:
     population = Population.load(run / "population.json")
     source = find_source(folder, member)
-    taken = take_in(population, source, fitted(source, run), member_id=member_id_of(name))
+    taken = import_policy(population, source, compatible_weights(source, run), member_id=member_id_of(name))
     assert Population.load(population.path)[taken.id] == taken
     population.verify(taken)
     return taken, population.weights_path(taken).read_bytes()
@@ -119,13 +119,13 @@ def test_a_specialist_joins_as_one_of_its_country_alone(runs: Path, tmp_path: Pa
     adapter = folder_payload(seven / "checkpoints" / "4" / "adapter" / "ITALY")
     base = named_tensors(load_model(seven / "checkpoints" / "0", shared_base=True)[0])
     source = find_source(seven)
-    wanted, own = merged(base, adapter), fitted(source, seven, "ITALY")
+    wanted, own = merged(base, adapter), compatible_weights(source, seven, "ITALY")
     assert adapter_config_of(own) is not None
-    for found in (merged(base, own), from_safetensors(fitted(source, other, "ITALY"))):
+    for found in (merged(base, own), from_safetensors(compatible_weights(source, other, "ITALY"))):
         assert all((tensor == found[name]).all() for name, tensor in wanted.items())
     for nobodys in (None, "ATLANTIS"):
         with pytest.raises(PopulationError, match=r"has specialists, for AUSTRIA, .*: say with --country whose"):
-            fitted(source, seven, nobodys)
+            compatible_weights(source, seven, nobodys)
     # A frozen one brings its country along, also to another base.
     (seven / "population").mkdir()
     frozen = seven / "population" / "v4-ITALY.safetensors"
@@ -194,10 +194,10 @@ def test_names_are_plain_and_not_the_runs_own(name: str, message: str) -> None:
 def test_a_specialist_and_a_generalist_may_share_weights(runs: Path) -> None:
     here = runs / "here"
     source = find_source(runs / "there")
-    data = fitted(source, here)
+    data = compatible_weights(source, here)
     population = Population.load(here / "population.json")
-    take_in(population, source, data, member_id="policy/any")
-    take_in(population, source, data, member_id="policy/french", country="FRANCE", pinned=True)
+    import_policy(population, source, data, member_id="policy/any")
+    import_policy(population, source, data, member_id="policy/french", country="FRANCE", pinned=True)
     document = json.loads(population.path.read_text())
     assert [(m["id"], m["country"], m["pinned"]) for m in document["members"][-2:]] == [
         ("policy/any", None, False),

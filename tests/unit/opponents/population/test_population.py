@@ -42,11 +42,11 @@ def listed(population):
 def test_it_comes_back_from_disk_as_it_was(population):
     population.retire("bot/random")
     population.pin("policy/v10")
-    population.reached(23)
+    population.advance_to(23)
     population.save()
     again = Population.load(population.path)
     assert again.document() == population.document()
-    assert (again.revision, again.update, again.joins_at) == (1, 23, 24)
+    assert (again.revision, again.update, again.join_update) == (1, 23, 24)
     assert [member.id for member in again.active()] == ["bot/dumbbot", "policy/v10", "policy/v20"]
     assert again["policy/v20"] == Member(
         id="policy/v20",
@@ -146,19 +146,26 @@ def test_an_adapter_is_told_by_its_content(population, tmp_path):
 def test_what_a_crash_undid_is_forgotten_and_what_a_person_added_stays(population, tmp_path):
     file = tmp_path / "snapshots" / "30.safetensors"
     population.add_policy(file, version=30)
-    population.reached(30)
-    population.add_bot("hold", created_at_update=population.joins_at)
+    population.advance_to(30)
+    population.add_bot("hold", created_at_update=population.join_update)
     population.add_policy(
-        file, version=400, member_id="policy/other-v400", source="other-1f", created_at_update=population.joins_at
+        file,
+        version=400,
+        member_id="policy/other-v400",
+        source="other-1f",
+        created_at_update=population.join_update,
     )
-    population.readmit(population.retire("policy/v20").id)
+    population.reactivate(population.retire("policy/v20").id)
     assert population.set_weight("policy/v30", 3.0).weight == 3.0
     assert population["policy/v30"].weight == 3.0
     before = [member.id for member in population.active() if member.id != "policy/v30"]
-    assert population.forget_after(20) == ("policy/v30",)
-    assert population.forget_after(20) == ()
-    population.reached(20)
-    assert (population.update, population.joins_at) == (30, 31)  # the blocks of 21 to 30 may have begun without them
+    assert population.remove_snapshots_after(20) == ("policy/v30",)
+    assert population.remove_snapshots_after(20) == ()
+    population.advance_to(20)
+    assert (population.update, population.join_update) == (
+        30,
+        31,
+    )  # the blocks of 21 to 30 may have begun without them
     assert [member.id for member in population.active()] == before
     assert {"bot/hold", "policy/other-v400", "policy/v20"} <= set(before)
     assert population["policy/v20"].created_at_update == 31
@@ -220,7 +227,7 @@ def test_files_of_the_first_schema_are_read(population):
     assert {(m.form, m.country, m.config_digest, m.source, m.pinned) for m in again.members} == {
         (None, None, None, None, False)
     }
-    with again.changing():
+    with again.transaction():
         again.retire("bot/random")
     assert json.loads(population.path.read_bytes())["schema"] == 2
     assert Population.load(population.path).document() == again.document()

@@ -122,7 +122,7 @@ def test_a_player_nobody_knows_has_the_prior():
 
 def test_a_frozen_copy_learns_with_the_learner_until_that_goes_on():
     book = after(some_games(15, names=("learner", "bot/random")))
-    book.join("policy/v30", like="learner")
+    book.add("policy/v30", like="learner")
     assert book.rating("policy/v30").mu == pytest.approx(book.rating("learner").mu)
     assert book.rating("policy/v30").sigma == pytest.approx(book.rating("learner").sigma)
     after(some_games(5, seed=3, names=("learner", "bot/random")), book)
@@ -134,13 +134,13 @@ def test_a_frozen_copy_learns_with_the_learner_until_that_goes_on():
     assert book.rating("learner").mu == pytest.approx(frozen.mu, abs=20)  # deviations went back towards none
     for bad, like in (("policy/v30", None), ("bot/random", None), ("policy/v40", "bot/random"), ("policy/v40", "x")):
         with pytest.raises(RatingsError):
-            book.join(bad, like)
+            book.add(bad, like)
 
 
 def test_who_is_forgotten_leaves_the_others_as_they_are():
     book = after(some_games(20))
     kept = {player: book.rating(player) for player in ("learner", "policy/v20")}
-    book.forget(["policy/v10", "nobody"])
+    book.remove(["policy/v10", "nobody"])
     assert book.players == tuple(player for player in book.players if player != "policy/v10")
     assert {player: book.rating(player) for player in kept} == kept
     assert book.rating("policy/v10").games == 0

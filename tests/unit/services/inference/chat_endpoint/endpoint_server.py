@@ -9,7 +9,7 @@ from typing import Any
 
 from aiohttp import web
 
-from opponents.settings import RemoteSettings
+from opponents.settings import ChatPlayerSettings
 
 Request = dict[str, Any]
 Script = Callable[[Request], web.Response | Awaitable[web.Response]]
@@ -25,8 +25,8 @@ class FakeEndpoint:
         self.most_at_once = self._now = 0
         self.url = ""
 
-    def settings(self, **changes: Any) -> RemoteSettings:
-        return RemoteSettings(**{"base_url": self.url, "model": "some-model", "timeout_s": 5.0, **changes})
+    def settings(self, **changes: Any) -> ChatPlayerSettings:
+        return ChatPlayerSettings(**{"base_url": self.url, "model": "some-model", "timeout_s": 5.0, **changes})
 
     async def handle(self, http: web.Request) -> web.Response:
         body: Request = await http.json()
