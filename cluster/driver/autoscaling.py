@@ -118,7 +118,7 @@ class Pool(Protocol):
     """What is scaled: the rollout actors of a run."""
 
     @property
-    def able(self) -> int:
+    def ready(self) -> int:
         """Actors that may be given games."""
         ...
 
@@ -183,10 +183,10 @@ class Scaling:
             updated: whether an update has ended since the last look. A window ends with an update, so that the parts
                 of one, waiting and learning, are seen as often as each other.
         """
-        able = self._pool.able
-        seats = able * self._settings.games_per_actor
+        ready = self._pool.ready
+        seats = ready * self._settings.games_per_actor
         games = self._pool.games_in_flight
-        self._meter.look(self._clock(), actors=able, games=games, seats=seats, learning=learning)
+        self._meter.look(self._clock(), actors=ready, games=games, seats=seats, learning=learning)
         seconds = self._meter.seconds()
         if seconds < self._settings.scale_every_s or not (
             updated or seconds >= LONGEST_WINDOW * self._settings.scale_every_s

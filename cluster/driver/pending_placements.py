@@ -1,58 +1,58 @@
-"""Rooms in the cluster that were asked for and are not there yet: each is for one more rollout actor."""
+"""Places in the cluster for further rollout actors that were asked for and are not there yet."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 
-from cluster.driver.worker import Ref
 from cluster.runtime.placement import FurtherPlace
+from cluster.runtime.termination_watch import Ref
 
 
 class PendingPlacements:
-    """Waits for rooms, which a cluster's autoscaler may have to bring nodes for; none is waited for without end."""
+    """Places that a cluster's autoscaler may have to start nodes for; each is awaited for a limited time."""
 
-    def __init__(self, ask: Callable[[], FurtherPlace], timeout_s: float) -> None:
-        """Ask for nothing yet.
+    def __init__(self, request: Callable[[], FurtherPlace], timeout_s: float) -> None:
+        """Request nothing yet.
 
         Args:
-            ask: asks the cluster for one room.
-            timeout_s: for it to be there.
+            request: asks the cluster for one place.
+            timeout_s: until it must be there.
         """
-        self._ask = ask
+        self._request = request
         self._timeout_s = timeout_s
-        self._coming: dict[Ref, tuple[FurtherPlace, float]] = {}
+        self._pending: dict[Ref, tuple[FurtherPlace, float]] = {}
 
     def __len__(self) -> int:
-        """Rooms asked for that are not there."""
-        return len(self._coming)
+        """Places that are not there yet."""
+        return len(self._pending)
 
     @property
     def refs(self) -> list[Ref]:
-        """What to wait for."""
-        return list(self._coming)
+        """References that resolve when their places are there."""
+        return list(self._pending)
 
     def ask(self, count: int) -> None:
-        """Ask for so many more."""
+        """Request so many more."""
         for _ in range(count):
-            place = self._ask()
-            self._coming[place.ready()] = place, time.monotonic() + self._timeout_s
+            place = self._request()
+            self._pending[place.ready()] = place, time.monotonic() + self._timeout_s
 
     def cancel(self, count: int) -> int:
-        """Ask for so many fewer, the latest first; how many that are, for some may have come."""
-        newest = list(self._coming)[len(self._coming) - min(count, len(self._coming)) :]
+        """Cancel up to so many requests, the latest first; returns how many."""
+        newest = list(self._pending)[len(self._pending) - min(count, len(self._pending)) :]
         for ref in newest:
-            self._coming.pop(ref)[0].give_back()
+            self._pending.pop(ref)[0].give_back()
         return len(newest)
 
     def arrived(self, ref: Ref) -> FurtherPlace | None:
-        """The room that this reference told of, now the caller's; None if nobody waits for it any more."""
-        place, _ = self._coming.pop(ref, (None, 0.0))
+        """The place of a resolved reference, now the caller's; None if it is none of these references."""
+        place, _ = self._pending.pop(ref, (None, 0.0))
         return place
 
-    def overdue(self) -> int:
-        """Give up what did not come in time; how many that were."""
-        late = [ref for ref, (_, deadline) in self._coming.items() if deadline < time.monotonic()]
+    def give_up_overdue(self) -> int:
+        """Cancel requests that are past their time limit; returns how many."""
+        late = [ref for ref, (_, deadline) in self._pending.items() if deadline < time.monotonic()]
         for ref in late:
-            self._coming.pop(ref)[0].give_back()
+            self._pending.pop(ref)[0].give_back()
         return len(late)

@@ -21,7 +21,7 @@ from cluster.driver.block_schedule import BlockSchedule
 from cluster.driver.heartbeat import GROUP, Heartbeat
 from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.driver.population_changes import change_population, open_league, open_population
-from cluster.driver.rollout_pool import WorkerPool
+from cluster.driver.rollout_pool import RolloutPool
 from cluster.driver.stall_timer import StallTimer
 from cluster.driver.update_call import UpdateCall
 from cluster.errors import LateError, RunError
@@ -55,7 +55,7 @@ class TrainingRun:
     config: Config
     folder: RunFolder
     learner: Any  # handle of the LearnerActor
-    pool: WorkerPool
+    pool: RolloutPool
     schedule: BlockSchedule
     league: League
     recorder: MetricsRecorder
@@ -153,7 +153,9 @@ def start_learner(config: Config, folder: RunFolder, placement: Placement, redis
     return actor.remote(config.model_dump_json(), str(folder.path), redis_url, folder.run_id, resume)
 
 
-def start_rollouts(config: Config, folder: RunFolder, placement: Placement, redis_url: str, learner: Any) -> WorkerPool:
+def start_rollouts(
+    config: Config, folder: RunFolder, placement: Placement, redis_url: str, learner: Any
+) -> RolloutPool:
     """A pool of new rollout actors; in a new run they import modules while the learner writes its first checkpoint.
 
     They all start from the first checkpoint, which is never pruned, so that a later replacement finds it too. Newer
@@ -170,7 +172,7 @@ def start_rollouts(config: Config, folder: RunFolder, placement: Placement, redi
     # Publishing computes a probe; a shared GPU has no memory for that while an engine is awake.
     republish = None if config.rollout.share_gpu_with_learner else learner.publish.remote
     further = None if config.rollout.max_actors is None else placement.further
-    return WorkerPool(spawn, config.rollout, republish, further)
+    return RolloutPool(spawn, config.rollout, republish, further)
 
 
 def recover(run: TrainingRun, redis_url: str) -> None:
@@ -211,7 +213,7 @@ def learn(run: TrainingRun) -> None:
             recorder.overlapped(time.monotonic() - wait_start)
         heartbeat.look()
         scaling.look(learning=bool(call.waits_for), updated=bool(events.other))
-        recorder.workers(pool.able, scaling.wanted, pool.replacements_left)
+        recorder.workers(pool.ready, scaling.wanted, pool.replacements_left)
         for played in events.blocks:
             run.schedule.finished(played)
             recorder.block(played)
@@ -239,12 +241,12 @@ def start_blocks(run: TrainingRun, admission: Admission) -> None:
     schedule, pool, games = run.schedule, run.pool, run.config.rollout.num_generations
     while schedule.extra_wanted() and pool.has_room(games):
         block = schedule.next_extra_block()
-        pool.start(block, run.league.members(block))
+        pool.submit(block, run.league.members(block))
     while (
         schedule.wanted() and admission.admits(run.version, schedule.started_episodes, games) and pool.has_room(games)
     ):
         block = schedule.next_block()
-        pool.start(block, run.league.members(block))
+        pool.submit(block, run.league.members(block))
 
 
 def finish_update(run: TrainingRun, report: UpdateReport, weights: Any) -> bool:

@@ -1,34 +1,41 @@
-"""What the driver knows of each rollout actor: what it plays, which weights it has, whether it is awake or gone."""
+"""One rollout actor as the driver sees it: its current step, its weights and its jobs."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
-import psutil
-import ray
-from ray import ObjectRef
 from ray.actor import ActorHandle
-from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from cluster.actors.messages import BlockReport
+from cluster.configs.schema import RolloutSettings
 from cluster.runtime.placement import Slot
+from cluster.runtime.termination_watch import Ref, process_location
 
-UNKNOWN_PROCESSES_S = 5.0  # that an ended actor gets whose processes nobody knows
-WATCH_START_S = 20.0  # for Ray to start the task that looks for processes
-Ref: TypeAlias = ObjectRef[Any]
+LEAVE_TIMEOUT_S = 10.0  # for a leaving actor to report its counters
 Step = Literal["load", "swap", "sleep", "wake", "leave"]
+StepLimits = Mapping[Step, tuple[float, str]]
+
+
+def step_limits(settings: RolloutSettings) -> StepLimits:
+    """Seconds that each step may take, and what to report of a worker that takes longer."""
+    return {
+        "load": (settings.start_timeout_s, "was not ready after {:g} s (rollout.start_timeout_s)"),
+        "swap": (settings.swap_timeout_s, "did not take new weights within {:g} s (rollout.swap_timeout_s)"),
+        "sleep": (settings.swap_timeout_s, "did not free its GPU within {:g} s (rollout.swap_timeout_s)"),
+        "wake": (settings.swap_timeout_s, "did not wake up within {:g} s (rollout.swap_timeout_s)"),
+        "leave": (LEAVE_TIMEOUT_S, "did not report its counters within {:g} s"),
+    }
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Games that any worker may play, and play again after another's death: they are seeded."""
+    """Games that any worker may play, and play again after another one's death: they are seeded."""
 
     name: str
-    games: int  # of the worker's seats; 0: evaluation games, which are not counted
+    games: int  # seats of a worker that they take; 0: evaluation games, which are not counted
     send: Callable[[ActorHandle, int], Ref]  # to an actor that has the weights of this version
     done: Callable[[Any], None]
     timeout_s: float
@@ -42,130 +49,201 @@ class Job:
 
 
 @dataclass(slots=True, eq=False)
-class Worker:
-    """One rollout actor. It is asked to take one step at a time, and plays jobs besides."""
-
-    slot: Slot  # its place in the cluster; one of the first rollout.actors is taken over by its replacement
-    actor: ActorHandle
-    home: Ref  # answers with its ``ProcessLocation`` once its engine is made
-    loaded: bool = False
-    awake: bool = True
-    leaving: bool = False  # it is given nothing more, and goes when it has finished what it has
-    step: Step | None = None  # under way
-    version: int = -1  # of the newest weights it confirmed
-    failures: int = 0  # to take weights, in a row
-    asleep_since: float = 0.0  # time.monotonic()
-    waiting: list[Job] = field(default_factory=list)  # until it is awake with the newest weights
-    playing: list[Job] = field(default_factory=list)
-    counted: dict[str, float] = field(default_factory=dict)  # its engine's counters when last asked
-
-    @property
-    def jobs(self) -> list[Job]:
-        """All it has been given, what is being played first."""
-        return [*self.playing, *self.waiting]
-
-    @property
-    def load(self) -> int:
-        """Training games it has been given."""
-        return sum(job.games for job in self.jobs)
-
-
-@dataclass(slots=True, eq=False)
 class Call:
-    """A call to a worker that has not answered yet: a step of its own, or a job."""
+    """A call that a worker has not answered yet."""
 
-    worker: Worker
     what: Step | Job
     deadline: float  # time.monotonic()
     weights: Ref | None = None  # that a swap carries
-    version: int = -1  # of these
+    version: int = -1  # of these weights
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessLocation:
-    """Where an actor lives."""
+@dataclass(slots=True)
+class Goal:
+    """What all workers of a pool have to do."""
 
-    node: str  # Ray's id
-    pids: tuple[int, ...]  # its process and those it started, such as its engine's
-
-
-def find_home(_actor: object) -> ProcessLocation:
-    """To be run in an actor."""
-    children = psutil.Process().children(recursive=True)
-    return ProcessLocation(ray.get_runtime_context().get_node_id(), (os.getpid(), *(child.pid for child in children)))
+    weights: Ref | None = None  # the newest; None before the first
+    version: int = 0  # of these weights
+    resting: bool = False  # leave the GPU to the learner
 
 
-class TerminationWatch:
-    """The end of the processes of an actor that was killed or died, which holds GPU memory until then.
+@dataclass(slots=True)
+class PoolEvents:
+    """What happened since the last poll."""
 
-    Ray calls an actor dead as soon as it has asked for its end, and knows nothing of processes that it had started. So
-    a task on its node looks for them. What is not seen: processes that the actor started after its engine was made;
-    and all of them where it was ended before that, for which ``UNKNOWN_PROCESSES_S`` has to do.
+    blocks: list[BlockReport] = field(default_factory=list)
+    swap_seconds: list[float] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)  # for the user: which actors failed, and why
+    other: list[Ref] = field(default_factory=list)  # the caller's refs that are ready
+
+
+class Worker:
+    """A rollout actor: it takes one step at a time and plays any number of jobs.
+
+    An actor loads its engine, then takes weights (``swap``) whenever there are newer ones. Where it shares the
+    learner's GPU it also sleeps, and wakes before it takes the update's weights. Time limits do not add up: that of a
+    swap begins when the actor is ready for it. Jobs begin once the actor has the newest weights.
     """
 
-    def __init__(self, home: Ref, limit_s: float) -> None:
-        """Begin to look.
+    def __init__(self, slot: Slot, actor: ActorHandle, limits: StepLimits, extra_s: float = 0.0) -> None:
+        """Ask the new actor to load its engine.
 
         Args:
-            home: answers with the actor's ``ProcessLocation``, or fails, or never answers.
-            limit_s: how long to wait for the processes' end.
+            slot: its place in the cluster; one of the first ``rollout.actors`` is taken over by its replacement.
+            actor: its handle.
+            limits: of its steps.
+            extra_s: more time to load, for a place that is not there yet.
         """
-        self._limit_s = limit_s
-        self._watch: Ref | None = None
-        known = _home(home)
-        self._deadline = time.monotonic() + (UNKNOWN_PROCESSES_S if known is None else WATCH_START_S + limit_s)
-        if known is not None:
-            there = NodeAffinitySchedulingStrategy(known.node, soft=False)
-            task = ray.remote(processes_left).options(num_cpus=0, max_retries=0, scheduling_strategy=there)
-            self._watch = task.remote(known.pids, limit_s)
+        self.slot = slot
+        self.actor = actor
+        self.location: Ref = actor.__ray_call__.remote(process_location)  # resolves once its engine is made
+        self.loaded = False
+        self.awake = True
+        self.leaving = False  # it gets no more jobs and leaves after those it has
+        self.step: Step | None = None  # under way
+        self.version = -1  # of the newest weights it confirmed
+        self.failed_swaps = 0  # in a row
+        self.counters: dict[str, float] = {}  # its engine's, when last read
+        self.waiting: list[Job] = []  # until it is awake with the newest weights
+        self.playing: list[Job] = []
+        self.calls: dict[Ref, Call] = {}
+        self._limits = limits
+        self._asleep_since = 0.0  # time.monotonic()
+        self._begin("load", actor.ready.remote(), extra_s=extra_s)
 
-    def over(self) -> bool:
-        """Whether there is nothing more to wait for.
+    @property
+    def jobs(self) -> list[Job]:
+        """All jobs it has, first those that it plays."""
+        return [*self.playing, *self.waiting]
 
-        Raises:
-            TimeoutError: some processes are still there, or nobody could look; says so.
-        """
-        late = time.monotonic() > self._deadline
-        if self._watch is None:
-            return late
-        ready, _ = ray.wait([self._watch], timeout=0)
-        try:
-            left = ray.get(self._watch) if ready else []
-        except RayError:
-            return True  # its node is gone
-        if left:
-            raise TimeoutError(f"processes {left} have not ended within {self._limit_s:g} s (rollout.swap_timeout_s)")
-        if late and not ready:
-            raise TimeoutError("processes could not be looked for on their node")
-        return bool(ready)
+    @property
+    def games(self) -> int:
+        """Training games it has."""
+        return sum(job.games for job in self.jobs)
+
+    @property
+    def accepts_jobs(self) -> bool:
+        """Whether it has loaded its engine and stays."""
+        return self.loaded and not self.leaving
+
+    def can_play(self, goal: Goal) -> bool:
+        """Whether a job could begin at once."""
+        current = goal.weights is not None and self.version >= goal.version
+        return current and self.step is None and self.awake and not goal.resting
+
+    def advance(self, goal: Goal) -> None:
+        """Begin the next step, or the waiting jobs, unless a step is under way."""
+        if self.step is not None:
+            return
+        if self.leaving and not self.jobs:
+            self._begin("leave", self.actor.stats.remote())
+        elif goal.resting:
+            if self.awake:
+                self._asleep_since = time.monotonic()
+                self._begin("sleep", self.actor.sleep.remote())
+        elif not self.awake:
+            self._begin("wake", self.actor.wake.remote())
+        elif goal.weights is not None and self.version < goal.version:
+            self._begin("swap", self.actor.swap.remote(goal.weights), goal.weights, goal.version)
+        elif self.can_play(goal):
+            for job in self.waiting:
+                deadline = time.monotonic() + job.timeout_s
+                self.calls[job.send(self.actor, goal.version)] = Call(job, deadline)
+            self.playing += self.waiting
+            self.waiting = []
+
+    def finish_step(self, call: Call) -> None:
+        """Record that the step of this call has succeeded."""
+        if call.what == "load":
+            self.loaded = True
+        elif call.what == "swap":
+            self.version, self.failed_swaps = call.version, 0
+        elif call.what == "sleep":
+            self.awake = False
+        elif call.what == "wake":
+            self.awake = True
+            slept_s = time.monotonic() - self._asleep_since
+            for other in self.calls.values():
+                other.deadline += slept_s
+        self.step = None
+
+    def finish_job(self, job: Job, result: Any) -> None:
+        """Pass on the result of a job."""
+        self.playing.remove(job)
+        job.done(result)
+        for call in self.calls.values() if job.evaluates else ():
+            # Parts of an evaluation wait for each other's seats: one that ended shows that the actor plays.
+            if isinstance(call.what, Job) and call.what.evaluates:
+                call.deadline = time.monotonic() + call.what.timeout_s
+
+    def prolong_jobs(self, seconds: float) -> None:
+        """Give all jobs that it plays more time."""
+        for call in self.calls.values():
+            if isinstance(call.what, Job):
+                call.deadline += seconds
+
+    def take_waiting(self) -> list[Job]:
+        """Remove the jobs that have not begun and return them."""
+        jobs, self.waiting = self.waiting, []
+        return jobs
+
+    def late_message(self, step: Step) -> str:
+        """What to report of a worker that took too long for a step."""
+        limit_s, text = self._limits[step]
+        return text.format(limit_s)
+
+    def _begin(self, step: Step, ref: Ref, weights: Ref | None = None, version: int = -1, extra_s: float = 0.0) -> None:
+        self.step = step
+        self.calls[ref] = Call(step, time.monotonic() + self._limits[step][0] + extra_s, weights, version)
 
 
-def processes_left(pids: Sequence[int], timeout_s: float) -> list[int]:
-    """Wait until these processes have ended; those that have not within ``timeout_s``."""
-    deadline = time.monotonic() + timeout_s
-    while (left := [pid for pid in pids if _runs(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return left
+class JobQueue:
+    """Jobs that no worker has yet, and the choice of a worker for each."""
 
+    def __init__(self, games_per_actor: int) -> None:
+        self._games_per_actor = games_per_actor
+        self._jobs: list[Job] = []
 
-def lost_with_its_node(worker: Worker, error: RayError) -> bool:
-    """Whether an actor died because the machine under it went away, as machines on the spot market do."""
-    if getattr(error, "preempted", False) or "node has died" in str(error):
-        return True
-    known = _home(worker.home)
-    return known is not None and not any(node["Alive"] and node["NodeID"] == known.node for node in ray.nodes())
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self._jobs)
 
+    def add(self, *jobs: Job) -> None:
+        """Put jobs at the end."""
+        self._jobs.extend(jobs)
 
-def _home(ref: Ref) -> ProcessLocation | None:
-    known, _ = ray.wait([ref], timeout=0)
-    try:
-        return ray.get(ref) if known else None
-    except RayError:
-        return None
+    def put_back(self, jobs: list[Job]) -> None:
+        """Put jobs that a worker had at the front."""
+        self._jobs[:0] = jobs
 
+    def has_room(self, workers: list[Worker], games: int) -> bool:
+        """Whether some worker could start so many more games."""
+        return self._least_loaded(workers, games) is not None
 
-def _runs(pid: int) -> bool:
-    try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)  # which holds no memory any more
-    except psutil.NoSuchProcess:
-        return False
+    def place(self, workers: list[Worker], goal: Goal) -> None:
+        """Give every job to a worker that has room; an idle one takes over those that wait for another's weights."""
+        jobs, self._jobs = self._jobs, []
+        for job in jobs:
+            worker = None if goal.resting else self._choose(workers, job)
+            if worker is None:
+                self._jobs.append(job)
+            else:
+                worker.waiting.append(job)
+        for idle in [worker for worker in workers if worker.accepts_jobs and not worker.jobs and worker.can_play(goal)]:
+            for other in workers:
+                while other.waiting and not other.can_play(goal) and self._fits(idle, other.waiting[0].games):
+                    idle.waiting.append(other.waiting.pop(0))
+
+    def _choose(self, workers: list[Worker], job: Job) -> Worker | None:
+        if not job.evaluates:
+            return self._least_loaded(workers, job.games)
+        able = [worker for worker in workers if worker.accepts_jobs]
+        return min(able, key=lambda worker: len(worker.jobs), default=None)
+
+    def _least_loaded(self, workers: list[Worker], games: int) -> Worker | None:
+        able = [worker for worker in workers if worker.accepts_jobs]
+        worker = min(able, key=lambda candidate: candidate.games, default=None)
+        return worker if worker is not None and self._fits(worker, games) else None
+
+    def _fits(self, worker: Worker, games: int) -> bool:
+        return worker.games == 0 or worker.games + games <= self._games_per_actor

@@ -52,13 +52,13 @@ def free_cpus() -> float:
 def test_actors_that_go_finish_their_games_and_give_their_room_back(tmp_path: Path) -> None:
     with Table(tmp_path, actors=1, games_per_actor=2, further=room) as table:
         table.pool.resize(3)
-        table.wait(lambda: table.pool.able == 3 and table.swaps == 3, "two further actors with weights")
+        table.wait(lambda: table.pool.ready == 3 and table.swaps == 3, "two further actors with weights")
         assert free_cpus() < CPUS - 2
         blocks = [Block(f"b/{number}", seconds=2.0) for number in range(6)]
         table.start(*blocks)
         table.wait(lambda: table.log.read_text().count("plays") == 6, "six blocks at once on three actors")
         table.pool.resize(1)
-        assert (table.pool.able, table.pool.size) == (1, 3)
+        assert (table.pool.ready, table.pool.size) == (1, 3)
         assert not table.pool.has_room(1), "an actor that goes was to be given a game"
         table.wait(lambda: table.pool.size == 1, "two actors to go")
         table.wait(lambda: len(table.blocks) == 6, "all blocks")
@@ -71,12 +71,12 @@ def test_actors_that_go_finish_their_games_and_give_their_room_back(tmp_path: Pa
 
         # Who is asked to go and then wanted again stays; so does what was asked for and is wanted no more go.
         table.pool.resize(2)
-        table.wait(lambda: table.pool.able == 2, "a further actor")
+        table.wait(lambda: table.pool.ready == 2, "a further actor")
         table.start(Block("c/0", seconds=1.0), Block("c/1", seconds=1.0))
         table.wait(lambda: table.log.read_text().count("plays c") == 2, "blocks on both")
         table.pool.resize(1)
         table.pool.resize(2)
-        assert (table.pool.able, table.pool.coming) == (2, 0)
+        assert (table.pool.ready, table.pool.pending) == (2, 0)
         table.wait(lambda: len(table.blocks) == 8, "the last blocks")
 
 
@@ -85,19 +85,19 @@ def test_room_that_never_comes_is_given_up_and_a_lost_actor_is_asked_for_anew(tm
     rooms = [100.0, 1.0, 1.0, 100.0]
     with Table(tmp_path, actors=1, further=lambda: room(rooms.pop(0)), node_timeout_s=2.0) as table:
         table.pool.resize(2)
-        assert table.pool.coming == 1
-        table.wait(lambda: table.pool.coming == 0, "end of the wait")
+        assert table.pool.pending == 1
+        table.wait(lambda: table.pool.pending == 0, "end of the wait")
         assert "no room for 1 further rollout actors within 2 s (rollout.node_timeout_s)" in table.notices[0]
         table.pool.resize(2)
-        table.wait(lambda: table.pool.able == 2, "a further actor")
+        table.wait(lambda: table.pool.ready == 2, "a further actor")
         os.kill(table.pid(1), 9)
         table.start(Block("b/0"), Block("b/1"))
-        table.wait(lambda: table.pool.restarts == 1 and table.pool.able == 2, "another in a room of its own")
+        table.wait(lambda: table.pool.restarts == 1 and table.pool.ready == 2, "another in a room of its own")
         table.wait(lambda: len(table.blocks) == 2, "the blocks")
         assert len(rooms) == 1
         table.pool.resize(3)
         table.pool.resize(2)
-        assert table.pool.coming == 0
+        assert table.pool.pending == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("unshare") is None, reason="needs Linux's unshare")
@@ -115,7 +115,7 @@ def test_a_real_autoscaler_brings_nodes_under_load_and_takes_idle_ones_back(tmp_
     assert facts["nodes"][0] == 1, "there were nodes before anything asked for them"
     assert max(facts["nodes"]) == 3
     assert facts["nodes"][-1] == 1, "idle nodes were kept"
-    assert facts["most_able"] == 3
+    assert facts["most_ready"] == 3
     assert facts["played"] == sorted(facts["started"]), "blocks were lost or played twice"
     assert facts["by_further_actors"] > 0
     assert facts["replaced"] == 1

@@ -99,7 +99,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
                   "learner.episodes_per_update=64", "rollout.num_generations=1"),
     )  # fmt: skip
     seen: list[int] = [nodes()]
-    most_able = 0
+    most_ready = 0
 
     def further() -> FurtherPlace:
         return FurtherPlace(placement_group([{"CPU": NODE_CPUS}]))
@@ -112,21 +112,21 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
         deadline = time.monotonic() + 100
 
         def look(*, learning: bool) -> None:
-            nonlocal most_able
+            nonlocal most_ready
             assert time.monotonic() < deadline, f"nodes {seen}, {notes}, {table.notices}"
             table.poll()
             scaling.look(learning=learning, updated=True)
-            most_able = max(most_able, table.pool.able)
+            most_ready = max(most_ready, table.pool.ready)
             if (now := nodes()) != seen[-1]:
                 seen.append(now)
 
         # The learner starves: every seat is taken at once, and again.
-        while not (killed and most_able == 3 and table.pool.able == 3 and table.pool.restarts):
+        while not (killed and most_ready == 3 and table.pool.ready == 3 and table.pool.restarts):
             while table.pool.has_room(1):
                 started.append(f"b/{len(started):04d}")
                 table.start(Block(started[-1], seconds=BLOCK_S))
             look(learning=False)
-            if table.pool.able == 3 and not killed:
+            if table.pool.ready == 3 and not killed:
                 killed = True
                 end_a_node()
         # Then it is the learner that is busy.
@@ -134,7 +134,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
             look(learning=True)
         facts = {
             "nodes": seen,
-            "most_able": most_able,
+            "most_ready": most_ready,
             "started": started,
             "played": table.played(),
             "by_further_actors": sum(player > 0 for _, player in table.blocks),

@@ -12,7 +12,7 @@ import ray
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from cluster.configs.schema import RolloutSettings
-from cluster.driver.rollout_pool import WorkerPool
+from cluster.driver.rollout_pool import RolloutPool
 from cluster.runtime.placement import FurtherPlace, Slot
 from tests.system.support.fake_players import Block, FakePlayer, Weights
 
@@ -38,7 +38,7 @@ class Table:
         self._spawned = 0
         self._players = players or {}
         limits = {"actors": 2, "games_per_actor": 8, "swap_timeout_s": 30.0, **settings}
-        self.pool = WorkerPool(self._spawn, RolloutSettings(**limits), lambda: ray.put(self.republished[-1]), further)
+        self.pool = RolloutPool(self._spawn, RolloutSettings(**limits), lambda: ray.put(self.republished[-1]), further)
 
     def _spawn(self, slot: Slot) -> Any:
         number = self._spawned
@@ -64,7 +64,7 @@ class Table:
     def start(self, *blocks: Block) -> None:
         for block in blocks:
             self.wait(lambda block=block: self.pool.has_room(block.num_generations), "room")
-            self.pool.start(block, [])
+            self.pool.submit(block, [])
 
     def poll(self) -> None:
         events = self.pool.poll((), 0.1)

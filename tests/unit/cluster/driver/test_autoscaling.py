@@ -29,7 +29,7 @@ class Run:
     learn_s: float
     rate: float
     nodes: int = 16
-    able: int = 1
+    ready: int = 1
     wanted: int = 1
     clock: float = 0.0
     stored: float = 0.0
@@ -48,8 +48,8 @@ class Run:
         ahead = (self.settings.rollout.max_staleness + 1) * update
         for _ in range(seconds):
             self.clock += 1.0
-            self.able = min(self.wanted, self.nodes)
-            seats = self.able * self.settings.rollout.games_per_actor
+            self.ready = min(self.wanted, self.nodes)
+            seats = self.ready * self.settings.rollout.games_per_actor
             room = ahead - self.stored - (update if self.learning_s > 0 else 0)
             self.games_in_flight = int(max(0, min(seats, room)))
             factor = 1.0 if noise is None else noise.uniform(0.7, 1.3)

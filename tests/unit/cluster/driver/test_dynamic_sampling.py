@@ -23,8 +23,8 @@ from cluster.actors.messages import BlockReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.block_schedule import BlockSchedule
-from cluster.driver.rollout_pool import PoolEvents
 from cluster.driver.training import TrainingRun, learn
+from cluster.driver.worker import PoolEvents
 from cluster.errors import LateError
 from cluster.runs.folder import RunFolder
 from opponents.league.league import League
@@ -63,7 +63,7 @@ class Remote:
 class InstantPool:
     """Plays one block a poll; ``silent`` says which blocks pay all their games alike, ``late`` which ones wait."""
 
-    size, able, restarts, games_in_flight, replacements_left = 1, 1, 0, 0, 20
+    size, ready, restarts, games_in_flight, replacements_left = 1, 1, 0, 0, 20
     swap_failures: ClassVar[dict[str, int]] = {}
 
     def __init__(self, config: Config, buffer: MemoryBuffer, silent: Any, version: int, polls: int) -> None:
@@ -76,7 +76,7 @@ class InstantPool:
     def has_room(self, games: int) -> bool:
         return True
 
-    def start(self, block: LineupBlock, members: object) -> None:
+    def submit(self, block: LineupBlock, members: object) -> None:
         self.started.append(block)
         self.queue.append((block, self.version))
 

@@ -1,0 +1,136 @@
+"""Whether the processes of an actor that was ended are gone; until then they hold GPU memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import psutil
+import ray
+from ray import ObjectRef
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+UNKNOWN_PROCESSES_S = 5.0  # wait for an actor that ended before it reported its processes
+TASK_START_S = 20.0  # for Ray to start the task that looks for processes
+Ref: TypeAlias = ObjectRef[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessLocation:
+    """The node and the processes of an actor."""
+
+    node: str  # Ray's id
+    pids: tuple[int, ...]  # the actor's process and its descendants, such as its engine's
+
+
+def process_location(_actor: object) -> ProcessLocation:
+    """Runs in an actor (``actor.__ray_call__``)."""
+    children = psutil.Process().children(recursive=True)
+    return ProcessLocation(ray.get_runtime_context().get_node_id(), (os.getpid(), *(child.pid for child in children)))
+
+
+class TerminationWatch:
+    """Waits for the end of an actor's processes after the actor was killed or died.
+
+    Ray reports an actor dead as soon as it has asked for its end, and does not track the processes that the actor
+    started. So a task on its node looks for them. It misses processes that the actor started after it had reported
+    its location; of an actor that ended before that it misses all, so the watch just lasts ``UNKNOWN_PROCESSES_S``.
+    """
+
+    def __init__(self, location: Ref, limit_s: float) -> None:
+        """Start to watch.
+
+        Args:
+            location: of the actor's ``ProcessLocation``; it may fail, or never resolve.
+            limit_s: how long to wait for the end of the processes.
+        """
+        self._limit_s = limit_s
+        self._task: Ref | None = None
+        known = _resolved(location)
+        self._deadline = time.monotonic() + (UNKNOWN_PROCESSES_S if known is None else TASK_START_S + limit_s)
+        if known is not None:
+            on_node = NodeAffinitySchedulingStrategy(known.node, soft=False)
+            task = ray.remote(processes_left).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node)
+            self._task = task.remote(known.pids, limit_s)
+
+    def over(self) -> bool:
+        """Whether there is nothing more to wait for.
+
+        Raises:
+            TimeoutError: some processes still run, or the task did not start.
+        """
+        late = time.monotonic() > self._deadline
+        if self._task is None:
+            return late
+        ready, _ = ray.wait([self._task], timeout=0)
+        try:
+            left = ray.get(self._task) if ready else []
+        except RayError:
+            return True  # its node is gone
+        if left:
+            raise TimeoutError(f"processes {left} have not ended within {self._limit_s:g} s (rollout.swap_timeout_s)")
+        if late and not ready:
+            raise TimeoutError("processes could not be looked for on their node")
+        return bool(ready)
+
+
+class EndedProcesses:
+    """The processes of ended actors, watched from the first call of ``gone``."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._locations: list[Ref] = []  # not watched yet
+        self._watches: list[TerminationWatch] = []
+
+    def add(self, location: Ref) -> None:
+        """Note an actor that was ended, by the reference to its ``ProcessLocation``."""
+        self._locations.append(location)
+
+    def gone(self) -> tuple[bool, list[str]]:
+        """Whether all are gone or given up; with a message for each actor that is given up by this call."""
+        self._watches += [TerminationWatch(location, self._limit_s) for location in self._locations]
+        self._locations = []
+        left, messages = [], []
+        for watch in self._watches:
+            try:
+                if not watch.over():
+                    left.append(watch)
+            except TimeoutError as error:
+                messages.append(str(error))
+        self._watches = left
+        return not left, messages
+
+
+def processes_left(pids: Sequence[int], timeout_s: float) -> list[int]:
+    """Wait until these processes have ended; returns those that have not within ``timeout_s``."""
+    deadline = time.monotonic() + timeout_s
+    while (left := [pid for pid in pids if _runs(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return left
+
+
+def lost_with_its_node(location: Ref, error: RayError) -> bool:
+    """Whether an actor died because its node went away, as nodes on the spot market do."""
+    if getattr(error, "preempted", False) or "node has died" in str(error):
+        return True
+    known = _resolved(location)
+    return known is not None and not any(node["Alive"] and node["NodeID"] == known.node for node in ray.nodes())
+
+
+def _resolved(location: Ref) -> ProcessLocation | None:
+    known, _ = ray.wait([location], timeout=0)
+    try:
+        return ray.get(location) if known else None
+    except RayError:
+        return None
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)  # a zombie holds no memory
+    except psutil.NoSuchProcess:
+        return False
