@@ -1,36 +1,43 @@
-"""A look into the replay buffer of a run, live or stopped."""
+"""``entente buffer``: the replay buffer of a run, live or stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
-from cluster.configs.schema import Config
-from cluster.runs.folder import RunFolder
-from cluster.runtime.redis_clients import redis_buffer
-from cluster.runtime.replay_server import replay_server
-from services.replay.server.embedded import running_url
+import typer
+
+from cluster.cli.options import Run
+
+commands = typer.Typer(help="Look into the replay buffer.", no_args_is_help=True)
 
 
-def inspect(run_dir: Path) -> Mapping[str, float]:
-    """The buffer's counters; a stopped run's embedded server is started for the look and stopped again.
+@commands.command("inspect", epilog="Example: `entente buffer inspect runs/demo`")
+def inspect(run: Run) -> None:
+    """Print how much of a run's replay buffer waits, is delivered, acknowledged or set aside."""
+    for name, value in read_counters(run).items():
+        typer.echo(f"{name:<24} {value:,.0f}")
+
+
+def read_counters(run_dir: Path) -> Mapping[str, float]:
+    """The buffer's counters; a stopped run's embedded server is started for the moment and stopped again.
 
     Raises:
-        RunError: no run there.
+        RunError: there is no run.
         ReplayError: the server does not answer.
     """
+    from contextlib import closing, nullcontext
+
+    from cluster.runs.folder import RunFolder
+    from cluster.runtime.redis_clients import redis_buffer
+    from cluster.runtime.replay_server import replay_server
+    from services.replay.server.embedded import running_url
+
     folder = RunFolder(run_dir)
     config = folder.resumed_config(())
     live = running_url(folder.redis) if config.redis.url is None else None
-    if live is not None:
-        return _stats(config, live, folder.run_id)
-    with replay_server(config, folder) as url:
-        return _stats(config, url, folder.run_id)
-
-
-def _stats(config: Config, url: str, run_id: str) -> Mapping[str, float]:
-    buffer = redis_buffer(config, url, run_id)
-    try:
+    with (
+        nullcontext(live) if live is not None else replay_server(config, folder) as url,
+        closing(redis_buffer(config, url, folder.run_id)) as buffer,
+    ):
         return buffer.stats()
-    finally:
-        buffer.close()

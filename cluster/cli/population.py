@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cluster.cli.options import Json, Run, comma_separated, write_text
+
 if TYPE_CHECKING:
     from opponents.population.member import Member
     from opponents.population.population import Population
@@ -16,7 +18,6 @@ population_app = typer.Typer(
     no_args_is_help=True,
 )
 
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
 MemberId = Annotated[str, typer.Argument(metavar="ID", help="Of a member, e.g. policy/v20 or bot/dumbbot.")]
 Name = Annotated[str | None, typer.Option("--id", metavar="NAME", help="Call it policy/NAME.", show_default="proposed")]
 Country = Annotated[
@@ -25,45 +26,35 @@ Country = Annotated[
 ]
 Weight = Annotated[float, typer.Option(min=0, help="How often it is drawn, relative to the others.")]
 Pin = Annotated[bool, typer.Option("--pin", help="Keep it drawable however many newer snapshots there are.")]
-Json = Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")]
 
 
 @population_app.command("list", epilog="Example: `entente population list runs/demo --json members.json`")
 def list_members(run: Run, json_out: Json = None) -> None:
-    """Everybody in a run's population, retired members included: rating, games, and how the learner does against it."""
+    """All members of a run's population, also retired ones: rating, games, and the learner's score against each."""
     from rich.console import Console
 
-    from cluster.cli.population_standings import read_standings
-    from cluster.cli.population_tables import as_json, show_members
-    from cluster.runs.folder import check_writable
+    from cluster.cli.population_tables import as_json, read_standings, show_members
 
-    if json_out is not None:
-        check_writable(json_out)
     population = _open(run)
     standings = read_standings(run, [member.id for member in population.members])
     show_members(population, standings, Console())
-    if json_out is not None:
-        json_out.write_text(as_json(population, standings), encoding="utf-8")
+    write_text(json_out, as_json(population, standings))
 
 
 @population_app.command(epilog="Example: `entente population show runs/demo policy/v20`")
 def show(run: Run, member_id: MemberId, json_out: Json = None) -> None:
-    """All that is recorded of one member; its weights (or the version of its bot) are checked."""
+    """The full record of one member; its weights (or the version of its bot) are checked."""
     from rich.console import Console
 
     from cluster.cli.population_tables import member_as_json, show_member
-    from cluster.runs.folder import check_writable
 
-    if json_out is not None:
-        check_writable(json_out)
     population = _open(run)
     member = population[member_id]
     show_member(population, member, Console())
-    if json_out is not None:
-        json_out.write_text(member_as_json(population, member), encoding="utf-8")
+    write_text(json_out, member_as_json(population, member))
     if member.kind != "remote":
         population.verify(member)
-        typer.echo("verified: it is what joined")
+        typer.echo("verified: unchanged since it joined")
 
 
 @population_app.command(
@@ -84,7 +75,7 @@ def add(
     weight: Weight = 1.0,
     pin: Pin = False,
 ) -> None:
-    """Let a policy from elsewhere, a bot or a remote player join a run: its weights are copied, where from is noted.
+    """Let a policy from elsewhere, a bot or a remote player join a run: its weights and their origin are stored.
 
     It must fit the run's own policy (architecture, sizes, tokenizer). Line-ups may draw it from the next update on.
     """
@@ -153,7 +144,7 @@ def retire(
     member_id: MemberId,
     undo: Annotated[bool, typer.Option("--undo", help="Let it be drawn again, from the next update on.")] = False,
 ) -> None:
-    """Draw a member no more; its entry and its weights stay. Blocks that have begun are played to their end."""
+    """Stop drawing a member; its entry and its weights stay. Blocks that have begun are played to their end."""
     from cluster.errors import RunError
 
     population = _open(run)
@@ -186,44 +177,41 @@ def pin(
 @population_app.command(epilog="Example: `entente population rate runs/demo --games 5 --against random,dumbbot,greedy`")
 def rate(
     run: Run,
-    games: Annotated[int, typer.Option(min=1, help="Seats of everybody as each country.")] = 10,
+    games: Annotated[int, typer.Option(min=1, help="Seats of every player as each country.")] = 10,
     against: Annotated[
-        str, typer.Option(help="Bots and remote:NAMEs, comma-separated, who sit there too; '' for nobody.")
+        str, typer.Option(help="Bots and remote:NAMEs, comma-separated, that play too; '' for none.")
     ] = "random,dumbbot",
     until: Annotated[
         int | None, typer.Option(min=1901, max=1999, help="Last year of a match.", show_default="the run's")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of who sits where, and of the matches.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the seats and the matches.")] = 0,
     json_out: Json = None,
 ) -> None:
-    """Play matches between the members and the newest checkpoint, and rate everybody, overall and as each country.
+    """Play matches between the members and the newest checkpoint, and rate all players, overall and as each country.
 
-    What is found adds to the run's ratings.json; Ctrl-C keeps what was played. Not while the run is training.
+    The games add to the run's ratings.json; Ctrl-C keeps the finished ones. Not while the run is training.
     """
     from rich.console import Console
 
-    from cluster.cli.rating_tables import ratings_as_json, show_ratings
+    from cluster.cli.population_tables import ratings_as_json, show_ratings
     from cluster.evaluation.rating_matches import rate as play_and_rate
-    from cluster.evaluation.rating_matches import rated_so_far
-    from cluster.runs.folder import check_writable
-    from cluster.runs.progress_bars import stages
+    from cluster.evaluation.rating_matches import saved_ratings
+    from cluster.runs.progress_bars import progress_bars
 
-    if json_out is not None:
-        check_writable(json_out)
-    names = list(dict.fromkeys(name.strip() for name in against.split(",") if name.strip()))
+    names = comma_separated(against)
     try:
-        with stages() as stage:
-            book = play_and_rate(run, games_per_country=games, against=names, until_year=until, seed=seed, stage=stage)
+        with progress_bars() as add_bar:
+            book = play_and_rate(
+                run, games_per_country=games, against=names, until_year=until, seed=seed, add_bar=add_bar
+            )
     except KeyboardInterrupt:
-        kept = rated_so_far(run)
+        kept = saved_ratings(run)
         show_ratings(kept, tuple(kept.games), Console())
         typer.echo("stopped; what was played is kept", err=True)
         raise typer.Exit(130) from None
     players = tuple(book.games)
     show_ratings(book, players, Console())
-    if json_out is not None:
-        json_out.write_text(ratings_as_json(book, players), encoding="utf-8")
-        typer.echo(f"written to {json_out}")
+    write_text(json_out, ratings_as_json(book, players))
 
 
 def _open(run: Path) -> Population:

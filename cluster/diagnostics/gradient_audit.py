@@ -15,7 +15,7 @@ from cluster.configs.schema import Config
 from cluster.diagnostics.groups_audit import find_leaks
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
-from cluster.runs.progress_bars import Stage
+from cluster.runs.progress_bars import AddBar
 from grpo_core.advantages.explained_variance import candidate_keys
 from grpo_core.advantages.grouping import ROLE_FACT, Sample
 from grpo_core.advantages.leave_one_out import means_of_other_episodes
@@ -62,7 +62,7 @@ class _Judged:
 
 
 def audit_gradients(
-    run_dir: Path, best_keys: Sequence[str], stage: Stage, *, max_turns: int = MAX_TURNS, seed: int = 0
+    run_dir: Path, best_keys: Sequence[str], stage: AddBar, *, max_turns: int = MAX_TURNS, seed: int = 0
 ) -> GradientAudit:
     """Judge the run's last batch in every way and take every turn's gradient under the run's weights.
 
@@ -128,7 +128,7 @@ def audit_gradients(
     )
 
 
-def _scores(checkpoint: Path, turns: Sequence[TrainingTurn], stage: Stage, seed: int) -> FloatArray:
+def _scores(checkpoint: Path, turns: Sequence[TrainingTurn], stage: AddBar, seed: int) -> FloatArray:
     """Sketched gradients of the turns' log-probabilities under a checkpoint's weights."""
     load_checkpoint(checkpoint)  # compares every file with its checksum
     model, _ = load_model(checkpoint)

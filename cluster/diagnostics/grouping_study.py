@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.runs.folder import RunFolder
-from cluster.runs.progress_bars import Stage
+from cluster.runs.progress_bars import AddBar
 from cluster.runs.provenance import commit, provenance
 from grpo_core.advantages.grouping import Sample, samples_of
 from grpo_core.advantages.returns import sample_returns
@@ -130,7 +130,7 @@ def config_of(checkpoint: Path) -> Config:
     return Config()
 
 
-def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: Stage) -> dict[str, Any]:
+def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -> dict[str, Any]:
     """Play games, take every turn's gradient and compute the advantages of the same turns in every way.
 
     Game length, rewards, discount, returns and sampling are those of the checkpoint's run, or the defaults.
@@ -260,7 +260,7 @@ def _with_quartiles(samples: Sequence[Sample], returns: FloatArray) -> list[Samp
     ]
 
 
-async def _play(checkpoint: Path, config: Config, blocks: int, seed: int, stage: Stage) -> list[Episode]:
+async def _play(checkpoint: Path, config: Config, blocks: int, seed: int, stage: AddBar) -> list[Episode]:
     model, tokenizer = load_model(checkpoint)
     engine = TorchEngine(model, max_concurrent_decisions=CONCURRENT_GAMES)
     game, inference = config.game, config.inference

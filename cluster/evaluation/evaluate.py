@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from cluster.evaluation.evaluation_games import (
     EvaluationGame,
@@ -13,6 +13,7 @@ from cluster.evaluation.evaluation_games import (
     summarize,
 )
 from cluster.evaluation.players import open_policy
+from cluster.runs.progress_bars import AddBar
 from opponents.players.chat_players import ChatPlayers
 
 CONCURRENT_GAMES = 64
@@ -27,7 +28,7 @@ def evaluate(
     seed: int = 0,
     temperature: float = 1.0,
     remotes: ChatPlayers | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    add_bar: AddBar | None = None,
 ) -> list[dict[str, object]]:
     """One row of ``summary.json``'s evaluations for each opponent.
 
@@ -39,7 +40,7 @@ def evaluate(
         seed: the same seed gives every candidate the same games.
         temperature: sampling temperature of a checkpoint; 0 is greedy. A remote has its own in its settings.
         remotes: the remote players that may be named; closed when the games are over.
-        progress: hears opponent, games done, games in all.
+        add_bar: shows the progress of the games against each opponent.
 
     Raises:
         RunError, CheckpointError, EndpointError: the candidate or an opponent cannot be seated, or does not answer.
@@ -50,15 +51,13 @@ def evaluate(
 
     async def play_all(games: list[EvaluationGame]) -> list[EvaluationResult]:
         seats = asyncio.Semaphore(CONCURRENT_GAMES)
-        done = 0
+        advance = None if add_bar is None else add_bar(f"against six {games[0].against}", len(games))
 
         async def play_one(game: EvaluationGame) -> EvaluationResult:
-            nonlocal done
             async with seats:
                 result = await play_evaluation_game(game, player, opponents[game.against])
-            done += 1
-            if progress is not None:
-                progress(game.against, done, len(games))
+            if advance is not None:
+                advance(1)
             return result
 
         return list(await asyncio.gather(*map(play_one, games)))

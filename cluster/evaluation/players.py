@@ -103,7 +103,7 @@ class SavedSpecialists:
         return await self._seated[power].act(position, power, seed)
 
 
-def remotes_of(config: str | None) -> ChatPlayers:
+def chat_players(config: str | None) -> ChatPlayers:
     """The remote players that a config describes (a file, or the name of a shipped one); none without one.
 
     Raises:

@@ -11,7 +11,7 @@ from cluster.errors import RunError
 from cluster.evaluation.rating_games import RatingGame, play_rating_game, rating_games
 from cluster.evaluation.rating_players import LEARNER, RatingPlayers, outsider_id
 from cluster.runs.folder import RunFolder
-from cluster.runs.progress_bars import Stage
+from cluster.runs.progress_bars import AddBar
 from grpo_core.checkpoints.folders import checkpoint_versions
 from opponents.players.policy import Policy
 from opponents.population.population import Population
@@ -28,7 +28,7 @@ def ratings_path(run_dir: Path) -> Path:
     return run_dir / "ratings.json"
 
 
-def rated_so_far(run_dir: Path) -> RatingBook:
+def saved_ratings(run_dir: Path) -> RatingBook:
     """A run's ratings; those of nobody before the first game.
 
     Raises:
@@ -45,7 +45,7 @@ def rate(
     against: Sequence[str],
     until_year: int | None,
     seed: int,
-    stage: Stage,
+    add_bar: AddBar,
 ) -> RatingBook:
     """Play matches and add what they say to the run's ``ratings.json``; returns its ratings.
 
@@ -59,7 +59,7 @@ def rate(
         against: bots and ``remote:NAME`` players of the run's configuration who sit there too.
         until_year: last year played; None: that of the run's training games.
         seed: the same seed plays new games once some are rated.
-        stage: shows the progress.
+        add_bar: shows the progress.
 
     Raises:
         RunError: there is no run, it is being trained, there is nobody to rate, or an unknown name in ``against``.
@@ -70,12 +70,12 @@ def rate(
         raise RunError(f"no run in {run_dir} (no config.toml): name the folder of a run")
     with folder.held():
         config, population = load_config(folder.config), Population.load(folder.population)
-        book = rated_so_far(run_dir)
+        book = saved_ratings(run_dir)
         countries = _who_plays_what(run_dir, population, against)
         if len(countries) < 2:
             raise RunError(f"nobody to compare in {run_dir}: its population and --against name {len(countries)} player")
         games = rating_games(countries, games_per_country, derive_seed(seed, "rating", sum(book.games.values())))
-        advance = stage("rating matches", len(games))
+        advance = add_bar("rating matches", len(games))
 
         def rated(score: GameScore) -> None:
             book.record(score)

@@ -19,7 +19,7 @@ from typing import Any
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.runs.imitation_report import REPORT, Failed, ImitationReport, Message, StageBegan, StepsDone
-from cluster.runs.progress_bars import Stage
+from cluster.runs.progress_bars import AddBar
 from cluster.runtime.actor_env import actor_variables, started_with
 from grpo_core.checkpoints.atomic_write import write_atomically
 
@@ -28,7 +28,7 @@ END_TIMEOUT_S = 10.0
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"}  # the processes talk to one another
 
 
-def imitate(config: Config, folder: Path, stage: Stage) -> ImitationReport:
+def imitate(config: Config, folder: Path, add_bar: AddBar) -> ImitationReport:
     """Let the policy of ``config`` imitate, and write it to ``folder`` (new) in Hugging Face layout.
 
     ``folder/imitation.json`` is the report. Runs on this machine alone, in processes of its own.
@@ -44,7 +44,7 @@ def imitate(config: Config, folder: Path, stage: Stage) -> ImitationReport:
     try:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        report = _in_processes(config, draft, stage)
+        report = _in_processes(config, draft, add_bar)
         write_atomically(draft / REPORT, json.dumps(asdict(report), indent=2).encode() + b"\n")
         draft.rename(folder)
     except OSError as error:
@@ -54,7 +54,7 @@ def imitate(config: Config, folder: Path, stage: Stage) -> ImitationReport:
     return report
 
 
-def _in_processes(config: Config, draft: Path, stage: Stage) -> ImitationReport:
+def _in_processes(config: Config, draft: Path, add_bar: AddBar) -> ImitationReport:
     context = multiprocessing.get_context("spawn")
     ranks = config.imitation.processes
     connections: list[Connection] = []
@@ -68,7 +68,7 @@ def _in_processes(config: Config, draft: Path, stage: Stage) -> ImitationReport:
                 theirs.close()
                 connections.append(ours)
                 processes.append(process)
-            report = _listen(connections, stage)
+            report = _listen(connections, add_bar)
             _end(processes, END_TIMEOUT_S)
             return report
         finally:
@@ -84,7 +84,7 @@ def _run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: 
     run_rank(config, rank, meeting, draft, connection)
 
 
-def _listen(connections: list[Connection], stage: Stage) -> ImitationReport:
+def _listen(connections: list[Connection], add_bar: AddBar) -> ImitationReport:
     """What the processes have to say, until the first of them has written the policy."""
     bars: dict[str, Callable[[int], None]] = {}
     while True:
@@ -105,7 +105,7 @@ def _listen(connections: list[Connection], stage: Stage) -> ImitationReport:
                 ) from None
             match message:
                 case StageBegan(name, steps):
-                    bars.setdefault(name, stage(name, steps))
+                    bars.setdefault(name, add_bar(name, steps))
                 case StepsDone(name, steps):
                     bars[name](steps)
                 case Failed(reason):

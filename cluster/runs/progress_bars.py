@@ -1,4 +1,4 @@
-"""Progress of long work that has several stages: a bar each in a terminal, a line every tenth elsewhere; on stderr."""
+"""Progress of long work on stderr: in a terminal one bar for each part of it, elsewhere a line for every tenth."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-Stage = Callable[[str, int], Callable[[int], None]]
+AddBar = Callable[[str, int], Callable[[int], None]]  # (name, steps) -> advance(steps done)
 
 
 @contextmanager
-def stages(console: Console | None = None) -> Iterator[Stage]:
-    """Give ``stage(name, steps)``, which gives what hears of steps done."""
+def progress_bars(console: Console | None = None) -> Iterator[AddBar]:
+    """Yield ``add_bar(name, steps)``; it returns the function that advances the new bar."""
     console = console or Console(stderr=True)
     if not console.is_terminal:
         yield lambda name, steps: _lines(console, name, steps)
@@ -21,11 +21,11 @@ def stages(console: Console | None = None) -> Iterator[Stage]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bars:
 
-        def stage(name: str, steps: int) -> Callable[[int], None]:
+        def add_bar(name: str, steps: int) -> Callable[[int], None]:
             bar = bars.add_task(name, total=steps)
             return lambda done: bars.update(bar, advance=done)
 
-        yield stage
+        yield add_bar
 
 
 def _lines(console: Console, name: str, steps: int) -> Callable[[int], None]:

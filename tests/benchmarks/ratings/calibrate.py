@@ -21,7 +21,7 @@ from rich.console import Console
 
 from cluster.evaluation.rating_games import RatingGame, rating_games
 from cluster.evaluation.rating_matches import play_in_order
-from cluster.runs.progress_bars import stages
+from cluster.runs.progress_bars import progress_bars
 from cluster.runs.provenance import commit
 from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.ratings import book as ratings
@@ -164,7 +164,7 @@ def main() -> None:
     games = all_games(wanted.rounds, wanted.seed)
     scores: list[GameScore] = []
     bots = {f"bot/{name}": make_bot(name) for name in BOT_NAMES}
-    with stages(Console(stderr=True)) as stage:
+    with progress_bars(Console(stderr=True)) as stage:
         advance = stage("games", len(games))
 
         def heard(score: GameScore) -> None:

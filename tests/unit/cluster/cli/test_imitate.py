@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.cli.app import imitate
+from cluster.cli.training import imitate
 from cluster.configs.schema import Config, ImitationSettings
 from cluster.errors import RunError
 

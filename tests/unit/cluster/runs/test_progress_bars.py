@@ -2,12 +2,12 @@ import io
 
 from rich.console import Console
 
-from cluster.runs.progress_bars import stages
+from cluster.runs.progress_bars import progress_bars
 
 
 def test_a_log_gets_a_line_every_tenth():
     out = io.StringIO()
-    with stages(Console(file=out, width=100)) as stage:
+    with progress_bars(Console(file=out, width=100)) as stage:
         advance = stage("playing", 25)
         for _ in range(25):
             advance(1)
@@ -19,7 +19,7 @@ def test_a_log_gets_a_line_every_tenth():
 
 def test_a_terminal_gets_bars():
     out = io.StringIO()
-    with stages(Console(file=out, width=100, force_terminal=True)) as stage:
+    with progress_bars(Console(file=out, width=100, force_terminal=True)) as stage:
         stage("playing", 2)(2)
     assert "playing" in out.getvalue()
     assert "2/2" in out.getvalue()

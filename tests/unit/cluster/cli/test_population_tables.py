@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from cluster.cli.rating_tables import show_ratings
+from cluster.cli.population_tables import show_ratings
 from opponents.ratings.book import RatingBook
 from services.environments.diplomacy.position import POWERS
 

@@ -1,0 +1,82 @@
+"""``entente doctor``, ``bench`` and ``report``; ``drill`` and ``monitoring`` join them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.cli.monitoring import EXAMPLES, monitoring
+from cluster.cli.options import Overrides
+from cluster.drill.cli import drill
+
+commands = typer.Typer()
+commands.command(epilog=EXAMPLES)(monitoring)
+commands.command(
+    epilog="Examples: `entente drill --json drill.json`, `entente drill --faults 4 --only learner --only server`"
+)(drill)
+
+
+@commands.command(epilog="Examples: `entente doctor laptop`; `entente doctor --run runs/demo`, also while it trains")
+def doctor(
+    config: Annotated[str | None, typer.Argument(help="Also check the needs of this config.")] = None,
+    overrides: Overrides = None,
+    run: Annotated[Path | None, typer.Option(help="Check the run in this folder instead.")] = None,
+    run_dir: Annotated[Path | None, typer.Option(help="Folder of the planned run, as for entente train.")] = None,
+) -> None:
+    """Check this machine and the needs of a config, or a run's health; every fault comes with a remedy."""
+    if run is not None and config is None and run_dir is None:
+        from cluster.diagnostics.run_health import examine_run
+
+        findings = examine_run(run)
+    elif run is not None:
+        raise typer.BadParameter("--run checks a run, a config and --run-dir check a planned one: name one of them")
+    else:
+        from cluster.configs.loader import load_config
+        from cluster.diagnostics.doctor import examine
+
+        findings = examine(load_config(config, overrides or ()) if config else None, run_dir)
+    marks = {"ok": "ok  ", "warn": "warn", "fault": "FAIL"}
+    for finding in findings:
+        typer.echo(f"{marks[finding.level]}  {finding.subject}: {finding.text}")
+    if any(finding.level == "fault" for finding in findings):
+        raise typer.Exit(2)
+
+
+@commands.command(epilog="Example: `entente bench --only engine --json bench.json`")
+def bench(
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="One of: game_loop, bots, engine, vllm, learner, head, trl_step, gpu, replay, load, weights; overlap, "
+            "which trains for ten minutes a round, is measured only when it is named."
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 5,
+    json_out: Annotated[Path, typer.Option("--json", help="Where the figures go as JSON.")] = Path("bench.json"),
+) -> None:
+    """Measure every figure beside its yardstick, in the same run."""
+    from cluster.bench.suite import run_suite
+
+    run_suite(only, rounds, json_out)
+
+
+@commands.command(
+    epilog="Example: `entente report runs/demo` or `entente report runs/demo/games/trained-random/FRANCE.json`"
+)
+def report(
+    what: Annotated[Path, typer.Argument(help="A run's folder, or a saved game.")],
+) -> None:
+    """Write a run's report.html again, or the page of a saved game beside it."""
+    from services.reports.game_viewer.game_viewer import write_viewer
+    from services.reports.run_report.run_report import write_report
+
+    if what.suffix == ".json":
+        page = what.with_suffix(".html")
+        write_viewer(what, page)
+    else:
+        from cluster.configs.schema import Config
+
+        page = write_report(what, Config().model_dump(mode="json"))
+    typer.echo(f"written to {page}")

@@ -1,0 +1,79 @@
+"""``entente groups``: how a run grouped its samples, and what each way of grouping does to the gradient."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.cli.options import Json, Run, check_output, write_text
+
+commands = typer.Typer(help="Look into how a run grouped its samples.", no_args_is_help=True)
+
+
+@commands.command(epilog="Example: `entente groups audit runs/demo --json audit.json`")
+def audit(
+    run: Run,
+    gradients: Annotated[
+        bool,
+        typer.Option(help="Also group the last batch in every way and measure its gradient's bias and noise."),
+    ] = True,
+    turns: Annotated[
+        int, typer.Option(min=1, help="Most turns to take gradients of (whole line-up blocks); 25 ms each.")
+    ] = 4000,
+    json_out: Json = None,
+) -> None:
+    """How samples were grouped in each update, what every key would explain, and how noisy each one's gradient is."""
+    from rich.console import Console
+
+    from cluster.cli.audit_tables import as_json, show, show_gradients
+    from cluster.diagnostics.groups_audit import audit_groups, read_records
+
+    console = Console()
+    groups = audit_groups(str(run), read_records(run))
+    show(groups, console)
+    found = None
+    if gradients:
+        from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
+        from cluster.runs.progress_bars import progress_bars
+
+        try:
+            with progress_bars() as add_bar:
+                found = audit_gradients(run, groups.best_undeclared, add_bar, max_turns=turns)
+            show_gradients(found, console)
+        except NoGradientsError as error:
+            console.print(f"gradients: left out: {error}", markup=False, highlight=False)
+    write_text(json_out, as_json(groups, found))
+
+
+@commands.command(epilog="Example: `entente groups study runs/demo/checkpoints/10 --batches 48 --html study.html`")
+def study(
+    checkpoint: Annotated[
+        Path, typer.Argument(help="Checkpoint or run folder of a partly trained policy, which plays.")
+    ],
+    batches: Annotated[int, typer.Option(min=4, help="Independent batches of 112 episodes.")] = 24,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the positions and games.")] = 0,
+    json_out: Annotated[Path, typer.Option("--json", callback=check_output, help="Where the figures go.")] = Path(
+        "study.json"
+    ),
+    html: Annotated[Path, typer.Option(callback=check_output, help="Where the picture goes.")] = Path("study.html"),
+) -> None:
+    """What each way of grouping does to the policy gradient: bias, noise, signs and effective samples.
+
+    Plays one set of seven-power games (continuations of saved positions) with the run's own game length, rewards and
+    discount, and groups the same turns in every way. About half a minute a batch of games to 1905.
+    """
+    from rich.console import Console
+
+    from cluster.diagnostics.grouping_study import measure_grouping
+    from cluster.diagnostics.grouping_study_page import show, write_study_page
+    from cluster.runs.progress_bars import progress_bars
+
+    with progress_bars() as add_bar:
+        found = measure_grouping(checkpoint, batches, seed, add_bar)
+    json_out.write_text(json.dumps(found, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    show(found, Console())
+    write_study_page(found, html)
+    typer.echo(f"written to {json_out} and {html}")

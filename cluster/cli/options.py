@@ -1,0 +1,47 @@
+"""Options that several commands share, and how a command writes its results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def check_output(path: Path | None) -> Path | None:
+    """Callback of an option: refuse an output that cannot be written before any work is done.
+
+    Raises:
+        RunError: the path cannot be written.
+    """
+    if path is not None:
+        from cluster.runs.folder import check_writable
+
+        check_writable(path)
+    return path
+
+
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="SECTION.KEY=VALUE", help="Change one key of the config; repeatable."),
+]
+ChatPlayersConfig = Annotated[
+    str | None,
+    typer.Option("--config", metavar="FILE", help="A config whose [opponents.remotes] describes players remote:NAME."),
+]
+Json = Annotated[
+    Path | None, typer.Option("--json", callback=check_output, help="Also write the results to this file as JSON.")
+]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
+
+
+def write_text(path: Path | None, text: str) -> None:
+    """Write an optional output and print where it is; nothing happens without a path."""
+    if path is not None:
+        path.write_text(text, encoding="utf-8")
+        typer.echo(f"written to {path}")
+
+
+def comma_separated(names: str) -> list[str]:
+    """The names in a comma-separated option, each once, in their order."""
+    return list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))

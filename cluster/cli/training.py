@@ -1,0 +1,109 @@
+"""``entente train`` and ``entente imitate``."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.cli.options import Overrides
+
+commands = typer.Typer()
+
+
+@commands.command(epilog="Example: `entente train laptop --set learner.learning_rate=1e-4 --run-dir runs/first`")
+def train(
+    config: Annotated[
+        str | None,
+        typer.Argument(help="A TOML file, or a shipped config: laptop, smoke, gpu, cluster. Not needed with --resume."),
+    ] = None,
+    overrides: Overrides = None,
+    run_dir: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/<run.name>")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --run-dir.")] = False,
+    start_or_resume: Annotated[
+        bool,
+        typer.Option(
+            "--start-or-resume",
+            help="Continue the run in --run-dir if there is one, else start it: for a job that is submitted again "
+            "with the same command. CONFIG and --set count in both cases.",
+        ),
+    ] = False,
+    keys: Annotated[bool, typer.Option("--keys", help="List every config key with its default, and stop.")] = False,
+) -> None:
+    """Train a policy on whole games, from a config."""
+    if keys:
+        from cluster.configs.reference import config_reference
+        from cluster.configs.schema import Config
+
+        typer.echo(config_reference(Config))
+        return
+    from cluster.runs.ray_job import short_stop
+    from cluster.runs.request import requested_run
+    from cluster.runtime.ray_session import stop_at_sigterm
+
+    request = requested_run(config, overrides or (), run_dir, resume=resume, start_or_resume=start_or_resume)
+    if request.config.run.ray_address is None:
+        # A local Ray asks every client for a token; set here because Ray reads the variable when it is imported.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    try:
+        stop_at_sigterm()
+        from cluster.driver.training import SAVE_TIMEOUT_S
+        from cluster.driver.training import train as train_once
+        from cluster.runs.recovery import keep_training
+
+        if warning := short_stop(request.config, SAVE_TIMEOUT_S):
+            typer.echo(warning, err=True)
+        keep_training(request.config, request.run_dir, resume=request.resume, train=train_once, say=_print_with_time)
+    except KeyboardInterrupt:
+        again = "the same command" if start_or_resume else f"entente train --resume --run-dir {request.run_dir}"
+        typer.echo(f"stopped; continue with: {again}", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(f"done: {request.run_dir / 'summary.json'} and {request.run_dir / 'report.html'}")
+
+
+@commands.command(
+    epilog="Examples: `entente imitate --games 400 --out models/dumbbot`, then "
+    "`entente train laptop --set policy.path=models/dumbbot`"
+)
+def imitate(
+    out: Annotated[Path, typer.Option(help="New folder for the policy, in Hugging Face layout.")],
+    config: Annotated[
+        str, typer.Argument(help="A TOML file, or a shipped config; its [policy] imitates as its [imitation] sets.")
+    ] = "laptop",
+    games: Annotated[
+        int | None,
+        typer.Option(min=0, help="Games of seven teachers to play and imitate.", show_default="the config's, or 400"),
+    ] = None,
+    teacher: Annotated[
+        str | None, typer.Option(help="The bot to imitate.", show_default="the config's, dumbbot")
+    ] = None,
+    saved_games: Annotated[
+        Path | None,
+        typer.Option(help="Folder of saved games (*.json) to imitate as well; with --games 0 instead."),
+    ] = None,
+    overrides: Overrides = None,
+) -> None:
+    """Train a policy on games that bots play, or on saved games: a warm start for training, in minutes."""
+    from cluster.configs.loader import load_config
+    from cluster.imitation.launcher import imitate as imitate_games
+    from cluster.runs.progress_bars import progress_bars
+
+    options = {"games": games, "teacher": teacher, "saved_games": None if saved_games is None else str(saved_games)}
+    given = [f"imitation.{key}={json.dumps(value)}" for key, value in options.items() if value is not None]
+    settings = load_config(config, [*given, *(overrides or ())])
+    if games is None and not settings.imitation.games:
+        settings = load_config(config, ["imitation.games=400", *given, *(overrides or ())])
+    with progress_bars() as add_bar:
+        report = imitate_games(settings, out, add_bar)
+    typer.echo(
+        f"{report.decisions:,} decisions of {report.games + report.saved_games} games: {report.nats_before:.3f} -> "
+        f"{report.nats_after[-1]:.3f} nats a token in games not learned from; written to {out}"
+    )
+
+
+def _print_with_time(text: str) -> None:
+    typer.echo(f"{time.strftime('%H:%M:%S')} {text}")
