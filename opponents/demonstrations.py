@@ -16,7 +16,7 @@ from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, check, sheet
 from services.environments.diplomacy.position import POWERS, Position
-from services.inference.teacher_forcing import demonstrate
+from services.inference.teacher_forcing import teacher_forced_generation
 
 
 def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orders: Sequence[str]) -> Turn:
@@ -36,7 +36,7 @@ def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orde
         for slot, limits, order in zip(slots, constraint.slots, chosen, strict=True)
         for token in limits.alternatives[slot.alternatives.index(order)]
     ]
-    written = demonstrate(constraint, [*ids, constraint.end_id])
+    written = teacher_forced_generation(constraint, [*ids, constraint.end_id])
     return Turn(
         prompt_ids=np.asarray(tokens.prompt(render(position, power)), np.int32),
         completion_ids=written.completion_ids,

@@ -95,14 +95,14 @@ def _needs_second_engine(config: Config, folder: Path, on_gpu: bool) -> bool:
         return True
     import torch
 
-    from services.inference.vllm_backend.startup import cache_bytes
+    from services.inference.vllm_backend.startup import kv_cache_bytes
 
     weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
     gpus = config.inference.tensor_parallel_size
     _, memory = torch.cuda.mem_get_info()
     return second_engine_fits(
         weights // gpus,
-        cache_bytes(folder, config.inference, config.policy.context_length) // gpus,
+        kv_cache_bytes(folder, config.inference, config.policy.context_length) // gpus,
         memory,
         config.inference.gpu_memory_utilization,
     )
@@ -122,7 +122,7 @@ def _torch_engine(config: Config, folder: Path) -> Engine:
 
 def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_gpu: bool) -> Engine:
     from services.inference.vllm_backend.engine import VLLMEngine
-    from services.inference.vllm_backend.startup import start_core, weights_type
+    from services.inference.vllm_backend.startup import start_core, weights_dtype
 
     learners = config.policies_per_version
     if config.policy.specialists:
@@ -142,7 +142,7 @@ def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_
         core,
         folder,
         keep_in_flight=inference.swap == "keep",
-        numbers=weights_type(folder, inference),
+        dtype=weights_dtype(folder, inference),
         context_length=config.policy.context_length,
         swap_timeout_s=config.rollout.swap_timeout_s,
     )

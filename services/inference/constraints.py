@@ -115,7 +115,7 @@ class _Node:
         self.admissible.flags.writeable = False
 
     @property
-    def chooses(self) -> bool:
+    def has_choice(self) -> bool:
         """Whether a choice follows the run."""
         return bool(self._branches)
 
@@ -172,7 +172,7 @@ class SheetState:
         return self._node is None and not self._forced
 
     @property
-    def chooses(self) -> bool:
+    def has_choice(self) -> bool:
         """Whether a choice is still to come, forced tokens or not."""
         return self._node is not None
 
@@ -202,7 +202,7 @@ class SheetState:
     def _enter(self, node: _Node) -> bool:
         """Follow a node's run; True where it ends in a choice, False where it ends the slot."""
         self._forced.extend(node.run)
-        if node.chooses:
+        if node.has_choice:
             self._node = node
             return True
         if node.claim is not None:

@@ -1,7 +1,7 @@
 """The engine protocol: prompts and masks in, sampled ids with their behaviour log-probabilities out.
 
-One protocol for the torch engine, vLLM and remote endpoints. An engine may hold several policies at once
-(weights or adapters) under names; ``"learner"`` is the one that training updates.
+The torch engine and vLLM implement it. An engine may hold several policies (weights or adapters) by name; training
+updates the one named ``"learner"``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from grpo_core.errors import EntenteError
 from services.inference.constraints import SheetConstraint
 
-if TYPE_CHECKING:  # it brings torch along, which those who only seat players need not wait for
+if TYPE_CHECKING:  # it imports torch, which importers of the policies' names alone need not wait for
     from grpo_core.models.weight_probe import Probe
 
 LEARNER = "learner"
@@ -58,7 +58,7 @@ class Engine(Protocol):
         """Queue one decision and wait for it; concurrent calls are batched together.
 
         Raises:
-            EngineError: unknown policy name, prompt too long, or the engine was closed.
+            EngineError: unknown policy name, a prompt or sheet that does not fit, or the engine is closed.
         """
         ...
 
@@ -70,19 +70,19 @@ class Engine(Protocol):
         Decisions in flight finish under the weights they began with; later ones carry ``version``.
 
         Args:
-            payload: safetensors bytes; an adapter's say so in their header.
+            payload: safetensors bytes; the header of an adapter's holds its configuration.
             version: the learner's update count.
-            policy: whose.
+            policy: whose weights these are.
             probe: what the learner computes with these weights.
 
         Raises:
-            EngineError: names or shapes do not match the model, or the engine does not compute what the probe says;
-                the old weights stay in use.
+            EngineError: not safetensors, names or shapes do not match the model, or the engine does not compute what
+                the probe holds; the old weights stay in use.
         """
         ...
 
     def remove_policy(self, policy: str) -> None:
-        """Forget an opponent's weights; a no-op for an unknown name."""
+        """Forget a policy: its decisions in flight finish, its queued ones fail. Unknown names are ignored."""
         ...
 
     def stats(self) -> Mapping[str, float]:
@@ -90,7 +90,7 @@ class Engine(Protocol):
         ...
 
     async def sleep(self) -> None:
-        """Finish what is being written, hold what is asked for from now on, and leave the GPU to somebody else.
+        """Finish the decisions in flight, hold later ones, and leave the GPU to another process.
 
         Raises:
             EngineError: decisions in flight did not finish in time.
@@ -102,5 +102,5 @@ class Engine(Protocol):
         ...
 
     async def close(self) -> None:
-        """Fail what is queued, free the memory and return."""
+        """Fail what is queued or in flight, free the memory and return; a no-op when closed."""
         ...

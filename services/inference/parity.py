@@ -1,7 +1,7 @@
-"""Asking an engine to show that it computes what the learner does, before its new weights are used.
+"""The parity check of new weights: the engine must compute what the learner does before the weights are used.
 
-A probe finds weights of another policy, layers that were not renewed, a head left behind. It cannot find a swap that
-did nothing where one update moves the policy by less than rounding does.
+A probe detects weights of another policy, layers that were not replaced and a stale head. It cannot detect a swap that
+had no effect where one update changes the policy by less than rounding does.
 """
 
 from __future__ import annotations
@@ -37,25 +37,26 @@ def probe_requests(probe: Probe, policy: str) -> list[GenerationRequest]:
     ]
 
 
-def refusal(probe: Probe, answers: Sequence[Generation], policy: str, version: int, numbers: str) -> str | None:
+def parity_error(probe: Probe, answers: Sequence[Generation], policy: str, version: int, dtype: str) -> str | None:
     """Why these weights are refused, in one line; None where engine and learner agree.
 
-    ``numbers`` is the engine's format, such as ``bfloat16``; a learner that computes more coarsely is allowed its own.
+    ``dtype`` is the engine's number format, such as ``bfloat16``. The coarser of its tolerance and that of the
+    learner's format applies.
     """
-    tolerance = max((TOLERANCES[numbers], TOLERANCES[probe.numbers]), key=lambda allowed: allowed.each)
+    tolerance = max((TOLERANCES[dtype], TOLERANCES[probe.numbers]), key=lambda allowed: allowed.each)
+    difference = _difference(probe, answers, tolerance)
+    return difference and (
+        f"weights of {policy!r} version {version} were refused: the engine does not compute what the learner "
+        f"does ({difference}); the old weights stay in use"
+    )
+
+
+def _difference(probe: Probe, answers: Sequence[Generation], tolerance: Tolerance) -> str | None:
     gaps: list[float] = []
     for number, answer in enumerate(answers):
         found = compare(probe, number, answer.completion_ids.tolist(), answer.logprobs.tolist(), tolerance.each)
         if isinstance(found, str):
-            return _refused(policy, version, found)
+            return found
         gaps += found
-    if fmean(gaps) > tolerance.mean:
-        return _refused(policy, version, f"log-probabilities differ by {fmean(gaps):.5f} in the mean")
-    return None
-
-
-def _refused(policy: str, version: int, what: str) -> str:
-    return (
-        f"weights of {policy!r} version {version} were refused: the engine does not compute what the learner "
-        f"does ({what}); the old weights stay in use"
-    )
+    mean = fmean(gaps)
+    return f"log-probabilities differ by {mean:.5f} in the mean" if mean > tolerance.mean else None

@@ -1,8 +1,9 @@
-"""One decision while it is being written: what to feed next, what may follow, and what was sampled so far."""
+"""One decision while it is being generated: which tokens to feed next, which may follow, and what was sampled."""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -14,15 +15,15 @@ from services.inference.sampling import stream
 
 
 class TextState(Protocol):
-    """What may follow, token by token; ``SheetState`` and ``FreeState``."""
+    """Which tokens may follow; implemented by ``SheetState`` and ``FreeState``."""
 
     @property
     def finished(self) -> bool:
-        """True once nothing is left to write."""
+        """Whether no token is left to write."""
         ...
 
     def forced(self) -> list[int]:
-        """The tokens that follow without choice, taken."""
+        """Take the tokens that follow without a choice."""
         ...
 
     def admissible(self) -> NDArray[np.int32]:
@@ -30,24 +31,39 @@ class TextState(Protocol):
         ...
 
     def advance(self, token_id: int) -> None:
-        """Write one of them."""
+        """Write one of the admissible ids."""
         ...
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelLimits:
+    """Which ids a model has, and how many tokens fit into its context."""
+
+    vocabulary: NDArray[np.int32]  # (V,) every id
+    end_ids: frozenset[int]  # those that end free text
+    context: int  # tokens of a prompt and its completion
+
+    @classmethod
+    def of(cls, vocab_size: int, eos_token_id: int | Collection[int] | None, context: int) -> ModelLimits:
+        """The limits in the terms of a transformers configuration."""
+        ends = eos_token_id if isinstance(eos_token_id, Collection) else [] if eos_token_id is None else [eos_token_id]
+        return cls(np.arange(vocab_size, dtype=np.int32), frozenset(ends), context)
+
+
 class FreeState:
-    """The whole vocabulary until the end id or the last token that fits."""
+    """Free text: every id may follow, up to an end id or the last token that fits."""
 
     __slots__ = ("_end_ids", "_vocabulary", "ended", "finished", "left")
 
-    def __init__(self, vocabulary: NDArray[np.int32], end_ids: frozenset[int], limit: int) -> None:
-        self._vocabulary = vocabulary
-        self._end_ids = end_ids
-        self.left = limit  # tokens that may still be written
+    def __init__(self, limits: ModelLimits, left: int) -> None:
+        self._vocabulary = limits.vocabulary
+        self._end_ids = limits.end_ids
+        self.left = left  # tokens that may still be written
         self.ended = False  # by an end id
         self.finished = False
 
     def forced(self) -> list[int]:
-        """Nothing is ever forced."""
+        """No token is forced."""
         return []
 
     def admissible(self) -> NDArray[np.int32]:
@@ -61,33 +77,24 @@ class FreeState:
         self.finished = self.ended or self.left == 0
 
 
-def begin_writing(
-    request: GenerationRequest, vocabulary: NDArray[np.int32], end_ids: frozenset[int], context: int
-) -> SheetState | FreeState:
-    """The state of a decision that nothing was written of.
-
-    Args:
-        request: the decision.
-        vocabulary: (V,) every id of the model.
-        end_ids: those that end free text.
-        context: tokens the model can hold, prompt and completion.
+def initial_state(request: GenerationRequest, limits: ModelLimits) -> SheetState | FreeState:
+    """The state of a decision before its first token.
 
     Raises:
-        EngineError: a prompt or sheet that does not fit, or ids outside the vocabulary.
+        EngineError: the prompt or the sheet does not fit, or ids are outside the vocabulary.
     """
     if not request.temperature >= 0:
         raise EngineError(f"temperature {request.temperature} is not a number from 0 on")
-    prompt, size = request.prompt_ids, len(vocabulary)
+    prompt, size, context = request.prompt_ids, len(limits.vocabulary), limits.context
     if not prompt:
         raise EngineError("the prompt is empty; a decision starts from at least one token")
     if min(prompt) < 0 or max(prompt) >= size:
         raise EngineError(f"a prompt id is outside the model's {size} tokens: check the tokenizer")
-    room = context - len(prompt)
+    room = min(request.max_completion_length, context - len(prompt))
     if request.constraint is None:
-        limit = min(request.max_completion_length, room)
-        if limit < 1:
+        if room < 1:
             raise EngineError(f"a prompt of {len(prompt)} tokens leaves no room in a context of {context}")
-        return FreeState(vocabulary, end_ids, limit)
+        return FreeState(limits, room)
     try:
         longest, highest = request.constraint.longest, request.constraint.highest_id
         state = SheetState(request.constraint)
@@ -95,7 +102,7 @@ def begin_writing(
         raise EngineError(f"the order sheet cannot be written: {error}") from error
     if highest >= size:
         raise EngineError(f"the sheet's token {highest} is outside the model's {size} tokens")
-    if longest > min(request.max_completion_length, room):
+    if longest > room:
         raise EngineError(
             f"a sheet of up to {longest} tokens does not fit: prompt {len(prompt)}, "
             f"context {context}, max_completion_length {request.max_completion_length}"
@@ -110,7 +117,6 @@ class RunningSequence:
         "_admissible",
         "_logprobs",
         "_sampled_at",
-        "answer",
         "completion",
         "failure",
         "fed",
@@ -120,14 +126,11 @@ class RunningSequence:
         "stream",
     )
 
-    def __init__(
-        self, request: GenerationRequest, state: SheetState | FreeState, answer: asyncio.Future[Generation]
-    ) -> None:
+    def __init__(self, request: GenerationRequest, state: SheetState | FreeState) -> None:
         self.request = request
         self.state: TextState = state
-        self.answer = answer
         self.stream = stream(request.seed)
-        self.failure: ConstraintError | None = None  # the sheet cannot be completed
+        self.failure: ConstraintError | None = None  # why the sheet cannot be completed
         self.fed = 0  # tokens whose keys and values are cached
         self.completion = state.forced()
         self.pending = [*request.prompt_ids, *self.completion]  # tokens to feed before the next choice
@@ -142,11 +145,11 @@ class RunningSequence:
 
     @property
     def over(self) -> bool:
-        """Nothing is left to write, nothing can be, or whoever asked has gone."""
-        return self.state.finished or self.failure is not None or self.answer.done()
+        """Whether no further token is to be sampled: the text is complete or cannot be completed."""
+        return self.state.finished or self.failure is not None
 
     def accept(self, token: int, logprob: float, admissible: NDArray[np.int32]) -> None:
-        """Write a sampled token and whatever is forced to follow it; all pending tokens count as fed."""
+        """Write a sampled token and the forced ones after it; all pending tokens count as fed."""
         self.fed += len(self.pending)
         self._sampled_at.append(len(self.completion))
         self._logprobs.append(logprob)
@@ -160,7 +163,7 @@ class RunningSequence:
         self.completion += self.pending
 
     def generation(self, policy_version: int) -> Generation:
-        """What was written."""
+        """The completion so far, as an engine returns it."""
         length, sampled = len(self.completion), self.sampled
         logprobs = np.zeros(length, np.float32)
         logprobs[self._sampled_at] = self._logprobs

@@ -29,7 +29,7 @@ from services.inference.engine import Engine, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.vllm_backend.core import VLLMCore, shared_folder
 from services.inference.vllm_backend.engine import VLLMEngine
-from services.inference.vllm_backend.startup import start_core, weights_type
+from services.inference.vllm_backend.startup import start_core, weights_dtype
 from services.settings import InferenceSettings
 
 FLOW_TIMEOUT_S = 120.0  # for decisions in flight to come out as fast as they go in
@@ -106,7 +106,7 @@ class EngineHost:
             model, _ = load_model(self._folder)
             return TorchEngine(model, max_concurrent_decisions=self._settings.max_concurrent_decisions, threads=1)
         self._core = start_core(self._folder, self._settings, on_gpu=False)
-        return VLLMEngine(self._core, self._folder, numbers=weights_type(self._folder, self._settings))
+        return VLLMEngine(self._core, self._folder, dtype=weights_dtype(self._folder, self._settings))
 
     def write(self, load: Load) -> Wrote:
         """The first requests, of which nothing is cached."""
@@ -219,7 +219,7 @@ class PlainHost:
             requests: what loads are taken from.
         """
         torch.set_num_threads(1)
-        numbers: torch.dtype = getattr(torch, weights_type(Path(folder), InferenceSettings()))
+        numbers: torch.dtype = getattr(torch, weights_dtype(Path(folder), InferenceSettings()))
         self._model, _ = load_model(Path(folder), numbers)
         self._tokenizer = word_tokenizer()
         self._requests = requests

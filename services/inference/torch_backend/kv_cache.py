@@ -1,4 +1,4 @@
-"""Keys and values of many sequences of unequal lengths, a row each."""
+"""Keys and values of many sequences of unequal lengths, one row per sequence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class KvCache:
         self._states: Tensor | None = None  # keys of layer n at 2n, its values at 2n + 1
 
     def reserve(self, rows: int, positions: int) -> None:
-        """Make room for so many rows and positions; what is stored stays."""
+        """Make room for so many rows and positions, and keep what is stored."""
         if rows <= self.rows and positions <= self.positions:
             return
         self.rows = max(self.rows, _power_of_two(rows, 8))
@@ -31,16 +31,16 @@ class KvCache:
             self._states[:, target, :length] = self._states[:, source, :length]
 
     def store(self, layer: int, places: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Write (N, heads * head_dim) at ``places`` = row * positions + position; give both whole stores."""
+        """Write (N, heads * head_dim) at ``places`` = row * positions + position; return the layer's whole stores."""
         if self._states is None:
             self._states = self._empty(keys)
-        kept_keys, kept_values = self._states[2 * layer], self._states[2 * layer + 1]
-        kept_keys.view(-1, keys.shape[1]).index_copy_(0, places, keys)
-        kept_values.view(-1, values.shape[1]).index_copy_(0, places, values)
-        return kept_keys, kept_values
+        all_keys, all_values = self._states[2 * layer], self._states[2 * layer + 1]
+        all_keys.view(-1, keys.shape[1]).index_copy_(0, places, keys)
+        all_values.view(-1, values.shape[1]).index_copy_(0, places, values)
+        return all_keys, all_values
 
     def _empty(self, like: Tensor) -> Tensor:
-        # Zeros and not garbage: masked positions are multiplied by zero, which must not meet a NaN.
+        # Zeros, not uninitialized memory: masked positions are multiplied by zero, and zero times NaN is NaN.
         return like.new_zeros(2 * self.layers, self.rows, self.positions, like.shape[-1])
 
 

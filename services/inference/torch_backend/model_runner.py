@@ -21,10 +21,10 @@ Prepared = PlainWeights | Mapping[str, Tensor]
 
 
 class ModelRunner:
-    """A transformers causal LM that runs under whichever lane's weights; nobody else may use it meanwhile.
+    """A transformers causal LM that runs under the weights of any batch; it must be the model's only user.
 
-    ``base``: the weights it came with. They are kept for as long as it lives, whatever the policies are sent: adapters
-    are merged with them, and lanes share those that their adapter does not touch.
+    ``base`` holds the weights that the model came with. They are kept whatever weights the policies get: adapters are
+    merged with them, and batches share the tensors that their adapter does not change.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -40,28 +40,28 @@ class ModelRunner:
         self.layers = int(model.config.num_hidden_layers)
         self.device = model.device
         self.dtype = model.dtype
-        self._dressed_in: object = None
+        self._loaded: object = None  # the weights that the transformers model points to
 
     def read(self, payload: bytes | memoryview) -> dict[str, Tensor]:
         """The weights of a payload, full or an adapter's, with the names, shapes and types of ``base``.
 
         Raises:
-            CheckpointError: not safetensors, or what is in it does not fit the base.
+            CheckpointError: not safetensors, or the tensors do not fit the base.
         """
         if adapter_config_of(payload) is not None:
             return merged(self.base, payload)
-        # Copies: inside the payload tensors are not aligned to what vector units like, and would keep all of it alive.
+        # Copies: tensors inside the payload are badly aligned for vector units, and would keep all of it alive.
         return {
             name: tensor.to(device=self.device, dtype=self.base[name].dtype, copy=True)
             for name, tensor in read_payload(payload, self.base).items()
         }
 
     def prepare(self, weights: Mapping[str, Tensor]) -> Prepared:
-        """What ``logits`` needs of weights with the names and shapes of ``base``."""
-        return weights if self._plain is None else self._sharing(self._plain.prepare(weights), weights)
+        """Lay out weights with the names and shapes of ``base`` for ``logits``."""
+        return weights if self._plain is None else self._share_base(self._plain.prepare(weights), weights)
 
-    def _sharing(self, prepared: PlainWeights, weights: Mapping[str, Tensor]) -> PlainWeights:
-        """The same, with the base's product of queries, keys and values where an adapter touches none of the three."""
+    def _share_base(self, prepared: PlainWeights, weights: Mapping[str, Tensor]) -> PlainWeights:
+        """Replace copies of the base's joint query, key and value weights where an adapter changes none of them."""
         if weights is self.base:
             return prepared
         blocks = list(prepared.blocks)
@@ -69,7 +69,7 @@ class ModelRunner:
             attention = f"model.layers.{layer}.self_attn"
             names = [f"{attention}.{part}_proj.{leaf}" for part in "qkv" for leaf in ("weight", "bias")]
             if all(weights.get(name) is self.base.get(name) for name in names):
-                blocks[layer] = replace(block, mixed=self._prepared_base.blocks[layer].mixed)
+                blocks[layer] = replace(block, qkv=self._prepared_base.blocks[layer].qkv)
         return replace(prepared, blocks=tuple(blocks))
 
     @cached_property
@@ -82,10 +82,10 @@ class ModelRunner:
         if isinstance(prepared, PlainWeights):
             assert self._plain is not None
             return self._plain.logits(prepared, input_ids, ragged_pass)
-        if self._dressed_in is not prepared:
+        if self._loaded is not prepared:
             for name, tensor in self._tensors.items():
-                tensor.data = prepared[name]  # pointers are set, nothing is copied
-            self._dressed_in = prepared
+                tensor.data = prepared[name]  # sets a pointer, copies nothing
+            self._loaded = prepared
         result: Tensor = self._model(
             input_ids=input_ids[None],
             position_ids=ragged_pass.position_ids,

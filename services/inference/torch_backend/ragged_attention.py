@@ -1,8 +1,8 @@
 """Attention over packed rows of unequal lengths.
 
-All tokens of a pass are one packed sequence, so that a model's linear layers see no padding. Attention is the one
-place that must know which token belongs to which row: it pads queries by row. Under ``RAGGED_ATTENTION`` it is
-registered with transformers too, for models that ``plain_decoder`` does not know.
+All tokens of a pass are one packed sequence, so a model's linear layers see no padding. Only attention depends on which
+token belongs to which row: it pads queries by row. It is also registered with transformers as ``RAGGED_ATTENTION``, for
+models that ``plain_decoder`` does not support.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from services.inference.torch_backend.ragged_pass import RaggedPass, Segment
 
 RAGGED_ATTENTION = "entente_ragged"
 
-# On the CPU, up to so many key heads and scores of a row and head, plain products are faster than torch's kernel.
+# On the CPU, plain products are faster than torch's kernel up to so many key heads and so many scores per row and head.
 _FEW_KEY_HEADS = 2
 _FEW_SCORES = 1 << 14
 
 
 class HeadShape(NamedTuple):
-    """How attention is split."""
+    """Number and size of the attention heads."""
 
     heads: int  # H, of queries
     key_heads: int  # K, of keys and values; H is a multiple
@@ -44,19 +44,17 @@ def ragged_attention(
     softcap: float | None = None,
     **_unused: Any,
 ) -> tuple[Tensor, None]:
-    """Attention as transformers calls it, on a packed sequence: query (1, H, N, D), key, value (1, K, N, D).
-
-    Returns (1, N, H, D).
+    """Attention as transformers calls it: (1, N, H, D) from query (1, H, N, D) and key, value (1, K, N, D), packed.
 
     Raises:
-        NotImplementedError: the model wants windowed or capped attention.
+        NotImplementedError: the model has windowed or capped attention.
     """
     if sliding_window is not None or softcap is not None:
         raise NotImplementedError("the torch engine runs models with plain full attention only")
     shape = HeadShape(query.shape[1], key.shape[1], query.shape[3])
     queries, keys, values = (states[0].transpose(0, 1).flatten(1) for states in (query, key, value))
-    kept = ragged_pass.cache.store(int(module.layer_idx), ragged_pass.places, keys, values)  # type: ignore[arg-type]
-    attended = attend(queries, *kept, ragged_pass, shape, shape.size**-0.5 if scaling is None else scaling)
+    stores = ragged_pass.cache.store(int(module.layer_idx), ragged_pass.places, keys, values)  # type: ignore[arg-type]
+    attended = attend(queries, *stores, ragged_pass, shape, shape.size**-0.5 if scaling is None else scaling)
     return attended.view(1, -1, shape.heads, shape.size), None
 
 
@@ -70,7 +68,7 @@ def attend(
     *,
     last: bool = False,
 ) -> Tensor:
-    """The pass's attention, (N, H * D), from queries (N, H * D) and a layer's stores, which hold the pass already.
+    """The pass's attention (N, H * D) from queries (N, H * D) and a layer's stores, which already hold its tokens.
 
     With ``last``, queries and output are those of the predicting tokens alone, (B, H * D).
     """
@@ -84,7 +82,7 @@ def attend(
 def _attend(
     queries: Tensor, keys: Tensor, values: Tensor, segment: Segment, shape: HeadShape, scaling: float
 ) -> Tensor:
-    """A segment's output (its tokens, H * D)."""
+    """The output (tokens of the segment, H * D)."""
     keys, values = (store[:, : segment.length][segment.rows] for store in (keys, values))
     if segment.padded is not None:
         queries = queries.index_select(0, segment.padded)
@@ -98,9 +96,9 @@ def _attend(
 def _products(
     queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, shape: HeadShape, scaling: float
 ) -> Tensor:
-    """Attention as two batched products for each key head, whose queries are the rows of one matrix.
+    """Attention as two batched products for each key head, with the queries that share it as rows of one matrix.
 
-    Small heads keep torch's kernel, which takes every query head alone, at 2 to 3 microseconds a row and head.
+    Torch's kernel handles each query head alone, which costs 2 to 3 microseconds a row and head.
     """
     heads, key_heads, size = shape
     rows, width, _ = queries.shape

@@ -1,4 +1,4 @@
-"""Where the tokens of one forward pass belong, when rows of unequal shares are packed into one sequence."""
+"""The layout of one forward pass: rows with unequal numbers of tokens, packed into one sequence."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from services.inference.torch_backend.kv_cache import KvCache
 
 IntegerArray = NDArray[np.int64]
 
-# Tokens a row with a past has in the segment of all such rows. Longer forced runs are rare (one row in fourteen on
-# real sheets) and would pad everybody's queries: what goes before the last four is attended to apart.
+# Tokens per row in the segment of rows with a past. Longer forced runs are rare (one row in fourteen on real sheets)
+# and would pad the queries of all rows, so tokens before a row's last four are attended to in a segment of their own.
 _WIDEST = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
-    """Consecutive rows attended together. Axes: B rows, N their tokens, Q longest share of a row, L positions."""
+    """Rows attended to together. Axes: B rows, N their tokens, Q most tokens of a row, L positions."""
 
     rows: slice | Tensor  # of the cache: consecutive ones, or (B,) any
-    padded: Tensor | None  # (B * Q,) packed index of each padded query (a row's last again where it has fewer)
-    real: Tensor | None  # (N,) padded index of each of the tokens, in packed order; None: none is padding
+    padded: Tensor | None  # (B * Q,) packed index of each padded query (shorter rows repeat their last token)
+    real: Tensor | None  # (N,) padded index of each token, in packed order; None: there is no padding
     length: int  # L: positions attended to
     mask: Tensor | None  # (B, 1, Q, L) additive; None: rows begin here and attend causally to this pass alone
 
@@ -37,7 +37,7 @@ class RaggedPass:
     position_ids: Tensor  # (1, N)
     places: Tensor  # (N,) row * cache.positions + position
     segments: tuple[Segment, ...]  # together they cover all tokens
-    order: Tensor | None  # (N,) where each packed token is in the segments' joined output; None: in order
+    order: Tensor | None  # (N,) index of each packed token in the segments' joined output; None: the same order
     predicting: Tensor  # (B,) packed index of each row's last token, the only one whose output is read
     last: Segment  # those tokens alone, already picked out (``padded`` is None)
 
@@ -50,7 +50,7 @@ def plan_pass(
     device: torch.device,
     dtype: torch.dtype,
 ) -> RaggedPass:
-    """The pass in which cache row ``first_row + b`` feeds ``counts[b]`` tokens from position ``starts[b]`` on.
+    """Lay out the pass in which cache row ``first_row + b`` feeds ``counts[b]`` tokens from position ``starts[b]`` on.
 
     Rows that begin (start 0) must come after those with a past.
     """
@@ -63,7 +63,7 @@ def plan_pass(
     every_row = slice(first_row, first_row + len(counts))
     parts = [
         _segment(first_row, members, starts + skipped, taken, offsets + skipped, device, dtype)
-        for members, skipped, taken in _shares(starts, counts)
+        for members, skipped, taken in _split(starts, counts)
     ]
     joined = np.concatenate([tokens for _, tokens in parts])
     return RaggedPass(
@@ -77,22 +77,22 @@ def plan_pass(
     )
 
 
-def _shares(
+def _split(
     starts: IntegerArray, counts: IntegerArray
 ) -> list[tuple[slice | IntegerArray, IntegerArray | int, IntegerArray]]:
-    """How rows are attended together: (rows, tokens of each that go before, tokens of each), rows that begin last."""
-    going_on = int(np.count_nonzero(starts))
-    shares: list[tuple[slice | IntegerArray, IntegerArray | int, IntegerArray]] = []
-    if going_on:
+    """The segments: (rows, tokens of each row in earlier segments, tokens of each row); rows that begin come last."""
+    continuing = int(np.count_nonzero(starts))
+    segments: list[tuple[slice | IntegerArray, IntegerArray | int, IntegerArray]] = []
+    if continuing:
         before = np.maximum(counts - _WIDEST, 0)
-        before[going_on:] = 0
+        before[continuing:] = 0
         longer = np.flatnonzero(before)
         if len(longer):
-            shares.append((longer, 0, before))
-        shares.append((slice(0, going_on), before, counts - before))
-    if going_on < len(counts):
-        shares.append((slice(going_on, len(counts)), 0, counts))
-    return shares
+            segments.append((longer, 0, before))
+        segments.append((slice(0, continuing), before, counts - before))
+    if continuing < len(counts):
+        segments.append((slice(continuing, len(counts)), 0, counts))
+    return segments
 
 
 def _segment(
@@ -104,7 +104,7 @@ def _segment(
     device: torch.device,
     dtype: torch.dtype,
 ) -> tuple[Segment, IntegerArray]:
-    """The ``members`` among the rows, whose tokens begin at packed ``offsets``; and the packed index of each output."""
+    """The segment of some rows, whose tokens begin at packed ``offsets``, and the packed index of each output."""
     starts, counts, offsets = starts[members], counts[members], offsets[members]
     widest, length = int(counts.max()), int((starts + counts).max())
     columns = np.minimum(np.arange(widest), counts[:, None] - 1)  # (B, Q)

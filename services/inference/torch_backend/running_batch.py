@@ -1,7 +1,8 @@
-"""One set of weights and the decisions being written under it: their prefill, their steps, their rows."""
+"""One set of weights and the decisions that are being generated under it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
@@ -9,39 +10,58 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from services.inference.constraints import SheetState
+from services.inference.engine import Generation, GenerationRequest
 from services.inference.sampling import sample, uniforms
-from services.inference.sequence import RunningSequence
+from services.inference.sequence import FreeState, RunningSequence
 from services.inference.torch_backend.kv_cache import KvCache
 from services.inference.torch_backend.model_runner import ModelRunner
 from services.inference.torch_backend.ragged_pass import plan_pass
 
 
-class RunningBatch:
-    """Rows 0 to n-1 of a cache of its own, one a decision; the last row takes a finished one's place."""
+class QueuedSequence(RunningSequence):
+    """A sequence with the future that its caller waits for."""
 
-    def __init__(self, skeleton: ModelRunner, weights: Mapping[str, Tensor], version: int) -> None:
+    __slots__ = ("answer",)
+
+    def __init__(
+        self, request: GenerationRequest, state: SheetState | FreeState, answer: asyncio.Future[Generation]
+    ) -> None:
+        super().__init__(request, state)
+        self.answer = answer
+
+    @property
+    def over(self) -> bool:
+        """As of any sequence, or its caller has stopped waiting."""
+        return self.state.finished or self.failure is not None or self.answer.done()
+
+
+class RunningBatch:
+    """Rows 0 to n-1 of a KV cache of its own, one per decision; the last row takes the place of a finished one."""
+
+    def __init__(self, runner: ModelRunner, weights: Mapping[str, Tensor], version: int) -> None:
         self.version = version
-        self._skeleton = skeleton
-        self._weights = skeleton.prepare(weights)
-        self._cache = KvCache(skeleton.layers)
-        self._rows: list[RunningSequence] = []
+        self._runner = runner
+        self._weights = runner.prepare(weights)
+        self._cache = KvCache(runner.layers)
+        self._rows: list[QueuedSequence] = []
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def step(self, joining: Sequence[RunningSequence], tokens_per_pass: int) -> list[RunningSequence]:
-        """Feed what every row has pending, prompts of ``joining`` included, and sample each one's next choice.
+    def step(self, joining: Sequence[QueuedSequence], tokens_per_pass: int) -> list[QueuedSequence]:
+        """Feed the pending tokens of all rows and the prompts of ``joining``, and sample the next choice of each.
 
-        Prompts join shortest first, so that those attended to together are of about one length; where they are many,
-        passes of ``tokens_per_pass`` go ahead and the last ones share the pass of the rows that go on. Equal prompts,
-        as at the beginning of the games of a block, are fed once and copied.
+        Prompts are sorted by length, so that those attended to together are about equally long. Where they exceed
+        ``tokens_per_pass``, they take passes of their own; the last ones share the pass of the running rows. Equal
+        prompts, as at the beginning of the games of a block, are fed once and copied.
 
         Returns:
-            Those that are over, which have left.
+            The sequences that are over; they have left the batch.
         """
-        ordered = sorted(joining, key=lambda writing: (len(writing.pending), writing.pending))
-        waiting = [list(equal) for _, equal in groupby(ordered, key=lambda writing: writing.pending)]
-        finished: list[RunningSequence] = []
+        ordered = sorted(joining, key=lambda sequence: (len(sequence.pending), sequence.pending))
+        waiting = [list(equal) for _, equal in groupby(ordered, key=lambda sequence: sequence.pending)]
+        finished: list[QueuedSequence] = []
         sources: list[int] = []
         while waiting:
             chunk = 1
@@ -49,7 +69,7 @@ class RunningBatch:
                 chunk += 1
             first_row = len(self._rows)
             self._rows += [equal[0] for equal in waiting[:chunk]]
-            self._rows += [writing for equal in waiting[:chunk] for writing in equal[1:]]
+            self._rows += [sequence for equal in waiting[:chunk] for sequence in equal[1:]]
             sources = [first_row + index for index, equal in enumerate(waiting[:chunk]) for _ in equal[1:]]
             del waiting[:chunk]
             if waiting:
@@ -59,22 +79,22 @@ class RunningBatch:
         self._advance(0, sources)
         return finished + self._release()
 
-    def abandon(self) -> list[RunningSequence]:
-        """Empty the lane; gives what was being written."""
+    def abandon(self) -> list[QueuedSequence]:
+        """Empty the batch and return its unfinished sequences."""
         rows, self._rows = self._rows, []
         return rows
 
     def _advance(self, first_row: int, sources: Sequence[int]) -> None:
-        """One pass of the rows from ``first_row`` on; the last ``len(sources)`` copy what these rows are fed."""
+        """Run one pass over the rows from ``first_row`` on; the last ``len(sources)`` copy what those rows are fed."""
         rows = self._rows[first_row:]
         fed = rows[: len(rows) - len(sources)]
         counts = np.fromiter((len(row.pending) for row in fed), np.int64, len(fed))
         starts = np.fromiter((row.fed for row in fed), np.int64, len(fed))
         self._cache.reserve(len(self._rows), int((starts + counts).max()))
-        skeleton = self._skeleton
-        ragged_pass = plan_pass(self._cache, first_row, starts, counts, skeleton.device, skeleton.dtype)
-        input_ids = torch.tensor([token for row in fed for token in row.pending], device=skeleton.device)
-        logits = skeleton.logits(self._weights, input_ids, ragged_pass).float().cpu().numpy()
+        runner = self._runner
+        ragged_pass = plan_pass(self._cache, first_row, starts, counts, runner.device, runner.dtype)
+        input_ids = torch.tensor([token for row in fed for token in row.pending], device=runner.device)
+        logits = runner.logits(self._weights, input_ids, ragged_pass).float().cpu().numpy()
         if sources:
             for target, source in enumerate(sources, first_row + len(fed)):
                 self._cache.move(source, target, len(self._rows[source].pending))
@@ -92,13 +112,13 @@ class RunningBatch:
         for row, token, logprob, ids in zip(rows, tokens.tolist(), logprobs.tolist(), admissible, strict=True):
             row.accept(token, logprob, ids)
 
-    def _release(self) -> list[RunningSequence]:
+    def _release(self) -> list[QueuedSequence]:
         rows = self._rows
         over = [row for row in rows if row.over]
         for index in range(len(rows) - 1, -1, -1):
             if rows[index].over:
-                mover = rows.pop()
+                last = rows.pop()
                 if index < len(rows):
-                    self._cache.move(len(rows), index, mover.fed)
-                    rows[index] = mover
+                    self._cache.move(len(rows), index, last.fed)
+                    rows[index] = last
         return over

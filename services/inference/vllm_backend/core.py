@@ -1,90 +1,103 @@
-"""vLLM behind one small face, stepped in this process or in one of its own.
+"""A narrow interface to vLLM, run in this process or in one of its own.
 
-In this process (``InlineCore``) it starts in seconds and needs no second core, but games wait while it steps: right
-on a CPU. In its own (``ProcessCore``) games and the GPU work at the same time.
+In this process (``InlineCore``) vLLM starts in seconds and needs no second CPU core, but games wait while it steps:
+right on a CPU. In its own process (``ProcessCore``) games and the GPU work at the same time.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import time
-from collections.abc import Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any
 
 from services.inference.engine import EngineError
 
-# Rounds of the event loop given to games between steps: see torch_engine.
+SHEET = "sheet"  # key of the encoded constraint in a request's extra_args
+# Rounds of the event loop that games get between steps, as in the torch engine.
 _ROUNDS_BETWEEN_STEPS = 5
-_STALE_CACHE = "vLLM did not forget the old weights' keys and values: a request is still in flight"
+_STALE_CACHE = "vLLM did not clear the old weights' keys and values: a request is still in flight"
+_DIED = "process died; its log says why (out of memory?)"
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (a folder of our own is made in it)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """What vLLM wrote for one request: its tokens, and the log-probability of each as it was sampled."""
+class CoreOutput:
+    """What vLLM sampled for one request: its tokens, and the log-probability of each as it was sampled."""
 
     token_ids: list[int]
     logprobs: list[float]
-    cached_tokens: int  # of the prompt, found in the prefix cache
+    cached_tokens: int  # tokens of the prompt that were in the prefix cache
 
 
-class VLLMCore(Protocol):
-    """What the engine needs of vLLM."""
+class VLLMCore(ABC):
+    """The operations of vLLM that the engine uses."""
 
-    async def write(self, request_id: str, prompt_ids: list[int], params: Any, adapter: Any | None) -> Written:
+    _engine: Any  # vLLM's LLMEngine or AsyncLLM
+
+    @abstractmethod
+    async def generate(self, request_id: str, prompt_ids: list[int], params: Any, adapter: Any | None) -> CoreOutput:
         """Sample one request to its end.
 
         Raises:
             EngineError: vLLM refused it, or is dead.
         """
-        ...
 
+    @abstractmethod
     async def load_weights(self, source: bytes | memoryview | Path, *, keep: bool) -> None:
-        """Take the weights of a whole model in place and forget all cached keys and values.
+        """Replace the weights of the whole model in place and clear all cached keys and values.
 
         Args:
             source: safetensors bytes, or a folder of such files.
-            keep: requests are in flight; they go on under these weights. Else there must be none.
+            keep: requests in flight go on under these weights; without it there must be none.
         """
-        ...
+
+    @abstractmethod
+    def busy_seconds(self) -> float:
+        """Seconds since start in which vLLM had work."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Fail what is in flight and free the model."""
 
     async def add_adapter(self, adapter: Any) -> None:
         """Load a LoRA adapter."""
-        ...
+        await self._call("load an adapter", self._engine.add_lora, adapter)
 
     async def remove_adapter(self, adapter_id: int) -> None:
-        """Free a LoRA adapter that no request names."""
-        ...
+        """Free a LoRA adapter that no request in flight uses."""
+        await self._call("free an adapter", self._engine.remove_lora, adapter_id)
 
     async def sleep(self) -> None:
         """Free the GPU's memory; no request may be in flight."""
-        ...
+        await self._call("sleep", self._engine.sleep, 1)
 
     async def wake(self) -> None:
-        """Take it again."""
-        ...
+        """Take the GPU's memory again."""
+        await self._call("wake up", self._engine.wake_up)
 
-    def busy_seconds(self) -> float:
-        """Seconds since start in which vLLM had work."""
-        ...
-
-    async def close(self) -> None:
-        """End it."""
-        ...
+    @staticmethod
+    async def _call(purpose: str, method: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+        with _as_engine_error(purpose):
+            result = method(*arguments, **options)
+            if inspect.isawaitable(result):
+                await result
 
 
 def prepare_environment() -> None:
-    """To be called before vLLM is imported; what the user has set stays."""
+    """Set vLLM's environment variables, except those that the user has set; call it before vLLM is imported."""
     for name, value in {
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_LOGGING_LEVEL": "WARNING",
-        "VLLM_HOST_IP": "127.0.0.1",  # its workers meet on this machine alone
-        # The second model runner hands logits processors something else; the first one can do all we need.
+        "VLLM_HOST_IP": "127.0.0.1",  # its workers communicate on this machine alone
+        # The second model runner passes other data to logits processors; the first one has all that we need.
         "VLLM_USE_V2_MODEL_RUNNER": "0",
         "HF_HUB_OFFLINE": "1",
     }.items():
@@ -92,26 +105,25 @@ def prepare_environment() -> None:
 
 
 @contextmanager
-def _doing(what: str) -> Iterator[None]:
-    """Whatever vLLM, torch or safetensors raise while it is asked for something becomes one line of ours."""
+def _as_engine_error(purpose: str) -> Iterator[None]:
+    """Turn any error of vLLM, torch or safetensors into an ``EngineError`` of one line."""
     try:
         yield
     except EngineError:
         raise
     except Exception as error:
-        dead = type(error).__name__ == "EngineDeadError"
-        reason = "its process died; its log says why (out of memory?)" if dead else _one_line(error)
-        raise EngineError(f"vLLM could not {what}: {reason}") from error
+        reason = f"its {_DIED}" if type(error).__name__ == "EngineDeadError" else _one_line(error)
+        raise EngineError(f"vLLM could not {purpose}: {reason}") from error
 
 
-class InlineCore:
-    """vLLM's engine in this process, stepped by a task of the running loop while there is work.
+class InlineCore(VLLMCore):
+    """vLLM's engine in this process; a task of the running loop steps it while there is work.
 
-    One a process at a time: closing it ends what all of them would share.
+    A process can have one at a time: closing it ends state that several would share.
     """
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # else a CPU's worker gets a process nevertheless
+        os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # without it, a CPU's worker gets a process of its own
         from vllm.engine.arg_utils import EngineArgs
         from vllm.v1.engine.llm_engine import LLMEngine
         from vllm.v1.executor import Executor
@@ -123,7 +135,7 @@ class InlineCore:
         self._busy = 0.0
         self._death: str | None = None
 
-    async def write(self, request_id: str, prompt_ids: list[int], params: Any, adapter: Any | None) -> Written:
+    async def generate(self, request_id: str, prompt_ids: list[int], params: Any, adapter: Any | None) -> CoreOutput:
         """Sample one request to its end."""
         from vllm.inputs import TokensPrompt
 
@@ -143,42 +155,22 @@ class InlineCore:
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._step_all(), name="vLLM steps")
         try:
-            return _written(await answer)
+            return _core_output(await answer)
         except asyncio.CancelledError:
             if self._answers.pop(request_id, None) is not None:
                 self._engine.abort_request([request_id])
             raise
 
     async def load_weights(self, source: bytes | memoryview | Path, *, keep: bool) -> None:
-        """Between two steps, so that nothing else happens meanwhile."""
+        """Replace the weights between two steps."""
         data = str(source) if isinstance(source, Path) else source
-        with _doing("load weights"):
+        with _as_engine_error("load weights"):
             self._engine.collective_rpc("load_policy", args=(data,))
         if not self._engine.reset_prefix_cache(reset_running_requests=keep):
             raise EngineError(_STALE_CACHE)
 
-    async def add_adapter(self, adapter: Any) -> None:
-        """Load a LoRA adapter."""
-        with _doing("load an adapter"):
-            self._engine.add_lora(adapter)
-
-    async def remove_adapter(self, adapter_id: int) -> None:
-        """Free a LoRA adapter."""
-        with _doing("free an adapter"):
-            self._engine.remove_lora(adapter_id)
-
-    async def sleep(self) -> None:
-        """Free the GPU's memory."""
-        with _doing("fall asleep"):
-            self._engine.sleep(1)
-
-    async def wake(self) -> None:
-        """Take it again."""
-        with _doing("wake up"):
-            self._engine.wake_up()
-
     def busy_seconds(self) -> float:
-        """Seconds spent in vLLM: taking requests, and steps."""
+        """Seconds spent in vLLM: adding requests, and steps."""
         return self._busy
 
     async def close(self) -> None:
@@ -200,7 +192,7 @@ class InlineCore:
                     if answer is not None and not answer.done():
                         answer.set_result(output)
                 self._busy += time.perf_counter() - start
-        except Exception as error:  # noqa: BLE001  (whatever broke a step must reach those who wait for it)
+        except Exception as error:  # noqa: BLE001  (callers that wait for an answer must get any error of a step)
             self._fail(f"vLLM failed in a step: {type(error).__name__}: {_one_line(error)}", error)
 
     def _fail(self, reason: str, cause: BaseException | None = None) -> None:
@@ -213,8 +205,8 @@ class InlineCore:
                 answer.set_exception(error)
 
 
-class ProcessCore:
-    """vLLM's engine in a process of its own, with workers of its own where there are several GPUs."""
+class ProcessCore(VLLMCore):
+    """vLLM's engine in a process of its own, with one worker process per GPU where there are several."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         from vllm.engine.arg_utils import AsyncEngineArgs
@@ -225,7 +217,7 @@ class ProcessCore:
         self._busy = 0.0
         self._busy_since = 0.0
 
-    async def write(self, request_id: str, prompt_ids: list[int], params: Any, adapter: Any | None) -> Written:
+    async def generate(self, request_id: str, prompt_ids: list[int], params: Any, adapter: Any | None) -> CoreOutput:
         """Sample one request to its end."""
         from vllm.inputs import TokensPrompt
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
@@ -239,7 +231,7 @@ class ProcessCore:
             async for output in self._engine.generate(prompt, params, request_id, lora_request=adapter):
                 last = output
         except EngineDeadError as error:
-            raise EngineError("vLLM's process died; its log says why (out of memory?)") from error
+            raise EngineError(f"vLLM's {_DIED}") from error
         except (EngineGenerateError, ValueError) as error:
             raise EngineError(f"vLLM refused a request: {_one_line(error.__cause__ or error)}") from error
         finally:
@@ -247,11 +239,11 @@ class ProcessCore:
             if self._running == 0:
                 self._busy += time.perf_counter() - self._busy_since
         assert last is not None, "vLLM ends with an answer or an error"
-        return _written(last)
+        return _core_output(last)
 
     async def load_weights(self, source: bytes | memoryview | Path, *, keep: bool) -> None:
-        """Through a file in shared memory, which every worker maps."""
-        with _doing("load weights"):
+        """Replace the weights through a file in shared memory, which every worker maps."""
+        with _as_engine_error("load weights"):
             await self._engine.pause_generation(mode="keep", clear_cache=False)
             try:
                 if isinstance(source, Path):
@@ -266,26 +258,14 @@ class ProcessCore:
             finally:
                 await self._engine.resume_generation()
 
-    async def add_adapter(self, adapter: Any) -> None:
-        """Load a LoRA adapter."""
-        with _doing("load an adapter"):
-            await self._engine.add_lora(adapter)
-
-    async def remove_adapter(self, adapter_id: int) -> None:
-        """Free a LoRA adapter."""
-        with _doing("free an adapter"):
-            await self._engine.remove_lora(adapter_id)
-
     async def sleep(self) -> None:
         """Free the GPU's memory."""
-        with _doing("fall asleep"):
-            await self._engine.sleep(1, mode="wait")
+        await self._call("sleep", self._engine.sleep, 1, mode="wait")
 
     async def wake(self) -> None:
-        """Take it again."""
-        with _doing("wake up"):
-            await self._engine.wake_up()
-            await self._engine.resume_generation()
+        """Take the GPU's memory again."""
+        await super().wake()
+        await self._call("wake up", self._engine.resume_generation)
 
     def busy_seconds(self) -> float:
         """Seconds in which at least one request was in flight."""
@@ -305,11 +285,11 @@ def shared_folder(size: int) -> str | None:
     return str(_SHARED_MEMORY) if room.f_bavail * room.f_frsize > 2 * size else None
 
 
-def _written(output: Any) -> Written:
+def _core_output(output: Any) -> CoreOutput:
     completion = output.outputs[0]
     token_ids = list(completion.token_ids)
-    logprobs = completion.logprobs  # flat: one entry a token, since only the sampled one's was asked for
-    return Written(token_ids, list(logprobs.logprobs), output.num_cached_tokens or 0)
+    logprobs = completion.logprobs  # flat: one entry a token, since only that of the sampled one was requested
+    return CoreOutput(token_ids, list(logprobs.logprobs), output.num_cached_tokens or 0)
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,6 +1,6 @@
-"""Legal-order masks inside vLLM: a logits processor that walks every row's sheet along with its sampled tokens.
+"""Legal-order masks inside vLLM: a logits processor that advances each row's sheet with its sampled tokens.
 
-vLLM imports this module in whichever process its workers run.
+vLLM imports this module in the processes of its workers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from vllm.config import VllmConfig
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDirectionality
 
 from services.inference.constraints import ConstraintError, SheetState, decode_sheet
+from services.inference.vllm_backend.core import SHEET
 
-SHEET = "sheet"  # key of the encoded constraint in a request's extra_args
 
-
-class SheetWalk:
-    """One row: its sheet, and how far the tokens that were written have taken it."""
+class RowConstraint:
+    """The sheet of one row, and its state after the row's sampled tokens."""
 
     def __init__(self, sheet: bytes, written: Sequence[int]) -> None:
         constraint = decode_sheet(sheet)
         self._end = np.array([constraint.end_id], np.int32)
         self._state = SheetState(constraint)
-        self._state.forced()  # they stand at the end of the prompt
+        self._state.forced()  # these tokens are at the end of the prompt
         self._written = written  # grows as vLLM samples
         self._seen = 0
         self._forced: deque[int] = deque()
@@ -38,12 +37,12 @@ class SheetWalk:
     def admissible(self) -> NDArray[np.int32]:
         """The ids that may come next.
 
-        Where nothing is left to choose the end id follows at once: whoever asked fills in what is forced.
+        Where no choice is left the end id follows at once: the engine appends the forced tokens itself.
         """
         while self._seen < len(self._written):
             self._step(self._written[self._seen])
             self._seen += 1
-        if self._failed or not self._state.chooses:
+        if self._failed or not self._state.has_choice:
             return self._end
         if self._forced:
             return np.array([self._forced[0]], np.int32)
@@ -53,53 +52,53 @@ class SheetWalk:
         if self._forced:
             self._forced.popleft()
             return
-        if self._failed or not self._state.chooses:
+        if self._failed or not self._state.has_choice:
             return
         try:
             self._state.advance(token)
         except ConstraintError:
-            self._failed = True  # whoever asked finds the same, and says so
+            self._failed = True  # the engine finds the same error and raises it
             return
         self._forced.extend(self._state.forced())
 
 
 class SheetMask(LogitsProcessor):  # type: ignore[misc]  # vLLM may be absent where types are checked
-    """Sets every logit that a row's sheet does not admit to minus infinity."""
+    """Sets the logits that a row's sheet does not admit to minus infinity."""
 
     def __init__(self, vllm_config: VllmConfig, device: torch.device, is_pin_memory: bool) -> None:  # noqa: ARG002
         self._device = device
-        self._walks: dict[int, SheetWalk] = {}  # by row of the batch
+        self._constraints: dict[int, RowConstraint] = {}  # by row of the batch
 
     def is_argmax_invariant(self) -> bool:
-        """Greedy rows are masked too."""
+        """False: greedy rows are masked too."""
         return False
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
-        """Follow the rows as they leave, join and move."""
+        """Apply the rows that left, joined and moved."""
         if batch_update is None:
             return
-        walks = self._walks
+        constraints = self._constraints
         for row in batch_update.removed:
-            walks.pop(row, None)
+            constraints.pop(row, None)
         for row, params, _, written in batch_update.added:
             sheet = _sheet(params)
             if sheet is None:
-                walks.pop(row, None)
+                constraints.pop(row, None)
             else:
-                walks[row] = SheetWalk(sheet, written)
-        for source, target, way in batch_update.moved:
-            moving, staying = walks.pop(source, None), walks.pop(target, None)
-            if moving is not None:
-                walks[target] = moving
-            if staying is not None and way == MoveDirectionality.SWAP:
-                walks[source] = staying
+                constraints[row] = RowConstraint(sheet, written)
+        for source, target, direction in batch_update.moved:
+            from_source, from_target = constraints.pop(source, None), constraints.pop(target, None)
+            if from_source is not None:
+                constraints[target] = from_source
+            if from_target is not None and direction == MoveDirectionality.SWAP:
+                constraints[source] = from_target
 
     def apply(self, logits: Tensor) -> Tensor:
-        """(B, V) in, the same tensor out."""
-        if not self._walks:
+        """Mask logits (B, V) in place and return them."""
+        if not self._constraints:
             return logits
-        admissible = [walk.admissible() for walk in self._walks.values()]
-        rows = np.fromiter(self._walks, np.int64, len(self._walks))
+        admissible = [constraint.admissible() for constraint in self._constraints.values()]
+        rows = np.fromiter(self._constraints, np.int64, len(self._constraints))
         row_of = np.repeat(rows, [len(ids) for ids in admissible])
         index = torch.from_numpy(np.stack([row_of, np.concatenate(admissible).astype(np.int64)])).to(self._device)
         kept = logits[index[0], index[1]]

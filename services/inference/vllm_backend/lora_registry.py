@@ -1,4 +1,4 @@
-"""LoRA adapters that vLLM holds: each stays while it is a policy's or a decision in flight is written with it."""
+"""The LoRA adapters that vLLM holds; each stays while a policy has it or a decision in flight uses it."""
 
 from __future__ import annotations
 
@@ -21,30 +21,35 @@ class Adapter:
     request: Any  # vLLM's LoRARequest
     folder: TemporaryDirectory[str]
     users: int = 0  # decisions in flight
-    retired: bool = False  # no policy's any more
+    retired: bool = False  # no policy has it any more
 
 
 class LoraRegistry:
-    """The adapters of one core, counted by their users."""
+    """The adapters of one core, with their use counts."""
 
     def __init__(self, core: VLLMCore) -> None:
         self._core = core
-        self._last = 0
+        self._last_id = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def load(self, payload: bytes | memoryview, configuration: str, name: str) -> Adapter:
-        """Give vLLM an adapter: its weights as safetensors, its ``adapter_config.json``, what to call it.
+        """Load an adapter into vLLM.
+
+        Args:
+            payload: its weights as safetensors bytes.
+            configuration: the text of its ``adapter_config.json``.
+            name: what vLLM calls it.
 
         Raises:
             EngineError: vLLM refused it.
         """
         from vllm.lora.request import LoRARequest
 
-        self._last += 1  # a number is never used again: vLLM's caches go by it
+        self._last_id += 1  # never used again: vLLM's caches are keyed by it
         folder: TemporaryDirectory[str] = TemporaryDirectory(prefix="entente-adapter-")
         (Path(folder.name) / "adapter_config.json").write_text(configuration, encoding="utf-8")
         await asyncio.to_thread((Path(folder.name) / "adapter_model.safetensors").write_bytes, payload)
-        adapter = Adapter(LoRARequest(f"{name}-{self._last}", self._last, folder.name), folder)
+        adapter = Adapter(LoRARequest(f"{name}-{self._last_id}", self._last_id, folder.name), folder)
         try:
             await self._core.add_adapter(adapter.request)
         except BaseException:
@@ -54,7 +59,7 @@ class LoraRegistry:
 
     @contextmanager
     def used(self, adapter: Adapter | None) -> Iterator[None]:
-        """A decision is written with it; None: with no adapter."""
+        """Keep the adapter (if any) loaded while a decision uses it."""
         if adapter is None:
             yield
             return
@@ -63,21 +68,21 @@ class LoraRegistry:
             yield
         finally:
             adapter.users -= 1
-            self._free(adapter)
+            self._free_if_unused(adapter)
 
     def retire(self, adapter: Adapter) -> None:
-        """It is no policy's any more: it leaves once nobody uses it."""
+        """Free an adapter that no policy has any more, as soon as no decision uses it."""
         adapter.retired = True
-        self._free(adapter)
+        self._free_if_unused(adapter)
 
-    def _free(self, adapter: Adapter) -> None:
+    def _free_if_unused(self, adapter: Adapter) -> None:
         if not adapter.retired or adapter.users:
             return
         task = asyncio.get_running_loop().create_task(self._remove(adapter))
-        self._tasks.add(task)  # the loop itself keeps no hold of it
+        self._tasks.add(task)  # the loop itself holds no strong reference
         task.add_done_callback(self._tasks.discard)
 
     async def _remove(self, adapter: Adapter) -> None:
-        with suppress(EngineError):  # it is dead, or never had it
+        with suppress(EngineError):  # vLLM is dead, or never had the adapter
             await self._core.remove_adapter(adapter.request.lora_int_id)
         adapter.folder.cleanup()

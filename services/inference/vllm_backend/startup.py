@@ -1,4 +1,4 @@
-"""Starting vLLM from our settings, and saying in one line why it did not start."""
+"""Starts vLLM from our settings; an error names in one line why it did not start."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from services.settings import InferenceSettings
 MASK_CLASS = "services.inference.vllm_backend.logits_processor:SheetMask"
 WORKER_EXTENSION = "services.inference.vllm_backend.worker_extension.WeightsExtension"
 _MIB = 1 << 20
-# A CPU's KV cache: what all decisions need at once is often small, and little more is gained by keeping prefixes.
+# Bounds of a CPU's KV cache: all decisions together often need little, and kept prefixes gain little more.
 _CPU_CACHE_MIB = (64, 2048)
 _CPU_TOKENS_PER_STEP = 2048
-_CPU_BLOCK = 32  # tokens; prefixes are shared in whole blocks, and the usual 128 are more than a small policy's prompt
+_CPU_BLOCK = 32  # tokens; prefixes are shared in whole blocks, and the default 128 exceeds a small policy's prompt
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def vllm_installed() -> bool:
-    """Whether vLLM can be imported (nothing is)."""
+    """Whether vLLM is installed; it is not imported."""
     return importlib.util.find_spec("vllm") is not None
 
 
@@ -41,16 +41,16 @@ def start_core(
     """Load a model into vLLM.
 
     Args:
-        folder: in Hugging Face layout.
-        settings: of inference.
+        folder: the model in Hugging Face layout.
+        settings: the section ``inference`` of the configuration.
         on_gpu: whether this process may use a GPU.
         context_length: tokens of a prompt and its completion; None: as many as the model can hold.
-        max_lora_rank: highest rank of the adapters it will be given; 0: none will be.
+        max_lora_rank: highest rank of its adapters; 0: it gets no adapters.
         adapters: policies that may be adapters at the same time, old versions in flight included.
-        sleeps: the GPU is shared with the learner.
+        sleeps: whether the GPU is shared with the learner.
 
     Raises:
-        EngineError: not installed, out of memory, an unsupported model, missing weights; says what to change.
+        EngineError: not installed, out of memory, an unsupported model or missing weights; names what to change.
     """
     if not vllm_installed():
         raise EngineError(
@@ -67,13 +67,13 @@ def start_core(
         adapters=adapters,
         sleeps=sleeps,
     )
-    asked = settings.engine_process
-    own = asked == "own" or (asked == "auto" and on_gpu) or settings.tensor_parallel_size > 1
+    process = settings.engine_process
+    own = process == "own" or (process == "auto" and on_gpu) or settings.tensor_parallel_size > 1
     try:
         return ProcessCore(arguments) if own else InlineCore(arguments)
-    # Whatever vLLM, torch or a CUDA library raises at the start: there is no common class.
+    # The errors of vLLM, torch and CUDA libraries at the start have no common class.
     except Exception as error:
-        raise EngineError(start_failure(error, folder, settings)) from error
+        raise EngineError(_start_error(error, folder, settings)) from error
 
 
 def engine_arguments(
@@ -88,30 +88,29 @@ def engine_arguments(
 ) -> dict[str, Any]:
     """The fields of vLLM's ``EngineArgs``."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    dtype = weights_type(folder, settings)
     context = _context(config, context_length)
     arguments: dict[str, Any] = {
         "model": str(folder),
-        "load_format": "safetensors",  # else a folder without them has its pickled weights read
+        "load_format": "safetensors",  # otherwise pickled weights are read from a folder without safetensors
         "skip_tokenizer_init": True,  # ids go in and ids come out
-        "dtype": dtype,
+        "dtype": weights_dtype(folder, settings),
         "max_model_len": context,
         "max_num_seqs": settings.max_concurrent_decisions,
         "tensor_parallel_size": settings.tensor_parallel_size,
         "quantization": settings.quantization,
         "enable_prefix_caching": True,
-        # What was sampled from, mask and temperature included, is what the learner needs.
+        # The learner needs the log-probabilities that were sampled from, with mask and temperature.
         "logprobs_mode": "processed_logprobs",
         "logits_processors": [MASK_CLASS],
         "worker_extension_cls": WORKER_EXTENSION,
-        "async_scheduling": False,  # a mask needs the token before
-        "generation_config": "vllm",  # a folder's own defaults (top-k, top-p) would change what is sampled from
+        "async_scheduling": False,  # a mask depends on the token before
+        "generation_config": "vllm",  # a folder's own defaults (top-k, top-p) would change the sampling
         "enforce_eager": settings.enforce_eager or not on_gpu,
         "disable_log_stats": True,
         "enable_sleep_mode": sleeps and on_gpu,
     }
     if not on_gpu:
-        # A prompt fed in parts makes vLLM turn back the request's random stream, which a CPU's cannot.
+        # For a prompt fed in parts vLLM rewinds the request's random generator, which a CPU's does not support.
         arguments |= {
             "enable_chunked_prefill": False,
             "block_size": _CPU_BLOCK,
@@ -124,7 +123,7 @@ def engine_arguments(
     else:
         low, high = _CPU_CACHE_MIB
         arguments["kv_cache_memory_bytes"] = min(
-            max(cache_bytes(folder, settings, context_length), low * _MIB), high * _MIB
+            max(kv_cache_bytes(folder, settings, context_length), low * _MIB), high * _MIB
         )
     if max_lora_rank:
         arguments |= {
@@ -136,8 +135,8 @@ def engine_arguments(
     return arguments
 
 
-def weights_type(folder: Path, settings: InferenceSettings) -> str:
-    """The number format of the weights as vLLM holds them: ``float32``, ``bfloat16`` or ``float16``."""
+def weights_dtype(folder: Path, settings: InferenceSettings) -> str:
+    """The number format of the weights in vLLM: ``float32``, ``bfloat16`` or ``float16``."""
     if settings.dtype != "auto":
         return settings.dtype
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -145,24 +144,24 @@ def weights_type(folder: Path, settings: InferenceSettings) -> str:
     return named if named in _BYTES else "bfloat16"
 
 
-def cache_bytes(folder: Path, settings: InferenceSettings, context_length: int | None = None) -> int:
-    """Keys and values of ``max_concurrent_decisions`` at the full length of the context."""
+def kv_cache_bytes(folder: Path, settings: InferenceSettings, context_length: int | None = None) -> int:
+    """Bytes of keys and values of ``max_concurrent_decisions`` at the full length of the context."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     heads = config.get("num_key_value_heads") or config["num_attention_heads"]
     width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    token = 2 * config["num_hidden_layers"] * heads * width * _BYTES[weights_type(folder, settings)]
+    token = 2 * config["num_hidden_layers"] * heads * width * _BYTES[weights_dtype(folder, settings)]
     return int(token * _context(config, context_length) * settings.max_concurrent_decisions)
 
 
-def _context(config: Mapping[str, Any], asked: int | None) -> int:
-    return min(int(config["max_position_embeddings"]), asked or sys.maxsize)
+def _context(config: Mapping[str, Any], configured: int | None) -> int:
+    return min(int(config["max_position_embeddings"]), configured or sys.maxsize)
 
 
-def start_failure(error: BaseException, folder: Path, settings: InferenceSettings) -> str:
-    """One line: what failed, and what to change."""
+def _start_error(error: BaseException, folder: Path, settings: InferenceSettings) -> str:
+    """What failed and what to change, in one line."""
     text = " ".join(str(error).split()) or type(error).__name__
     lower = text.lower()
-    if "out of memory" in lower or "memory" in lower or "kv cache" in lower:
+    if "memory" in lower or "kv cache" in lower:
         advice = (
             f"lower inference.gpu_memory_utilization ({settings.gpu_memory_utilization}) if others use the GPU, "
             "policy.context_length, inference.kv_cache_mib or inference.max_concurrent_decisions "

@@ -1,4 +1,4 @@
-"""What vLLM's workers learn to do here: take a policy's weights in place."""
+"""An extension of vLLM's workers: they replace a policy's weights in place."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor
 
 
 class WeightsExtension:
-    """Mixed into vLLM's worker class (``worker_extension_cls``); ``reload_weights`` and ``model_runner`` are its."""
+    """Mixed into vLLM's worker class (``worker_extension_cls``), which has ``reload_weights`` and ``model_runner``."""
 
     reload_weights: Any
     model_runner: Any
 
     def load_policy(self, source: bytes | memoryview | str) -> None:
-        """Take the weights of a whole model: safetensors bytes, a safetensors file, or a folder of such files."""
+        """Load the weights of a whole model from safetensors bytes, a safetensors file, or a folder of such files."""
         weights = _from_files(Path(source)) if isinstance(source, str) else _from_bytes(source)
         with torch.inference_mode():
             self.reload_weights(weights_iterator=weights)
@@ -37,29 +37,30 @@ def _from_files(path: Path) -> Iterator[tuple[str, Tensor]]:
                 yield name, tensors.get_tensor(name)
 
 
-def mend_cpu_adapters() -> None:
-    """Give rows without an adapter none, on a CPU: vLLM's kernels there read slot -1, which is the last one.
+def patch_cpu_adapters() -> None:
+    """Apply no adapter to rows without one, on a CPU: vLLM's kernels there read slot -1, which is the last slot.
 
-    Nothing shows until as many adapters are loaded as there are slots; then the base's rows are written under the last.
+    The error shows only when all slots are in use: then the base's rows are computed with the last adapter.
     """
     from vllm.lora.punica_wrapper import punica_cpu
 
-    if getattr(punica_cpu.bgmv_shrink, "mended", False):
+    if getattr(punica_cpu.bgmv_shrink, "patched", False):
         return
     shrink = punica_cpu.bgmv_shrink
 
-    def mended_shrink(inputs: Tensor, weights: Tensor, output: Tensor, slots: Tensor, scaling: float = 1.0) -> None:
+    def patched_shrink(inputs: Tensor, weights: Tensor, output: Tensor, slots: Tensor, scaling: float = 1.0) -> None:
         shrink(inputs, weights, output, slots, scaling)
-        output[slots[: output.shape[0]] < 0] = 0  # what is expanded from it then adds nothing
+        output[slots[: output.shape[0]] < 0] = 0  # its expansion then adds nothing
 
-    mended_shrink.mended = True  # type: ignore[attr-defined]
-    punica_cpu.bgmv_shrink = mended_shrink
+    patched_shrink.patched = True  # type: ignore[attr-defined]
+    punica_cpu.bgmv_shrink = patched_shrink
 
 
 def _pack_tied_head(model: Any) -> None:
-    """A CPU's output head multiplies by a packed copy of its weights; a reload renews all but that of a tied head.
+    """Pack the weights of a tied output head again, on a CPU.
 
-    Its weights are the embedding's, which are not packed when they arrive.
+    The head multiplies by a packed copy of its weights. A reload renews these copies, except that of a tied head: its
+    weights are the embedding's, which are not packed when they arrive.
     """
     head, embedding = getattr(model, "lm_head", None), getattr(getattr(model, "model", None), "embed_tokens", None)
     head, embedding = getattr(head, "base_layer", head), getattr(embedding, "base_layer", embedding)
@@ -70,5 +71,5 @@ def _pack_tied_head(model: Any) -> None:
     dispatch_cpu_unquantized_gemm(head, remove_weight=False)
 
 
-# Here, because vLLM imports this module in every worker, before anything is loaded.
-mend_cpu_adapters()
+# vLLM imports this module in every worker, before it loads a model.
+patch_cpu_adapters()

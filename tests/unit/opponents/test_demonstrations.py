@@ -18,7 +18,7 @@ from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position
 from services.inference.constraints import ConstraintError, SheetConstraint, SlotConstraint
-from services.inference.teacher_forcing import demonstrate
+from services.inference.teacher_forcing import teacher_forced_generation
 from services.inference.word_tokenizer import make_word_tokenizer
 
 TOKENS = OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))
@@ -73,10 +73,10 @@ def test_units_without_an_order_hold() -> None:
 
 def test_a_sheet_that_leaves_its_mask_is_refused() -> None:
     constraint = SheetConstraint((SlotConstraint(((3, 9), (4, 9)), (None, None)),), end_id=1)
-    assert demonstrate(constraint, [4, 9, 1]).sampled_mask.tolist() == [True, False, False]
+    assert teacher_forced_generation(constraint, [4, 9, 1]).sampled_mask.tolist() == [True, False, False]
     for wrong in ([5, 9, 1], [4, 8, 1], [4, 9], [], [4, 9, 1, 1]):
         with pytest.raises(ConstraintError):
-            demonstrate(constraint, wrong)
+            teacher_forced_generation(constraint, wrong)
 
 
 def test_a_demonstrated_game_is_the_teachers_own_and_has_all_seven_seats() -> None:

@@ -24,7 +24,7 @@ from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import Engine, Generation, GenerationRequest
 from services.inference.sampling import uniforms
-from services.inference.sequence import RunningSequence, begin_writing
+from services.inference.sequence import ModelLimits, RunningSequence, initial_state
 from services.inference.word_tokenizer import make_word_tokenizer
 
 TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)
@@ -35,14 +35,13 @@ class UniformEngine:
     """As much of an engine as a policy asks for; every choice is uniform over what the mask admits."""
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        vocabulary = np.arange(len(TOKENIZER), dtype=np.int32)
-        answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        writing = RunningSequence(request, begin_writing(request, vocabulary, frozenset(), 512), answer)
-        while not writing.over:
-            admissible = writing.state.admissible()
-            (draw,) = uniforms(np.array([writing.stream], np.uint64), np.array([writing.sampled], np.uint64))
-            writing.accept(int(admissible[int(draw * len(admissible))]), -1.0, admissible)
-        return writing.generation(0)
+        limits = ModelLimits.of(len(TOKENIZER), eos_token_id=None, context=512)
+        sequence = RunningSequence(request, initial_state(request, limits))
+        while not sequence.over:
+            admissible = sequence.state.admissible()
+            (draw,) = uniforms(np.array([sequence.stream], np.uint64), np.array([sequence.sampled], np.uint64))
+            sequence.accept(int(admissible[int(draw * len(admissible))]), -1.0, admissible)
+        return sequence.generation(0)
 
 
 def play(seats: Mapping[str, Policy], until_year: int, seed: int) -> tuple[str, int]:

@@ -107,7 +107,7 @@ def test_full_weights_of_the_learner_are_not_the_base_of_later_adapters(build: s
     write(engine, requests(2))
     send(engine, adapter_payload(model), 2)
     sheets(engine, requests(6), {LEARNER: model})
-    assert all(torch.equal(tensor, first[name]) for name, tensor in engine._skeleton.base.items())
+    assert all(torch.equal(tensor, first[name]) for name, tensor in engine._runner.base.items())
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -117,16 +117,16 @@ def test_what_an_adapter_leaves_alone_is_not_copied(build: str) -> None:
     engine = TorchEngine(base)
     for version, name in enumerate(("policy/v1", "policy/v2")):
         send(engine, adapter_payload(model), version, name)
-    read = engine._skeleton.read(adapter_payload(model))
-    own = {name for name, tensor in engine._skeleton.base.items() if read[name] is tensor}
+    read = engine._runner.read(adapter_payload(model))
+    own = {name for name, tensor in engine._runner.base.items() if read[name] is tensor}
     assert {name.split(".")[-2] for name in read.keys() - own} == {"o_proj", "up_proj"}
-    one, other = (engine._lanes[name]._weights for name in ("policy/v1", "policy/v2"))
+    one, other = (engine._batches[name]._weights for name in ("policy/v1", "policy/v2"))
     if build == "other":
         assert all(one[name] is other[name] for name in own)
         return
-    assert one.embeddings is other.embeddings is engine._skeleton.base["model.embed_tokens.weight"]
+    assert one.embeddings is other.embeddings is engine._runner.base["model.embed_tokens.weight"]
     for first, second in zip(one.blocks, other.blocks, strict=True):
-        assert first.mixed[0] is second.mixed[0], "queries, keys and values"
+        assert first.qkv[0] is second.qkv[0], "queries, keys and values"
         assert first.gate[0] is second.gate[0]
         assert first.out[0] is not second.out[0]
 
@@ -155,7 +155,7 @@ def test_wrong_adapters_are_refused_and_the_old_weights_stay() -> None:
         for policy in (LEARNER, "policy/v9"):
             with pytest.raises(EngineError, match=f"weights of '{policy}' version 2 were refused: .*{complaint}"):
                 send(engine, payload, 2, policy)
-    assert list(engine._lanes) == [LEARNER]
+    assert list(engine._batches) == [LEARNER]
     assert {generation.policy_version for generation in write(engine, requests(3))} == {1}
     sheets(engine, requests(3), {LEARNER: model})
 
