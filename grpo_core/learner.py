@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from grpo_core.advantages.dynamic_sampling import turns_with_signal
+from grpo_core.advantages.dynamic_sampling import drop_zero_variance
 from grpo_core.advantages.group_relative import RunningBaseline, updated_baselines
 from grpo_core.advantages.grouping import required_facts
-from grpo_core.advantages.pipeline import NO_MEMORY, compute_advantages, named_groups, sample_of_turns
+from grpo_core.advantages.pipeline import NO_MEMORY, compute_advantages
 from grpo_core.batching.microbatches import MicroBatch, TrainingTurn, micro_batches, training_turns
 from grpo_core.batching.minibatches import Minibatch, Part, learning_turns, optimizer_steps
 from grpo_core.errors import DivergenceError
@@ -143,8 +143,8 @@ class Learner:
 
         Turns whose advantage is exactly 0 get no forward pass when there is neither an entropy bonus nor a KL penalty:
         their gradient is 0. They still count in the normaliser, so an update of which little is left has a smaller
-        gradient; with ``top_up_episodes`` the batch holds further episodes instead, and turns whose group has no
-        signal leave loss and normaliser (see ``advantages.dynamic_sampling``). A minibatch without any signal takes no
+        gradient; with ``top_up_episodes`` the batch holds further episodes instead, and turns of zero-variance
+        groups leave loss and normaliser (see ``advantages.dynamic_sampling``). A minibatch without a gradient takes no
         optimizer step.
 
         Specialists each learn from their role's turns: these are drawn into minibatches, normalised and clipped by
@@ -167,15 +167,11 @@ class Learner:
         judgement = compute_advantages(batch.episodes, self.settings, self.grouping, self.baselines, self.memory)
         turns = training_turns(batch.episodes, self.version)
         if self.settings.top_up_episodes:
-            turns = turns_with_signal(turns, judgement, sample_of_turns(batch.episodes, self.settings))
+            turns = drop_zero_variance(turns, judgement)
         learning_rate = self._set_learning_rate()
         roles = [episode.role for episode in batch.episodes]
         parts = turns_by_role(self.model, turns, roles)
-        compared: Sequence[str] = ()
-        if self.grouping.gradient_surgery != "none":
-            names = named_groups(judgement.samples, self.grouping.surgery_key, self.grouping)
-            compared = [names[sample] for sample in sample_of_turns(batch.episodes, self.settings)]
-        totals = _Pass(self._proximal(parts, judgement.turn_advantages), roles, compared)
+        totals = _Pass(self._proximal(parts, judgement.turn_advantages), roles, judgement.surgery_groups)
         for _ in range(self.settings.epochs):
             for shares in optimizer_steps(parts, judgement.turn_advantages, self.settings, self._generator):
                 self._optimize(shares, totals)

@@ -234,8 +234,8 @@ class LearnerSettings(Settings):
         0,
         ge=0,
         le=10_000,
-        description="Most further episodes of an update, in whole blocks, that replace samples whose group has no "
-        "signal (DAPO's dynamic sampling); those leave the loss and its normalizer; 0: none, and they stay in both",
+        description="Most further episodes of an update, in whole blocks, that replace samples of zero-variance "
+        "groups (DAPO's dynamic sampling); those leave the loss and its normalizer; 0: none, and they stay in both",
     )
     top_up_timeout_s: float = Field(
         600.0, gt=0, description="Seconds that an update waits for these episodes before it goes on without the rest"

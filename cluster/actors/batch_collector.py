@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cluster.actors.messages import Shortage
 from cluster.configs.schema import Config
@@ -81,10 +81,10 @@ class BatchCollector:
         return tuple(episode for episode in episodes if episode.oldest_version >= oldest) or episodes
 
     def shortage(self, learner: Learner) -> Shortage:
-        """Blocks that would make up for samples without signal; judging changes nothing of the learner's.
+        """Blocks that would replace samples of zero-variance groups; the learner's state does not change.
 
         Raises:
-            GroupingError, DivergenceError: see ``judge``.
+            GroupingError, DivergenceError: see ``compute_advantages``.
         """
         episodes = self.fresh(learner.version)
         judgement = compute_advantages(episodes, learner.settings, learner.grouping, learner.baselines, learner.memory)
@@ -98,3 +98,9 @@ class BatchCollector:
         self._delivered.clear()
         self._wanted = {}
         self.waited_s = 0.0
+
+
+def ids_set_aside(delivered: Sequence[Episode], used: Sequence[Episode]) -> list[str]:
+    """Ids of the delivered episodes that the update did not use, in order."""
+    used_ids = {episode.episode_id for episode in used}
+    return [episode.episode_id for episode in delivered if episode.episode_id not in used_ids]

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from cluster.actors.batch_collector import BatchCollector
+from cluster.actors.batch_collector import BatchCollector, ids_set_aside
 from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.actors.last_batch import save_last_batch
 from cluster.actors.learner_device import LearnerDevice
@@ -124,8 +124,7 @@ class LearnerWorker:
         version = self._learner.version
         self._folder.audit.mkdir(exist_ok=True)
         used = [episode.episode_id for episode in episodes]
-        stale = [episode.episode_id for episode in delivered if episode.episode_id not in set(used)]
-        audit = {**result.audit, "episodes": used, "set_aside": stale}
+        audit = {**result.audit, "episodes": used, "set_aside": ids_set_aside(delivered, episodes)}
         write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit).encode())
         figures = catalogued(result.metrics, result.audit, episodes)
         metrics = {name: value for name, value in figures.items() if math.isfinite(value)}

@@ -43,7 +43,7 @@ _CATALOGUED = {
     "entropy": "entente_entropy",
     "grad_norm": "entente_grad_norm",
     "learning_rate": "entente_learning_rate",
-    "zero_signal_fraction": "entente_zero_signal_fraction",
+    "zero_variance_fraction": "entente_zero_variance_fraction",
     "staleness_mean": "entente_staleness_updates",
     "staleness_max": "entente_staleness_updates_max",
     "reward_mean": "entente_episode_reward",

@@ -26,7 +26,7 @@ class UpdateReport:
     truncated: int  # decisions cut off at the length limit
     weight_bytes: int  # of the published version
     buffer: Mapping[str, float]  # the replay buffer's counters after it took the episodes
-    topped_up_episodes: int = 0  # of the episodes, those that made up for samples without signal
+    topped_up_episodes: int = 0  # of the episodes, those that replaced those of zero-variance groups
     topped_up: Mapping[str, int] = field(default_factory=dict)  # extra blocks of each country, all updates so far
     country_episodes: Mapping[str, int] = field(default_factory=dict)  # learned from, by country
     memory: Mapping[str, float] = field(default_factory=dict)  # of the replay server: bytes used, and their limit
@@ -35,7 +35,7 @@ class UpdateReport:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Whole blocks that an update lacks because samples have no signal, by country; empty when it lacks none."""
+    """Whole blocks to replace samples of zero-variance groups in an update, by country; empty when none are needed."""
 
     missing: Mapping[str, int]
     allowed: Mapping[str, int]  # those of them that learner.top_up_episodes leaves room for

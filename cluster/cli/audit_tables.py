@@ -24,7 +24,7 @@ def show(audit: GroupsAudit, console: Console) -> None:
     updates = f"updates {audit.first_version}-{audit.last_version}"
     console.print(f"{audit.run}: {updates}, {audit.updates} records, {audit.samples:,} samples", markup=False)
     console.print(_levels(audit))
-    console.print("zero: judged without signal", style="dim")
+    console.print("zero: samples in zero-variance groups", style="dim")
     _show_keys(audit, console)
     console.print(_trends(audit))
     for expression, reason in audit.leaks.items():
@@ -135,7 +135,7 @@ def _levels(audit: GroupsAudit) -> Table:
             f"{level.judged_fraction:.1%}",
             f"{level.groups:,}",
             f"{level.mean_size:.1f}",
-            f"{level.zero_signal_fraction:.1%}",
+            f"{level.zero_variance_fraction:.1%}",
         )
     return table
 

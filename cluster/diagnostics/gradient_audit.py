@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +17,21 @@ from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.progress_bars import AddBar
 from grpo_core.advantages.explained_variance import candidate_keys
-from grpo_core.advantages.grouping import ROLE_FACT, Sample
-from grpo_core.advantages.leave_one_out import means_of_other_episodes
-from grpo_core.advantages.pipeline import compute_advantages, sample_of_turns
+from grpo_core.advantages.grouping import ROLE_FACT
+from grpo_core.advantages.method import BATCH_MEAN, NO_BASELINE, AdvantageMethod, reference_advantages
+from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import TrainingTurn, training_turns
 from grpo_core.checkpoints.folders import checkpoint_versions
 from grpo_core.checkpoints.store import load_checkpoint
 from grpo_core.forward.fast_layers import use_fast_layers
 from grpo_core.gradients.bootstrap import MIN_BLOCKS, WayQuality, block_gradients, bootstrap_gradients
-from grpo_core.gradients.quality import judged_by, reference_advantages, turn_scores
+from grpo_core.gradients.quality import turn_scores
 from grpo_core.models.pretrained import load_model
 from grpo_core.types import Batch, FloatArray
 
 MAX_TURNS = 4000  # of whose gradients a table is made; near two minutes of a small policy
 RESAMPLES = 1000
-NONE, BATCH, CHAIN = "none", "batch", "declared chain"
+NONE, BATCH, CHAIN = str(NO_BASELINE), str(BATCH_MEAN), "declared chain"
 
 
 class NoGradientsError(RunError):
@@ -59,6 +59,7 @@ class _Judged:
     ways: dict[str, FloatArray]
     left_out: dict[str, FloatArray]
     reference: FloatArray
+    sample_of_turn: NDArray[np.int64]  # (turns,)
 
 
 def audit_gradients(
@@ -99,7 +100,7 @@ def audit_gradients(
     turns = training_turns(batch.episodes, batch.learner_version)
     chosen, block_of_turn = _whole_blocks(batch, turns, max_turns, seed)
     scores = _scores(folder.checkpoints / str(version), chosen, stage, seed)
-    sample_of_turn = sample_of_turns(batch.episodes, config.learner)[[turn.turn for turn in chosen]]
+    sample_of_turn = judged.sample_of_turn[[turn.turn for turn in chosen]]
 
     def by_block(advantages: FloatArray) -> NDArray[np.float64]:
         return block_gradients(scores, advantages[sample_of_turn], block_of_turn)
@@ -153,24 +154,18 @@ def _judge(batch: Batch, config: Config, best_keys: Sequence[str], reference_key
     known = candidate_keys(samples, grouping)
     leaks = find_leaks(grouping.keys, grouping.cluster_features)
     undeclared = [key for key in best_keys if key in known and key not in grouping.keys]
-    word = "left-out " if grouping.baseline == "leave_one_out" else ""
-    ways = {NONE: returns, BATCH: judged_by(BATCH, samples, returns)}
-    left_out = {NONE: returns, BATCH: returns - _batch_of_others(samples, returns)}
+    ways = {NONE: returns, BATCH: BATCH_MEAN.advantages(samples, returns)}
+    left_out = {NONE: returns, BATCH: replace(BATCH_MEAN, leave_one_out=True).advantages(samples, returns)}
     if len(grouping.keys) > 1:
         ways[CHAIN] = judgement.advantages
         if not grouping.shrinkage and not leaks:
             left_out[CHAIN] = reference_advantages(grouping.keys, samples, returns, min_group_size=size)
     for key in (*grouping.keys, *undeclared):
-        ways[key] = judged_by(word + key, samples, returns, min_group_size=size)
+        method = AdvantageMethod(keys=(key,), leave_one_out=grouping.baseline == "leave_one_out")
+        ways[key] = method.advantages(samples, returns, min_group_size=size)
         if key not in leaks:
             left_out[key] = reference_advantages((key, ROLE_FACT), samples, returns, min_group_size=size)
-    return _Judged(ways, left_out, reference_advantages(reference_keys, samples, returns))
-
-
-def _batch_of_others(samples: Sequence[Sample], returns: FloatArray) -> FloatArray:
-    owners = np.array([sample.episode for sample in samples])
-    means, _ = means_of_other_episodes(returns.astype(np.float64), np.zeros(len(samples), np.int64), owners)
-    return means.astype(np.float32)
+    return _Judged(ways, left_out, reference_advantages(reference_keys, samples, returns), judgement.sample_of_turn)
 
 
 def _whole_blocks(

@@ -23,6 +23,7 @@ from cluster.runs.folder import RunFolder
 from cluster.runs.progress_bars import AddBar
 from cluster.runs.provenance import commit, provenance
 from grpo_core.advantages.grouping import Sample, samples_of
+from grpo_core.advantages.method import BATCH_MEAN, NO_BASELINE, AdvantageMethod, reference_advantages
 from grpo_core.advantages.returns import sample_returns
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.checkpoints.folders import latest_checkpoint
@@ -32,8 +33,6 @@ from grpo_core.gradients.quality import (
     TurnScores,
     batch_gradients,
     gradient_quality,
-    judged_by,
-    reference_advantages,
     turn_scores,
 )
 from grpo_core.models.pretrained import load_model
@@ -58,32 +57,33 @@ RETURN_QUARTILE = "return_quartile"  # the fact made from an outcome
 Returns = Literal["per_phase", "segment", "episode"]
 Tokens = Literal["sum", "mean"]  # over a turn's tokens; loss_type = "grpo" takes the mean
 
-# Ways of grouping for returns of turns, for their means over tokens, and for returns of episodes.
-_TURN_WAYS = (
-    "none",
-    "batch",
-    "country",
-    "country+lineup",
-    "country+segment",
-    "country+phase",
-    "country+phase+own_centers",
-    "shrunk country+phase+own_centers<country+phase",
-    "country+fork",
-    "left-out country+fork",
-    "country+fork+phase",
-    "left-out country+fork+phase",
-    "country+return_quartile",
+
+def _by_keys(*keys: str) -> tuple[AdvantageMethod, ...]:
+    return tuple(AdvantageMethod(keys=(key,)) for key in keys)
+
+
+def _with_left_out(*keys: str) -> tuple[AdvantageMethod, ...]:
+    return tuple(AdvantageMethod(keys=(key,), leave_one_out=left_out) for key in keys for left_out in (False, True))
+
+
+# Methods for returns of turns, for their means over tokens, and for returns of episodes.
+_PHASE, _CENTERS = "country+phase", "country+phase+own_centers"
+_TURN_METHODS = (
+    NO_BASELINE,
+    BATCH_MEAN,
+    *_by_keys("country", "country+lineup", "country+segment", _PHASE, _CENTERS),
+    AdvantageMethod(keys=(_CENTERS, _PHASE), shrinkage=True),
+    *_with_left_out("country+fork", "country+fork+phase"),
+    *_by_keys("country+return_quartile"),
 )
-_TOKEN_MEAN_WAYS = ("none", "batch", "country", "country+lineup", "country+phase", "country+fork")
-_EPISODE_WAYS = (
-    "none",
-    "batch",
-    "country",
-    "country+lineup",
-    "country+fork",
-    "left-out country+fork",
-    "shrunk country+fork<country+lineup",
-    "country+return_quartile",
+_TOKEN_MEAN_METHODS = (NO_BASELINE, BATCH_MEAN, *_by_keys("country", "country+lineup", _PHASE, "country+fork"))
+_EPISODE_METHODS = (
+    NO_BASELINE,
+    BATCH_MEAN,
+    *_by_keys("country", "country+lineup"),
+    *_with_left_out("country+fork"),
+    AdvantageMethod(keys=("country+fork", "country+lineup"), shrinkage=True),
+    *_by_keys("country+return_quartile"),
 )
 _TURN_REFERENCE = ("country+lineup+phase+own_centers", "country+lineup+phase", "country+phase", "country")
 _EPISODE_REFERENCE = ("country+lineup", "country")
@@ -95,7 +95,7 @@ class GradientKind:
 
     returns: Returns
     tokens: Tokens
-    ways: tuple[str, ...]
+    methods: tuple[AdvantageMethod, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class StudyRow:
 
     returns: Returns
     tokens: Tokens
-    way: str
+    method: AdvantageMethod
     quality: GradientQuality
 
 
@@ -112,9 +112,9 @@ def gradient_kinds(returns: Returns) -> tuple[GradientKind, ...]:
     """The kinds of gradient that are compared; turns have segment returns if the run learns from those."""
     of_turns: Returns = "segment" if returns == "segment" else "per_phase"
     return (
-        GradientKind(of_turns, "sum", _TURN_WAYS),
-        GradientKind(of_turns, "mean", _TOKEN_MEAN_WAYS),
-        GradientKind("episode", "sum", _EPISODE_WAYS),
+        GradientKind(of_turns, "sum", _TURN_METHODS),
+        GradientKind(of_turns, "mean", _TOKEN_MEAN_METHODS),
+        GradientKind("episode", "sum", _EPISODE_METHODS),
     )
 
 
@@ -177,7 +177,8 @@ def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -
         "episodes": len(episodes),
         "turns": len(turns),
         "rows": [
-            {"returns": row.returns, "tokens": row.tokens, "way": row.way, **plain_quality(row.quality)} for row in rows
+            {"returns": row.returns, "tokens": row.tokens, "way": str(row.method), **plain_quality(row.quality)}
+            for row in rows
         ],
     }
 
@@ -228,22 +229,22 @@ def compare_ways(
             scores.coordinates, per_turn, turns_in
         )
 
-    def batch_by_batch(way: str) -> FloatArray:
+    def batch_by_batch(method: AdvantageMethod) -> FloatArray:
         advantages = np.zeros(len(samples), np.float32)
         for number in range(len(turns_in)):
             here = np.flatnonzero(sample_batch == number)
             chosen = _with_quartiles([samples[index] for index in here], earned[here])
-            advantages[here] = judged_by(way, chosen, earned[here])
+            advantages[here] = method.advantages(chosen, earned[here])
         return advantages
 
     reference = _EPISODE_REFERENCE if kind.returns == "episode" else _TURN_REFERENCE
     truth = gradients(reference_advantages(reference, samples, earned), "sum")
-    yardstick, _ = gradients(batch_by_batch("batch"), "sum")
+    yardstick, _ = gradients(batch_by_batch(BATCH_MEAN), "sum")
     rows = []
-    for way in kind.ways:
-        sketched, drawn = gradients(batch_by_batch(way), kind.tokens)
+    for method in kind.methods:
+        sketched, drawn = gradients(batch_by_batch(method), kind.tokens)
         quality = gradient_quality(sketched, truth[0], yardstick, drawn, truth[1])
-        rows.append(StudyRow(kind.returns, kind.tokens, way, quality))
+        rows.append(StudyRow(kind.returns, kind.tokens, method, quality))
     return rows
 
 

@@ -37,10 +37,8 @@ _NAMES = {
     "batch": "batch mean",
     "country+lineup": "country + line-up",
     "country+phase+own_centers": "country + phase + own centres",
-    "shrunk country+phase+own_centers<country+phase": "country + phase + own centres, shrunk",
-    "shrunk country+fork<country+lineup": "country + fork, shrunk",
-    "left-out country+fork": "country + fork, left-out",
-    "left-out country+fork+phase": "country + fork + phase, left-out",
+    "country+phase+own_centers < country+phase, shrunk": "country + phase + own centres, shrunk",
+    "country+fork < country+lineup, shrunk": "country + fork, shrunk",
     "country+return_quartile": "country + return quartile (an outcome)",
 }
 _DROWNED_OFTEN = 0.05  # share of left-out draws above which intervals are reported as too narrow

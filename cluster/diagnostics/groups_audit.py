@@ -17,13 +17,12 @@ from grpo_core.training.audit import AUDIT_SCHEMA
 
 Record = Mapping[str, Any]
 
-SCHEMAS = (1, AUDIT_SCHEMA)  # records of schema 1 do not say what keys explain
 BEST = 3  # undeclared keys that a closer look is worth
 SUMS = ("between", "within", "left_out", "groups", "by_country")
 
 #: Metrics of the records that are followed over the updates, and what they are called.
 FOLLOWED = {
-    "zero_signal_fraction": "without signal",
+    "zero_variance_fraction": "zero variance",
     "fallback_fraction": "fell back",
     "running_baseline_fraction": "running baseline",
     "staleness_mean": "staleness, mean",
@@ -47,7 +46,7 @@ class LevelAudit:
     judged_fraction: float  # of all samples
     groups: int
     mean_size: float  # members a group
-    zero_signal_fraction: float  # of the judged samples; 0 where none were judged
+    zero_variance_fraction: float  # of the judged samples; 0 where none were judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +114,11 @@ def _record(path: Path) -> Record:
     try:
         record: Any = json.loads(path.read_text(encoding="utf-8"))
         schema = record["schema"]
-        if schema not in SCHEMAS:
-            known = " and ".join(map(str, SCHEMAS))
-            raise RunError(f"{path} is of schema {schema}, and this version of Entente reads {known}")
+        if schema != AUDIT_SCHEMA:
+            raise RunError(f"{path} is of schema {schema}, and this version of Entente reads {AUDIT_SCHEMA}")
         _ = [record[name] for name in ("version", "keys", "outcome_keys_allowed", "metrics")]
-        _ = [group[name] for group in record["groups"] for name in ("level", "size", "judged", "zero")]
-        explained = record["explained"] if schema > 1 else {"keys": {}, "same": {}}
+        _ = [group[name] for group in record["groups"] for name in ("level", "size", "judged", "zero_variance")]
+        explained = record["explained"]
         _ = [row[name] for row in explained["keys"].values() for name in SUMS]
         _ = [explained["keys"][key] for key in explained["same"].values()]
     except OSError as error:
@@ -229,7 +227,7 @@ def _level(level: str, records: Sequence[Record], samples: int) -> LevelAudit:
         judged_fraction=_fraction(judged, samples),
         groups=len(groups),
         mean_size=_fraction(sum(group["size"] for group in groups), len(groups)),
-        zero_signal_fraction=_fraction(sum(group["judged"] for group in groups if group["zero"]), judged),
+        zero_variance_fraction=_fraction(sum(group["judged"] for group in groups if group["zero_variance"]), judged),
     )
 
 

@@ -30,7 +30,7 @@ MOST_RATIO = 30.0  # importance ratio of one token
 GRADIENT_GROWTH = 10.0
 LEAST_ENTROPY = 0.2  # of what it was in the beginning
 MANY = 0.05  # share of orders, decisions or episodes that went wrong
-NO_SIGNAL = 0.5  # share of samples
+TOO_MANY = 0.5  # share of samples
 FULL = 0.8  # of the replay server's memory
 DAY_S = 86_400.0
 FEW_RESTARTS = 2  # of the whole run within a day: machines do fail
@@ -188,10 +188,10 @@ def _flat(series: Series) -> Iterator[Finding]:
             "smaller learner.learning_rate, and see divergence below",
         )
     elif gain <= SIGMAS * error:
-        silent = _lately(series, "entente_zero_signal_fraction") or 0.0
+        flat = _lately(series, "entente_zero_variance_fraction") or 0.0
         advice = (
-            f"{silent:.0%} of the samples have no signal: denser game.reward, or coarser grouping.keys"
-            if silent > NO_SIGNAL
+            f"{flat:.0%} of the samples are in zero-variance groups: denser game.reward, or coarser grouping.keys"
+            if flat > TOO_MANY
             else "a larger learner.learning_rate, learner.returns = per_phase, weaker opponents first, or a warm start "
             "(entente imitate); entente groups audit says what its groups explain"
         )
@@ -239,13 +239,15 @@ def _data(series: Series) -> Iterator[Finding]:
         troubles.append(
             f"{share:.0%} of the episodes are too old: see that no actor hangs, or allow more max_staleness"
         )
-    if (coarse := _lately(series, "entente_fallback_fraction")) is not None and coarse > NO_SIGNAL:
+    if (coarse := _lately(series, "entente_fallback_fraction")) is not None and coarse > TOO_MANY:
         troubles.append(
             f"{coarse:.0%} of the samples are judged by a coarser key than the first: larger rollout.num_generations "
             "or learner.episodes_per_update, or fewer facts in grouping.keys"
         )
-    if (silent := _lately(series, "entente_zero_signal_fraction")) is not None and silent > NO_SIGNAL:
-        troubles.append(f"{silent:.0%} of the samples have no signal: denser game.reward, or learner.top_up_episodes")
+    if (flat := _lately(series, "entente_zero_variance_fraction")) is not None and flat > TOO_MANY:
+        troubles.append(
+            f"{flat:.0%} of the samples are in zero-variance groups: denser game.reward, or learner.top_up_episodes"
+        )
     if poison := _latest(series, "entente_poison_episodes_total"):
         troubles.append(f"{poison:.0f} entries of the buffer could not be read: does anything else write to it?")
     if troubles:

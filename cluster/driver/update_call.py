@@ -18,8 +18,8 @@ class UpdateCall:
     """Calls the learner, one call at a time, from an update's first block to its report.
 
     Without topping up there is one call an update. With it the learner first collects its blocks and says which ones
-    would make up for samples without signal; the ledger has them played outside the admission bound (they replace what
-    was used in vain, so nothing waits longer), and the learner collects those too, until it lacks nothing,
+    would replace samples of zero-variance groups; the schedule has them played outside the admission bound (they
+    replace what was used in vain, so nothing waits longer), and the learner collects those too, until it lacks nothing,
     ``learner.top_up_episodes`` are used up, or ``learner.top_up_timeout_s`` has passed.
     """
 
@@ -106,6 +106,6 @@ class UpdateCall:
         self._collected = True
         lacking = ", ".join(f"{count} of {country}" for country, count in sorted(blocks.items()))
         self._log(
-            f"update {version + 1} goes on with samples without signal: further blocks ({lacking}) {why}; coarser "
+            f"update {version + 1} goes on with zero-variance groups: further blocks ({lacking}) {why}; coarser "
             "grouping.keys or denser rewards leave fewer"
         )

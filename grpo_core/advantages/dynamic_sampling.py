@@ -1,10 +1,10 @@
-"""DAPO's dynamic sampling (arXiv 2503.14476, section 3.2): what says nothing is replaced by further episodes.
+"""DAPO's dynamic sampling (arXiv 2503.14476, section 3.2): samples of zero-variance groups are replaced.
 
-A sample is *silent* when the group that judges it has no signal: its returns are all equal, or its running baseline
-knows nothing yet. DAPO drops such groups and samples on until the batch is full of others. Here the whole batch stays
-together for groups, baselines and the audit (to drop members by their returns would bias coarser groups), further
-blocks of the same roles join it, and silent turns leave the loss: they are in no normaliser, and get no KL penalty or
-entropy bonus.
+A group has zero variance when its returns are all equal, or when it has nothing to compare them with (its running
+baseline is still unknown): the advantages of its samples are 0. DAPO drops such groups and samples until the batch is
+full of others. Here the whole batch is kept for groups, baselines and the audit, because dropping members by their
+returns would bias coarser groups. Further blocks of the same roles join it, and turns of zero-variance groups leave the
+loss: they are in no normaliser, and get no KL penalty or entropy bonus.
 """
 
 from __future__ import annotations
@@ -13,46 +13,43 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from grpo_core.advantages.pipeline import AdvantageBatch
 from grpo_core.batching.microbatches import TrainingTurn
 from grpo_core.types import BoolArray
 
 
-def silent_samples(judgement: AdvantageBatch) -> BoolArray:
-    """True for each sample whose group has no signal, shape (samples,)."""
-    silent = np.zeros(len(judgement.samples), np.bool_)
-    for group, signal in zip(judgement.groups, judgement.signals, strict=True):
-        silent[list(group.judged)] = signal.zero
-    return silent
+def zero_variance_samples(batch: AdvantageBatch) -> BoolArray:
+    """True for each sample of a zero-variance group, shape (samples,)."""
+    zero_variance = np.zeros(len(batch.samples), np.bool_)
+    for group, statistics in zip(batch.groups, batch.group_statistics, strict=True):
+        zero_variance[list(group.judged)] = statistics.zero_variance
+    return zero_variance
 
 
-def missing_blocks(
-    judgement: AdvantageBatch, wanted: Mapping[str, int], delivered: Mapping[str, int]
-) -> dict[str, int]:
-    """Further blocks of each role that would make up for its silent samples; roles that need none are left out.
+def missing_blocks(batch: AdvantageBatch, wanted: Mapping[str, int], delivered: Mapping[str, int]) -> dict[str, int]:
+    """Further blocks of each role that would replace its zero-variance samples; roles that need none are left out.
 
-    A role's ``delivered`` blocks are worth ``delivered * (1 - silent share of its samples)``; it misses as many whole
-    blocks as that falls short of those ``wanted``. So nothing is asked for the odd silent turn, and one block for each
-    block's worth of them. Topping up adds to ``delivered``, never to ``wanted``.
+    A role's ``delivered`` blocks count as ``delivered * (1 - zero-variance fraction of its samples)``. It misses as
+    many whole blocks as that falls short of its ``wanted`` ones, so a few zero-variance turns ask for nothing. Further
+    blocks add to ``delivered``, never to ``wanted``.
     """
-    samples = Counter(sample.role for sample in judgement.samples)
-    silent = Counter(
-        sample.role for sample, is_silent in zip(judgement.samples, silent_samples(judgement), strict=True) if is_silent
+    samples = Counter(sample.role for sample in batch.samples)
+    zero_variance = Counter(
+        sample.role for sample, zero in zip(batch.samples, zero_variance_samples(batch), strict=True) if zero
     )
     out = {}
     for role, total in sorted(samples.items()):
-        speaking = delivered.get(role, 0) * (total - silent[role])
-        if (missing := (wanted.get(role, 0) * total - speaking) // total) > 0:
+        useful = delivered.get(role, 0) * (total - zero_variance[role])
+        if (missing := (wanted.get(role, 0) * total - useful) // total) > 0:
             out[role] = missing
     return out
 
 
 def within_bound(missing: Mapping[str, int], most: int, turn: int) -> dict[str, int]:
-    """At most ``most`` of the ``missing`` blocks: one by one to the role that lacks the most.
+    """At most ``most`` of the ``missing`` blocks, given one by one to the role that lacks the most.
 
-    Ties go round from update to update (``turn`` is their number), so that no role is always served first.
+    Ties rotate with ``turn``, the number of the update, so that no role is always served first.
     """
     roles = sorted(missing)
     roles = roles[turn % len(roles) :] + roles[: turn % len(roles)] if roles else []
@@ -62,13 +59,10 @@ def within_bound(missing: Mapping[str, int], most: int, turn: int) -> dict[str, 
     return dict(sorted(out.items()))
 
 
-def turns_with_signal(
-    turns: Sequence[TrainingTurn], judgement: AdvantageBatch, sample_of_turn: NDArray[np.integer]
-) -> tuple[TrainingTurn, ...]:
-    """The turns that are left in the loss: those whose sample (``sample_of_turns``, shape (turns,)) is not silent.
+def drop_zero_variance(turns: Sequence[TrainingTurn], batch: AdvantageBatch) -> tuple[TrainingTurn, ...]:
+    """The turns whose group has variance; all turns where no group has any.
 
-    All of them where every one is silent: an update without signal takes no step for it, and keeps its other terms.
+    Such an update takes no step for its advantages, and keeps the other terms of the loss.
     """
-    silent = silent_samples(judgement)
-    speaking = tuple(turn for turn in turns if not silent[sample_of_turn[turn.turn]])
-    return speaking or tuple(turns)
+    zero_variance = zero_variance_samples(batch)[batch.sample_of_turn]
+    return tuple(turn for turn in turns if not zero_variance[turn.turn]) or tuple(turns)

@@ -21,7 +21,7 @@ from grpo_core.advantages.shrinkage import ShrunkLevel
 from grpo_core.types import FloatArray, Group
 
 SCALE_EPS = 1e-4  # as in TRL; keeps a nearly constant group from amplifying its noise
-RUNNING_LIMIT = 3.0  # deviations; a role whose past was nearly constant must not shout when something happens
+RUNNING_LIMIT = 3.0  # deviations; bounds the advantages of a role whose past returns were nearly constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ class RunningBaseline:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupSignal:
-    """What a group said about its members."""
+class GroupStatistics:
+    """Statistics of a group's returns, as they enter its samples' advantages."""
 
-    mean: float  # of the returns it judged against (before leaving any one out)
+    mean: float  # before leaving any sample out
     std: float  # Bessel-corrected within a group; the running deviation at the running level
-    zero: bool  # no signal: constant returns, nobody to compare with, or a running baseline that saw nothing yet
-    share: float = 1.0  # how much of the mean is the group's own; the rest came from its parents by shrinkage
+    zero_variance: bool  # all returns are equal, there is nothing to compare with, or the running baseline is unknown
+    share: float = 1.0  # how much of the mean is the group's own; the rest comes from its parents by shrinkage
 
 
 def group_advantages(
@@ -66,85 +66,86 @@ def group_advantages(
     episodes: NDArray[np.integer] | None = None,
     shrunk: Mapping[str, ShrunkLevel] | None = None,
     eps: float = SCALE_EPS,
-) -> tuple[FloatArray, tuple[GroupSignal, ...]]:
-    """Advantages (samples,) in the samples' order, and one signal a group.
+) -> tuple[FloatArray, tuple[GroupStatistics, ...]]:
+    """Advantages (samples,) in the samples' order, and the statistics of each group.
 
-    A group's baseline is the mean of all its members or, under ``leave_one_out``, of those from other episodes than
-    the judged one's: ``episodes`` (samples,) says which episode each sample belongs to (None: each to its own). A
-    group whose float32 returns are all equal (max == min) gives exactly 0, and under ``leave_one_out`` so does one
-    whose members are all of one episode. At the running level the baseline is
-    ``running[role]`` as it stood before this batch; a role it does not know gives exactly 0, never the raw
-    return.
+    A group's baseline is the mean of all its members or, under ``leave_one_out``, of those from other episodes:
+    ``episodes`` (samples,) says which episode each sample belongs to (None: each to its own). A group whose float32
+    returns are all equal (max == min) gives exactly 0, and under ``leave_one_out`` so does one whose members are all of
+    one episode. At the running level the baseline is ``running[role]`` as it stood before this batch; a role that it
+    lacks gives exactly 0, never the raw return.
 
-    With ``shrunk``, the statistics of ``shrunk_levels`` by level, a group's mean and variance lean on its parents';
-    then exactly 0 is what a group gives whose whole chain of parents has equal returns or, under ``leave_one_out``, is
-    of one episode.
+    With ``shrunk``, the statistics of ``shrunk_levels`` by level, a group's mean and variance are shrunk towards its
+    parents'. Then a group gives exactly 0 when its whole chain of parents has equal returns or, under
+    ``leave_one_out``, is of one episode.
 
     ``scale``: ``"group"`` divides by the group's deviation + eps (at the running level by the running one, and
     the result stays within 3 deviations); ``"batch"`` by the root mean square of all centred returns of the
-    batch + eps (not by the deviation of the raw returns: what sets the roles' means apart says nothing about
-    the size of a surprise); ``"none"`` does not divide.
+    batch + eps (not by the deviation of the raw returns, which also holds the differences between roles' means);
+    ``"none"`` does not divide.
     """
     centred = np.zeros(len(returns), np.float64)
     divisor = np.ones(len(returns), np.float64)
     owners = np.arange(len(returns)) if episodes is None else episodes
-    signals: list[GroupSignal] = []
+    all_statistics = []
     for group in groups:
         judged = np.asarray(group.judged, np.int64)
+        baseline: float | NDArray[np.float64]
         if group.level == RUNNING_LEVEL:
-            baseline = running.get(str(group.key[0]))
-            if baseline is None:
-                signals.append(GroupSignal(math.nan, math.nan, zero=True))
-                continue
-            centred[judged] = returns[judged].astype(np.float64) - baseline.mean
-            signal = GroupSignal(baseline.mean, math.sqrt(baseline.variance), zero=not centred[judged].any())
-            divisor[judged] = np.maximum(signal.std, np.abs(centred[judged]) / RUNNING_LIMIT)
+            statistics = _running_statistics(returns[judged], running.get(str(group.key[0])))
+            baseline = statistics.mean
         elif shrunk is not None:
             level = shrunk[group.level]
-            signal = _shrunk_signal(level, group.members[0], leave_one_out)
-            if not signal.zero:
-                baselines = level.rest_N if leave_one_out else level.mean_N
-                centred[judged] = returns[judged].astype(np.float64) - baselines[judged]
-                divisor[judged] = signal.std
+            statistics = _shrunk_statistics(level, group.members[0], leave_one_out)
+            baseline = (level.rest_N if leave_one_out else level.mean_N)[judged]
         else:
-            signal = _own_signal(returns, group, owners if leave_one_out else None)
-            if not signal.zero:
-                baseline_N = _rest(returns, group, owners) if leave_one_out else signal.mean
-                centred[judged] = returns[judged].astype(np.float64) - baseline_N
-                divisor[judged] = signal.std
-        signals.append(signal)
+            statistics = _own_statistics(returns, group, owners if leave_one_out else None)
+            baseline = _left_out_means(returns, group, owners) if leave_one_out else statistics.mean
+        all_statistics.append(statistics)
+        if statistics.zero_variance:
+            continue
+        centred[judged] = returns[judged].astype(np.float64) - baseline
+        divisor[judged] = statistics.std
+        if group.level == RUNNING_LEVEL:
+            divisor[judged] = np.maximum(statistics.std, np.abs(centred[judged]) / RUNNING_LIMIT)
     if scale == "group":
         centred /= divisor + eps
     elif scale == "batch" and centred.any():
         centred /= math.sqrt(float(np.mean(centred**2))) + eps
-    return centred.astype(np.float32), tuple(signals)
+    return centred.astype(np.float32), tuple(all_statistics)
 
 
-def _own_signal(returns: FloatArray, group: Group, owners: NDArray[np.integer] | None) -> GroupSignal:
-    """Of a group that judges by its members alone; ``owners`` are the samples' episodes where those must differ."""
+def _running_statistics(values: FloatArray, baseline: RunningBaseline | None) -> GroupStatistics:
+    if baseline is None:
+        return GroupStatistics(math.nan, math.nan, zero_variance=True)
+    surprise = bool((values.astype(np.float64) != baseline.mean).any())
+    return GroupStatistics(baseline.mean, math.sqrt(baseline.variance), zero_variance=not surprise)
+
+
+def _own_statistics(returns: FloatArray, group: Group, owners: NDArray[np.integer] | None) -> GroupStatistics:
+    """Statistics of the members alone; ``owners`` are the samples' episodes where more than one is needed."""
     members = np.asarray(group.members, np.int64)
     values = returns[members].astype(np.float64)
     if values.max() == values.min():
-        return GroupSignal(float(values[0]), 0.0, zero=True)
+        return GroupStatistics(float(values[0]), 0.0, zero_variance=True)
     alone = owners is not None and bool((owners[members] == owners[members[0]]).all())
-    return GroupSignal(float(values.mean()), float(values.std(ddof=1)), zero=alone)
+    return GroupStatistics(float(values.mean()), float(values.std(ddof=1)), zero_variance=alone)
 
 
-def _rest(returns: FloatArray, group: Group, owners: NDArray[np.integer]) -> NDArray[np.float64]:
-    """The left-out baselines of the judged members."""
-    members = np.asarray(group.members, np.int64)
-    means, _ = means_of_other_episodes(returns[members].astype(np.float64), np.zeros_like(members), owners[members])
-    place = {member: index for index, member in enumerate(group.members)}
-    return means[[place[member] for member in group.judged]]
-
-
-def _shrunk_signal(level: ShrunkLevel, member: int, leave_one_out: bool) -> GroupSignal:
-    return GroupSignal(
+def _shrunk_statistics(level: ShrunkLevel, member: int, leave_one_out: bool) -> GroupStatistics:
+    return GroupStatistics(
         mean=float(level.mean_N[member]),
         std=math.sqrt(float(level.variance_N[member])),
-        zero=bool(level.constant_N[member] or (leave_one_out and level.alone_N[member])),
+        zero_variance=bool(level.constant_N[member] or (leave_one_out and level.alone_N[member])),
         share=float(level.share_N[member]),
     )
+
+
+def _left_out_means(returns: FloatArray, group: Group, owners: NDArray[np.integer]) -> NDArray[np.float64]:
+    """For each judged member the mean of the members from other episodes."""
+    members = np.asarray(group.members, np.int64)
+    means, _ = means_of_other_episodes(returns[members].astype(np.float64), np.zeros_like(members), owners[members])
+    return means[np.searchsorted(members, group.judged)]  # members ascend
 
 
 def updated_baselines(

@@ -103,9 +103,11 @@ def updated_progress(
 ) -> dict[str, GroupProgress]:
     """Progress of the groups after a batch; ``names`` are the samples' groups and ``returns`` (samples,) theirs."""
     out = dict(past)
-    groups = np.asarray(names, dtype=object)
-    for name in sorted(set(names)):
-        values = returns[groups == name].astype(np.float64)
+    values_by_name: dict[str, list[float]] = {}
+    for name, value in zip(names, returns.tolist(), strict=True):
+        values_by_name.setdefault(name, []).append(value)
+    for name, group in sorted(values_by_name.items()):
+        values = np.array(group, np.float64)
         mean, variance = float(values.mean()), float(values.var())
         old = past.get(name, GroupProgress(mean, mean, variance))
         out[name] = GroupProgress(

@@ -1,4 +1,4 @@
-"""A batch judged: samples -> returns -> clusters -> groups -> advantages -> group weights."""
+"""Advantages of a batch: samples -> returns -> clusters -> groups -> advantages -> group weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grpo_core.advantages.clustering import OnlineClusters, with_clusters
-from grpo_core.advantages.group_relative import GroupSignal, RunningBaseline, group_advantages
+from grpo_core.advantages.group_relative import GroupStatistics, RunningBaseline, group_advantages
 from grpo_core.advantages.group_weights import GroupProgress, group_weights, updated_progress
 from grpo_core.advantages.grouping import (
     Sample,
@@ -28,12 +28,12 @@ from grpo_core.errors import DivergenceError
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Episode, FloatArray, Group
 
-_WITHOUT_A_PLACE = "none"  # in the name of a group of samples that a key expression does not place
+_UNPLACED = "none"  # in the name of a group of samples that a key expression does not place
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdvantageMemory:
-    """What judging remembers between updates, besides the running baselines; part of a checkpoint."""
+    """What the advantages of later batches depend on, besides the running baselines; part of a checkpoint."""
 
     clusters: Mapping[str, OnlineClusters] = field(default_factory=dict)  # by role, for the fact "adaptive"
     progress: Mapping[str, GroupProgress] = field(default_factory=dict)  # by group of weight_key
@@ -71,13 +71,19 @@ class AdvantageBatch:
     """A batch's samples, their returns, groups and advantages."""
 
     samples: tuple[Sample, ...]
-    returns: FloatArray  # (samples,); what is judged: less the expected return where it is opponent-adjusted
+    returns: FloatArray  # (samples,) less the expected return where opponent-adjusted
     groups: tuple[Group, ...]
-    signals: tuple[GroupSignal, ...]  # one a group
+    group_statistics: tuple[GroupStatistics, ...]  # one a group
     advantages: FloatArray  # (samples,) group weights included
-    turn_advantages: FloatArray  # (turns,) in episode order
+    sample_of_turn: NDArray[np.int64]  # (turns,) index of each turn's sample; turns in episode order
     group_weights: Mapping[str, float]  # by group of weight_key, e.g. "FRANCE"; empty without weights
+    surgery_groups: tuple[str, ...]  # (turns,) each turn's group of surgery_key; empty without gradient surgery
     memory: AdvantageMemory  # for the next batch
+
+    @property
+    def turn_advantages(self) -> FloatArray:
+        """Advantages (turns,) in episode order."""
+        return self.advantages[self.sample_of_turn]
 
 
 def compute_advantages(
@@ -111,7 +117,7 @@ def compute_advantages(
     groups = groups_of(samples, levels, grouping.min_group_size)
     roles = [sample.role for sample in samples]
     owners = np.array([sample.episode for sample in samples], np.int64)
-    advantages, signals = group_advantages(
+    advantages, statistics = group_advantages(
         returns,
         groups,
         running,
@@ -121,32 +127,40 @@ def compute_advantages(
         shrunk=shrunk_levels(returns, levels, roles, owners) if grouping.shrinkage else None,
     )
     weights: dict[str, float] = {}
-    progress = dict(memory.progress)
+    progress = memory.progress
     if grouping.group_weights != "none":
-        names = named_groups(samples, grouping.weight_key, grouping)
+        names = group_names(samples, grouping.weight_key, grouping)
         weights = group_weights(
             grouping.group_weights,
             _episodes_by_name(names, samples),
-            memory.progress,
+            progress,
             grouping.min_group_weight,
             grouping.max_group_weight,
         )
         advantages = advantages * np.array([weights[name] for name in names], np.float32)
-        progress = updated_progress(memory.progress, names, returns)
-    turns = sample_of_turns(episodes, learner)
+        progress = updated_progress(progress, names, returns)
+    # A turn's sample is its episode, or itself.
+    turns = [len(episode.turns) for episode in episodes]
+    sample_of_turn = np.repeat(np.arange(len(turns)), turns) if learner.returns == "episode" else np.arange(sum(turns))
+    surgery: Sequence[str] = ()
+    if grouping.gradient_surgery != "none":
+        names = group_names(samples, grouping.surgery_key, grouping)
+        surgery = [names[sample] for sample in sample_of_turn]
     return AdvantageBatch(
-        samples, returns, groups, signals, advantages, advantages[turns], weights, AdvantageMemory(clusters, progress)
+        samples,
+        returns,
+        groups,
+        statistics,
+        advantages,
+        sample_of_turn,
+        weights,
+        tuple(surgery),
+        AdvantageMemory(clusters, progress),
     )
 
 
-def sample_of_turns(episodes: Sequence[Episode], learner: LearnerSettings) -> NDArray[np.int64]:
-    """Which sample judges each of the episodes' turns, in episode order; shape (turns,)."""
-    turns = [len(episode.turns) for episode in episodes]
-    return np.repeat(np.arange(len(turns)), turns) if learner.returns == "episode" else np.arange(sum(turns))
-
-
-def named_groups(samples: Sequence[Sample], expression: str, grouping: GroupingSettings) -> list[str]:
-    """The group of a key expression that each sample belongs to, by name: ``"FRANCE"``, ``"FRANCE+opening"``.
+def group_names(samples: Sequence[Sample], expression: str, grouping: GroupingSettings) -> list[str]:
+    """The name of each sample's group under a key expression: ``"FRANCE"``, ``"FRANCE+opening"``.
 
     Raises:
         GroupingError: a sample lacks a fact of the expression, or it cannot be used.
@@ -154,15 +168,15 @@ def named_groups(samples: Sequence[Sample], expression: str, grouping: GroupingS
     facts = parse_expression(expression, grouping.allow_outcome_keys)
     keys = list(zip(*(key_column(samples, fact, expression) for fact in facts), strict=True))
     names: dict[tuple[Any, ...], str] = {}
-    for key in keys:
-        if key not in names:
-            name = "+".join(_WITHOUT_A_PLACE if value is None else str(value) for value in key)
-            taken = sum(other.split("#")[0] == name for other in names.values())
-            names[key] = f"{name}#{taken + 1}" if taken else name  # values may hold a + themselves
+    taken: Counter[str] = Counter()
+    for key in dict.fromkeys(keys):
+        name = "+".join(_UNPLACED if value is None else str(value) for value in key)
+        taken[name] += 1
+        names[key] = f"{name}#{taken[name]}" if taken[name] > 1 else name  # values may hold a + themselves
     return [names[key] for key in keys]
 
 
 def _episodes_by_name(names: Sequence[str], samples: Sequence[Sample]) -> dict[str, int]:
-    """Episodes of each group, in order of their first samples: how many turns they have is an outcome."""
+    """Episodes of each group in order of their first samples; turns are not counted, as their number is an outcome."""
     pairs = dict.fromkeys((name, sample.episode) for name, sample in zip(names, samples, strict=True))
     return dict(Counter(name for name, _ in pairs))

@@ -1,10 +1,12 @@
-"""How good a way to judge turns is, measured on its policy gradients: bias, noise, direction, effective samples.
+"""How good an advantage method is, measured on its policy gradients: bias, noise, direction, effective samples.
 
-The same batches are judged in different ways; each way gives every batch a gradient ``sum_i A_i s_i / n``, where
-``s_i`` is the score of turn i (the gradient of its tokens' summed log-probability). A *reference* judges the same turns
-without bias and with little noise. Both share their noise, so their mean difference over batches is a sharp estimate
-of bias. Squared norms of means are U-statistics (Hoeffding, Ann. Math. Stat. 19, 1948): products of different batches
-only, so that noise does not pass for signal. Axes: M turns, K batches, D sketched and C drawn gradient dimensions.
+Different methods compute advantages of the same batches; each gives every batch a gradient ``sum_i A_i s_i / n``,
+where ``s_i`` is the score of turn i (the gradient of its tokens' summed log-probability). A *reference*
+(``reference_advantages``) has no bias and little noise. Both share their noise, so their mean difference over batches
+is a sharp estimate of bias. Squared norms of means are U-statistics (Hoeffding, Ann. Math. Stat. 19, 1948): products
+of different batches only, as the square of a batch's own noise has a positive mean.
+
+Axes: M turns, K batches, D sketched and C drawn gradient dimensions.
 """
 
 from __future__ import annotations
@@ -17,13 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from grpo_core.advantages.group_relative import group_advantages
-from grpo_core.advantages.grouping import Sample, groups_of, levels_of
-from grpo_core.advantages.leave_one_out import means_of_other_episodes
-from grpo_core.advantages.shrinkage import shrunk_levels
 from grpo_core.batching.microbatches import TrainingTurn, micro_batches
 from grpo_core.forward.logprobs import token_logprobs
-from grpo_core.settings import GroupingSettings
 from grpo_core.types import FloatArray
 
 Floats = NDArray[np.float64]
@@ -48,7 +45,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class GradientQuality:
-    """What one way of judging does to the gradient; lengths are relative to the true gradient's."""
+    """What one advantage method does to the gradient; lengths are relative to the true gradient's."""
 
     bias: Interval  # length of the mean error
     slope: Interval  # the mean gradient's component along the true one; 1: neither shrunk nor blown up
@@ -105,59 +102,6 @@ def turn_scores(
     return TurnScores(sketch, seen)
 
 
-def judged_by(way: str, samples: Sequence[Sample], returns: FloatArray, *, min_group_size: int = 2) -> FloatArray:
-    """Advantages (M,) of one batch, unscaled.
-
-    ``none`` takes the return itself, ``batch`` takes the batch's mean off it. A chain of key expressions joined by
-    ``<``, as in ``country+phase<country``, takes off the mean of the finest group of at least ``min_group_size``
-    episodes. A word before it and a space changes that: ``shrunk`` lets small groups lean on their parents,
-    ``left-out`` leaves the judged episode out of the mean.
-
-    Raises:
-        GroupingError: as ``levels_of`` and ``shrunk_levels`` do.
-    """
-    if way == "none":
-        return returns.astype(np.float32)
-    if way == "batch":
-        centred: FloatArray = (returns - returns.astype(np.float64).mean()).astype(np.float32)
-        return centred
-    word, _, chain = way.rpartition(" ")
-    keys = tuple(dict.fromkeys((*chain.split("<"), "country")))
-    settings = GroupingSettings(keys=keys, min_group_size=min_group_size, allow_outcome_keys=True)
-    levels = levels_of(samples, settings)
-    episodes = np.array([sample.episode for sample in samples], np.int64)
-    roles = [sample.role for sample in samples]
-    return group_advantages(
-        returns,
-        groups_of(samples, levels, min_group_size),
-        {},
-        scale="none",
-        leave_one_out=word == "left-out",
-        episodes=episodes,
-        shrunk=shrunk_levels(returns, levels, roles, episodes) if word == "shrunk" else None,
-    )[0]
-
-
-def reference_advantages(
-    keys: tuple[str, ...], samples: Sequence[Sample], returns: FloatArray, *, min_group_size: int = 8
-) -> FloatArray:
-    """Advantages (M,) over ALL data whose baseline leaves out the whole episode judged, not just the turn.
-
-    No baseline depends on actions of its own episode, so the gradient has no bias; with the finest keys that hold
-    ``min_group_size`` episodes it has little noise.
-    """
-    settings = GroupingSettings(keys=keys, min_group_size=min_group_size)
-    episodes = np.array([sample.episode for sample in samples])
-    values = returns.astype(np.float64)
-    out = values.copy()
-    for group in groups_of(samples, levels_of(samples, settings), min_group_size):
-        members = np.asarray(group.members)
-        means, _ = means_of_other_episodes(values[members], np.zeros_like(members), episodes[members])
-        judged = np.isin(members, group.judged)
-        out[members[judged]] -= means[judged]
-    return out.astype(np.float32)
-
-
 def batch_gradients(scores: FloatArray, advantages: FloatArray, batches: Sequence[NDArray[np.int64]]) -> Floats:
     """(K, D): the mean of advantage times score over each batch's turns (indices)."""
     return np.stack(
@@ -175,13 +119,13 @@ def gradient_quality(
     resamples: int = 1000,
     seed: int = 0,
 ) -> GradientQuality:
-    """Quality of one way of judging, with bootstrap intervals over batches (percentiles).
+    """Quality of one advantage method, with bootstrap intervals over batches (percentiles).
 
     Args:
         sketch: (K, D) gradients of K independent batches, K >= 4.
         reference: (K, D) of the same batches under ``reference_advantages``.
-        yardstick: (K, D) of the same batches under the way that effective samples are counted in.
-        coordinates: (K, C) of the way judged; ``reference_coordinates`` (K, C) of the reference.
+        yardstick: (K, D) of the same batches under the method that effective samples are counted in.
+        coordinates: (K, C) of the method; ``reference_coordinates`` (K, C) of the reference.
         reference_coordinates: see above.
         resamples: of the bootstrap.
         seed: of the bootstrap.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from grpo_core.advantages.dynamic_sampling import zero_variance_samples
 from grpo_core.advantages.explained_variance import explained_sums
 from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample
 from grpo_core.advantages.pipeline import AdvantageBatch
@@ -18,7 +19,7 @@ from grpo_core.gradients.gradient_surgery import SurgeryRecord
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, FloatArray, Group
 
-AUDIT_SCHEMA = 2  # 2: "explained" of every candidate key, and a group's "share"
+AUDIT_SCHEMA = 3  # 3: "zero_variance" of a group, which was "zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class StepRecord:
 
     loss: float
     grad_norm: float  # before clipping
-    skipped: bool  # the minibatch had no signal
+    skipped: bool  # the minibatch had no gradient
     surgery: SurgeryRecord | None = None  # with grouping.gradient_surgery
     alignment: float | None = None  # the alignment loss, part of ``loss``; with alignment.weight
 
@@ -73,7 +74,7 @@ def update_metrics(
         "advantage_std": float(judgement.advantages.std()),
         "advantage_max_abs": float(np.abs(judgement.advantages).max()),
         "groups": float(len(judgement.groups)),
-        "zero_signal_fraction": _zero_signal(judgement) / judged,
+        "zero_variance_fraction": float(zero_variance_samples(judgement).mean()),
         "fallback_fraction": 1 - by_level[keys[0]] / judged,
         "running_baseline_fraction": by_level[RUNNING_LEVEL] / judged,
         "staleness_mean": float(staleness.mean()),
@@ -142,12 +143,12 @@ def audit_record(
                 "level": group.level,
                 "size": len(group.members),
                 "judged": len(group.judged),
-                "mean": _compact(signal.mean),
-                "std": _compact(signal.std),
-                "zero": signal.zero,
-                **({} if signal.share == 1 else {"share": _compact(signal.share)}),
+                "mean": _compact(statistic.mean),
+                "std": _compact(statistic.std),
+                "zero_variance": statistic.zero_variance,
+                **({} if statistic.share == 1 else {"share": _compact(statistic.share)}),
             }
-            for group, signal in zip(judgement.groups, judgement.signals, strict=True)
+            for group, statistic in zip(judgement.groups, judgement.group_statistics, strict=True)
         ],
         "samples_by_level": samples_by_level(judgement.groups, grouping.keys),
         "explained": _explained(judgement.samples, judgement.returns, grouping),
@@ -193,12 +194,6 @@ def _explained(samples: Sequence[Sample], returns: FloatArray, grouping: Groupin
 def _compact(value: float) -> float | None:
     """Seven digits: a record is read by people and added up, never continued from."""
     return float(f"{value:.7g}") if math.isfinite(value) else None
-
-
-def _zero_signal(judgement: AdvantageBatch) -> int:
-    return sum(
-        len(group.judged) for group, signal in zip(judgement.groups, judgement.signals, strict=True) if signal.zero
-    )
 
 
 def _moments(values: NDArray[np.floating]) -> dict[str, float]:

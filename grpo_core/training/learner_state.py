@@ -15,16 +15,16 @@ from grpo_core.advantages.pipeline import AdvantageMemory
 from grpo_core.errors import CheckpointError
 from grpo_core.training.optimizer_state import restored_moments, saved_moments
 
-_JUDGE = "judge/"  # prefix of the judge's arrays among a state's tensors
+_ADVANTAGES = "advantages/"  # prefix of the arrays of ``AdvantageMemory`` among a state's tensors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LearnerState:
     """Everything besides the weights that an exact continuation needs."""
 
-    # Optimizer moments "exp_avg/<parameter name>" and the judge's arrays "judge/<name>"; safetensors on disk.
+    # Optimizer moments "exp_avg/<parameter name>", ``AdvantageMemory``'s arrays "advantages/<name>"; safetensors files
     tensors: dict[str, Tensor]
-    record: dict[str, Any]  # JSON-able: version, optimizer steps, generator, running baselines, the judge's memory
+    record: dict[str, Any]  # JSON-able: version, optimizer steps, generator, running baselines, ``AdvantageMemory``
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,14 +48,14 @@ def packed(
 ) -> LearnerState:
     """Copies of all of it."""
     tensors, steps = saved_moments(optimizer, named)
-    judged, arrays = memory.export()
-    tensors |= {f"{_JUDGE}{name}": torch.tensor(array) for name, array in arrays.items()}
+    memory_record, arrays = memory.export()
+    tensors |= {f"{_ADVANTAGES}{name}": torch.tensor(array) for name, array in arrays.items()}
     record = {
         "version": version,
         "optimizer_steps": steps,
         "generator": generator.bit_generator.state,
         "baselines": {role: [line.mean, line.variance] for role, line in sorted(baselines.items())},
-        "judge": judged,
+        "advantages": memory_record,
     }
     return LearnerState(tensors, record)
 
@@ -68,9 +68,9 @@ def unpacked(state: LearnerState, named: Mapping[str, nn.Parameter]) -> Restored
     """
     record = state.record
     arrays = {
-        name.removeprefix(_JUDGE): tensor.numpy().copy()
+        name.removeprefix(_ADVANTAGES): tensor.numpy().copy()
         for name, tensor in state.tensors.items()
-        if name.startswith(_JUDGE)
+        if name.startswith(_ADVANTAGES)
     }
     generator = np.random.Generator(np.random.PCG64())
     try:
@@ -78,7 +78,7 @@ def unpacked(state: LearnerState, named: Mapping[str, nn.Parameter]) -> Restored
         return Restored(
             version=int(record["version"]),
             baselines={role: RunningBaseline(*pair) for role, pair in record["baselines"].items()},
-            memory=AdvantageMemory.restore(record["judge"], arrays),
+            memory=AdvantageMemory.restore(record["advantages"], arrays),
             moments=restored_moments(state.tensors, record["optimizer_steps"], named),
             generator=generator,
         )

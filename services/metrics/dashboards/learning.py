@@ -13,8 +13,8 @@ LEARNING = Board(
             "Groups and advantages",
             (
                 Panel(
-                    "Samples without signal",
-                    (Query(latest("entente_zero_signal_fraction"), "no variance in their group"),),
+                    "Samples in zero-variance groups",
+                    (Query(latest("entente_zero_variance_fraction"), "in zero-variance groups"),),
                     text="Share of samples whose group has equal returns: they teach nothing. Near 1: coarser "
                     "grouping.keys, denser game.reward, or opponents closer to the learner.",
                     unit=PERCENT,
@@ -50,7 +50,7 @@ LEARNING = Board(
                 Panel(
                     "Episodes that top updates up",
                     (Query(f"60 * {rate('entente_topped_up_episodes_total')}", "a minute"),),
-                    text="Episodes that made up for others without signal (learner.top_up_episodes).",
+                    text="Episodes that replaced those of zero-variance groups (learner.top_up_episodes).",
                     least=0.0,
                 ),
             ),

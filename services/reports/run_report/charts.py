@@ -185,7 +185,7 @@ def _learning(run: RunData) -> list[Chart]:
         ("kl", "KL to behaviour (k3)", "nats / token", "entente_kl", True),
         ("grad-norm", "Gradient norm", "", "entente_grad_norm", True),
         ("clip", "Clipped tokens", "share", "entente_clip_fraction", True),
-        ("zero-signal", "Samples without signal", "share", "entente_zero_signal_fraction", True),
+        ("zero-variance", "Samples in zero-variance groups", "share", "entente_zero_variance_fraction", True),
         ("defects", "Defective orders", "orders, in all", "entente_defective_orders_total", True),
     )
     made = [

@@ -107,9 +107,9 @@ CASES = {
         quiet=[of_run({LOW: "4x60 3x60", HIGH: "5x60 4.5x60"})],
         labels='run="WHO",against="random"',
     ),
-    "EntenteZeroSignal": Case(
-        fires=[of_run({"entente_zero_signal_fraction": "0.7x120"})],
-        quiet=[of_run({"entente_zero_signal_fraction": "0.3x120"})],
+    "EntenteZeroVariance": Case(
+        fires=[of_run({"entente_zero_variance_fraction": "0.7x120"})],
+        quiet=[of_run({"entente_zero_variance_fraction": "0.3x120"})],
     ),
     "EntenteStepsTooLarge": Case(
         fires=[of_run({"entente_clip_fraction": "0.4x120"})],

@@ -59,7 +59,7 @@ def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> 
         part
         for record in audits(run).values()
         for group in record["groups"]
-        if not group["zero"]
+        if not group["zero_variance"]
         for part in group["key"]
     } & set(POWERS)
     assert len(taught) > 2, "so few games, but some countries' games differed"

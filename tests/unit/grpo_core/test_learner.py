@@ -129,7 +129,7 @@ def test_a_saved_state_continues_bit_for_bit():
         results = [each.step(Batch(episodes, version)) for each in (learner, twin)]
         assert results[0].audit["steps"] == results[1].audit["steps"]
         assert results[0].audit["groups"] == results[1].audit["groups"]
-    assert not results[0].audit["groups"][0]["zero"]
+    assert not results[0].audit["groups"][0]["zero_variance"]
     for one, other in zip(learner.model.parameters(), twin.model.parameters(), strict=True):
         assert torch.equal(one, other)
     fresh = Learner(tiny_model("llama"), settings, grouping, seed=0)
@@ -190,7 +190,7 @@ def test_a_batch_without_signal_moves_nothing_and_is_counted():
     before = [parameter.detach().clone() for parameter in learner.model.parameters()]
     result = learner.step(Batch(tuple(episodes), 0))
     assert all(torch.equal(a, b) for a, b in zip(before, learner.model.parameters(), strict=True))
-    assert result.metrics["zero_signal_fraction"] == 1
+    assert result.metrics["zero_variance_fraction"] == 1
     assert (result.metrics["optimizer_steps"], result.metrics["skipped_steps"]) == (0, 2)
     assert learner.version == 1
     json.dumps(result.audit, allow_nan=False)
@@ -213,7 +213,7 @@ def test_the_record_tells_who_was_judged_where():
     assert [(group["size"], group["judged"]) for group in result.audit["groups"]] == [(3, 3), (4, 1), (1, 1)]
     assert result.metrics["fallback_fraction"] == pytest.approx(2 / 5)
     assert result.metrics["running_baseline_fraction"] == pytest.approx(1 / 5)
-    assert result.metrics["zero_signal_fraction"] == pytest.approx(1 / 5)  # nothing is known of Italy yet
+    assert result.metrics["zero_variance_fraction"] == pytest.approx(1 / 5)  # nothing is known of Italy yet
     assert (result.metrics["staleness_mean"], result.metrics["staleness_max"]) == (pytest.approx(2.8), 4)
     assert result.audit["version"] == 5
     assert result.audit["groups"][2]["mean"] is None

@@ -173,7 +173,7 @@ def test_a_kl_penalty_draws_the_policy_back_to_its_reference_without_any_signal(
     episodes = tuple(episode_of((turn,), name=f"b/{n}") for n, turn in enumerate(turns))
     for version in range(6):
         metrics = learner.step(Batch(episodes, version)).metrics
-        assert (metrics["zero_signal_fraction"], metrics["optimizer_steps"]) == (1, 1)
+        assert (metrics["zero_variance_fraction"], metrics["optimizer_steps"]) == (1, 1)
         divergences.append(metrics["reference_kl"])
     assert divergences[-1] < 0.2 * divergences[0]
     for old, new in zip(before, reference.parameters(), strict=True):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cluster.actors.batch_collector import ids_set_aside
 from cluster.actors.learner import LearnerWorker
 from cluster.configs.loader import load_config
 from grpo_core.types import Episode
@@ -100,3 +101,21 @@ def test_an_update_goes_on_without_a_block_of_which_nothing_can_be_read(tmp_path
         assert buffer.stats()["delivered"] == len(readable)
         with pytest.raises(BlocksMissingError):  # nothing at all is no update
             worker.update({POWERS[0]: 1}, 0.01)
+
+
+class _CountedId(str):
+    """An id that counts how often it is hashed."""
+
+    hashes = 0
+
+    def __hash__(self) -> int:
+        _CountedId.hashes += 1
+        return super().__hash__()
+
+
+def test_ids_set_aside_are_found_with_work_linear_in_the_episodes() -> None:
+    empty = episode_of((), role="FRANCE", name="e")
+    delivered = [dataclasses.replace(empty, episode_id=_CountedId(f"e{number}")) for number in range(50)]
+    _CountedId.hashes = 0
+    assert ids_set_aside(delivered, delivered[10:]) == [f"e{number}" for number in range(10)]
+    assert _CountedId.hashes <= 2 * len(delivered)  # once as used and once as delivered

@@ -71,7 +71,7 @@ def rows():
         if kind.tokens == "sum":
             lengths = np.ones(len(table), np.int64)
             for row in compare_ways(episodes, batch_of, TurnScores(table, table), lengths, kind, 0.85):
-                found[kind.returns, row.way] = row.quality
+                found[kind.returns, str(row.method)] = row.quality
     return found
 
 
@@ -102,7 +102,7 @@ def test_grouping_by_the_outcome_removes_signal(rows, returns):
 
 @pytest.mark.parametrize("returns", ["per_phase", "episode"])
 def test_leave_one_out_removes_the_shrinkage(rows, returns):
-    quality = rows[returns, "left-out country+fork"]
+    quality = rows[returns, "country+fork, left-out"]
     assert quality.slope.value == pytest.approx(1, abs=0.1)
     assert rows[returns, "country+fork"].slope.high < 0.7  # groups of two
     assert quality.bias.low == 0 < rows[returns, "country+fork"].bias.low

@@ -29,7 +29,7 @@ def group(values: list[float], level: str = "country", **changes: Any) -> dict[s
         "judged": len(values),
         "mean": float(np.mean(values)),
         "std": float(np.std(values, ddof=1)),
-        "zero": max(values) == min(values),
+        "zero_variance": max(values) == min(values),
     }
     return record | changes
 
@@ -141,16 +141,16 @@ def test_the_recommendation_says_whether_the_key_is_declared() -> None:
 def test_levels_count_what_they_judged_and_how_often_without_signal() -> None:
     records = [
         record(1, [group([1, 2, 3, 4], "country+phase"), group([5, 5, 5, 5], "country+phase", judged=3)]),
-        record(2, [group([1, 2, 3, 4, 5], judged=2), group([1, 3], "running", zero=True)]),
+        record(2, [group([1, 2, 3, 4, 5], judged=2), group([1, 3], "running", zero_variance=True)]),
     ]
     audit = audit_groups("run", records)
     assert (audit.updates, audit.first_version, audit.last_version, audit.samples) == (2, 1, 2, 11)
     fine, coarse, running = audit.levels
     assert (fine.level, fine.judged, fine.groups, fine.mean_size) == ("country+phase", 7, 2, 4)
     assert fine.judged_fraction == pytest.approx(7 / 11)
-    assert fine.zero_signal_fraction == pytest.approx(3 / 7)
+    assert fine.zero_variance_fraction == pytest.approx(3 / 7)
     assert (coarse.level, coarse.judged, coarse.mean_size) == ("country", 2, 5)
-    assert (running.level, running.judged, running.zero_signal_fraction) == ("running", 2, 1)
+    assert (running.level, running.judged, running.zero_variance_fraction) == ("running", 2, 1)
 
 
 def test_trends_follow_thirds_and_skip_what_was_not_finite() -> None:
@@ -221,8 +221,8 @@ def test_the_learners_own_records_are_understood(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", [json.loads(json.dumps(learner.step(Batch(episodes, 0)).audit))])
     audit = audit_groups("run", read_records(run))
     assert audit.levels[0].judged == len(episodes)
-    assert audit.levels[0].zero_signal_fraction == 0
-    assert {"ratio_max", "approx_kl", "staleness_max", "zero_signal_fraction"} <= set(audit.trends)
+    assert audit.levels[0].zero_variance_fraction == 0
+    assert {"ratio_max", "approx_kl", "staleness_max", "zero_variance_fraction"} <= set(audit.trends)
     assert not audit.leaks
     # Beside the country there are a task and a line-up, and neither tells anything from anything.
     assert [each.key for each in audit.keys] == ["country"]
@@ -276,20 +276,6 @@ def test_tables_fit_a_terminal(
     assert "gradients" not in text
 
 
-def test_records_of_the_first_schema_still_say_who_was_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    old = {**record(1, [group([1, 2])]), "schema": 1}
-    del old["explained"]
-    run = a_run(tmp_path / "run", [old])
-    assert call(monkeypatch, str(run), "--no-gradients") == 0
-    text = capsys.readouterr().out
-    assert "variance explained: left out" in text
-    assert "100.0%" in text
-    newer = explaining(2, country=sums(5))
-    assert [each.key for each in audit_groups("run", [old, newer]).keys] == ["country"]
-
-
 @pytest.mark.parametrize("case", ["no run", "no audits", "damaged", "foreign", "newer", "no folder for the result"])
 def test_what_cannot_be_audited_is_one_line_and_code_2(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -302,7 +288,7 @@ def test_what_cannot_be_audited_is_one_line_and_code_2(
     if case == "foreign":
         (run / "audit" / "000001.json").write_text("[]")
     if case == "newer":
-        (run / "audit" / "000001.json").write_text(json.dumps(record(1, []) | {"schema": 3}))
+        (run / "audit" / "000001.json").write_text(json.dumps(record(1, []) | {"schema": AUDIT_SCHEMA + 1}))
     if case.startswith("no folder"):
         extra = ["--json", str(tmp_path / "nowhere" / "audit.json")]
     assert call(monkeypatch, str(run), *extra) == 2
@@ -313,7 +299,7 @@ def test_what_cannot_be_audited_is_one_line_and_code_2(
         "no run": "config.toml",
         "no audits": "no audit records",
         "no folder for the result": "nowhere",
-        "newer": "schema 3",
+        "newer": f"schema {AUDIT_SCHEMA + 1}",
     }
     assert hint.get(case, "000001.json") in error
 

@@ -40,7 +40,7 @@ def healthy(update: int) -> dict[str, Value]:
         "entente_episodes_total": 56.0 * update,
         "entente_stale_episodes_total": 0.0,
         "entente_fallback_fraction": 0.05,
-        "entente_zero_signal_fraction": 0.02,
+        "entente_zero_variance_fraction": 0.02,
         "entente_kl": 0.01,
         "entente_ratio_max": 4.0,
         "entente_grad_norm": 0.3,
@@ -87,8 +87,8 @@ def flat(update: int) -> Mapping[str, Value]:
     return healthy(update) | {"entente_episode_reward": 1.0 + random.Random(update).gauss(0.0, 0.2)}
 
 
-def without_signal(update: int) -> Mapping[str, Value]:
-    return dict(flat(update)) | {"entente_zero_signal_fraction": 0.9}
+def zero_variance(update: int) -> Mapping[str, Value]:
+    return dict(flat(update)) | {"entente_zero_variance_fraction": 0.9}
 
 
 def falling(update: int) -> Mapping[str, Value]:
@@ -119,7 +119,7 @@ def counted(name: str, each: float) -> Figures:
         (both_wait, "speed", "both wait"),
         (grown("entente_update_seconds", 3.0), "speed", "took 10 s in the beginning"),
         (flat, "learning", "no rise to be seen; a larger learner.learning_rate"),
-        (without_signal, "learning", "90% of the samples have no signal"),
+        (zero_variance, "learning", "90% of the samples are in zero-variance groups"),
         (falling, "learning", "it falls"),
         (fixed("entente_kl", 0.3), "divergence", "KL of behaviour to learner 0.3"),
         (fixed("entente_ratio_max", 500.0), "divergence", "importance ratios up to 500"),

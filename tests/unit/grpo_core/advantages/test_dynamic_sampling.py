@@ -1,4 +1,4 @@
-"""Which blocks would make up for samples without signal, and what is left in the loss."""
+"""Which blocks would make up for samples of zero-variance groups, and what is left in the loss."""
 
 import dataclasses
 from collections import Counter
@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_core.advantages.dynamic_sampling import missing_blocks, silent_samples, turns_with_signal, within_bound
-from grpo_core.advantages.pipeline import compute_advantages, sample_of_turns
+from grpo_core.advantages.dynamic_sampling import (
+    drop_zero_variance,
+    missing_blocks,
+    within_bound,
+    zero_variance_samples,
+)
+from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
@@ -40,7 +45,7 @@ def test_a_whole_silent_block_is_one_block_to_replace():
     episodes = block("FRANCE", [1.0, 1.0, 1.0, 1.0], "a") + block("FRANCE", [0.0, 1.0, 2.0, 0.0], "b")
     episodes += block("TURKEY", [2.0, 2.0, 2.0, 3.0], "c")
     judgement = judged(episodes)
-    assert silent_samples(judgement).tolist() == [True] * 4 + [False] * 8
+    assert zero_variance_samples(judgement).tolist() == [True] * 4 + [False] * 8
     quota = {"FRANCE": 2, "TURKEY": 1}
     assert missing_blocks(judgement, quota, quota) == {"FRANCE": 1}
 
@@ -52,7 +57,7 @@ def test_replacements_are_judged_with_all_the_rest_and_may_be_silent_too():
     assert missing_blocks(judged(episodes), quota, {"FRANCE": 2}) == {"FRANCE": 1}
     speaking = episodes + block("FRANCE", [1.0, 2.0, 3.0, 4.0], "c")
     assert missing_blocks(judged(speaking), quota, {"FRANCE": 3}) == {}
-    # Judged by country alone, two silent blocks of different returns are each other's signal.
+    # Judged by country alone, two blocks of equal returns each make one group with variance.
     coarse = GroupingSettings(keys=("country",), min_group_size=2)
     assert missing_blocks(judged(episodes, grouping=coarse), quota, {"FRANCE": 2}) == {}
 
@@ -60,12 +65,12 @@ def test_replacements_are_judged_with_all_the_rest_and_may_be_silent_too():
 def test_an_exactly_average_sample_is_not_silent():
     judgement = judged(block("FRANCE", [1.0, 2.0, 3.0], "a"))
     assert judgement.advantages[1] == 0
-    assert not silent_samples(judgement).any()
+    assert not zero_variance_samples(judgement).any()
 
 
 def test_a_baseline_that_knows_nothing_yet_is_silence():
     judgement = judged(block("FRANCE", [1.0, 2.0], "a"), grouping=GroupingSettings(keys=("country",)))
-    assert silent_samples(judgement).all()
+    assert zero_variance_samples(judgement).all()
     assert missing_blocks(judgement, {"FRANCE": 1}, {"FRANCE": 1}) == {"FRANCE": 1}
 
 
@@ -131,7 +136,7 @@ def test_silent_turns_leave_the_loss_unless_all_are_silent(returns):
 
     def left(episodes):
         turns = training_turns(episodes, 0)
-        kept = turns_with_signal(turns, judged(episodes, learner), sample_of_turns(episodes, learner))
+        kept = drop_zero_variance(turns, judged(episodes, learner))
         return [turn.turn for turn in kept]
 
     assert left([*quiet, *loud]) == list(range(6, 12))
@@ -157,6 +162,6 @@ def test_replaced_samples_do_not_dilute_the_update_and_are_counted(normalizer):
     topped, learner = made(quiet + loud, 8)
     assert topped.audit["steps"][0]["grad_norm"] == pytest.approx(alone.audit["steps"][0]["grad_norm"], rel=1e-5)
     assert diluted.audit["steps"][0]["grad_norm"] < 0.75 * topped.audit["steps"][0]["grad_norm"]
-    assert topped.metrics["zero_signal_fraction"] == 4 / 7
+    assert topped.metrics["zero_variance_fraction"] == 4 / 7
     assert set(learner.baselines) == {"FRANCE", "TURKEY"}  # what was replaced is known all the same
     assert made(quiet, 8)[0].metrics["optimizer_steps"] == 0

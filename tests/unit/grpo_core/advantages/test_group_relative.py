@@ -74,16 +74,16 @@ def test_leaving_one_out_leaves_out_its_whole_episode(case):
     episodes = np.array([sample.episode for sample in samples])
     returns = np.array([value for _, _, value in case], np.float32)
     groups = make_groups(samples, GroupingSettings(keys=("country",), min_group_size=3))
-    ours, signals = group_advantages(returns, groups, {}, scale="none", leave_one_out=True, episodes=episodes)
-    for group, signal in zip(groups, signals, strict=True):
+    ours, statistics = group_advantages(returns, groups, {}, scale="none", leave_one_out=True, episodes=episodes)
+    for group, statistic in zip(groups, statistics, strict=True):
         if group.level == RUNNING_LEVEL:
             continue
         mine = [returns[index] for index in group.members]
         alone = len({episodes[index] for index in group.members}) == 1
-        assert signal.zero == (alone or max(mine) == min(mine))
+        assert statistic.zero_variance == (alone or max(mine) == min(mine))
         for index in group.judged:
             others = [float(returns[i]) for i in group.members if episodes[i] != episodes[index]]
-            expected = 0.0 if signal.zero else float(returns[index]) - sum(others) / len(others)
+            expected = 0.0 if statistic.zero_variance else float(returns[index]) - sum(others) / len(others)
             assert ours[index] == pytest.approx(expected, abs=1e-4)
 
 
@@ -94,11 +94,11 @@ def test_turns_of_one_episode_do_not_judge_each_other():
     options = {"scale": "none", "leave_one_out": True}
     assert group_advantages(returns, [group], {}, **options, episodes=episodes)[0].tolist() == [0, 1, 0, 3]
     assert group_advantages(returns, [group], {}, **options)[0].tolist() == pytest.approx([0, 2, 0, 10 / 3])
-    nobody, (signal,) = group_advantages(returns, [group], {}, **options, episodes=np.zeros(4, np.int64))
+    nobody, (statistic,) = group_advantages(returns, [group], {}, **options, episodes=np.zeros(4, np.int64))
     assert not nobody.any()
-    assert signal.zero
+    assert statistic.zero_variance
     # The mean of all members asks for nothing of the kind.
-    assert not group_advantages(returns, [group], {}, scale="none", episodes=np.zeros(4, np.int64))[1][0].zero
+    assert not group_advantages(returns, [group], {}, scale="none", episodes=np.zeros(4, np.int64))[1][0].zero_variance
 
 
 @given(cases, st.randoms())
@@ -146,12 +146,12 @@ def test_equal_float32_returns_give_exactly_nothing(value, count):
     returns = np.full(count, value, np.float32)
     group = Group(("A",), "country", tuple(range(count)), tuple(range(count)))
     for leave_one_out in (False, True):
-        advantages, signals = group_advantages(returns, [group], {}, scale="group", leave_one_out=leave_one_out)
+        advantages, statistics = group_advantages(returns, [group], {}, scale="group", leave_one_out=leave_one_out)
         assert not advantages.any()
-        assert signals[0].zero
-    # A mean in float32 is off by an ulp for such values; the smallest real difference still is a signal.
+        assert statistics[0].zero_variance
+    # A mean in float32 is off by an ulp for such values; the smallest real difference is still a variance.
     returns[0] = np.nextafter(returns[0], np.float32(np.inf))
-    assert not group_advantages(returns, [group], {}, scale="group")[1][0].zero
+    assert not group_advantages(returns, [group], {}, scale="group")[1][0].zero_variance
 
 
 def test_a_lone_sample_is_judged_by_its_roles_past():
@@ -159,9 +159,9 @@ def test_a_lone_sample_is_judged_by_its_roles_past():
     returns = np.array([2.0], np.float32)
     assert group_advantages(returns, [group], RUNNING, scale="none")[0].tolist() == [1.5]
     assert group_advantages(returns, [group], RUNNING, scale="group", eps=0.0)[0].tolist() == [1.0]
-    unknown, (signal,) = group_advantages(returns, [group], {}, scale="none")
+    unknown, (statistic,) = group_advantages(returns, [group], {}, scale="none")
     assert unknown.tolist() == [0.0]
-    assert signal.zero
+    assert statistic.zero_variance
     calm = {"A": RunningBaseline(0.0, 0.0)}
     assert group_advantages(returns, [group], calm, scale="group", eps=0.0)[0].tolist() == [3.0]
 
@@ -194,4 +194,4 @@ def test_a_judged_batch_leaves_out_whole_episodes():
     assert found == pytest.approx([1 - 4, 5 - 4, 2 - 3, 6 - 3, 4 - 3], abs=1e-5)
     alone = compute_advantages(episodes[:1], learner, grouping, {})
     assert not alone.advantages.any()
-    assert alone.signals[0].zero
+    assert alone.group_statistics[0].zero_variance

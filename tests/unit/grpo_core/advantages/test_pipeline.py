@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from grpo_core.advantages.group_relative import RunningBaseline
 from grpo_core.advantages.grouping import CLUSTER_FACTS, Sample
-from grpo_core.advantages.pipeline import AdvantageMemory, compute_advantages, named_groups
+from grpo_core.advantages.pipeline import AdvantageMemory, compute_advantages, group_names
 from grpo_core.errors import GroupingError
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Episode
@@ -100,7 +100,7 @@ def test_equal_returns_give_exactly_nothing_under_every_option(options, value, c
     rows = [("A", value, {"difficulty": index % 3, "expected_return": 1.1}) for index in range(count)]
     judgement = judged(rows, scale_rewards="group", **options)
     assert not judgement.advantages.any()
-    assert all(signal.zero for signal in judgement.signals)
+    assert all(statistic.zero_variance for statistic in judgement.group_statistics)
 
 
 def test_a_lone_sample_of_a_country_has_no_signal_until_its_past_is_known():
@@ -219,7 +219,7 @@ def test_clusters_can_be_weighed_without_being_baselines():
 def test_names_tell_groups_apart_whose_values_hold_a_plus():
     facts = [("A+B", "C"), ("A", "B+C"), ("A+B", "C"), (1, "C"), ("1", "C")]
     samples = [Sample("F", i, {"country": "F", "x": x, "y": y}) for i, (x, y) in enumerate(facts)]
-    names = named_groups(samples, "country+x+y", GroupingSettings())
+    names = group_names(samples, "country+x+y", GroupingSettings())
     assert names[0] == names[2]
     assert len(set(names)) == 4
     assert names[0] == "F+A+B+C"

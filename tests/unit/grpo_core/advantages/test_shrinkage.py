@@ -197,7 +197,7 @@ def test_a_chain_of_one_episode_is_without_signal_when_that_is_left_out():
     levels = levels_of(samples, CHAIN)
     behind = shrunk_levels(returns, levels, [each.role for each in samples], episodes)
     for leave_one_out in (False, True):
-        advantages, signals = group_advantages(
+        advantages, statistics = group_advantages(
             returns,
             groups_of(samples, levels, 1),
             {},
@@ -206,7 +206,7 @@ def test_a_chain_of_one_episode_is_without_signal_when_that_is_left_out():
             shrunk=behind,
         )
         alone = [leave_one_out, leave_one_out, False, False]  # B's groups are of one episode each, their parent of two
-        assert [signal.zero for signal in signals] == alone
+        assert [statistic.zero_variance for statistic in statistics] == alone
         assert advantages.astype(bool).tolist() == [not leave_one_out] * 4 + [True] * 4
 
 
@@ -219,10 +219,12 @@ def test_equal_returns_in_the_whole_chain_give_exactly_nothing(value, count, lea
     levels = levels_of(samples, CHAIN)
     groups = groups_of(samples, levels, 2)
     behind = shrunk_levels(returns, levels, [each.role for each in samples])
-    advantages, signals = group_advantages(returns, groups, {}, scale=scale, leave_one_out=leave_one_out, shrunk=behind)
+    advantages, statistics = group_advantages(
+        returns, groups, {}, scale=scale, leave_one_out=leave_one_out, shrunk=behind
+    )
     assert not advantages[:count].any()
     assert advantages[count:].all()
-    assert [signal.zero for signal in signals] == [group.key[0] == "A" for group in groups]
+    assert [statistic.zero_variance for statistic in statistics] == [group.key[0] == "A" for group in groups]
 
 
 def test_a_constant_group_still_learns_from_its_parent():
@@ -230,10 +232,10 @@ def test_a_constant_group_still_learns_from_its_parent():
     returns = np.array([1, 1, 0, 4, 2], np.float32)
     levels = levels_of(samples, CHAIN)
     groups = groups_of(samples, levels, 2)
-    advantages, signals = group_advantages(
+    advantages, statistics = group_advantages(
         returns, groups, {}, scale="group", shrunk=shrunk_levels(returns, levels, ["A"] * 5)
     )
-    assert not signals[0].zero
+    assert not statistics[0].zero_variance
     assert 0 < abs(advantages[0]) < 3
     assert advantages[0] == advantages[1]
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from grpo_core.advantages.grouping import Sample
+from grpo_core.advantages.method import BATCH_MEAN, NO_BASELINE, AdvantageMethod, reference_advantages
 from grpo_core.gradients.bootstrap import block_gradients, bootstrap_gradients
-from grpo_core.gradients.quality import Interval, judged_by, reference_advantages
+from grpo_core.gradients.quality import Interval
 
 EVEN = np.full(40, 5)
 
@@ -148,7 +149,8 @@ def test_a_group_s_own_mean_is_biased_by_one_part_in_n():
     def gradients(advantages):
         return block_gradients(scores, advantages, block)
 
-    ways = {way: gradients(judged_by(way, samples, returns)) for way in ("none", "batch", "country+table")}
+    methods = (NO_BASELINE, BATCH_MEAN, AdvantageMethod(keys=("country+table",)))
+    ways = {str(method): gradients(method.advantages(samples, returns)) for method in methods}
     finest = gradients(reference_advantages(("country+table",), samples, returns, min_group_size=2))
     left_out = {**ways, "country+table": finest}
     found = bootstrap_gradients(ways, left_out, finest, np.full(200, 4), yardstick="batch").ways

@@ -8,7 +8,7 @@ import torch
 
 from grpo_core.advantages.grouping import Sample
 from grpo_core.batching.microbatches import training_turns
-from grpo_core.gradients.quality import batch_gradients, gradient_quality, judged_by, reference_advantages, turn_scores
+from grpo_core.gradients.quality import batch_gradients, gradient_quality, turn_scores
 from tests.unit.grpo_core.cases import ragged_episodes, tiny_model
 from tests.unit.grpo_core.forward.test_logprobs import dense
 
@@ -137,26 +137,6 @@ def test_a_score_is_the_gradient_of_the_summed_logprobs():
     torch.randint(0, 2, (padded,), generator=order, dtype=torch.float32)
     drawn = torch.randperm(gradient.numel(), generator=order)[:2000]
     np.testing.assert_allclose(scores.coordinates[0], gradient[drawn].numpy(), rtol=1e-4, atol=1e-6)
-
-
-def test_ways_to_judge_a_batch():
-    samples = [sample("FRANCE", 0), sample("FRANCE", 1), sample("ITALY", 2), sample("ITALY", 3)]
-    returns = np.array([1, 3, 10, 20], np.float32)
-    assert judged_by("none", samples, returns).tolist() == [1, 3, 10, 20]
-    assert judged_by("batch", samples, returns).tolist() == [-7.5, -5.5, 1.5, 11.5]
-    assert judged_by("country", samples, returns).tolist() == [-1, 1, -5, 5]
-
-
-def test_the_reference_leaves_the_whole_episode_out():
-    samples = [sample("FRANCE", 0), sample("FRANCE", 0), sample("FRANCE", 1), sample("FRANCE", 2)]
-    returns = np.array([1, 2, 6, 8], np.float32)
-    # Episode 0 is judged by the mean of 6 and 8; the turns of episode 0 judge the others.
-    assert reference_advantages(("country",), samples, returns, min_group_size=2).tolist() == [
-        1 - 7,
-        2 - 7,
-        pytest.approx(6 - 11 / 3),
-        pytest.approx(8 - 3),
-    ]
 
 
 def test_batch_gradients_are_means_of_advantage_times_score():
