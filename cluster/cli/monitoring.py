@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from services.metrics.prometheus_config import PORT, Scraping
+from services.metrics.prometheus_config import PORT, ScrapeConfig
 
 PROMETHEUS_URL = "http://prometheus:9090"  # of docker/compose.yaml
 INTERVAL_S = 15
@@ -64,8 +64,8 @@ def monitoring(
     from cluster.errors import RunError
 
     targets = tuple(target) if target else () if kubernetes else (f"127.0.0.1:{PORT}",)
-    scraping = Scraping(targets, ray_file, ray_url, ray_token_file, kubernetes, interval)
-    files = monitoring_files(scraping, prometheus_url, out)
+    config = ScrapeConfig(targets, ray_file, ray_url, ray_token_file, kubernetes, interval)
+    files = monitoring_files(config, prometheus_url, out)
     try:
         for name, text in files.items():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -76,39 +76,42 @@ def monitoring(
     typer.echo(f"try it: prometheus --config.file={out}/prometheus/prometheus.yml --web.listen-address=127.0.0.1:9090")
 
 
-def _command(scraping: Scraping, prometheus_url: str, out: Path) -> str:
+def _command(config: ScrapeConfig, prometheus_url: str, out: Path) -> str:
     """The command that these arguments stand for."""
     options = {
-        "--ray-file": scraping.ray_file,
-        "--ray-url": scraping.ray_url,
-        "--ray-token-file": scraping.ray_token_file,
-        "--kubernetes": scraping.namespace,
+        "--ray-file": config.ray_file,
+        "--ray-url": config.ray_url,
+        "--ray-token-file": config.ray_token_file,
+        "--kubernetes": config.namespace,
         "--prometheus-url": "" if prometheus_url == PROMETHEUS_URL else prometheus_url,
-        "--interval": "" if scraping.interval_s == INTERVAL_S else str(scraping.interval_s),
+        "--interval": "" if config.interval_s == INTERVAL_S else str(config.interval_s),
     }
     words = ["entente", "monitoring", "--out", str(out)]
-    words += [word for target in scraping.targets for word in ("--target", target)]
+    words += [word for target in config.targets for word in ("--target", target)]
     words += [word for option, value in options.items() if value for word in (option, value)]
     return shlex.join(words)
 
 
-def monitoring_files(scraping: Scraping, prometheus_url: str, out: Path) -> Mapping[str, str]:
+def monitoring_files(config: ScrapeConfig, prometheus_url: str, out: Path) -> Mapping[str, str]:
     """Every file by its name under ``out``.
 
     Raises:
         MetricsError: an argument cannot be used, or Grafana's SDK is not installed.
     """
-    from services.metrics.dashboards.all_boards import BOARDS
+    from services.metrics.dashboards.all_dashboards import DASHBOARDS
     from services.metrics.dashboards.grafana import dashboard_json, datasource_yaml, provider_yaml
     from services.metrics.prometheus_config import pod_monitor_yaml, prometheus_rule_yaml, prometheus_yaml, rules_yaml
     from services.reports.colors import LINE_COLORS
 
     return {
-        "prometheus/prometheus.yml": prometheus_yaml(scraping, _command(scraping, prometheus_url, out)),
+        "prometheus/prometheus.yml": prometheus_yaml(config, _command(config, prometheus_url, out)),
         "prometheus/rules/entente.yml": rules_yaml(),
         "grafana/provisioning/datasources/entente.yml": datasource_yaml(prometheus_url),
         "grafana/provisioning/dashboards/entente.yml": provider_yaml(),
-        **{f"grafana/dashboards/{board.uid}.json": dashboard_json(board, LINE_COLORS) for board in BOARDS},
+        **{
+            f"grafana/dashboards/{dashboard.uid}.json": dashboard_json(dashboard, LINE_COLORS)
+            for dashboard in DASHBOARDS
+        },
         "kubernetes/podmonitor.yaml": pod_monitor_yaml(),
         "kubernetes/prometheusrule.yaml": prometheus_rule_yaml(),
     }

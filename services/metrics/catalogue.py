@@ -1,10 +1,10 @@
-"""The one table of what is measured; exporter, metrics.jsonl, dashboards and docs are made from it.
+"""The one table of metrics; the exporter, metrics.jsonl, dashboards and docs are built from it.
 
 A measurement is named by a *key*: the metric's name alone, or with its labels in the catalogue's order:
 ``entente_country_centers{country=FRANCE}``, ``entente_evaluation_win_rate{against=dumbbot,country=ITALY}``.
 Its value is, for a counter, the total since the run began (resumes included); for a gauge, the latest
-value; for a histogram, the list of observations since the previous record. Ends of intervals are named after what
-they bound: ``entente_country_centers_low`` and ``_high``.
+value; for a histogram, the list of observations since the previous record. The ends of an interval have the metric's
+name and a suffix: ``entente_country_centers_low`` and ``_high``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COUNTRY = ("country",)
 
 
 class MetricsError(EntenteError, ValueError):
-    """A measurement that the catalogue does not know, or a place for measurements that cannot be used."""
+    """A measurement that is not in the catalogue, or a file or port for measurements that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Metric:
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()  # upper bounds, ascending; histograms only
-    whole: bool = False  # a record that has it has all its label values: others are no more
+    whole: bool = False  # a record has all current label values or none: others are dropped
 
 
 def _counter(name: str, unit: str, text: str, labels: tuple[str, ...] = ()) -> Metric:
@@ -74,8 +74,8 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _gauge("entente_updates_planned", "updates", "Updates after which the run is done"),
         _gauge("entente_progress_timestamp_seconds", "seconds", "Unix time of the latest update or evaluation"),
         _gauge("entente_update_timeout_seconds", "seconds", "Time without an update after which the run gives up"),
-        _counter("entente_run_restarts_total", "restarts", "Times that the run went on by itself after a loss"),
-        _counter("entente_nonfinite_updates_total", "updates", "Updates with a figure that was not a finite number"),
+        _counter("entente_run_restarts_total", "restarts", "Automatic restarts of the run after a loss"),
+        _counter("entente_nonfinite_updates_total", "updates", "Updates with a figure that was not finite"),
     ),
     "countries": (
         _gauge("entente_country_centers", "centers", "Mean final centres, last 100 episodes", COUNTRY),
@@ -106,8 +106,8 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _gauge("entente_group_size", "samples", "Mean members of the groups of a level", ("level",), whole=True),
         _gauge("entente_ratio_max", "1", "Largest importance ratio of a trained token"),
         _gauge("entente_advantage_std", "1", "Deviation of the advantages"),
-        _gauge("entente_fallback_fraction", "1", "Share of samples judged by a coarser key than the first"),
-        _gauge("entente_running_baseline_fraction", "1", "Share of samples judged by a running baseline"),
+        _gauge("entente_fallback_fraction", "1", "Share of samples grouped by a coarser key than the first"),
+        _gauge("entente_running_baseline_fraction", "1", "Share of samples with a running baseline"),
         _gauge(
             "entente_group_weight", "1", "Factor on the advantages of a group of weight_key", ("group",), whole=True
         ),
@@ -119,24 +119,24 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _gauge("entente_alignment_loss", "1", "Alignment loss, mean over optimizer steps"),
         _gauge("entente_staleness_updates", "updates", "Mean staleness of trained turns"),
         _gauge("entente_staleness_updates_max", "updates", "Largest staleness of a trained turn"),
-        _gauge("entente_staleness_updates_limit", "updates", "Staleness that admission keeps turns within"),
+        _gauge("entente_staleness_updates_limit", "updates", "Largest staleness that admission allows"),
     ),
     "throughput": (
         _counter("entente_decisions_total", "decisions", "Decisions the inference engines finished"),
         _counter("entente_completion_tokens_total", "tokens", "Tokens written, forced ones included"),
         _counter("entente_prompt_tokens_total", "tokens", "Tokens of the prompts that were answered"),
         _counter("entente_cached_prompt_tokens_total", "tokens", "Prompt tokens that vLLM had in its prefix cache"),
-        _counter("entente_weight_switches_total", "switches", "Times that full weights took turns in a vLLM engine"),
+        _counter("entente_weight_switches_total", "switches", "Switches between full weights in a vLLM engine"),
         _counter("entente_learner_tokens_total", "tokens", "Prompt and completion tokens learned from"),
         _counter("entente_learner_busy_seconds_total", "seconds", "Time the learner spent on updates"),
         _counter("entente_rollout_busy_seconds_total", "seconds", "Time spent on games, summed over workers"),
         _counter("entente_overlap_seconds_total", "seconds", "Time that games were played while the learner learned"),
         _gauge("entente_workers", "workers", "Rollout workers alive"),
-        _gauge("entente_workers_playing", "workers", "Of these, what may be given games"),
+        _gauge("entente_workers_playing", "workers", "Of these, workers that may get games"),
         _gauge("entente_workers_wanted", "workers", "Rollout workers that the load asks for"),
-        _counter("entente_worker_restarts_total", "restarts", "Workers started again after they died, hung or refused"),
+        _counter("entente_worker_restarts_total", "restarts", "Workers restarted after they died, hung or failed"),
         _gauge("entente_worker_replacements_left", "workers", "Workers that may still fail before the run gives up"),
-        _counter("entente_swap_failures_total", "swaps", "Weights that did not get into an engine", ("cause",)),
+        _counter("entente_swap_failures_total", "swaps", "Weight swaps that failed", ("cause",)),
         _histogram("entente_weight_swap_seconds", "seconds", "Publishing a version to an engine using it", _SECONDS),
         _gauge("entente_weight_bytes", "bytes", "Size of one published version"),
     ),
@@ -145,8 +145,8 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _gauge("entente_buffer_delivered", "episodes", "Episodes delivered and not yet acknowledged"),
         _gauge("entente_buffer_bytes", "bytes", "Encoded size of the stored episodes"),
         _gauge("entente_buffer_server_bytes", "bytes", "Memory that the replay server uses"),
-        _gauge("entente_buffer_server_bytes_limit", "bytes", "Memory that the replay server may use, where it is told"),
-        _counter("entente_duplicate_episodes_total", "episodes", "Episodes that were stored before, dropped"),
+        _gauge("entente_buffer_server_bytes_limit", "bytes", "Memory limit of the replay server, where it has one"),
+        _counter("entente_duplicate_episodes_total", "episodes", "Episodes dropped because they were stored before"),
         _counter("entente_poison_episodes_total", "episodes", "Undecodable episodes, set aside"),
         _counter("entente_stale_episodes_total", "episodes", "Episodes too old to learn from, set aside"),
     ),
@@ -162,10 +162,10 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
             ("opponent",),
             whole=True,
         ),
-        _counter("entente_opponent_games_total", "games", "Training games that a member sat in", ("opponent",)),
+        _counter("entente_opponent_games_total", "games", "Training games with a member", ("opponent",)),
         _gauge("entente_rating", "points", "Rating, 400 points to odds of ten to one", ("player",), whole=True),
         _gauge("entente_rating_deviation", "points", "Its standard deviation", ("player",), whole=True),
-        _gauge("entente_population_size", "members", "Members that may be drawn (active), or no more", ("state",)),
+        _gauge("entente_population_size", "members", "Members, by whether they may be drawn (active)", ("state",)),
         _counter("entente_promotions_total", "promotions", "Snapshots that joined by their rating"),
         _gauge("entente_curriculum_level", "level", "A country's level in the curriculum, from 0", COUNTRY, whole=True),
     ),
@@ -174,7 +174,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_remote_retries_total", "calls", "Attempts of such calls beyond the first"),
         _counter("entente_remote_failures_total", "calls", "Such calls without an answer"),
         _counter("entente_remote_defects_total", "orders", "Orders of remote players that were not legal, or missing"),
-        _counter("entente_remote_held_total", "decisions", "Decisions that a failed call left to holding"),
+        _counter("entente_remote_held_total", "decisions", "Decisions that held all units after a failed call"),
         _counter("entente_remote_prompt_tokens_total", "tokens", "Prompt tokens, as the endpoints count them"),
         _counter("entente_remote_completion_tokens_total", "tokens", "Completion tokens, as the endpoints count them"),
         _counter("entente_remote_cost_total", "currency", "Cost of these tokens at the configured prices"),
@@ -233,7 +233,7 @@ def parse_key(text: str) -> tuple[Metric, tuple[str, ...]]:
 
 
 def check(values: Mapping[str, Value]) -> None:
-    """Refuse what the catalogue does not describe.
+    """Refuse measurements that do not fit the catalogue.
 
     Raises:
         MetricsError: unknown metric, wrong labels, a list where a number belongs or the reverse, or a value

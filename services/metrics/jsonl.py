@@ -1,7 +1,7 @@
-"""``metrics.jsonl``: one JSON object an update, append-only, readable while the run goes on.
+"""``metrics.jsonl``: one JSON object per update, append-only, readable during the run.
 
 A line is ``{"update": 3, "time": 1764000000.1, "metrics": {"entente_loss": 0.1, ...}}``: ``time`` in
-unix seconds, ``metrics`` keyed and valued as ``services.metrics.catalogue`` says (histograms as arrays).
+unix seconds; ``metrics`` has the keys and values of ``services.metrics.catalogue`` (histograms as arrays).
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ class MetricsLine:
 
 
 class JsonlSink:
-    """Appends to a ``metrics.jsonl``; every line is on its way to the disk when ``record`` returns."""
+    """Appends to a ``metrics.jsonl``; ``record`` flushes every line."""
 
     def __init__(self, path: Path, resume_after: int | None = None, clock: Callable[[], float] = time.time) -> None:
         """Open for appending.
 
         Args:
             path: the file; its folder must exist.
-            resume_after: the update of the checkpoint that the run goes on from: later lines will be written
-                again and are cut, as is a torn last line. ``None``: a new file.
+            resume_after: the update of the checkpoint from which the run resumes: later lines and a torn last line
+                are cut, and written again. ``None``: a new file.
             clock: unix seconds.
 
         Raises:
-            MetricsError: a new run would overwrite measurements, or the file holds something else.
+            MetricsError: a new run would overwrite measurements, or the file is damaged.
         """
         self._clock = clock
         if resume_after is None:
@@ -64,13 +64,13 @@ def read_metrics(path: Path) -> list[MetricsLine]:
     """All whole lines, in order; a last line torn by a crash is left out.
 
     Raises:
-        MetricsError: a line before the last is not what this module writes.
+        MetricsError: a line before the last is damaged.
     """
     texts = path.read_text(encoding="utf-8").split("\n")
     torn_tail = texts.pop()  # "" where the file ends in a whole line
     lines = [_parse(text, path, number) for number, text in enumerate(texts, 1)]
     if torn_tail:
-        # A tail that happens to parse lost only its line end.
+        # A tail that parses lost only its line end.
         try:
             lines.append(_parse(torn_tail, path, len(texts) + 1))
         except MetricsError:

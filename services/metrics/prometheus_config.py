@@ -1,4 +1,4 @@
-"""What Prometheus is told to scrape: the exporter of each run's driver, and Ray's own metrics where there is a cluster.
+"""Prometheus' configuration: it scrapes the exporter of each run's driver and, on a cluster, Ray's own metrics.
 
 The driver of a run that was submitted as a job runs on the cluster's head, so its exporter is found at the head's
 address and the port that the config fixes.
@@ -20,53 +20,53 @@ _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
-class Scraping:
-    """Where runs and Ray are found."""
+class ScrapeConfig:
+    """The addresses of runs and of Ray."""
 
     targets: Sequence[str] = ()  # host:port of exporters
-    ray_file: str = ""  # Ray's discovery file, as Prometheus sees it
-    ray_url: str = ""  # the same from Ray's dashboard: http://head:8265/api/prometheus/sd
-    ray_token_file: str = ""  # what the dashboard asks for, where it does
-    namespace: str = ""  # of Kubernetes, to find the pods of KubeRay's clusters in
+    ray_file: str = ""  # the path of Ray's discovery file where Prometheus runs
+    ray_url: str = ""  # the same list from Ray's dashboard: http://head:8265/api/prometheus/sd
+    ray_token_file: str = ""  # the token that the dashboard may ask for
+    namespace: str = ""  # of Kubernetes, with the pods of KubeRay's clusters
     interval_s: int = 15
 
 
-def prometheus_yaml(scraping: Scraping, command: str) -> str:
+def prometheus_yaml(config: ScrapeConfig, command: str) -> str:
     """The configuration of Prometheus.
 
     Args:
-        scraping: where runs and Ray are found.
-        command: that writes it, for whoever wants to change it.
+        config: the addresses of runs and of Ray.
+        command: the command that writes the file; its first line shows it.
 
     Raises:
-        MetricsError: nothing to scrape, a target is not host:port, or another value cannot be used.
+        MetricsError: there is nothing to scrape, a target is not host:port, or another value cannot be used.
     """
-    _check(scraping)
+    _check(config)
     jobs = [
-        *([_static(scraping.targets)] if scraping.targets else []),
-        *([_ray_file(scraping.ray_file)] if scraping.ray_file else []),
-        *([_ray_url(scraping)] if scraping.ray_url else []),
-        *([_pods(scraping.namespace)] if scraping.namespace else []),
+        *([_static(config.targets)] if config.targets else []),
+        *([_ray_file(config.ray_file)] if config.ray_file else []),
+        *([_ray_url(config)] if config.ray_url else []),
+        *([_pods(config.namespace)] if config.namespace else []),
     ]
     return f"""# Written by: {command}
 global:
-  scrape_interval: {scraping.interval_s}s
-  evaluation_interval: {scraping.interval_s}s
+  scrape_interval: {config.interval_s}s
+  evaluation_interval: {config.interval_s}s
 rule_files:
   - rules/*.yml
-# Alerts are shown on the boards; for messages add your Alertmanager here:
+# Alerts are shown on the dashboards; for messages add your Alertmanager here:
 # alerting: {{alertmanagers: [{{static_configs: [{{targets: ["alertmanager:9093"]}}]}}]}}
 scrape_configs:
 """ + "".join(jobs)
 
 
 def rules_yaml() -> str:
-    """Recording rules and alerts."""
+    """The file of recording rules and alerts."""
     return files("services.metrics").joinpath("rules.yml").read_text(encoding="utf-8")
 
 
 def prometheus_rule_yaml() -> str:
-    """The same rules for the Prometheus operator."""
+    """The same rules as a resource of the Prometheus operator."""
     body = "".join(f"  {line}\n" if line else "\n" for line in rules_yaml().splitlines() if not line.startswith("#"))
     return f"""# For the Prometheus operator; written by `entente monitoring` from services/metrics/rules.yml.
 apiVersion: monitoring.coreos.com/v1
@@ -79,7 +79,7 @@ spec:
 
 
 def pod_monitor_yaml() -> str:
-    """What the Prometheus operator scrapes of KubeRay's clusters."""
+    """The resources with which the Prometheus operator scrapes KubeRay's clusters."""
     return f"""# For the Prometheus operator, in the namespace of the clusters; written by `entente monitoring`.
 # The head's container has a port named {PORT_NAME} (metrics.port; metrics.host must be 0.0.0.0 or the pod's address).
 apiVersion: monitoring.coreos.com/v1
@@ -108,20 +108,20 @@ spec:
 """
 
 
-def _check(scraping: Scraping) -> None:
-    if not (scraping.targets or scraping.namespace):
+def _check(config: ScrapeConfig) -> None:
+    if not (config.targets or config.namespace):
         raise MetricsError(f"there is no run to scrape: name a --target such as 127.0.0.1:{PORT}, or --kubernetes")
-    for target in scraping.targets:
+    for target in config.targets:
         match = _TARGET.fullmatch(target)
         if match is None or not 0 < int(match[2]) < 1 << 16:
             raise MetricsError(f"--target {target!r} is not HOST:PORT, such as 127.0.0.1:{PORT}")
-    if scraping.ray_url and not scraping.ray_url.startswith(("http://", "https://")):
-        raise MetricsError(f"--ray-url {scraping.ray_url!r} is no address such as http://head:8265/api/prometheus/sd")
-    if scraping.ray_token_file and not scraping.ray_url:
+    if config.ray_url and not config.ray_url.startswith(("http://", "https://")):
+        raise MetricsError(f"--ray-url {config.ray_url!r} is no address such as http://head:8265/api/prometheus/sd")
+    if config.ray_token_file and not config.ray_url:
         raise MetricsError("--ray-token-file is for --ray-url; Ray's discovery file asks for no token")
-    if scraping.namespace and not _NAMESPACE.fullmatch(scraping.namespace):
-        raise MetricsError(f"--kubernetes {scraping.namespace!r} is no name of a namespace")
-    for text in (scraping.ray_file, scraping.ray_url, scraping.ray_token_file):
+    if config.namespace and not _NAMESPACE.fullmatch(config.namespace):
+        raise MetricsError(f"--kubernetes {config.namespace!r} is no name of a namespace")
+    for text in (config.ray_file, config.ray_url, config.ray_token_file):
         if any(mark in text for mark in "'\n"):
             raise MetricsError(f"{text!r} holds a quote or a line end, which the configuration cannot")
 
@@ -141,18 +141,18 @@ def _ray_file(path: str) -> str:
 """
 
 
-def _ray_url(scraping: Scraping) -> str:
-    token = scraping.ray_token_file
+def _ray_url(config: ScrapeConfig) -> str:
+    token = config.ray_token_file
     authorization = f"        authorization: {{credentials_file: '{token}'}}\n" if token else ""
-    name = "ray-url" if scraping.ray_file else "ray"  # its targets bring the label job=ray along either way
+    name = "ray-url" if config.ray_file else "ray"  # its targets have the label job=ray in both cases
     return f"""  - job_name: {name}              # every node of the Ray cluster, as its dashboard lists them
     http_sd_configs:
-      - url: '{scraping.ray_url}'
+      - url: '{config.ray_url}'
 {authorization}"""
 
 
 def _pods(namespace: str) -> str:
-    """Two jobs over the pods of KubeRay's clusters: the drivers on heads, and Ray's own metrics everywhere."""
+    """Two jobs for the pods of KubeRay's clusters: the drivers on heads, and Ray's own metrics on all nodes."""
     return "".join(
         f"""  - job_name: {job}
     kubernetes_sd_configs:

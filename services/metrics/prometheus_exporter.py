@@ -1,4 +1,4 @@
-"""Measurements for Prometheus, served under ``/metrics``, on loopback unless told otherwise."""
+"""Measurements for Prometheus, served at ``/metrics``, by default on loopback."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ class _Histogram:
 
 
 @dataclass(slots=True, eq=False)
-class _Latest(Collector):
-    """What was recorded last, as Prometheus families; counters stay totals of the run, and never fall."""
+class LatestValues(Collector):
+    """The values recorded last, as Prometheus families; counters are totals of the run and never fall."""
 
     run: str = ""  # its name, a label of every sample; "": no such label
     numbers: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
     histograms: dict[str, dict[tuple[str, ...], _Histogram]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def take(self, values: Mapping[str, Value]) -> None:
+    def update(self, values: Mapping[str, Value]) -> None:
+        """Replace values and add a histogram's observations."""
         parsed = [(*parse_key(text), value) for text, value in values.items()]
         with self.lock:
             for metric in {metric for metric, _, _ in parsed if metric.whole}:
@@ -46,7 +47,7 @@ class _Latest(Collector):
                     self._observe(metric, labels, value)
                 else:
                     known = self.numbers.setdefault(metric.name, {})
-                    # A counter that falls would be a new one to Prometheus, which then adds all of it to what it had.
+                    # Prometheus takes a counter that falls for a new one, and would add its whole value.
                     least = known.get(labels, 0.0) if metric.kind == "counter" else -math.inf
                     known[labels] = max(float(value), least)
 
@@ -58,6 +59,7 @@ class _Latest(Collector):
             histogram.total += observation
 
     def collect(self) -> Iterator[Family]:
+        """The families that have samples, for ``prometheus_client``."""
         with self.lock:
             families = [self._family(metric) for metric in CATALOGUE.values()]
         return iter([family for family in families if family.samples])
@@ -86,16 +88,16 @@ class Exporter:
         """Serve at once.
 
         Args:
-            port: 0 takes any free one, see ``.port``.
-            host: address to listen on; whoever reaches it may read everything recorded, and change nothing.
-            run: name that every sample carries as its label ``run``; "": none.
+            port: 0 takes any free one, which ``.port`` then holds.
+            host: the address to listen on; clients that reach it can read all values, and change nothing.
+            run: the label ``run`` of every sample; "": none.
 
         Raises:
             MetricsError: the port is taken or not allowed, or the host is no address of this machine.
         """
-        self._latest = _Latest(run)
+        self._values = LatestValues(run)
         self.registry = CollectorRegistry(auto_describe=False)
-        self.registry.register(self._latest)
+        self.registry.register(self._values)
         self.host = host
         try:
             self._server, self._thread = start_http_server(port, addr=host, registry=self.registry)
@@ -112,10 +114,10 @@ class Exporter:
         return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}/metrics"
 
     def record(self, update: int, values: Mapping[str, Value]) -> None:
-        """Serve these values from now on; those not named keep what they had."""
+        """Serve these values from now on; the others stay as they are."""
         del update  # entente_updates_total carries it
         check(values)
-        self._latest.take(values)
+        self._values.update(values)
 
     def close(self) -> None:
         """Stop serving and free the port."""

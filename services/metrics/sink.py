@@ -1,4 +1,4 @@
-"""Where measurements go: one protocol, nowhere, or several places at once."""
+"""The protocol of a metrics sink, and one that records in several others."""
 
 from __future__ import annotations
 
@@ -9,41 +9,29 @@ from services.metrics.catalogue import Value, check
 
 
 class MetricsSink(Protocol):
-    """Takes one update's measurements, keyed as ``services.metrics.catalogue`` says."""
+    """Records each update's measurements, with keys of ``services.metrics.catalogue``."""
 
     def record(self, update: int, values: Mapping[str, Value]) -> None:
-        """Take the measurements of an update (0: before the first).
+        """Record the measurements of an update (0: before the first).
 
         Raises:
-            MetricsError: a measurement that the catalogue does not describe.
+            MetricsError: a measurement does not fit the catalogue.
         """
         ...
 
     def close(self) -> None:
-        """Finish writing and free what is held; a second call does nothing."""
+        """Finish writing and free resources; a second call does nothing."""
         ...
 
 
-class NullSink:
-    """Checks measurements and forgets them."""
-
-    def record(self, update: int, values: Mapping[str, Value]) -> None:
-        """Check only."""
-        del update
-        check(values)
-
-    def close(self) -> None:
-        """Nothing to free."""
-
-
 class FanOut:
-    """Hands every measurement to several sinks, in order; one that would be refused reaches none."""
+    """Records in several sinks, in order; an invalid measurement reaches none."""
 
     def __init__(self, *sinks: MetricsSink) -> None:
         self._sinks = sinks
 
     def record(self, update: int, values: Mapping[str, Value]) -> None:
-        """Check once, then record everywhere."""
+        """See ``MetricsSink.record``."""
         check(values)
         for sink in self._sinks:
             sink.record(update, values)

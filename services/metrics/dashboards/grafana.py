@@ -1,6 +1,6 @@
-"""Boards as Grafana reads them: dashboards in JSON, and the files that provision them.
+"""Dashboards in Grafana's JSON, and the files that provision them.
 
-Built with Grafana's own foundation SDK, which only generation needs (dependency group ``monitoring``).
+Only this generation needs Grafana's foundation SDK (dependency group ``monitoring``).
 """
 
 from __future__ import annotations
@@ -10,74 +10,70 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from services.metrics.catalogue import MetricsError
-from services.metrics.dashboards.panels import GREY, Board, Panel, Query, Row
+from services.metrics.dashboards.panels import GREY, Dashboard, Panel, Query, Row
 
 try:
     from grafana_foundation_sdk.builders import common as common_builders
     from grafana_foundation_sdk.builders import dashboard as builders
     from grafana_foundation_sdk.builders import prometheus, stat, table, timeseries
     from grafana_foundation_sdk.cog.encoder import JSONEncoder
-    from grafana_foundation_sdk.models import common, dashboard
+    from grafana_foundation_sdk.models import common
+    from grafana_foundation_sdk.models import dashboard as models
     from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 except ModuleNotFoundError as error:
     raise MetricsError(
         "generating dashboards needs Grafana's foundation SDK: run make setup, or "
-        "pip install 'grafana-foundation-sdk==1769699379!11.6.0'; the dashboards themselves lie in "
+        "pip install 'grafana-foundation-sdk==1769699379!11.6.0'; the generated dashboards are in "
         "docker/monitoring/grafana/dashboards"
     ) from error
 
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
 
-_WIDTH = 24  # of a board, in Grafana's units
-_DATASOURCE = dashboard.DataSourceRef("prometheus", "${datasource}")
+_WIDTH = 24  # of a dashboard, in Grafana's units
+_DATASOURCE = models.DataSourceRef("prometheus", "${datasource}")
 _TAG = "entente"
-DASHBOARDS_FOLDER = "/var/lib/grafana/dashboards"  # where Grafana finds them
+DASHBOARDS_FOLDER = "/var/lib/grafana/dashboards"  # in Grafana's container
 
 
-def dashboard_json(board: Board, colors: Mapping[str, str]) -> str:
-    """A board as a file of Grafana.
-
-    Args:
-        board: what it shows.
-        colors: of series by their name, such as the countries'.
-    """
+def dashboard_json(dashboard: Dashboard, colors: Mapping[str, str]) -> str:
+    """The JSON file of a dashboard; ``colors`` are those of series by their names, such as countries."""
     made = (
-        builders.Dashboard(board.title)
-        .uid(board.uid)
-        .description(board.text)
+        builders.Dashboard(dashboard.title)
+        .uid(dashboard.uid)
+        .description(dashboard.text)
         .tags([_TAG])
         .readonly()
         .refresh("30s")
         .time("now-6h", "now")
         .timezone("browser")
-        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+        .tooltip(models.DashboardCursorSync.CROSSHAIR)
         .link(
             builders.DashboardLink("Entente")
-            .type(dashboard.DashboardLinkType.DASHBOARDS)
+            .type(models.DashboardLinkType.DASHBOARDS)
             .tags([_TAG])
             .include_vars(True)
             .keep_time(True)
         )
     )
-    for variable in _variables(board):
+    for variable in _variables(dashboard):
         made = made.with_variable(variable)
     number, y = 0, 0
-    for row in board.rows:
+    for row in dashboard.rows:
         number += 1
         made = made.with_row(_heading(row, number, y))
         y += 1
         for panel, x, below in _placed(row):
             number += 1
-            place = dashboard.GridPos(x=x, y=y + below, w=panel.width, h=panel.height)
+            place = models.GridPos(x=x, y=y + below, w=panel.width, h=panel.height)
             made = made.with_panel(_panel(panel, colors, number, place))
         y += _height(row)
     return json.dumps(made.build(), cls=JSONEncoder, indent=1, sort_keys=True) + "\n"
 
 
 def datasource_yaml(url: str) -> str:
-    """Provisions Prometheus as the data source of the boards."""
-    return f"""# Where the boards ask; written by `entente monitoring`.
+    """The provisioning file of Prometheus as the dashboards' data source."""
+    return f"""# The dashboards' data source; written by `entente monitoring`.
 apiVersion: 1
 datasources:
   - name: Prometheus
@@ -91,8 +87,8 @@ datasources:
 
 
 def provider_yaml() -> str:
-    """Provisions the boards."""
-    return f"""# Where the boards lie; written by `entente monitoring`.
+    """The provisioning file of the dashboards."""
+    return f"""# The dashboards' folder; written by `entente monitoring`.
 apiVersion: 1
 providers:
   - name: entente
@@ -105,22 +101,22 @@ providers:
 """
 
 
-def _variables(board: Board) -> Iterator[Builder[dashboard.VariableModel]]:
+def _variables(dashboard: Dashboard) -> Iterator[Builder[models.VariableModel]]:
     yield builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
     yield _choice("run", "label_values(entente_policy_version, run)").label("Run")
-    asked = {name for row in board.rows for name in (row.repeat, *(panel.repeat for panel in row.panels)) if name}
+    asked = {name for row in dashboard.rows for name in (row.repeat, *(panel.repeat for panel in row.panels)) if name}
     for name, metric in (("country", "entente_country_centers"), ("against", "entente_evaluation_centers")):
         if name in asked:
             values = f'label_values({metric}{{run="$run"}}, {name})'
             yield _choice(name, values).label(name.capitalize()).multi(True).include_all(True).current(_all())
     windows = ("5m", "15m", "1h", "6h")
-    options = [dashboard.VariableOption(text=one, value=one, selected=one == "15m") for one in windows]
+    options = [models.VariableOption(text=one, value=one, selected=one == "15m") for one in windows]
     yield (
         builders.CustomVariable("window")
         .label("Rates over")
         .values(",".join(windows))
         .options(options)
-        .current(dashboard.VariableOption(text="15m", value="15m", selected=True))
+        .current(models.VariableOption(text="15m", value="15m", selected=True))
     )
 
 
@@ -129,22 +125,22 @@ def _choice(name: str, values: str) -> builders.QueryVariable:
         builders.QueryVariable(name)
         .datasource(_DATASOURCE)
         .query(values)
-        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
-        .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
+        .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(models.VariableSort.ALPHABETICAL_ASC)
     )
 
 
-def _all() -> dashboard.VariableOption:
-    return dashboard.VariableOption(text=["All"], value=["$__all"], selected=True)
+def _all() -> models.VariableOption:
+    return models.VariableOption(text=["All"], value=["$__all"], selected=True)
 
 
 def _heading(row: Row, number: int, y: int) -> builders.Row:
-    heading = builders.Row(row.title).id(number).grid_pos(dashboard.GridPos(x=0, y=y, w=_WIDTH, h=1))
+    heading = builders.Row(row.title).id(number).grid_pos(models.GridPos(x=0, y=y, w=_WIDTH, h=1))
     return heading.repeat(row.repeat) if row.repeat else heading
 
 
 def _placed(row: Row) -> Iterator[tuple[Panel, int, int]]:
-    """Every panel with its x and its y under the heading, line by line; a repeated one has its line to itself."""
+    """Every panel with its x and its y below the heading; a repeated panel has a line of its own."""
     x = y = tallest = 0
     for panel in row.panels:
         width = _WIDTH if panel.repeat else panel.width
@@ -158,21 +154,21 @@ def _height(row: Row) -> int:
     return max(below + panel.height for panel, _, below in _placed(row))
 
 
-def _panel(panel: Panel, colors: Mapping[str, str], number: int, place: dashboard.GridPos) -> Builder[dashboard.Panel]:
-    made: Any = _KINDS[panel.kind](panel)  # builders of all kinds have the methods below
+def _panel(panel: Panel, colors: Mapping[str, str], number: int, place: models.GridPos) -> Builder[models.Panel]:
+    made: Any = _KINDS[panel.kind](panel)  # the builders of all kinds have the methods below
     made = made.id(number).grid_pos(place).title(panel.title).description(panel.text)
     made = made.datasource(_DATASOURCE).unit(panel.unit)
     for letter, query in zip("ABCDEFGH", panel.queries, strict=False):
         made = made.with_target(_target(panel, query, letter))
         if query.unit:
             made = made.override_by_query(letter, [_set("unit", query.unit)])
-    if panel.least is not None:
-        made = made.min(panel.least)
-    if panel.most is not None:
-        made = made.max(panel.most)
-    if panel.words:
-        words = {f"{value:g}": dashboard.ValueMappingResult(text=text) for value, text in panel.words}
-        made = made.mappings([dashboard.ValueMap(options=words)])
+    if panel.minimum is not None:
+        made = made.min(panel.minimum)
+    if panel.maximum is not None:
+        made = made.max(panel.maximum)
+    if panel.value_names:
+        words = {f"{value:g}": models.ValueMappingResult(text=text) for value, text in panel.value_names}
+        made = made.mappings([models.ValueMap(options=words)])
     made = made.thresholds(_thresholds(panel))
     if panel.repeat:
         made = made.repeat(panel.repeat).repeat_direction("h").max_per_row(_WIDTH // panel.width)
@@ -183,12 +179,12 @@ def _panel(panel: Panel, colors: Mapping[str, str], number: int, place: dashboar
         if query.faint:
             made = made.override_by_name(query.legend, [_set("color", {"mode": "fixed", "fixedColor": GREY})])
     edges = {query.edge: query.legend for query in panel.queries}
-    filled: Builder[dashboard.Panel] = _filled(made, edges["low"], edges["high"]) if "low" in edges else made
+    filled: Builder[models.Panel] = _filled(made, edges["low"], edges["high"]) if "low" in edges else made
     return filled
 
 
 def _filled(made: Any, low: str, high: str) -> Any:
-    """A band between two edges."""
+    """Fills the band between two edges."""
     plain = [_set("custom.lineWidth", 0), _set("custom.hideFrom", {"legend": True, "tooltip": False, "viz": False})]
     blue = _set("color", {"mode": "fixed", "fixedColor": "blue"})
     made = made.override_by_name(low, [*plain, blue, _set("custom.fillOpacity", 0)])
@@ -196,8 +192,8 @@ def _filled(made: Any, low: str, high: str) -> Any:
     return made.override_by_name(high, [*plain, blue, *fill])
 
 
-def _set(what: str, value: object) -> dashboard.DynamicConfigValue:
-    return dashboard.DynamicConfigValue(what, value)
+def _set(what: str, value: object) -> models.DynamicConfigValue:
+    return models.DynamicConfigValue(what, value)
 
 
 def _target(panel: Panel, query: Query, letter: str) -> prometheus.Dataquery:
@@ -208,9 +204,9 @@ def _target(panel: Panel, query: Query, letter: str) -> prometheus.Dataquery:
 
 
 def _thresholds(panel: Panel) -> builders.ThresholdsConfig:
-    # Grafana takes the first for everything below the second, whatever its value.
-    steps = [dashboard.Threshold(value=value, color=color) for value, color in panel.colors or ((0, "text"),)]
-    return builders.ThresholdsConfig().mode(dashboard.ThresholdsMode.ABSOLUTE).steps(steps)
+    # Grafana uses the first step below the second, whatever the first value is.
+    steps = [models.Threshold(value=value, color=color) for value, color in panel.colors or ((0, "text"),)]
+    return builders.ThresholdsConfig().mode(models.ThresholdsMode.ABSOLUTE).steps(steps)
 
 
 def _lines(panel: Panel) -> timeseries.Panel:
@@ -249,13 +245,13 @@ def _stat(panel: Panel) -> stat.Panel:
 def _table(_: Panel) -> table.Panel:
     hidden = dict.fromkeys(("Time", "Value", "__name__", "alertstate", "job", "run"), True)
     options = {"excludeByName": hidden, "indexByName": {"severity": 0, "alertname": 1}, "renameByName": {}}
-    return table.Panel().with_transformation(dashboard.DataTransformerConfig("organize", options=options))
+    return table.Panel().with_transformation(models.DataTransformerConfig("organize", options=options))
 
 
 def _matrix(panel: Panel) -> table.Panel:
     rows, columns = panel.by
     options = {"rowField": rows, "columnField": columns, "valueField": "Value"}
-    return table.Panel().with_transformation(dashboard.DataTransformerConfig("groupingToMatrix", options=options))
+    return table.Panel().with_transformation(models.DataTransformerConfig("groupingToMatrix", options=options))
 
 
 _KINDS: Mapping[str, Any] = {"lines": _lines, "stat": _stat, "table": _table, "matrix": _matrix}

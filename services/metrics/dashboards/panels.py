@@ -1,8 +1,7 @@
-"""Boards as plain data: what each panel asks of Prometheus, built from the catalogue; ``grafana`` draws them.
+"""Dashboards as plain data: panels with PromQL queries, built from the catalogue; ``grafana`` renders them.
 
-In an expression ``$run`` is the run's label, ``$country`` and ``$against`` repeat a row or panel, ``$window`` is the
-time that rates are taken over. Series of one run are merged over exporters, so that a run that was resumed elsewhere
-stays one line.
+In an expression ``$run`` is the run's label, ``$country`` and ``$against`` repeat a row or panel, and rates are taken
+over ``$window``. Series of one run are merged over exporters, so that a run resumed elsewhere stays one line.
 """
 
 from __future__ import annotations
@@ -29,27 +28,27 @@ class Query:
     expr: str
     legend: str = ""
     unit: str = ""  # "": the panel's
-    edge: Literal["", "low", "high"] = ""  # of a band, which is filled between the two
-    faint: bool = False  # drawn in grey, behind what matters
+    edge: Literal["", "low", "high"] = ""  # of a band; the area between the two is filled
+    faint: bool = False  # drawn in grey
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel; width and height in Grafana's units (a board is 24 wide)."""
+    """One panel; width and height in Grafana's units (a dashboard is 24 wide)."""
 
     title: str
     queries: tuple[Query, ...]
-    text: str = ""  # what it shows, and what to make of it
+    text: str = ""  # its description
     kind: Kind = "lines"
     unit: str = PLAIN
     width: int = 6
     height: int = 7
-    least: float | None = None  # of the axis
-    most: float | None = None
-    colors: tuple[tuple[float, Color], ...] = ()  # from which value on; for stats, and as lines across a chart
-    words: tuple[tuple[float, str], ...] = ()  # what a value is called
+    minimum: float | None = None  # of the axis
+    maximum: float | None = None
+    colors: tuple[tuple[float, Color], ...] = ()  # lower bounds of values; for stats, and as lines across a chart
+    value_names: tuple[tuple[float, str], ...] = ()  # texts shown in place of values
     stacked: bool = False
-    by: tuple[str, str] = ("", "")  # of a matrix: the labels of its rows and columns
+    by: tuple[str, str] = ("", "")  # of a matrix: the labels of rows and of columns
     repeat: str = ""  # once for every value of this variable
 
 
@@ -63,7 +62,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
+class Dashboard:
     """One dashboard."""
 
     uid: str
@@ -72,13 +71,13 @@ class Board:
     rows: tuple[Row, ...]
 
     def panels(self) -> Iterator[Panel]:
-        """All, from top to bottom."""
+        """All panels, from top to bottom."""
         for row in self.rows:
             yield from row.panels
 
 
 def series(name: str, **labels: str) -> str:
-    """A metric's series of the board's run; ``name`` may end in a histogram's suffix.
+    """A metric's series of the dashboard's run; ``name`` may end in a histogram's suffix.
 
     Raises:
         KeyError: the catalogue has no such metric, or the metric no such label.
@@ -91,55 +90,67 @@ def series(name: str, **labels: str) -> str:
     return f'{name}{{run="$run"{matchers}}}'
 
 
+def row(title: str, *panels: Panel, repeat: str = "") -> Row:
+    """A row of these panels."""
+    return Row(title, panels, repeat)
+
+
 def latest(name: str, **labels: str) -> str:
-    """A metric's value now, by its other labels."""
+    """A metric's value now, grouped by its other labels."""
     return f"max{_by(metric_of(name), labels)} ({series(name, **labels)})"
 
 
+def value(name: str, legend: str) -> Query:
+    """The query of a metric's value."""
+    return Query(latest(name), legend)
+
+
 def rate(name: str, **labels: str) -> str:
-    """How fast a counter rises, per second."""
+    """A counter's increase per second."""
     return f"sum{_by(metric_of(name), labels)} (rate({series(name, **labels)}[$window]))"
 
 
-def risen(name: str, over: str = "$window", **labels: str) -> str:
-    """By how much a counter rose."""
+def increase(name: str, over: str = "$window", **labels: str) -> str:
+    """A counter's increase."""
     return f"sum{_by(metric_of(name), labels)} (increase({series(name, **labels)}[{over}]))"
 
 
+def chart(title: str, *queries: Query, **options: Any) -> Panel:
+    """Lines over time, from 0 up."""
+    return replace(Panel(title, queries, minimum=0.0), **options)
+
+
+def share_chart(title: str, *queries: Query, **options: Any) -> Panel:
+    """Lines over time from 0 to 100 %."""
+    return chart(title, *queries, **{"unit": PERCENT, "maximum": 1.0, **options})
+
+
 def gauge(name: str, title: str = "", **options: Any) -> Panel:
-    """The panel of one gauge, named and explained as in the catalogue."""
+    """The chart of one gauge, with the catalogue's title and text unless others are given."""
     return _panel(name, title, latest(name), options)
 
 
 def counter(name: str, title: str = "", per: float = 1.0, **options: Any) -> Panel:
-    """The panel of one counter's rate."""
+    """The chart of one counter's rate, per second times ``per``."""
     expr = rate(name) if per == 1 else f"{per:g} * {rate(name)}"
-    return _panel(name, title, expr, {"least": 0.0, "text": f"{metric_of(name).help}, per second.", **options})
+    return _panel(name, title, expr, {"text": f"{metric_of(name).help}, per second.", **options})
 
 
-def band(name: str, title: str, *more: Query, unit: str = "", most: float | None = None, **labels: str) -> Panel:
-    """A gauge between the ends of its interval."""
-    return Panel(
-        title,
-        (
-            *edges(latest(f"{name}_low", **labels), latest(f"{name}_high", **labels)),
-            *more,
-            Query(latest(name, **labels), "mean" if name.endswith("centers") else "share"),
-        ),
-        text=f"{metric_of(name).help}, with its 95% interval, for which only line-up blocks are independent.",
-        unit=unit or unit_of(metric_of(name)),
-        least=0.0,
-        most=most,
-    )
+def band(name: str, title: str, *more: Query, unit: str = "", maximum: float | None = None, **labels: str) -> Panel:
+    """The chart of a gauge with its interval."""
+    low, high = edges(latest(f"{name}_low", **labels), latest(f"{name}_high", **labels))
+    mean = Query(latest(name, **labels), "mean" if name.endswith("centers") else "share")
+    text = f"{metric_of(name).help}, with its 95% interval, for which only line-up blocks are independent."
+    return chart(title, low, high, *more, mean, text=text, unit=unit or _unit_of(metric_of(name)), maximum=maximum)
 
 
 def edges(low: str, high: str, what: str = "of 95%") -> tuple[Query, Query]:
-    """The two queries of a band."""
+    """The two queries of a band's edges."""
     return Query(low, f"lower end {what}", edge="low"), Query(high, f"upper end {what}", edge="high")
 
 
 def metric_of(name: str) -> Metric:
-    """The catalogue's row; a histogram's series are found by their stem."""
+    """The catalogue's metric of a series; a histogram's series have a suffix."""
     for suffix in ("_bucket", "_sum", "_count"):
         stem = name.removesuffix(suffix)
         if stem != name and stem in CATALOGUE and CATALOGUE[stem].kind == "histogram":
@@ -147,12 +158,7 @@ def metric_of(name: str) -> Metric:
     return CATALOGUE[name]
 
 
-def unit_of(metric: Metric) -> str:
-    """Grafana's name of a metric's unit."""
-    return _UNITS.get(metric.unit, PLAIN)
-
-
-def wide(panel: Panel, width: int, height: int = 0) -> Panel:
+def resized(panel: Panel, width: int, height: int = 0) -> Panel:
     """The same panel in another size."""
     return replace(panel, width=width, height=height or panel.height)
 
@@ -160,11 +166,16 @@ def wide(panel: Panel, width: int, height: int = 0) -> Panel:
 def _panel(name: str, title: str, expr: str, options: dict[str, Any]) -> Panel:
     metric = metric_of(name)
     legend = " ".join(f"{{{{{label}}}}}" for label in metric.labels) or metric.name.removeprefix("entente_")
-    plain = Panel(title or metric.help, (Query(expr, legend),), text=f"{metric.help}.", unit=unit_of(metric))
-    return replace(plain, **options)
+    described = {"text": f"{metric.help}.", "unit": _unit_of(metric), **options}
+    return chart(title or metric.help, Query(expr, legend), **described)
+
+
+def _unit_of(metric: Metric) -> str:
+    """Grafana's name of a metric's unit."""
+    return _UNITS.get(metric.unit, PLAIN)
 
 
 def _by(metric: Metric, chosen: dict[str, str]) -> str:
-    """Grouped by the labels that no single value was chosen of."""
+    """The grouping by labels that have no single chosen value."""
     left = [label for label in metric.labels if label not in chosen or chosen[label].startswith("$")]
     return f" by ({', '.join(left)})" if left else ""

@@ -1,4 +1,4 @@
-"""The live terminal display of a training run; plain lines where stdout is no terminal.
+"""The live terminal display of a training run; plain lines where stdout is no terminal::
 
 with Display(total_updates=100, enabled=True) as display:
     display.stage("evaluating the untrained policy", total=56)
@@ -18,15 +18,15 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from services.metrics.display import layout as display_layout
+from services.metrics.display.layout import plain_line, render
 from services.metrics.display.state import DisplaySnapshot, DisplayState
 
 _REFRESHES_PER_SECOND = 4
-_LOG_EVERY_S = 30.0  # without a terminal: how long a stage may go on without a line
+_LOG_EVERY_S = 30.0  # the longest time of a stage without a line, without a terminal
 
 
 class Display:
-    """Shows a training run; use it as a context manager, the terminal is restored whatever ends the block."""
+    """Shows a training run. It is a context manager, which restores the terminal at the end of its block."""
 
     def __init__(
         self,
@@ -35,14 +35,7 @@ class Display:
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is drawn before the block is entered.
-
-        Args:
-            total_updates: of the whole run.
-            enabled: False gives plain lines even on a terminal.
-            console: where to draw; stdout.
-            clock: monotonic seconds.
-        """
+        """Nothing is drawn before the block is entered; ``enabled=False`` gives plain lines even on a terminal."""
         self._console = console or Console(file=sys.stdout, highlight=False)
         self._clock = clock
         self._state = DisplayState(total_updates, clock(), stage_started=clock())
@@ -51,7 +44,7 @@ class Display:
         if enabled and self._console.is_terminal:
             self._live = Live(
                 console=self._console,
-                get_renderable=lambda: display_layout.render(self._state, self._clock(), self._console.width),
+                get_renderable=lambda: render(self._state, self._clock(), self._console.width),
                 refresh_per_second=_REFRESHES_PER_SECOND,
             )
 
@@ -64,39 +57,36 @@ class Display:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Draw once more and give the terminal back."""
+        """Draw once more and restore the terminal."""
         if self._live is not None:
             self._live.stop()
 
     def stage(self, text: str, total: int | None = None) -> None:
-        """Say what goes on now; ``total`` gives it a bar that ``advance`` moves."""
+        """Name the current stage; ``total`` gives it a bar that ``advance`` moves."""
         state = self._state
         if self._live is None and text != state.stage:
-            self._line(f"{text}" + (f" (0/{total:,})" if total else ""))
+            self.log(f"{text}" + (f" (0/{total:,})" if total else ""))
         state.stage, state.stage_total, state.stage_done, state.stage_started = text, total, 0, self._clock()
 
     def advance(self, n: int = 1) -> None:
-        """Count ``n`` more pieces of the current stage as done; in a log, a line now and then says how many."""
+        """Count ``n`` more pieces of the current stage as done; without a terminal, a line tells it now and then."""
         state = self._state
         state.stage_done += n
         if self._live is None and state.stage_total and self._clock() - self._last_line >= _LOG_EVERY_S:
-            self._line(f"{state.stage} ({state.stage_done:,}/{state.stage_total:,})")
+            self.log(f"{state.stage} ({state.stage_done:,}/{state.stage_total:,})")
 
     def update(self, snapshot: DisplaySnapshot) -> None:
         """Show a finished update."""
-        self._state.take(snapshot, self._clock())
+        self._state.add(snapshot, self._clock())
         if self._live is None:
-            self._line(display_layout.plain_line(self._state, self._clock()))
+            self.log(plain_line(self._state, self._clock()))
 
     def log(self, text: str) -> None:
-        """A short line above the display."""
-        self._line(text)
-
-    def _line(self, text: str) -> None:
+        """Print a line above the display, with the time."""
         stamp = time.strftime("%H:%M:%S")
         self._last_line = self._clock()
         if self._live is None:
-            # No wrapping: a log keeps one line an event.
+            # No wrapping: an event is one line of a log.
             self._console.print(Text(f"{stamp} {text}"), soft_wrap=True)
         else:
             self._console.print(Text(stamp, style="dim"), Text(text))

@@ -1,11 +1,10 @@
-"""How the terminal display looks: pure functions from its state to rich renderables and plain lines."""
+"""The layout of the terminal display: pure functions from its state to rich renderables and plain lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
 
 from rich.console import Group, JustifyMethod, RenderableType
 from rich.panel import Panel
@@ -13,24 +12,21 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from services.metrics.display.state import SPARKS
+from services.metrics.display.state import SPARKLINE_POINTS, DisplaySnapshot, DisplayState
 from services.metrics.rolling_windows import CountrySummary
-
-if TYPE_CHECKING:
-    from services.metrics.display.state import DisplaySnapshot, DisplayState
 
 DASH = "–"
 _BAR_CELLS = 18  # one cell a centre up to a solo
-_WIDE = 92  # columns under which the table leaves out its lesser columns
+_WIDE = 92  # terminal columns below which the table leaves some out
 _ACCENT, _QUIET = "#5b8def", "#8a8f98"
-_SPARK_MARKS = "▁▂▃▄▅▆▇█"
+_SPARKLINE_MARKS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True, slots=True)
 class _Column:
     name: str
     header: str
-    from_width: int = 0  # columns of the terminal from which it is shown
+    from_width: int = 0  # terminal columns from which it is shown
     width: int | None = None
     justify: JustifyMethod = "right"
 
@@ -40,14 +36,14 @@ _COLUMNS = (
     _Column("centers", "centres"),
     _Column("bar", "", from_width=76, width=_BAR_CELLS, justify="left"),
     _Column("change", "change"),
-    _Column("course", "course", from_width=_WIDE, width=SPARKS, justify="left"),
+    _Column("course", "course", from_width=_WIDE, width=SPARKLINE_POINTS, justify="left"),
     _Column("reward", "reward"),
     _Column("solos", "solos"),
     _Column("leads", "leads", from_width=_WIDE),
     _Column("survives", "survives"),
     _Column("episodes", "episodes", from_width=_WIDE),
 )
-# The colours of the engine's map, light enough for a dark terminal.
+# The colours of the engine's map, lighter, for dark terminals.
 _COLORS = {
     "AUSTRIA": "#d98a7f",
     "ENGLAND": "#b06be0",
@@ -64,17 +60,12 @@ def render(state: DisplayState, now: float, width: int) -> RenderableType:
     parts: list[RenderableType] = [_progress(state, now), _stage(state, now)]
     if state.snapshot is not None:
         wide = width >= _WIDE
-        parts += [
-            Text(),
-            _figures(state.snapshot, wide),
-            Text(),
-            _countries(state, state.snapshot, width),
-        ]
+        parts += [Text(), _figures(state.snapshot, wide), Text(), _countries(state, state.snapshot, width)]
     return Panel(Group(*parts), title="[bold]Entente[/bold]", border_style="dim", padding=(0, 1))
 
 
 def plain_line(state: DisplayState, now: float) -> str:
-    """One update on one line."""
+    """The latest update on one line."""
     snapshot = state.snapshot
     if snapshot is None:
         return ""
@@ -107,8 +98,8 @@ def plain_line(state: DisplayState, now: float) -> str:
 def sparkline(values: Iterable[float], low: float, high: float) -> str:
     """Values as block marks between ``low`` and ``high``."""
     span = max(high - low, 1e-9)
-    top = len(_SPARK_MARKS) - 1
-    return "".join(_SPARK_MARKS[min(top, max(0, round((value - low) / span * top)))] for value in values)
+    top = len(_SPARKLINE_MARKS) - 1
+    return "".join(_SPARKLINE_MARKS[min(top, max(0, round((value - low) / span * top)))] for value in values)
 
 
 def duration(seconds: float | None) -> str:
@@ -126,32 +117,27 @@ def _number(value: float | None, digits: int, unit: str = "") -> str:
 
 def _progress(state: DisplayState, now: float) -> RenderableType:
     done = state.snapshot.update if state.snapshot else 0
-    row = Table.grid(expand=True, padding=(0, 1))
-    row.add_column(no_wrap=True)
-    row.add_column(ratio=1)
-    row.add_column(no_wrap=True, justify="right")
-    row.add_row(
+    return _row(
         Text(f"update {done}/{state.total_updates}", style="bold"),
         ProgressBar(total=max(1, state.total_updates), completed=done, complete_style=_ACCENT),
         Text(f"{duration(now - state.started)} gone, {duration(state.seconds_left(now))} left"),
     )
-    return row
 
 
 def _stage(state: DisplayState, now: float) -> RenderableType:
+    name, spent, total = Text(state.stage, style=_ACCENT), duration(now - state.stage_started), state.stage_total
+    if total is None:
+        return _row(name, "", Text(spent, style="dim"))
+    bar = ProgressBar(total=max(1, total), completed=state.stage_done, complete_style=_QUIET)
+    return _row(name, bar, Text(f"{state.stage_done}/{total}  {spent}", style="dim"))
+
+
+def _row(left: RenderableType, middle: RenderableType, right: RenderableType) -> Table:
     row = Table.grid(expand=True, padding=(0, 1))
     row.add_column(no_wrap=True)
     row.add_column(ratio=1)
     row.add_column(no_wrap=True, justify="right")
-    spent = duration(now - state.stage_started)
-    if state.stage_total is None:
-        row.add_row(Text(state.stage, style=_ACCENT), "", Text(spent, style="dim"))
-    else:
-        row.add_row(
-            Text(state.stage, style=_ACCENT),
-            ProgressBar(total=max(1, state.stage_total), completed=state.stage_done, complete_style=_QUIET),
-            Text(f"{state.stage_done}/{state.stage_total}  {spent}", style="dim"),
-        )
+    row.add_row(left, middle, right)
     return row
 
 
@@ -193,7 +179,7 @@ def _countries(state: DisplayState, snapshot: DisplaySnapshot, width: int) -> Re
 
 
 def _cells(country: str, summary: CountrySummary | None, first: float | None, course: str) -> dict[str, RenderableType]:
-    """A country's cells by column name; what is missing has no data."""
+    """A country's cells by column name; columns without data are missing."""
     color = _COLORS.get(country, "default")
     name = Text(country.capitalize(), style=color)
     if summary is None:

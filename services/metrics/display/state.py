@@ -1,4 +1,4 @@
-"""What the terminal display shows: plain data that the layout draws."""
+"""The data of the terminal display, which ``layout`` renders."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 
 from services.metrics.rolling_windows import CountrySummary
 
+SPARKLINE_POINTS = 16  # snapshots
 _PACE_SNAPSHOTS = 20  # updates from which the time left is estimated
 
 
 @dataclass(frozen=True, slots=True)
 class DisplaySnapshot:
-    """What one finished update shows. ``None`` is "no data" and shown as a dash."""
+    """The figures after one update; ``None`` means no data and is shown as a dash."""
 
     update: int  # updates made, 0 before the first
     games: int
@@ -27,12 +28,12 @@ class DisplaySnapshot:
     loss: float | None = None
     kl: float | None = None  # nats
     entropy: float | None = None  # nats
-    start_centers: Mapping[str, float] = field(default_factory=dict)  # where change counts from; else the first seen
+    start_centers: Mapping[str, float] = field(default_factory=dict)  # the reference of "change"; else the first seen
 
 
 @dataclass(slots=True)
 class DisplayState:
-    """Everything the layout draws."""
+    """All that the layout renders."""
 
     total_updates: int
     started: float  # monotonic seconds
@@ -45,7 +46,7 @@ class DisplayState:
     history: dict[str, deque[float]] = field(default_factory=dict)  # centres of past snapshots, oldest first
     pace: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_PACE_SNAPSHOTS))
 
-    def take(self, snapshot: DisplaySnapshot, now: float) -> None:
+    def add(self, snapshot: DisplaySnapshot, now: float) -> None:
         """Make a snapshot the current one."""
         self.snapshot = snapshot
         self.pace.append((now, snapshot.update))
@@ -53,11 +54,11 @@ class DisplayState:
             if summary is None:
                 continue
             self.first_centers.setdefault(country, summary.centers)
-            self.history.setdefault(country, deque(maxlen=SPARKS)).append(summary.centers)
+            self.history.setdefault(country, deque(maxlen=SPARKLINE_POINTS)).append(summary.centers)
         self.first_centers.update(snapshot.start_centers)
 
     def seconds_left(self, now: float) -> float | None:
-        """Until the last update at the recent pace; None before two updates are seen."""
+        """Time to the last update at the recent pace; None before two updates."""
         if len(self.pace) < 2:
             return None
         (first_time, first), (last_time, last) = self.pace[0], self.pace[-1]
@@ -65,6 +66,3 @@ class DisplayState:
             return None
         seconds_each = (last_time - first_time) / (last - first)
         return max(0.0, seconds_each * (self.total_updates - last) - (now - last_time))
-
-
-SPARKS = 16  # snapshots in a sparkline

@@ -24,8 +24,8 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 from plotly.offline import get_plotlyjs
 
-from services.metrics.dashboards.all_boards import BOARDS
-from services.metrics.dashboards.panels import GREY, PERCENT, Board, Panel, Query, Row
+from services.metrics.dashboards.all_dashboards import DASHBOARDS
+from services.metrics.dashboards.panels import GREY, PERCENT, Dashboard, Panel, Query, Row
 from services.metrics.jsonl import read_metrics
 from services.reports.colors import LINE_COLORS
 from tests.benchmarks.monitoring.replay import SCRAPE_S, fill_storage
@@ -72,7 +72,7 @@ class Drawing:
         self._window = window
         self._charts: list[dict[str, Any]] = []
 
-    def page(self, board: Board, caption: str) -> str:
+    def page(self, board: Dashboard, caption: str) -> str:
         """One self-contained page."""
         rows = "".join(self._row(row) for row in board.rows for row in self._repeated(row))
         charts = json.dumps(self._charts).replace("<", "\\u003c")
@@ -123,7 +123,7 @@ class Drawing:
         for query in panel.queries:
             found = self._now(query.expr)
             value = found[0][1] if found else math.nan
-            word = dict(panel.words).get(value) or _shown(value, query.unit or panel.unit)
+            word = dict(panel.value_names).get(value) or _shown(value, query.unit or panel.unit)
             cells += f"<div>{word}<small>{html.escape(query.legend)}</small></div>"
             if query is panel.queries[-1]:
                 worst = next((color for bound, color in reversed(panel.colors) if value >= bound), "text")
@@ -156,7 +156,7 @@ class Drawing:
                 "id": name,
                 "traces": traces,
                 "range": [self._start * 1e3, self._end * 1e3],
-                "zero": panel.least == 0,
+                "zero": panel.minimum == 0,
                 "percent": panel.unit == PERCENT,
             }
         )
@@ -229,12 +229,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("metrics", type=Path, help="metrics.jsonl of a run, whose config.toml lies beside it")
     parser.add_argument("--out", type=Path, default=Path("board.png"))
-    parser.add_argument("--board", choices=[board.uid for board in BOARDS], default=BOARDS[0].uid)
+    parser.add_argument("--board", choices=[board.uid for board in DASHBOARDS], default=DASHBOARDS[0].uid)
     parser.add_argument("--window", default="5m")
     parser.add_argument("--caption", default="")
     wanted = parser.parse_args()
     lines = read_metrics(wanted.metrics)
-    (board,) = [board for board in BOARDS if board.uid == wanted.board]
+    (board,) = [board for board in DASHBOARDS if board.uid == wanted.board]
     with tempfile.TemporaryDirectory(prefix="entente-board-") as folder:
         storage, config = Path(folder) / "tsdb", Path(folder) / "prometheus.yml"
         fill_storage(wanted.metrics, RUN, storage)

@@ -18,7 +18,7 @@ import pytest
 
 from cluster.runs.audit_records import audits, episodes_used, last_update
 from services.environments.diplomacy.position import POWERS
-from services.metrics.dashboards.all_boards import BOARDS
+from services.metrics.dashboards.all_dashboards import DASHBOARDS
 from services.metrics.jsonl import read_metrics
 from tests.system.support.prometheus_server import NO_PROMETHEUS, installed
 from tests.system.support.training_process import ENTENTE, QUICK, TrainingProcess
@@ -85,7 +85,7 @@ def test_every_panel_of_the_boards_shows_a_real_run(smoke_run: tuple[Path, Watch
     _, watch = smoke_run
     if watch is None:
         pytest.skip(NO_PROMETHEUS)
-    queries = [(panel, query) for board in BOARDS for panel in board.panels() for query in panel.queries]
+    queries = [(panel, query) for dashboard in DASHBOARDS for panel in dashboard.panels() for query in panel.queries]
     empty = [(panel.title, query.expr) for panel, query in queries if not watch.series(query, "smoke")]
     assert not empty
     # Every country has its own series, and its interval.

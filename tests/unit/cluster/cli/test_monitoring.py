@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from cluster.cli.app import app
 from cluster.cli.monitoring import PROMETHEUS_URL, monitoring_files
 from services.metrics.catalogue import CATALOGUE, MetricsError
-from services.metrics.dashboards.all_boards import BOARDS
-from services.metrics.dashboards.panels import Board, metric_of, series
-from services.metrics.prometheus_config import PORT, PORT_NAME, Scraping, prometheus_yaml
+from services.metrics.dashboards.all_dashboards import DASHBOARDS
+from services.metrics.dashboards.panels import Dashboard, metric_of, series
+from services.metrics.prometheus_config import PORT, PORT_NAME, ScrapeConfig, prometheus_yaml
 from tests.paths import ROOT, SCHEMAS
 
 COMMITTED = ROOT / "docker" / "monitoring"
@@ -31,7 +31,7 @@ NOT_SHOWN: Mapping[str, str] = {}
 @pytest.fixture(scope="module")
 def written() -> Mapping[str, str]:
     """What the command that made ``docker/monitoring`` would write now."""
-    return monitoring_files(Scraping(("train:9464",)), PROMETHEUS_URL, Path("docker/monitoring"))
+    return monitoring_files(ScrapeConfig(("train:9464",)), PROMETHEUS_URL, Path("docker/monitoring"))
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def dashboards(written: Mapping[str, str]) -> list[dict[str, Any]]:
     return [json.loads(text) for name, text in written.items() if name.endswith(".json")]
 
 
-def test_what_is_committed_is_what_would_be_written(written: Mapping[str, str]) -> None:
+def test_committed_files_are_up_to_date(written: Mapping[str, str]) -> None:
     committed = {str(file.relative_to(COMMITTED)): file.read_text() for file in COMMITTED.rglob("*") if file.is_file()}
     assert committed.keys() == written.keys()
     for name, text in written.items():
@@ -52,7 +52,11 @@ def names_in(expr: str) -> set[str]:
 
 def test_every_metric_of_the_catalogue_is_in_a_panel() -> None:
     asked = {
-        name for board in BOARDS for panel in board.panels() for query in panel.queries for name in names_in(query.expr)
+        name
+        for dashboard in DASHBOARDS
+        for panel in dashboard.panels()
+        for query in panel.queries
+        for name in names_in(query.expr)
     }
     shown = {metric_of(name).name for name in asked if name.startswith("entente_")}
     assert shown | NOT_SHOWN.keys() == CATALOGUE.keys()
@@ -68,7 +72,7 @@ def test_every_metric_of_the_catalogue_is_in_a_panel() -> None:
         assert f'"{name}": Gauge(' in source, name
 
 
-def test_a_panel_cannot_ask_for_what_is_not_there() -> None:
+def test_series_of_unknown_metric_or_label_raises() -> None:
     with pytest.raises(KeyError, match="entente_nonsense"):
         series("entente_nonsense")
     with pytest.raises(KeyError, match="has no label player"):
@@ -76,12 +80,12 @@ def test_a_panel_cannot_ask_for_what_is_not_there() -> None:
     assert series("entente_rating", player="learner") == 'entente_rating{run="$run",player="learner"}'
 
 
-@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
-def test_panels_are_titled_explained_and_tell_their_series_apart(board: Board) -> None:
-    for row in board.rows:
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.uid)
+def test_panels_have_titles_descriptions_and_distinct_series(dashboard: Dashboard) -> None:
+    for row in dashboard.rows:
         titles = [panel.title for panel in row.panels]
         assert len(set(titles)) == len(titles)
-    for panel in board.panels():
+    for panel in dashboard.panels():
         assert panel.text.endswith(".")
         assert panel.queries
         legends = [query.legend for query in panel.queries]
@@ -103,8 +107,8 @@ def test_dashboards_fit_grafanas_schema(dashboards: list[dict[str, Any]]) -> Non
             Draft7Validator({**schema, "$ref": f"#/definitions/{kind}"}).validate(panel)
 
 
-def test_panels_have_a_place_of_their_own_and_only_known_variables(dashboards: list[dict[str, Any]]) -> None:
-    assert [dashboard["uid"] for dashboard in dashboards] == [board.uid for board in BOARDS]
+def test_panels_do_not_overlap_and_use_known_variables(dashboards: list[dict[str, Any]]) -> None:
+    assert [dashboard["uid"] for dashboard in dashboards] == [dashboard.uid for dashboard in DASHBOARDS]
     for dashboard in dashboards:
         panels = dashboard["panels"]
         assert len({panel["id"] for panel in panels}) == len(panels)
@@ -131,21 +135,21 @@ def test_bands_are_filled_between_their_edges(dashboards: list[dict[str, Any]]) 
     assert filled == 6  # evaluations, and five of a country
 
 
-def jobs(scraping: Scraping) -> dict[str, dict[str, Any]]:
+def jobs(scraping: ScrapeConfig) -> dict[str, dict[str, Any]]:
     written = yaml.safe_load(prometheus_yaml(scraping, "a command"))
     return {job["job_name"]: job for job in written["scrape_configs"]}
 
 
-def test_runs_and_ray_are_found_wherever_they_are() -> None:
+def test_scrape_jobs_of_runs_ray_and_pods() -> None:
     found = jobs(
-        Scraping(("127.0.0.1:9464", "[::1]:9000"), "/tmp/ray/prom.json", "http://h:8265/api/prometheus/sd", "/t")
+        ScrapeConfig(("127.0.0.1:9464", "[::1]:9000"), "/tmp/ray/prom.json", "http://h:8265/api/prometheus/sd", "/t")
     )
     assert found["entente"]["static_configs"] == [{"targets": ["127.0.0.1:9464", "[::1]:9000"]}]
     assert found["ray"]["file_sd_configs"] == [{"files": ["/tmp/ray/prom.json"]}]
     url = "http://h:8265/api/prometheus/sd"
     assert found["ray-url"]["http_sd_configs"] == [{"url": url, "authorization": {"credentials_file": "/t"}}]
-    assert list(jobs(Scraping(("h:1",), ray_url="http://h:8265/api/prometheus/sd"))) == ["entente", "ray"]
-    pods = jobs(Scraping(namespace="training"))
+    assert list(jobs(ScrapeConfig(("h:1",), ray_url="http://h:8265/api/prometheus/sd"))) == ["entente", "ray"]
+    pods = jobs(ScrapeConfig(namespace="training"))
     assert list(pods) == ["entente-pods", "ray-pods"]
     for job, port in (("entente-pods", PORT_NAME), ("ray-pods", "metrics")):
         (discovery,) = pods[job]["kubernetes_sd_configs"]
@@ -157,7 +161,7 @@ def test_runs_and_ray_are_found_wherever_they_are() -> None:
         } in pods[job]["relabel_configs"]
 
 
-def test_manifests_name_the_port_that_is_scraped() -> None:
+def test_manifests_name_the_scraped_port() -> None:
     """The head of KubeRay's clusters, and the config for clusters."""
     for name in ("raycluster.yaml", "rayjob.yaml"):
         (document,) = yaml.safe_load_all((ROOT / "cluster" / "manifests" / name).read_text())
@@ -182,7 +186,7 @@ def test_manifests_name_the_port_that_is_scraped() -> None:
         (("--kubernetes", "A_B"), "namespace"),
     ],
 )
-def test_what_cannot_be_used_is_an_error_that_says_why(tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
+def test_invalid_options_raise_with_a_hint(tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:
     done = CliRunner().invoke(app, ["monitoring", "--out", str(tmp_path / "out"), *arguments])
     assert isinstance(done.exception, MetricsError)
     assert hint in str(done.exception)
@@ -190,7 +194,7 @@ def test_what_cannot_be_used_is_an_error_that_says_why(tmp_path: Path, arguments
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_writes_and_says_how_to_try_it(tmp_path: Path, written: Mapping[str, str]) -> None:
+def test_command_writes_files_and_prints_how_to_try_them(tmp_path: Path, written: Mapping[str, str]) -> None:
     out = tmp_path / "monitoring"
     done = CliRunner().invoke(app, ["monitoring", "--out", str(out), "--target", "train:9464", "--interval", "5"])
     assert done.exit_code == 0, done.output

@@ -13,14 +13,14 @@ label_text = st.text("ABCxyz019+-_./ ", min_size=1, max_size=12)
 
 
 @given(st.data())
-def test_keys_read_back_as_the_metric_and_labels_they_were_made_of(data: st.DataObject) -> None:
+def test_parse_key_inverts_key(data: st.DataObject) -> None:
     metric = data.draw(st.sampled_from(sorted(CATALOGUE.values(), key=lambda metric: metric.name)))
     labels = {name: data.draw(label_text) for name in metric.labels}
     assert parse_key(key(metric.name, **labels)) == (metric, tuple(labels[name] for name in metric.labels))
 
 
 @pytest.mark.parametrize("metric", CATALOGUE.values(), ids=lambda metric: metric.name)
-def test_rows_follow_prometheus_conventions(metric: Metric) -> None:
+def test_metrics_follow_prometheus_conventions(metric: Metric) -> None:
     assert metric.name.startswith("entente_")
     assert metric.name.endswith("_total") == (metric.kind == "counter")
     assert metric.unit
@@ -31,7 +31,7 @@ def test_rows_follow_prometheus_conventions(metric: Metric) -> None:
     assert not metric.whole or (metric.kind == "gauge" and metric.labels)
 
 
-def test_no_name_is_listed_twice() -> None:
+def test_metric_names_are_unique() -> None:
     assert len(CATALOGUE) == sum(map(len, SECTIONS.values()))
 
 
@@ -51,13 +51,13 @@ def test_no_name_is_listed_twice() -> None:
         ({"entente_weight_swap_seconds": [0.1, math.inf]}, "leave out what has no data"),
     ],
 )
-def test_what_the_catalogue_does_not_describe_is_refused(values: dict[str, float], message: str) -> None:
+def test_check_refuses_measurements_that_do_not_fit_the_catalogue(values: dict[str, float], message: str) -> None:
     with pytest.raises(MetricsError) as raised:
         check(values)
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
-def test_labels_that_a_key_cannot_hold_are_refused() -> None:
+def test_key_refuses_invalid_label_values() -> None:
     with pytest.raises(MetricsError, match="cannot be 'A,B'"):
         key("entente_country_centers", country="A,B")

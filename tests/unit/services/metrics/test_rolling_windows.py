@@ -76,7 +76,7 @@ def test_checkpoint_restores_the_windows() -> None:
     assert [fact.block for fact in restored.facts()["FRANCE"]] == ["b2", "b3", "b4"]
 
 
-def test_a_checkpoint_without_blocks_counts_as_one_block() -> None:
+def test_checkpoint_without_blocks_counts_as_one_block() -> None:
     windows = CountryWindows()
     windows.load_state({"FRANCE": [[1.0, 4.0, 0.0, 1.0, 1.0, 12.0]] * 2})
     assert {fact.block for fact in windows.facts()["FRANCE"]} == {""}

@@ -11,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from services.metrics.catalogue import MetricsError
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
-from services.metrics.prometheus_exporter import Exporter, _Latest
-from services.metrics.sink import FanOut, NullSink
+from services.metrics.prometheus_exporter import Exporter, LatestValues
+from services.metrics.sink import FanOut
 
 FRANCE = "entente_country_centers{country=FRANCE}"
 
@@ -32,7 +32,7 @@ def scrape(exporter: Exporter) -> Samples:
         return samples_of(text_string_to_metric_families(answer.read().decode()))
 
 
-def collected(latest: _Latest) -> Samples:
+def collected(latest: LatestValues) -> Samples:
     """What a scrape would find, without a server."""
     return samples_of(latest.collect())
 
@@ -52,28 +52,28 @@ def write_updates(path: Path, updates: range, resume_after: int | None = None) -
     sink.close()
 
 
-def test_lines_read_back(tmp_path: Path) -> None:
+def test_read_metrics_returns_the_recorded_lines(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     write_updates(path, range(1, 3))
     expected = {"entente_updates_total": 2, FRANCE: 3.5, "entente_weight_swap_seconds": [0.1, 0.2]}
     assert read_metrics(path)[1] == MetricsLine(2, 1000.0, expected)
 
 
-def test_a_line_can_be_read_as_soon_as_it_is_recorded(tmp_path: Path) -> None:
+def test_recorded_line_is_readable_at_once(tmp_path: Path) -> None:
     sink = JsonlSink(tmp_path / "metrics.jsonl")
     sink.record(1, {"entente_loss": 0.5})
     assert [line.update for line in read_metrics(tmp_path / "metrics.jsonl")] == [1]
     sink.close()
 
 
-def test_resuming_cuts_what_will_be_written_again(tmp_path: Path) -> None:
+def test_resume_cuts_lines_after_the_checkpoint(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     write_updates(path, range(1, 8))
     write_updates(path, range(5, 7), resume_after=4)
     assert [line.update for line in read_metrics(path)] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_torn_last_line_is_left_out_and_cut_on_resume(tmp_path: Path) -> None:
+def test_torn_last_line_is_skipped_and_cut_on_resume(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     write_updates(path, range(1, 3))
     path.write_text(path.read_text() + '{"update":3,"time":10')
@@ -82,7 +82,7 @@ def test_a_torn_last_line_is_left_out_and_cut_on_resume(tmp_path: Path) -> None:
     assert [json.loads(text)["update"] for text in path.read_text().splitlines()] == [1, 2, 3]
 
 
-def test_a_damaged_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
+def test_damaged_middle_line_raises(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     write_updates(path, range(1, 2))
     path.write_text("[]\n" + path.read_text())
@@ -90,13 +90,13 @@ def test_a_damaged_line_in_the_middle_is_an_error(tmp_path: Path) -> None:
         read_metrics(path)
 
 
-def test_a_new_run_does_not_append_to_another(tmp_path: Path) -> None:
+def test_new_run_refuses_a_file_with_measurements(tmp_path: Path) -> None:
     write_updates(tmp_path / "metrics.jsonl", range(1, 2))
     with pytest.raises(MetricsError, match="already holds measurements"):
         JsonlSink(tmp_path / "metrics.jsonl")
 
 
-def test_the_exporter_serves_the_latest_values(exporter: Exporter) -> None:
+def test_exporter_serves_the_latest_values(exporter: Exporter) -> None:
     exporter.record(1, {"entente_games_total": 7, FRANCE: 3.0, "entente_loss": 0.5})
     exporter.record(2, {"entente_games_total": 9, FRANCE: 4.0})
     samples = scrape(exporter)
@@ -106,7 +106,7 @@ def test_the_exporter_serves_the_latest_values(exporter: Exporter) -> None:
     assert not any(name.startswith("entente_kl") for name, _ in samples)
 
 
-def test_the_exporter_gathers_observations(exporter: Exporter) -> None:
+def test_exporter_accumulates_histogram_observations(exporter: Exporter) -> None:
     exporter.record(1, {"entente_weight_swap_seconds": [0.005, 0.02]})
     exporter.record(2, {"entente_weight_swap_seconds": [99.0]})
     samples = scrape(exporter)
@@ -117,19 +117,19 @@ def test_the_exporter_gathers_observations(exporter: Exporter) -> None:
     assert samples[f"{name}_sum", ()] == pytest.approx(99.025)
 
 
-def test_a_named_run_is_told_apart() -> None:
-    latest = _Latest("first")
-    latest.take({FRANCE: 3.0, "entente_weight_swap_seconds": [0.02]})
+def test_named_run_labels_every_sample() -> None:
+    latest = LatestValues("first")
+    latest.update({FRANCE: 3.0, "entente_weight_swap_seconds": [0.02]})
     samples = collected(latest)
     assert samples["entente_country_centers", (("country", "FRANCE"), ("run", "first"))] == 3
     assert samples["entente_weight_swap_seconds_bucket", (("le", "+Inf"), ("run", "first"))] == 1
 
 
-def test_who_is_no_more_in_a_whole_metric_is_forgotten() -> None:
-    latest = _Latest()
+def test_whole_metric_drops_label_values_that_are_gone() -> None:
+    latest = LatestValues()
     old, new = "entente_rating{player=policy/v2}", "entente_rating{player=policy/v4}"
-    latest.take({old: 1200.0, "entente_loss": 0.5, "entente_evaluation_centers{against=random}": 4.0})
-    latest.take({new: 1300.0, "entente_evaluation_centers{against=greedy}": 3.0})
+    latest.update({old: 1200.0, "entente_loss": 0.5, "entente_evaluation_centers{against=random}": 4.0})
+    latest.update({new: 1300.0, "entente_evaluation_centers{against=greedy}": 3.0})
     samples = collected(latest)
     assert [labels for name, labels in samples if name == "entente_rating"] == [(("player", "policy/v4"),)]
     assert samples["entente_loss", ()] == 0.5
@@ -138,13 +138,13 @@ def test_who_is_no_more_in_a_whole_metric_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("host", ["203.0.113.7", "no-such-host.invalid"])
-def test_an_address_of_another_machine_is_a_one_line_error(host: str) -> None:
+def test_host_of_another_machine_raises_one_line(host: str) -> None:
     with pytest.raises(MetricsError, match=f"on {host} cannot be used .*; set metrics.host to an address") as raised:
         Exporter(0, host)
     assert "\n" not in str(raised.value)
 
 
-def test_a_taken_port_is_a_one_line_error_and_close_frees_it(exporter: Exporter) -> None:
+def test_taken_port_raises_one_line_and_close_frees_it(exporter: Exporter) -> None:
     with pytest.raises(MetricsError, match=f"metrics port {exporter.port} ") as raised:
         Exporter(exporter.port)
     assert "\n" not in str(raised.value)
@@ -154,17 +154,12 @@ def test_a_taken_port_is_a_one_line_error_and_close_frees_it(exporter: Exporter)
     again.close()
 
 
-def test_a_fan_out_reaches_all_sinks_or_none(tmp_path: Path, exporter: Exporter) -> None:
+def test_fan_out_records_in_all_sinks_or_none(tmp_path: Path, exporter: Exporter) -> None:
     path = tmp_path / "metrics.jsonl"
-    sink = FanOut(NullSink(), JsonlSink(path), exporter)
+    sink = FanOut(JsonlSink(path), exporter)
     sink.record(1, {"entente_loss": 0.25})
     with pytest.raises(MetricsError, match="unknown metric"):
         sink.record(2, {"entente_loss": 0.75, "entente_nonsense": 1.0})
     assert [line.metrics for line in read_metrics(path)] == [{"entente_loss": 0.25}]
     assert scrape(exporter)["entente_loss", ()] == 0.25
     sink.close()
-
-
-def test_the_null_sink_still_refuses_what_is_unknown() -> None:
-    with pytest.raises(MetricsError, match="unknown metric"):
-        NullSink().record(1, {"entente_nonsense": 1.0})

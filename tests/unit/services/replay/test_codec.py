@@ -78,11 +78,11 @@ def assert_same(ours: Any, theirs: Any) -> None:
 
 @given(episodes)
 @settings(max_examples=150, deadline=None)
-def test_what_is_encoded_comes_back(episode: Episode) -> None:
+def test_decode_inverts_encode(episode: Episode) -> None:
     assert_same(decode(encode(episode)), episode)
 
 
-def test_a_realistic_episode_comes_back_smaller_and_read_only() -> None:
+def test_realistic_episode_is_compressed_and_decoded_read_only() -> None:
     episode = synthetic_episode("b", 0)
     data = encode(episode)
     back = decode(data)
@@ -95,7 +95,7 @@ def test_a_realistic_episode_comes_back_smaller_and_read_only() -> None:
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_damaged_bytes_are_an_error_and_never_another_episode(data: st.DataObject) -> None:
+def test_damaged_bytes_raise_and_never_decode(data: st.DataObject) -> None:
     good = bytearray(encode(synthetic_episode("b", 0, turns=2, prompt_tokens=5, completion_tokens=5)))
     at = data.draw(st.integers(0, len(good) - 1))
     good[at] ^= data.draw(st.integers(1, 255))
@@ -104,19 +104,19 @@ def test_damaged_bytes_are_an_error_and_never_another_episode(data: st.DataObjec
 
 
 @pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 20])
-def test_torn_bytes_are_an_error(length: int) -> None:
+def test_truncated_bytes_raise(length: int) -> None:
     with pytest.raises(CodecError):
         decode(encode(synthetic_episode("b", 0, turns=1))[:length])
 
 
-def test_a_newer_schema_is_told_apart() -> None:
+def test_newer_schema_raises_its_own_message() -> None:
     data = bytearray(encode(synthetic_episode("b", 0, turns=1)))
     data[3] = codec.SCHEMA_VERSION + 1
     with pytest.raises(CodecError, match="written by a newer version"):
         decode(bytes(data))
 
 
-def test_an_older_unknown_schema_is_an_error() -> None:
+def test_unknown_older_schema_raises() -> None:
     data = bytearray(encode(synthetic_episode("b", 0, turns=1)))
     data[3] = 0
     with pytest.raises(CodecError, match="unknown episode schema 0"):
@@ -127,7 +127,7 @@ def frame(raw: bytes, **options: Any) -> bytes:
     return b"ENT" + bytes([codec.SCHEMA_VERSION]) + zstandard.ZstdCompressor(**options).compress(raw)
 
 
-def test_a_frame_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oversized_frame_is_refused_before_decompression(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(codec, "MAX_EPISODE_BYTES", 1 << 20)
     bomb = frame(bytes(codec.MAX_EPISODE_BYTES + 1))
     assert len(bomb) < 1000
@@ -135,7 +135,7 @@ def test_a_frame_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(monke
         decode(bomb)
 
 
-def test_a_frame_of_unknown_size_is_refused() -> None:
+def test_frame_of_unknown_size_raises() -> None:
     with pytest.raises(CodecError, match="unknown size"):
         decode(frame(b"x" * 100, write_content_size=False))
 
@@ -181,7 +181,7 @@ def record(**changes: Any) -> list[Any]:
     return list(whole.values())
 
 
-def test_the_hand_written_record_is_valid() -> None:
+def test_hand_written_record_decodes() -> None:
     assert decode(frame(msgspec.msgpack.encode(record()))).turns[0].admissible_ids.tolist() == [1, 2, 3]
 
 
@@ -214,12 +214,12 @@ def test_the_hand_written_record_is_valid() -> None:
         ({"keys": {"country": [1]}}, "not an episode"),
     ],
 )
-def test_records_that_disagree_with_themselves_are_errors(changes: dict[str, Any], complaint: str) -> None:
+def test_inconsistent_records_raise(changes: dict[str, Any], complaint: str) -> None:
     with pytest.raises(CodecError, match=complaint):
         decode(frame(msgspec.msgpack.encode(record(**changes))))
 
 
-def test_offsets_that_decrease_within_a_turn_are_errors() -> None:
+def test_offsets_that_decrease_within_a_turn_raise() -> None:
     changes = {
         "trained_mask": [1, b"\x01\x01"],
         "admissible_offsets": [1, b"\x00\x05\x03"],
@@ -229,7 +229,7 @@ def test_offsets_that_decrease_within_a_turn_are_errors() -> None:
         decode(frame(msgspec.msgpack.encode(record(**changes))))
 
 
-def test_a_record_with_a_field_too_many_or_too_few_is_an_error() -> None:
+def test_record_with_extra_or_missing_field_raises() -> None:
     for fields_ in ([*record(), 1], record()[:-1], [], {}, None):
         with pytest.raises(CodecError, match="not an episode"):
             decode(frame(msgspec.msgpack.encode(fields_)))
@@ -255,6 +255,6 @@ def changed_turn(**changes: Any) -> Episode:
         (replace(changed_turn(), reward=float("nan")), "not a finite number"),
     ],
 )
-def test_episodes_that_break_the_rules_are_refused_where_they_are_made(episode: Episode, complaint: str) -> None:
+def test_encode_refuses_invalid_episodes(episode: Episode, complaint: str) -> None:
     with pytest.raises(CodecError, match=complaint):
         encode(episode)

@@ -39,12 +39,12 @@ def buffer(clock: Clock) -> MemoryBuffer:
     return MemoryBuffer(group_timeout_s=10, clock=clock)
 
 
-def test_it_keeps_the_protocol(buffer: MemoryBuffer) -> None:
+def test_memory_buffer_implements_the_protocol(buffer: MemoryBuffer) -> None:
     kept: ReplayBuffer = buffer
     assert kept.stats()["waiting"] == 0
 
 
-def test_blocks_come_whole_and_oldest_first_by_their_first_episode(buffer: MemoryBuffer) -> None:
+def test_take_returns_whole_blocks_oldest_first(buffer: MemoryBuffer) -> None:
     buffer.append(
         [episode("a", 0), episode("b", 0), episode("b", 1), episode("c", 0), episode("a", 1), episode("c", 1)]
     )
@@ -52,7 +52,7 @@ def test_blocks_come_whole_and_oldest_first_by_their_first_episode(buffer: Memor
     assert ids(buffer.take({"FRANCE": 1}, 0)) == ["c/0", "c/1"]
 
 
-def test_exactly_as_many_blocks_of_each_role_come_as_were_asked_for(buffer: MemoryBuffer) -> None:
+def test_take_returns_the_requested_number_of_blocks_per_role(buffer: MemoryBuffer) -> None:
     for role in ("FRANCE", "ITALY"):
         buffer.append([episode(f"{role}{block}", member, role) for block in range(3) for member in range(2)])
     delivery = buffer.take({"ITALY": 2, "FRANCE": 1}, 0)
@@ -62,7 +62,7 @@ def test_exactly_as_many_blocks_of_each_role_come_as_were_asked_for(buffer: Memo
     assert buffer.stats()["waiting/ITALY"] == 2
 
 
-def test_nothing_is_taken_when_something_is_missing_and_the_error_says_what(buffer: MemoryBuffer) -> None:
+def test_take_with_missing_blocks_raises_and_takes_nothing(buffer: MemoryBuffer) -> None:
     buffer.append([episode("a", 0), episode("a", 1), episode("i", 0, "ITALY")])
     with pytest.raises(BlocksMissingError, match=r"ITALY lacks 1 block\(s\) \(1 episode") as told:
         buffer.take({"FRANCE": 1, "ITALY": 1, "TURKEY": 2}, 0)
@@ -71,7 +71,7 @@ def test_nothing_is_taken_when_something_is_missing_and_the_error_says_what(buff
     assert buffer.stats()["waiting"] == 3
 
 
-def test_an_incomplete_block_is_delivered_at_the_group_timeout_and_its_straggler_later(
+def test_incomplete_block_is_delivered_at_the_group_timeout_and_its_late_episode_later(
     buffer: MemoryBuffer, clock: Clock
 ) -> None:
     buffer.append([episode("a", 0)])
@@ -87,7 +87,7 @@ def test_an_incomplete_block_is_delivered_at_the_group_timeout_and_its_straggler
     assert ids(buffer.take({"FRANCE": 1}, 0)) == ["a/1"]
 
 
-def test_a_whole_block_goes_before_an_older_fragment(buffer: MemoryBuffer, clock: Clock) -> None:
+def test_whole_block_is_delivered_before_an_older_incomplete_one(buffer: MemoryBuffer, clock: Clock) -> None:
     buffer.append([episode("slow", 0)])
     buffer.append([episode("whole", 0), episode("whole", 1)])
     clock.now_s = 11  # the fragment may go too, but its rest would come late as one block too many
@@ -96,7 +96,7 @@ def test_a_whole_block_goes_before_an_older_fragment(buffer: MemoryBuffer, clock
     assert ids(buffer.take({"FRANCE": 1}, timeout_s=0)) == ["slow/0", "slow/1"]
 
 
-def test_an_episode_is_stored_once_ever(buffer: MemoryBuffer) -> None:
+def test_duplicate_episode_is_dropped(buffer: MemoryBuffer) -> None:
     assert buffer.append([episode("a", 0), episode("a", 0)]) == 1
     assert buffer.append([episode("a", 0), episode("a", 1)]) == 1
     delivery = buffer.take({"FRANCE": 1}, 0)
@@ -106,7 +106,7 @@ def test_an_episode_is_stored_once_ever(buffer: MemoryBuffer) -> None:
     assert buffer.stored_ids(["a/0", "a/1", "a/2"]) == {"a/0", "a/1"}
 
 
-def test_nothing_of_a_call_is_stored_when_an_episode_breaks_the_rules(buffer: MemoryBuffer) -> None:
+def test_append_with_an_invalid_episode_stores_nothing(buffer: MemoryBuffer) -> None:
     bad = episode("a", 1)
     bad = replace(bad, turns=(replace(bad.turns[0], logprobs=np.zeros(1, np.float32)),))
     with pytest.raises(CodecError):
@@ -114,7 +114,7 @@ def test_nothing_of_a_call_is_stored_when_an_episode_breaks_the_rules(buffer: Me
     assert buffer.stored_ids(["a/0", "a/1"]) == frozenset()
 
 
-def test_what_was_not_acknowledged_is_delivered_again_oldest_first(buffer: MemoryBuffer) -> None:
+def test_redeliver_returns_unacknowledged_episodes_oldest_first(buffer: MemoryBuffer) -> None:
     buffer.append([episode(block, member) for block in "abc" for member in range(2)])
     first = buffer.take({"FRANCE": 1}, 0)
     buffer.take({"FRANCE": 1}, 0)
@@ -126,7 +126,7 @@ def test_what_was_not_acknowledged_is_delivered_again_oldest_first(buffer: Memor
     assert (stats["waiting"], stats["delivered"], stats["acknowledged"]) == (0, 4, 2)
 
 
-def test_receipts_acknowledged_after_a_restart_are_not_delivered(buffer: MemoryBuffer) -> None:
+def test_acknowledged_receipts_are_not_redelivered(buffer: MemoryBuffer) -> None:
     buffer.append([episode(block, member) for block in "ab" for member in range(2)])
     receipts = buffer.take({"FRANCE": 1}, 0).receipts
     buffer.redeliver()
@@ -148,7 +148,7 @@ def test_take_waits_for_another_thread() -> None:
         later.join()
 
 
-def test_pending_blocks_refuse_to_deliver_what_is_not_ready() -> None:
+def test_pending_blocks_refuse_blocks_that_are_not_ready() -> None:
     pending = PendingBlocks(group_timeout_s=10)
     pending.add(Receipt("FRANCE", "1"), episode("a", 0), arrived_s=0)
     with pytest.raises(ValueError, match="not ready"):

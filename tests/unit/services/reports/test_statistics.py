@@ -74,14 +74,14 @@ def test_mean_interval_by_hand() -> None:
     assert estimate.interval == pytest.approx((3 - half, 3 + half), abs=1e-8)
 
 
-def test_equal_values_give_an_interval_of_no_width() -> None:
+def test_equal_values_give_a_zero_width_interval() -> None:
     estimate = mean_interval([2.0] * 6)
     assert estimate is not None
     assert estimate.interval == (2.0, 2.0)
 
 
 @given(st.lists(st.lists(finite, min_size=2, max_size=6), min_size=2, max_size=5))
-def test_strata_weigh_the_same_whatever_their_sizes(strata: list[list[float]]) -> None:
+def test_strata_of_any_size_weigh_the_same(strata: list[list[float]]) -> None:
     estimate = stratified_mean({str(i): values for i, values in enumerate(strata)})
     assert estimate is not None
     assert estimate.mean == pytest.approx(fmean(map(fmean, strata)), abs=1e-6)
@@ -110,7 +110,7 @@ def test_strata_without_enough_values() -> None:
     assert (estimate.mean, estimate.interval) == (3.0, None)
 
 
-def test_ninety_five_percent_of_intervals_hold_the_truth() -> None:
+def test_stratified_intervals_cover_the_truth() -> None:
     draw = random.Random(5)
     scales = (0.5, 1.0, 3.0)
     rounds, held = 400, 0

@@ -56,18 +56,18 @@ def position(phase="S1901M", units=UNITS, centers=CENTERS):
         ("RUSSIA", "F STP/SC - GUL", {}),
     ],
 )
-def test_what_one_order_does_to_whom(power, order, expected):
+def test_acts_of_single_orders(power, order, expected):
     assert acts(position(), {power: (order,)}) == {(power, other): net for other, net in expected.items()}
 
 
-def test_orders_of_other_phases_touch_nobody_and_pass_no_time():
+def test_other_phases_have_no_acts_and_no_decay():
     orders = {"FRANCE": ("A BUR R MUN",)}
     assert acts(position("S1901R"), orders) == {}
     standings = {("FRANCE", "GERMANY"): 1.0}
     assert updated_standings(standings, position("W1901A"), {"FRANCE": ("A PAR B",)}) == standings
 
 
-def test_a_phase_counts_once_however_many_units_agree():
+def test_phase_counts_once_for_any_number_of_orders():
     two = {"FRANCE": ("A BUR S A RUH", "F ENG C A LON - BRE", "A PAR S A RUH")}
     assert updated_standings({}, position(), two) == {("FRANCE", "GERMANY"): 1.0, ("FRANCE", "ENGLAND"): 1.0}
     both = {"FRANCE": ("A BUR S A RUH", "A PAR - MUN")}
@@ -123,14 +123,14 @@ def western_triple():
     ]
 
 
-def test_the_opening_knows_no_alliance_and_later_segments_know_the_opening():
+def test_opening_has_no_alliances_and_later_segments_use_the_opening():
     facts = followed(western_triple())
     assert all(set(row.values()) == {NO_ALLY} for row in facts[:12])
     expected = {"ENGLAND": "GERMANY", "FRANCE": "GERMANY", "GERMANY": "ENGLAND+FRANCE"}
     assert facts[12:] == [{power: expected.get(power, NO_ALLY) for power in POWERS}] * 28
 
 
-def test_a_segment_keeps_what_it_began_with():
+def test_alliances_are_constant_within_a_segment():
     played = western_triple()
     turned = [
         (where, orders if where.year < 1905 else {"FRANCE": ("A BUR - MUN",), "GERMANY": ("A MUN - BUR",)})
@@ -142,7 +142,7 @@ def test_a_segment_keeps_what_it_began_with():
     assert {row["GERMANY"] for row in facts[32:]} == {"ENGLAND"}  # mutual support of three years fades slowly
 
 
-def test_the_dead_are_nobodys_allies():
+def test_eliminated_powers_have_no_allies():
     played = western_triple()
     gone = {power: units for power, units in UNITS.items() if power != "GERMANY"}
     after = [(position(where.phase, gone, {}), {}) for where, _ in played[12:]]
@@ -172,7 +172,7 @@ def segment_starts(played):
 
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_orders_of_the_segment_itself_or_later_never_change_the_fact(random_games, data):
+def test_orders_of_the_same_or_later_segments_do_not_change_the_fact(random_games, data):
     played = random_games[data.draw(st.integers(0, len(random_games) - 1))]
     starts = segment_starts(played)
     start = data.draw(st.sampled_from(starts))
@@ -185,14 +185,14 @@ def test_orders_of_the_segment_itself_or_later_never_change_the_fact(random_game
     assert followed([*played[:start], *other])[:end] == followed(played)[:end]
 
 
-def test_random_games_have_alliances_too(random_games):
+def test_random_games_have_alliances(random_games):
     # Else the property tests around would compare nothing.
     assert {fact for played in random_games for row in followed(played)[-3:] for fact in row.values()} - {NO_ALLY}
 
 
 @settings(max_examples=15, deadline=None)
 @given(names=st.permutations(POWERS), index=st.integers(0, 2))
-def test_relabelled_powers_have_relabelled_allies(random_games, names, index):
+def test_allies_follow_a_relabelling_of_powers(random_games, names, index):
     name_of = dict(zip(POWERS, names, strict=True))
 
     def relabelled(by_power):
@@ -211,7 +211,7 @@ def test_relabelled_powers_have_relabelled_allies(random_games, names, index):
 
 
 @pytest.mark.skipif(not GAMES, reason="the recorded games (../shared/data/diplomacy_games) are absent")
-def test_recorded_games_without_press_have_some_alliances_and_all_are_mutual():
+def test_recorded_games_have_mutual_alliances():
     allied = Counter()
     for path in GAMES:
         log = AllianceLog()
@@ -233,7 +233,7 @@ def test_recorded_games_without_press_have_some_alliances_and_all_are_mutual():
         assert 0.1 < allied[start, "allied"] / allied[start, "seats"] < 0.5
 
 
-def test_a_game_gives_out_the_legal_orders_of_the_present_phase_alone():
+def test_orders_are_those_of_the_current_phase():
     game = DiplomacyGame(1901)
     game.set_orders("FRANCE", ["A PAR - BUR", "A MAR - LON", "A MAR S A PAR - BUR"])
     assert game.orders == {"FRANCE": ("A PAR - BUR", "A MAR S A PAR - BUR")}

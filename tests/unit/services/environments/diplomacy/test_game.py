@@ -43,7 +43,7 @@ def histories(engine):
     return orders, results
 
 
-def test_orders_written_directly_leave_the_same_game_as_the_public_path():
+def test_written_orders_give_the_same_game_as_set_orders():
     kinds = set()
     for seed in range(12):
         rng, ours, plain = random.Random(seed), DiplomacyGame(1909), Game()
@@ -67,7 +67,7 @@ def test_orders_written_directly_leave_the_same_game_as_the_public_path():
     assert kinds == {"M", "R", "A"}
 
 
-def test_a_fleet_is_supported_into_either_coast():
+def test_fleet_is_supported_into_either_coast():
     units = {"TURKEY": ["F CON", "F BLA"], "RUSSIA": ["A BUL"]}
     for coast in ("", "/EC", "/SC"):
         game = DiplomacyGame.from_state({"name": "F1903M", "units": units}, 1905)
@@ -83,7 +83,7 @@ def engine_legal(game, position):
     return {place: tuple(sorted(everything[place])) for place in places}
 
 
-def test_legal_orders_of_whole_games_are_the_engines():
+def test_legal_orders_are_the_engines_in_whole_games():
     for seed in range(2):
         game, rng = DiplomacyGame(1906), random.Random(seed)
         while not game.is_done:
@@ -113,7 +113,7 @@ def crowded_game(rng, fleets):
 
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), fleets=st.sampled_from([0.2, 0.5, 0.8]))
-def test_any_board_plays_on_as_through_the_public_path(seed, fleets):
+def test_random_positions_play_as_in_the_engine(seed, fleets):
     rng = random.Random(seed)
     ours, plain = crowded_game(rng, fleets), Game()
     plain.set_state(ours.state())
@@ -140,7 +140,7 @@ def test_later_orders_replace_earlier_ones():
     assert game.position.units["FRANCE"] == ("A MAR", "A PIC", "F BRE")
 
 
-def test_an_order_that_is_not_legal_is_reported_and_the_unit_holds():
+def test_illegal_order_is_reported_and_the_unit_holds():
     game = DiplomacyGame(1901)
     defects = game.set_orders("FRANCE", ["A PAR - MOS", "A MAR S A PAR", "F BRE - MAO"])
     assert [(defect.order, defect.reason) for defect in defects] == [
@@ -151,7 +151,7 @@ def test_an_order_that_is_not_legal_is_reported_and_the_unit_holds():
     assert game.position.units["FRANCE"] == ("A MAR", "A PAR", "F MAO")
 
 
-def test_a_game_ends_after_the_adjustments_of_its_last_year():
+def test_game_ends_after_the_adjustments_of_its_last_year():
     game = play_on(DiplomacyGame(1901), random.Random(3))
     assert game.position.year == 1902
     assert game.position.to_move == ()
@@ -163,7 +163,7 @@ def test_a_game_ends_after_the_adjustments_of_its_last_year():
         game.process()
 
 
-def test_no_outcome_while_the_game_goes_on():
+def test_outcome_of_an_unfinished_game_raises():
     with pytest.raises(RuntimeError, match="S1901M of 1901"):
         DiplomacyGame(1901).outcome()
 
@@ -180,7 +180,7 @@ def nearly_won_game():
     return DiplomacyGame.from_state(state, 1910)
 
 
-def test_eighteen_centres_win_alone():
+def test_eighteen_centres_are_a_solo():
     game = nearly_won_game()
     game.set_orders("FRANCE", ["A BUR - PAR", "F ENG - LON"])
     game.process()
@@ -190,7 +190,7 @@ def test_eighteen_centres_win_alone():
     assert (game.position.phase, game.position.to_move) == ("W1907A", ())
 
 
-def test_an_agreed_draw_ends_the_game(tmp_path):
+def test_agreed_draw_ends_the_game(tmp_path):
     game = play_on(DiplomacyGame(1905), random.Random(1), until_phase="F1901M")
     game.draw(["TURKEY", "FRANCE"])
     outcome = game.outcome()
@@ -202,14 +202,14 @@ def test_an_agreed_draw_ends_the_game(tmp_path):
 
 
 @pytest.mark.parametrize("winners", [[], ["FRANCE"], ["FRANCE", "ITALY"], ["FRANCE", "SPAIN"]])
-def test_a_draw_needs_two_powers_still_alive(winners):
+def test_draw_needs_two_surviving_powers(winners):
     game = nearly_won_game()  # Italy is eliminated
     with pytest.raises(ValueError, match="a draw needs two or more of FRANCE, GERMANY"):
         game.draw(winners)
 
 
 @pytest.mark.parametrize("phase", ["F1903M", "retreats", "W1902A"])
-def test_a_saved_game_goes_on_as_if_it_had_not_been_interrupted(tmp_path, phase):
+def test_saved_game_resumes_identically(tmp_path, phase):
     game, rng = DiplomacyGame(1904, game_id="one"), random.Random(11)
     while game.position.phase != phase and not (phase == "retreats" and game.position.kind == "R"):
         for power in game.position.to_move:
@@ -227,7 +227,7 @@ def test_a_saved_game_goes_on_as_if_it_had_not_been_interrupted(tmp_path, phase)
     assert loaded.outcome() == game.outcome()
 
 
-def test_the_engine_reads_what_we_save(tmp_path):
+def test_engine_reads_saved_games(tmp_path):
     game = play_on(DiplomacyGame(1902), random.Random(2))
     game.save(tmp_path / "game.json")
     text = (tmp_path / "game.json").read_text()
@@ -251,7 +251,7 @@ def test_the_engine_reads_what_we_save(tmp_path):
         ('{"phases": [7], "rules": ["NO_CHECK"]}', "NO_CHECK"),
     ],
 )
-def test_a_file_that_is_not_a_game_is_refused_in_one_line(tmp_path, content, reason):
+def test_invalid_saved_game_raises_one_line(tmp_path, content, reason):
     path = tmp_path / "game.json"
     path.write_text(content)
     with pytest.raises(SavedGameError, match=reason) as caught:
@@ -260,19 +260,19 @@ def test_a_file_that_is_not_a_game_is_refused_in_one_line(tmp_path, content, rea
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_file_is_refused(tmp_path):
+def test_missing_file_raises(tmp_path):
     with pytest.raises(SavedGameError, match="cannot be read"):
         DiplomacyGame.load(tmp_path / "none.json", 1905)
 
 
-def test_a_finished_state_cannot_be_taken_up():
+def test_finished_state_raises():
     game = DiplomacyGame(1905)
     game.draw(["FRANCE", "ITALY"])
     with pytest.raises(ValueError, match="finished"):
         DiplomacyGame.from_state(game.state(), 1905)
 
 
-def test_a_game_is_the_same_under_every_hash_seed():
+def test_games_are_the_same_under_every_hash_seed():
     position = play_on(DiplomacyGame(1902), random.Random(4), until_phase="F1902M").position
     for lines in position.legal.values():
         assert list(lines) == sorted(set(lines))

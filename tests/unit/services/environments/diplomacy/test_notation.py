@@ -21,7 +21,7 @@ def positions(seed, until_year):
         game.process()
 
 
-def test_the_opening_reads_as_documented():
+def test_opening_renders_as_documented():
     assert render(DiplomacyGame(1901).position, "FRANCE") == (
         "FRANCE SPRING-MOVES 1901; A MAR, A PAR, F BRE (BRE MAR PAR); "
         "GERMANY A BER, A MUN, F KIE (BER KIE MUN); "
@@ -34,13 +34,13 @@ def test_the_opening_reads_as_documented():
     )
 
 
-def test_the_opening_is_67_words():
+def test_opening_has_67_words():
     text = render(DiplomacyGame(1901).position, "FRANCE")
     assert split(text)[:8] == ["FRANCE", "SPRING-MOVES", "1901", "A MAR", "A PAR", "F BRE", "BRE", "MAR"]
     assert len(split(text)) == 67
 
 
-def test_winter_says_what_is_owed_and_retreats_where_to_go():
+def test_adjustments_and_retreats_are_rendered():
     state = {"name": "W1902A", "units": {"ITALY": ["A ROM"]}, "centers": {"ITALY": ["ROM", "NAP"]}}
     assert render(DiplomacyGame.from_state(state, 1910).position, "ITALY").startswith(
         "ITALY WINTER-BUILDS 1902; BUILD 1; A ROM (NAP ROM); NEUTRAL ("
@@ -60,7 +60,7 @@ def test_winter_says_what_is_owed_and_retreats_where_to_go():
     )
 
 
-def test_a_whole_games_prompts_and_sheets_are_made_of_known_words():
+def test_prompts_and_sheets_of_whole_games_use_known_words():
     known, longest, kinds = frozenset(words()), 0, set()
     for seed in (1, 2):
         for position in positions(seed, 1909):
@@ -77,28 +77,28 @@ def test_a_whole_games_prompts_and_sheets_are_made_of_known_words():
     assert longest <= 110
 
 
-def test_the_words_of_an_order():
+def test_split_of_an_order():
     assert split("A PAR - BUR\n") == ["A PAR", "-", "BUR", "\n"]
     assert split("A PAR S A MAR - BUR\n") == ["A PAR", "S", "A MAR", "-", "BUR", "\n"]
     assert split("F STP/SC - BOT\nWAIVE\n") == ["F STP/SC", "-", "BOT", "\n", "WAIVE", "\n"]
     assert split("A LON - NWY VIA\n") == ["A LON", "-", "NWY", "VIA", "\n"]
 
 
-def test_legal_orders_survive_the_words():
+def test_join_inverts_split_for_legal_orders():
     for position in positions(5, 1902):
         for orders in position.legal.values():
             text = format_sheet(orders)
             assert join(split(text)) == text
 
 
-def test_words_are_sorted_unique_and_split_as_themselves():
+def test_words_are_sorted_and_unique_and_split_as_themselves():
     listed = words()
     assert list(listed) == sorted(set(listed))
     assert all(split(word) == [word] for word in listed)
     assert 300 < len(listed) < 400
 
 
-def test_the_tokenizers_library_splits_as_python_does():
+def test_tokenizers_library_splits_as_python():
     splitter = Split(Regex(WORD_PATTERN), behavior="removed", invert=True)
     texts = [render(position, "TURKEY") for position in positions(3, 1904)]
     texts += [format_sheet(orders) for orders in DiplomacyGame(1901).position.legal.values()]
@@ -107,7 +107,7 @@ def test_the_tokenizers_library_splits_as_python_does():
         assert [piece for piece, _ in splitter.pre_tokenize_str(text)] == re.findall(WORD_PATTERN, text)
 
 
-def test_two_views_of_one_position_differ_only_in_order_and_own_facts():
+def test_views_of_one_position_differ_in_order_and_own_facts_only():
     position = DiplomacyGame(1901).position
     views = {power: split(render(position, power)) for power in POWERS}
     assert len({tuple(view) for view in views.values()}) == len(POWERS)

@@ -33,7 +33,7 @@ RETREATS = board(
 )
 
 
-def test_a_movement_sheet_has_one_slot_a_unit():
+def test_movement_sheet_has_one_slot_per_unit():
     slots = sheet(OPENING, "RUSSIA")
     assert [slot.alternatives[0] for slot in slots] == [
         "A MOS - LVN",
@@ -45,7 +45,7 @@ def test_a_movement_sheet_has_one_slot_a_unit():
     assert all(list(slot.alternatives) == sorted(set(slot.alternatives)) for slot in slots)
 
 
-def test_a_build_sheet_claims_provinces_and_may_waive():
+def test_build_sheet_claims_provinces_and_allows_waivers():
     slots = sheet(BUILDS, "RUSSIA")
     assert len(slots) == 3
     claims = dict(zip(slots[0].alternatives, slots[0].claims, strict=True))
@@ -60,20 +60,20 @@ def test_a_build_sheet_claims_provinces_and_may_waive():
     }
 
 
-def test_builds_are_bounded_by_free_homes():
+def test_builds_are_limited_by_free_homes():
     assert FEW_HOMES.adjustments["RUSSIA"] == 1  # three more centres than units, but only one free home
     (slot,) = sheet(FEW_HOMES, "RUSSIA")
     assert slot.alternatives == ("A STP B", "F STP/NC B", "F STP/SC B", "WAIVE")
 
 
-def test_a_disband_sheet_claims_units():
+def test_disband_sheet_claims_units():
     slots = sheet(DISBANDS, "RUSSIA")
     assert len(slots) == 2
     assert slots[0].alternatives == ("A UKR D", "A WAR D", "F STP/NC D")
     assert slots[0].claims == ("A UKR", "A WAR", "F STP/NC")
 
 
-def test_a_retreat_sheet_has_one_slot_a_dislodged_unit():
+def test_retreat_sheet_has_one_slot_per_dislodged_unit():
     slots = sheet(RETREATS, "FRANCE")
     assert [slot.alternatives for slot in slots] == [
         ("A BUR D", "A BUR R GAS", "A BUR R MAR"),
@@ -81,7 +81,7 @@ def test_a_retreat_sheet_has_one_slot_a_dislodged_unit():
     ]
 
 
-def test_nothing_to_decide_is_an_empty_sheet():
+def test_power_without_decisions_has_an_empty_sheet():
     assert sheet(RETREATS, "GERMANY") == ()
     assert sheet(BUILDS, "FRANCE") == ()
     assert defects(parse("A BUR H\n", RETREATS, "GERMANY")) == [("A BUR H", "not_own_unit")]
@@ -89,7 +89,7 @@ def test_nothing_to_decide_is_an_empty_sheet():
 
 @pytest.mark.parametrize("position", [OPENING, BUILDS, FEW_HOMES, DISBANDS, RETREATS])
 @pytest.mark.parametrize("seed", range(5))
-def test_any_choice_that_respects_the_claims_is_read_back_whole(position, seed):
+def test_any_choice_that_respects_the_claims_parses_without_defects(position, seed):
     rng = random.Random(seed)
     for power in position.to_move:
         orders, used = [], set()
@@ -127,7 +127,7 @@ def test_any_choice_that_respects_the_claims_is_read_back_whole(position, seed):
         (DISBANDS, "RUSSIA", "A WAR D\nWAIVE\n", [("WAIVE", "illegal"), ("D", "missing")]),
     ],
 )  # fmt: skip
-def test_every_defective_line_is_reported_with_its_reason(position, power, text, expected):
+def test_defective_lines_are_reported_with_reasons(position, power, text, expected):
     parsed = parse(text, position, power)
     assert defects(parsed) == expected
     assert all(order in text for order in parsed.orders)
@@ -145,7 +145,7 @@ def test_every_defective_line_is_reported_with_its_reason(position, power, text,
         ("F STP H", "F STP/SC H"),
     ],
 )
-def test_an_unambiguous_line_is_repaired_and_recorded(line, meant):
+def test_unambiguous_line_is_repaired_and_recorded(line, meant):
     power = "RUSSIA" if "STP" in line else "FRANCE"
     parsed = parse(line, OPENING, power, repair=True)
     assert parsed.orders == (meant,)
@@ -153,12 +153,12 @@ def test_an_unambiguous_line_is_repaired_and_recorded(line, meant):
     assert parse(line, OPENING, power).orders == ()
 
 
-def test_an_ambiguous_line_is_not_guessed_at():
+def test_ambiguous_line_is_not_repaired():
     position = board("S1902M", {"FRANCE": ["F MAO"]})
     assert defects(parse("F MAO - SPA", position, "FRANCE", repair=True)) == [("F MAO - SPA", "illegal")]
 
 
-def test_a_missing_via_is_put_in_only_where_no_land_way_exists():
+def test_missing_via_is_added_only_without_a_land_route():
     position = board("S1902M", {"ENGLAND": ["A LON", "F NTH"]})
     parsed = parse("A LON - NWY\nF NTH C A LON - NWY\n", position, "ENGLAND", repair=True)
     assert parsed.orders == ("A LON - NWY VIA", "F NTH C A LON - NWY")

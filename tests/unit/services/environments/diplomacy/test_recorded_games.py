@@ -23,7 +23,7 @@ def recorded_board(phase):
 
 @needs_games
 @pytest.mark.parametrize("path", GAMES, ids=lambda path: path.stem)
-def test_a_recorded_game_replays_order_by_order(path):
+def test_recorded_game_replays_order_by_order(path):
     phases = json.loads(path.read_text())["phases"]
     game, known, longest = DiplomacyGame(until_year=1999), frozenset(words()), 0
     for phase, after in pairwise(phases):
@@ -51,7 +51,7 @@ def test_a_recorded_game_replays_order_by_order(path):
 
 @needs_games
 @pytest.mark.parametrize("path", GAMES, ids=lambda path: path.stem)
-def test_a_recorded_file_is_taken_up_where_it_ends(path):
+def test_recorded_file_loads_at_its_last_phase(path):
     game = DiplomacyGame.load(path, until_year=1999)
     last = json.loads(path.read_text())["phases"][-1]
     assert game.centers() == {power: len(last["state"]["centers"][power]) for power in POWERS}

@@ -34,7 +34,7 @@ def test_proportional_and_top_share():
 
 
 @given(st.lists(st.integers(0, 34), min_size=7, max_size=7))
-def test_shares_sum_to_one_or_to_nothing(counts):
+def test_shares_sum_to_one_or_zero(counts):
     centers = dict(zip(POWERS, counts, strict=True))
     for score in (scoring.draw_size, scoring.sum_of_squares, scoring.proportional, scoring.top_share):
         shares = score(centers)
@@ -69,7 +69,7 @@ def test_final_parts_of_a_solo_a_draw_and_a_year_limit():
     assert tuple(limit) == rewards.FINAL_PARTS
 
 
-def test_parts_are_weighed_by_name():
+def test_weigh_sums_parts_by_name():
     parts = rewards.phase_parts(before=4, after=6)
     assert parts == {"center_change": 2.0}
     assert rewards.weigh(parts, {"center_change": 0.5, "win": 10}) == 1.0
@@ -92,7 +92,7 @@ def test_dipnets_reward_of_a_won_game():
         ({}, "every reward would be 0"),
     ],
 )
-def test_wrong_weights_are_refused_by_name(weights, message):
+def test_wrong_weights_raise_with_their_name(weights, message):
     with pytest.raises(ValueError, match=message):
         rewards.check_weights(weights)
 

@@ -29,7 +29,7 @@ def drawn(state: DisplayState, now: float, width: int) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_without_a_terminal_an_update_is_one_line() -> None:
+def test_update_without_a_terminal_is_one_line() -> None:
     out = io.StringIO()
     with Display(10, console=Console(file=out, width=80)) as display:
         display.stage("training", total=56)
@@ -44,7 +44,7 @@ def test_without_a_terminal_an_update_is_one_line() -> None:
     assert "\x1b" not in out.getvalue()
 
 
-def test_without_a_terminal_a_long_stage_says_every_half_minute_how_far_it_is() -> None:
+def test_long_stage_without_a_terminal_writes_a_line_every_half_minute() -> None:
     out, now = io.StringIO(), 0.0
     with Display(10, console=Console(file=out, width=80), clock=lambda: now) as display:
         display.stage("imitating 72,858 decisions", total=1707)
@@ -57,7 +57,7 @@ def test_without_a_terminal_a_long_stage_says_every_half_minute_how_far_it_is() 
     ]
 
 
-def test_a_terminal_is_given_back_on_ctrl_c() -> None:
+def test_ctrl_c_restores_the_terminal() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, height=40)
 
@@ -72,7 +72,7 @@ def test_a_terminal_is_given_back_on_ctrl_c() -> None:
     assert out.getvalue().rindex(SHOW_CURSOR) > out.getvalue().rindex(HIDE_CURSOR)
 
 
-def test_disabled_it_draws_no_live_display_on_a_terminal() -> None:
+def test_disabled_display_writes_plain_lines_on_a_terminal() -> None:
     out = io.StringIO()
     with Display(10, enabled=False, console=Console(file=out, force_terminal=True, width=100)) as display:
         display.update(snapshot(1, FRANCE=4.0))
@@ -81,10 +81,10 @@ def test_disabled_it_draws_no_live_display_on_a_terminal() -> None:
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_every_country_is_in_the_table_at_any_width(width: int) -> None:
+def test_table_has_every_country_at_any_width(width: int) -> None:
     state = DisplayState(10, started=0.0)
-    state.take(snapshot(1, FRANCE=4.0, TURKEY=None), now=1.0)
-    state.take(snapshot(2, FRANCE=5.5, TURKEY=None), now=2.0)
+    state.add(snapshot(1, FRANCE=4.0, TURKEY=None), now=1.0)
+    state.add(snapshot(2, FRANCE=5.5, TURKEY=None), now=2.0)
     text = drawn(state, 2.0, width)
     assert "France" in text
     assert "5.50" in text
@@ -93,23 +93,23 @@ def test_every_country_is_in_the_table_at_any_width(width: int) -> None:
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_change_counts_from_the_given_start() -> None:
+def test_change_is_measured_from_the_given_start() -> None:
     state = DisplayState(10, started=0.0)
-    state.take(DisplaySnapshot(5, 1, 1, {"FRANCE": summary(5.0)}, start_centers={"FRANCE": 3.0}), now=1.0)
+    state.add(DisplaySnapshot(5, 1, 1, {"FRANCE": summary(5.0)}, start_centers={"FRANCE": 3.0}), now=1.0)
     assert "+2.00" in drawn(state, 1.0, 120)
 
 
-def test_time_left_follows_the_pace_and_is_unknown_at_first() -> None:
+def test_time_left_follows_the_pace_and_needs_two_updates() -> None:
     state = DisplayState(10, started=0.0)
-    state.take(snapshot(4, FRANCE=4.0), now=100.0)
+    state.add(snapshot(4, FRANCE=4.0), now=100.0)
     assert state.seconds_left(100.0) is None
-    state.take(snapshot(5, FRANCE=4.0), now=110.0)
+    state.add(snapshot(5, FRANCE=4.0), now=110.0)
     assert state.seconds_left(110.0) == pytest.approx(50.0)
     assert state.seconds_left(113.0) == pytest.approx(47.0)
     assert state.seconds_left(1000.0) == 0.0
 
 
-def test_small_pieces() -> None:
+def test_sparkline_and_duration() -> None:
     assert sparkline([0, 1, 2, 9], 0, 2) == "▁▅██"
     assert sparkline([3, 3], 3, 3) == "▁▁"
     assert [duration(value) for value in (None, 0, 61, 3723)] == [DASH, "0:00", "1:01", "1:02:03"]

@@ -61,21 +61,21 @@ def test_orders_carry_their_results(film: Film) -> None:
     assert dict(film.frames[0].orders["FRANCE"])["A PAR - BUR"] == ()
 
 
-def test_provinces_are_coloured_as_the_engine_colours_them(film: Film) -> None:
+def test_province_colours_are_the_engines(film: Film) -> None:
     assert set(film.frames[0].owners["FRANCE"]) == {"_par", "_mar", "_bre"}
     assert {"_bel", "_bur"} <= set(film.frames[2].owners["FRANCE"])
     drawn = Game().render()
     assert drawn.count('class="france"') == 3
 
 
-def test_the_shared_map_has_no_owner_and_no_unit(film: Film) -> None:
+def test_shared_map_has_no_owners_and_units(film: Film) -> None:
     assert "unit_PAR" not in film.map_svg
     assert not any(f'class="{power.lower()}"' in film.map_svg for power in film.powers)
     assert film.map_svg.count("<path") > 50
     assert 'd="M' in film.map_svg
 
 
-def test_the_page_carries_seats_and_defects(tmp_path: Path, saved: dict[str, Any]) -> None:
+def test_page_contains_seats_and_defects(tmp_path: Path, saved: dict[str, Any]) -> None:
     out = write_viewer(
         saved,
         tmp_path / "game.html",
@@ -89,7 +89,7 @@ def test_the_page_carries_seats_and_defects(tmp_path: Path, saved: dict[str, Any
     assert len(data["frames"]) == 4
 
 
-def test_names_in_a_file_cannot_become_markup(tmp_path: Path, saved: dict[str, Any]) -> None:
+def test_names_in_a_saved_game_are_escaped(tmp_path: Path, saved: dict[str, Any]) -> None:
     evil = copy.deepcopy(saved)
     evil["id"] = "</script><script>alert(1)</script>"
     text = write_viewer(evil, tmp_path / "game.html").read_text()
@@ -108,7 +108,7 @@ def test_names_in_a_file_cannot_become_markup(tmp_path: Path, saved: dict[str, A
         ('{"map": "atlantis", "phases": [{"name": "S1901M", "state": {}}]}', "is not a saved game"),
     ],
 )
-def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_saved_games_raise_one_line(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "game.json"
     path.write_text(text)
     with pytest.raises(ReportError, match=message) as raised:
@@ -117,7 +117,7 @@ def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str, message:
     assert not (tmp_path / "game.html").exists()
 
 
-def test_a_missing_file_and_a_missing_folder_are_named(tmp_path: Path, saved: dict[str, Any]) -> None:
+def test_missing_file_and_missing_folder_are_named(tmp_path: Path, saved: dict[str, Any]) -> None:
     with pytest.raises(ReportError, match=r"absent\.json cannot be read"):
         read_saved_game(tmp_path / "absent.json")
     with pytest.raises(ReportError, match=r"game\.html cannot be written"):
@@ -125,7 +125,7 @@ def test_a_missing_file_and_a_missing_folder_are_named(tmp_path: Path, saved: di
 
 
 @pytest.mark.parametrize("name", ["game_AUS.697.json", "game_RUS.1201.json"])
-def test_recorded_games_are_drawn_order_by_order(name: str) -> None:
+def test_recorded_games_have_every_order_drawn(name: str) -> None:
     path = RECORDED / name
     if not path.exists():
         pytest.skip("recorded games are not beside this checkout")

@@ -60,7 +60,7 @@ def make_run(folder: Path, summary: dict[str, Any] | None = None, updates: int =
     return folder
 
 
-def test_courses_read_numbers_and_means_of_lists(tmp_path: Path) -> None:
+def test_series_read_numbers_and_means_of_lists(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path))
     assert run.course("entente_loss") == ([1, 2, 3, 4, 5, 6], [1 / n for n in range(1, 7)])
     assert run.course("entente_weight_swap_seconds")[1] == pytest.approx([0.2] * 6)
@@ -68,11 +68,11 @@ def test_courses_read_numbers_and_means_of_lists(tmp_path: Path) -> None:
     assert run.label_values("entente_groups") == ["country+phase"]
 
 
-def test_rates_are_by_the_runs_own_clock(tmp_path: Path) -> None:
+def test_rate_uses_the_runs_clock(tmp_path: Path) -> None:
     assert load_run(make_run(tmp_path)).rate("entente_games_total", 3600.0) == ([2, 3, 4, 5, 6], [18000.0] * 5)
 
 
-def test_the_mean_over_countries_needs_all_of_them(tmp_path: Path) -> None:
+def test_country_mean_needs_every_country(tmp_path: Path) -> None:
     make_run(tmp_path)
     lone = {"update": 7, "time": 0, "metrics": {"entente_batch_centers{country=FRANCE}": 9.0}}
     with (tmp_path / "metrics.jsonl").open("a") as file:
@@ -80,7 +80,7 @@ def test_the_mean_over_countries_needs_all_of_them(tmp_path: Path) -> None:
     assert load_run(tmp_path).country_mean("entente_batch_centers") == ([1, 2, 3, 4, 5, 6], [4.5] * 6)
 
 
-def test_a_torn_last_line_is_left_out_and_a_damaged_one_is_an_error(tmp_path: Path) -> None:
+def test_torn_last_line_is_skipped_and_damaged_line_raises(tmp_path: Path) -> None:
     path = make_run(tmp_path) / "metrics.jsonl"
     path.write_text(path.read_text() + '{"update": 7, "ti')
     assert len(load_run(tmp_path).lines) == 6
@@ -97,24 +97,24 @@ def test_a_torn_last_line_is_left_out_and_a_damaged_one_is_an_error(tmp_path: Pa
         ("config.toml", "[run", r"config\.toml is damaged"),
     ],
 )
-def test_damaged_files_are_named_in_one_line(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_damaged_file_raises_one_line_with_its_name(tmp_path: Path, name: str, text: str, message: str) -> None:
     (make_run(tmp_path) / name).write_text(text)
     with pytest.raises(ReportError, match=message) as raised:
         load_run(tmp_path)
     assert "\n" not in str(raised.value)
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+def test_folder_without_a_run_raises(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="holds no finished run"):
         write_report(tmp_path)
 
 
-def test_evaluations_are_in_order_of_checkpoints(tmp_path: Path) -> None:
+def test_evaluations_are_sorted_by_checkpoint(tmp_path: Path) -> None:
     assert [checkpoint_update(row) for row in load_run(make_run(tmp_path)).evaluations] == [0, 6, 6]
     assert [checkpoint_update({"checkpoint": name}) for name in ("v20", "dumbbot", 12)] == [20, 0, 12]
 
 
-def test_an_interval_may_be_missing() -> None:
+def test_missing_interval_is_none() -> None:
     assert interval({"mean_centers_ci95": [1, 2]}, "mean_centers") == (1.0, 2.0)
     assert interval({"mean_centers_ci95": None}, "mean_centers") is None
     assert interval({}, "mean_centers") is None
@@ -137,7 +137,7 @@ def test_smoothing_keeps_length_level_and_ends() -> None:
     assert [smoothing_width(count) for count in (1, 30, 100)] == [3, 3, 11]
 
 
-def test_the_page_tells_before_and_after(tmp_path: Path) -> None:
+def test_page_shows_first_and_last_evaluation(tmp_path: Path) -> None:
     text = write_report(make_run(tmp_path)).read_text()
     assert "<h1>demo</h1>" in text
     assert "+2.00 ± 0.71" in text  # hypot(0.5, 0.5)
@@ -145,7 +145,7 @@ def test_the_page_tells_before_and_after(tmp_path: Path) -> None:
     assert "Outcome keys were allowed" not in text
 
 
-def test_the_page_lists_what_differs_from_the_defaults(tmp_path: Path) -> None:
+def test_page_lists_values_that_differ_from_the_defaults(tmp_path: Path) -> None:
     defaults = {"run": {"seed": 0}, "learner": {"learning_rate": 0.0003, "updates": 6}}
     text = write_report(make_run(tmp_path), defaults).read_text()
     assert "<td>learner.learning_rate</td><td>0.001</td><td>0.0003</td>" in text
@@ -163,13 +163,13 @@ def test_rates_have_intervals_where_the_evaluation_has_them(tmp_path: Path) -> N
     assert "ties count as leads" in text
 
 
-def test_outcome_keys_are_said_aloud(tmp_path: Path) -> None:
+def test_page_warns_of_outcome_keys(tmp_path: Path) -> None:
     make_run(tmp_path)
     (tmp_path / "config.toml").write_text("[grouping]\nallow_outcome_keys = true\n")
     assert "Outcome keys were allowed" in write_report(tmp_path).read_text()
 
 
-def test_what_comes_from_files_cannot_become_markup(tmp_path: Path) -> None:
+def test_texts_from_files_are_escaped(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
     rows = [evaluation(f"{evil}0", evil, 4.0), evaluation(f"{evil}6", evil, 5.0)]
     text = write_report(make_run(tmp_path, {"run": evil, "commit": evil, "evaluations": rows})).read_text()
@@ -177,7 +177,7 @@ def test_what_comes_from_files_cannot_become_markup(tmp_path: Path) -> None:
     assert "<script>alert(1)" not in text
 
 
-def test_an_empty_run_still_has_a_page(tmp_path: Path) -> None:
+def test_empty_run_has_a_page(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("{}")
     assert "Provenance" in write_report(tmp_path).read_text()
 

@@ -1,4 +1,4 @@
-"""All boards, in the order to look at them."""
+"""All dashboards, the most important first."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from services.metrics.dashboards.learning import LEARNING
 from services.metrics.dashboards.machinery import MACHINERY
 from services.metrics.dashboards.opponents import OPPONENTS
 
-BOARDS = (COUNTRIES, OPPONENTS, LEARNING, MACHINERY)
+DASHBOARDS = (COUNTRIES, OPPONENTS, LEARNING, MACHINERY)
