@@ -47,7 +47,7 @@ def server() -> Iterator[Exporter]:
 @pytest.fixture
 def exporter(server: Exporter) -> Exporter:
     """As if it were new."""
-    server._latest.numbers.clear()
+    server._values.numbers.clear()
     return server
 
 
@@ -184,7 +184,7 @@ def test_what_was_done_for_updates_that_a_crash_undid_stays_counted(tmp_path: Pa
             progress.engine({"decisions": 100.0 * version})
             progress.update(report(version, country_episodes={"ITALY": 2}), 1, version, {"died": version}, {})
         progress.block(block)  # for an update that did not come
-    exporter._latest.numbers.clear()  # the next process has its own
+    exporter._values.numbers.clear()  # the next process has its own
     with progress_of(tmp_path, exporter, resume_after=1) as progress:
         found = served(exporter)
         assert found["entente_updates_total"] == 1
