@@ -40,7 +40,7 @@ from opponents.players.llm_policy import TRUNCATED
 from services.environments.diplomacy.position import POWERS
 from services.metrics.rolling_windows import CountryWindows
 from services.replay.buffer import Receipt, ReplayBuffer
-from services.weights.payload import Payload, seal, seal_roles
+from services.weights.payload import Payload, make_payload, make_role_payload
 
 
 class LearnerWorker:
@@ -209,12 +209,12 @@ class LearnerWorker:
 
     def _sealed(self) -> Payload:
         if self._config.policy.specialists:
-            return seal_roles(
+            return make_role_payload(
                 self._learner.version,
                 {power: (data, self._probe_as(power)) for power, data in specialist_payloads(self._model).items()},
             )
         probe = make_probe(self._model, probe_prompts(self._tokenizer))
-        return seal(self._learner.version, policy_payload(self._model), probe)
+        return make_payload(self._learner.version, policy_payload(self._model), probe)
 
     def _probe_as(self, power: str) -> Probe:
         """What a specialist writes first; of its own view alone, for there are seven of them."""

@@ -6,26 +6,19 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pickle import PickleBuffer  # a marker for buffers that travel beside a message; nothing is unpickled here
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
-import numpy as np
-import safetensors.torch
-import torch
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-
-from grpo_core.errors import EntenteError
 from grpo_core.models.weight_probe import Probe
 from grpo_core.types import PolicyVersion
 
 
-class WeightsError(EntenteError, ValueError):
+class WeightsError(ValueError):
     """These bytes are not the weights they should be; the message names the version."""
 
 
 @dataclass(frozen=True, slots=True)
 class RolePart:
-    """One role's share of a payload of specialists."""
+    """One role's part of a payload of role adapters."""
 
     role: str
     size: int  # bytes
@@ -34,26 +27,26 @@ class RolePart:
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """One version of the policy's weights: full ones, an adapter's, or those of an adapter for each of several roles.
+    """One version of the policy's weights: full ones, an adapter's, or those of one adapter per role.
 
     Processes that share an object store share ``data`` in it: it is offered as an out-of-band buffer, so that it
     arrives as a read-only view of the store, copied once however many actors read it.
     """
 
     version: int  # the learner's update count; 0 = initial weights
-    data: bytes | memoryview  # safetensors; of specialists one file after another, as ``parts`` say
-    checksum: str  # SHA-256 of ``data`` (behind the roles and sizes of the parts, if any), lower-case hexadecimal
+    data: bytes | memoryview  # safetensors; role adapters one file after another, in the order of ``parts``
+    checksum: str  # SHA-256 of ``data`` (after the roles and sizes of the parts, if any), lower-case hexadecimal
     probe: Probe | None = None  # what the learner computes with them, for engines to compare
-    parts: tuple[RolePart, ...] = ()  # of specialists, who have no common probe
+    parts: tuple[RolePart, ...] = ()  # of role adapters, which have no common probe
 
     @property
     def policy_version(self) -> PolicyVersion:
-        """How the rest of the system names these weights."""
+        """The version and checksum as the rest of the system carries them."""
         return PolicyVersion(number=self.version, checksum=self.checksum)
 
     @property
     def by_role(self) -> dict[str, tuple[memoryview, Probe | None]]:
-        """Each specialist's safetensors bytes, which are not copied, and its probe; empty where there are no parts."""
+        """Each role adapter's safetensors bytes (not copied) and its probe; empty where there are no parts."""
         view, start = memoryview(self.data), 0
         found: dict[str, tuple[memoryview, Probe | None]] = {}
         for part in self.parts:
@@ -73,52 +66,29 @@ def _restore(
     return Payload(version, view, checksum, probe, parts)
 
 
-def pack(version: int, tensors: Mapping[str, torch.Tensor | NDArray[Any]]) -> Payload:
-    """The named tensors (any device, any strides; tied ones are written out in full) as a payload.
-
-    Raises:
-        WeightsError: there are none, or one is of a type that safetensors cannot hold.
-    """
-    if not tensors:
-        raise WeightsError(f"version {version} has no tensors")
-    seen: set[int] = set()
-    plain: dict[str, torch.Tensor] = {}
-    for name in sorted(tensors):  # the same weights give the same bytes, in whatever order they come
-        value = tensors[name]
-        tensor = torch.from_numpy(np.ascontiguousarray(value)) if isinstance(value, np.ndarray) else value.detach()
-        tensor = tensor.to("cpu").contiguous()
-        storage = tensor.untyped_storage().data_ptr()
-        plain[name] = tensor.clone() if storage in seen else tensor  # safetensors refuses shared storage
-        seen.add(storage)
-    try:
-        return seal(version, safetensors.torch.save(plain))
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise WeightsError(f"version {version} cannot be written as safetensors: {error}") from error
-
-
-def seal(version: int, data: bytes, probe: Probe | None = None) -> Payload:
-    """A payload of bytes that already are safetensors."""
+def make_payload(version: int, data: bytes, probe: Probe | None = None) -> Payload:
+    """A payload of safetensors bytes."""
     return Payload(version=version, data=data, checksum=_checksum(data, ()), probe=probe)
 
 
-def seal_roles(version: int, specialists: Mapping[str, tuple[bytes, Probe | None]]) -> Payload:
-    """One payload of several roles' adapters, each bytes that already are safetensors, with what it computes.
+def make_role_payload(version: int, adapters: Mapping[str, tuple[bytes, Probe | None]]) -> Payload:
+    """One payload of several roles' adapters: each role's safetensors bytes and what the learner computes as it.
 
     Raises:
         WeightsError: there is no role.
     """
-    if not specialists:
-        raise WeightsError(f"version {version} has no specialist")
-    parts = tuple(RolePart(role, len(data), probe) for role, (data, probe) in specialists.items())
-    data = b"".join(data for data, _ in specialists.values())
+    if not adapters:
+        raise WeightsError(f"version {version} has no role adapter")
+    parts = tuple(RolePart(role, len(data), probe) for role, (data, probe) in adapters.items())
+    data = b"".join(data for data, _ in adapters.values())
     return Payload(version=version, data=data, checksum=_checksum(data, parts), parts=parts)
 
 
 def verify(payload: Payload) -> None:
-    """Checks that the bytes are the ones that were packed.
+    """Check that the bytes match the checksum.
 
     Raises:
-        WeightsError: they are not.
+        WeightsError: they do not.
     """
     found = _checksum(payload.data, payload.parts)
     if found != payload.checksum:
@@ -126,22 +96,6 @@ def verify(payload: Payload) -> None:
             f"weights of version {payload.version} are damaged: {len(payload.data)} bytes with SHA-256 "
             f"{found[:12]}..., expected {payload.checksum[:12]}..."
         )
-
-
-def unpack(payload: Payload) -> dict[str, torch.Tensor]:
-    """The verified tensors by name, on the CPU.
-
-    Raises:
-        WeightsError: damaged, no safetensors, or those of several specialists.
-    """
-    verify(payload)
-    if payload.parts:
-        raise WeightsError(f"weights of version {payload.version} are several specialists': read them by_role")
-    try:
-        tensors: dict[str, torch.Tensor] = safetensors.torch.load(bytes(payload.data))
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise WeightsError(f"weights of version {payload.version} are no safetensors: {error}") from error
-    return tensors
 
 
 def _checksum(data: bytes | memoryview, parts: tuple[RolePart, ...]) -> str:

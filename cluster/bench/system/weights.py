@@ -9,7 +9,8 @@ import torch
 
 from cluster.bench.figure import Figure, interleaved_seconds
 from cluster.runtime.ray_session import quiet_authentication
-from services.weights.payload import Payload, pack, verify
+from grpo_core.models.named_tensors import to_safetensors
+from services.weights.payload import Payload, make_payload, verify
 
 SIZES_MB = (4, 100)
 TENSORS = 50
@@ -55,10 +56,10 @@ class _Receiver:
 def _figure(ray: Any, receiver: Any, megabytes: int, rounds: int) -> Figure:
     rows = megabytes * 1_000_000 // (4 * 256 * TENSORS)
     tensors = {f"layers.{index}.weight": torch.randn(rows, 256) for index in range(TENSORS)}
-    plain = pack(0, tensors).data
+    plain = to_safetensors(tensors)
 
     def ours() -> None:
-        reference = ray.put(pack(1, tensors))
+        reference = ray.put(make_payload(1, to_safetensors(tensors)))
         assert ray.get(receiver.verified.remote(reference), timeout=ANSWER_TIMEOUT_S) == len(plain)
 
     def yardstick() -> None:

@@ -23,7 +23,7 @@ from services.environments.diplomacy.position import POWERS
 from services.inference.engine import Engine, EngineError
 from services.inference.torch_backend.engine import TorchEngine
 from services.settings import InferenceSettings
-from services.weights.payload import Payload, seal_roles
+from services.weights.payload import Payload, make_role_payload
 from tests.system.support.vllm_models import lively_model, vllm_engine, word_tokenizer
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
@@ -78,14 +78,14 @@ def test_the_seven_write_as_in_the_torch_engine_and_one_refusal_changes_none(tmp
                 runner.run(each.swap(payload))
 
         first = published(1)
-        swap(seal_roles(1, first))
+        swap(make_role_payload(1, first))
         before = must_agree(1)
         second = published(2)
-        swap(seal_roles(2, second))
+        swap(make_role_payload(2, second))
         after = must_agree(2)
         assert all(one != other for one, other in zip(before, after, strict=True))
         lying = published(3) | {"TURKEY": (second["TURKEY"][0], first["TURKEY"][1])}
         for each in (ours, theirs):
             with pytest.raises(EngineError, match=r"learner/TURKEY#3.* does not compute what the learner does"):
-                runner.run(each.swap(seal_roles(3, lying)))
+                runner.run(each.swap(make_role_payload(3, lying)))
         assert must_agree(2) == after

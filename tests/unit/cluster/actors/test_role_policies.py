@@ -30,7 +30,7 @@ from opponents.population.population import Population
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import EngineError
-from services.weights.payload import Payload, RolePart, WeightsError, seal, seal_roles, verify
+from services.weights.payload import Payload, RolePart, WeightsError, make_payload, make_role_payload, verify
 from tests.unit.cluster.actors.test_learner import updated, worker_at
 
 LORA = ("policy.use_peft=true", "policy.specialists=true", "policy.lora_r=2", "learner.learning_rate=0.1")
@@ -105,10 +105,12 @@ def test_rollouts_play_every_power_with_its_own_and_swap_all_or_none(
         liar = dict(newest.by_role)
         liar["TURKEY"] = (liar["TURKEY"][0], payloads[0].by_role["TURKEY"][1])
         with pytest.raises(EngineError, match=r"'learner/TURKEY#2' version .* were refused: .* old weights stay"):
-            await rollouts.swap(seal_roles(9, {power: (bytes(data), probe) for power, (data, probe) in liar.items()}))
+            await rollouts.swap(
+                make_role_payload(9, {power: (bytes(data), probe) for power, (data, probe) in liar.items()})
+            )
         assert before == [await written(rollouts, power) for power in POWERS]
         one = {power: (bytes(data), probe) for power, (data, probe) in newest.by_role.items() if power == "FRANCE"}
-        for payload in (seal(9, bytes(newest.by_role["FRANCE"][0])), seal_roles(9, one)):
+        for payload in (make_payload(9, bytes(newest.by_role["FRANCE"][0])), make_role_payload(9, one)):
             with pytest.raises(WeightsError, match="version 9 are not the seven powers' specialists"):
                 await rollouts.swap(payload)
         assert rollouts._version == 0
@@ -119,7 +121,7 @@ def test_rollouts_play_every_power_with_its_own_and_swap_all_or_none(
         after = [await written(rollouts, power) for power in POWERS]
         assert {version for version, _ in after} == {newest.version}
         assert all(one[1] != other[1] for one, other in zip(before, after, strict=True))
-        names = {name for name in rollouts._engine._lanes if name != "learner"}
+        names = {name for name in rollouts._engine._batches if name != "learner"}
         assert names == {f"learner/{power}#3" for power in POWERS}, "nothing is left of older swaps"
         # The very weights: what the torch engine writes as a plain engine of the merged model.
         opened = open_policy(str(run), ChatPlayers({}))
