@@ -1,1 +1,1 @@
-"""Who sits at the table: policies, bots, the versioned population, matchmaking and the table itself."""
+"""Opponents: policies, bots, the versioned population, ratings, matchmaking, the league, and playing a game."""

@@ -1,4 +1,4 @@
-"""What players did, as turns that a policy can imitate: from games that bots play, and from saved games."""
+"""Demonstrations: turns that a policy can imitate, from games that bots play and from saved games."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from grpo_core.types import Turn
 from opponents.play import play_game
-from opponents.players.llm_policy import OrderTokens
+from opponents.players.llm_policy import OrderTokens, make_turn
 from opponents.players.policy import Decision, Policy
 from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
 from services.environments.diplomacy.notation import render
@@ -20,13 +18,13 @@ from services.inference.teacher_forcing import teacher_forced_generation
 
 
 def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orders: Sequence[str]) -> Turn:
-    """A player's orders as the turn of a policy that had written them, log-probabilities unknown (0).
+    """A player's orders as the turn of a policy that writes the same; the log-probabilities are unknown (0).
 
     Args:
-        tokens: of the policy that is to imitate.
+        tokens: of the policy that is to imitate the player.
         position: what the player saw.
-        power: whom it played.
-        orders: legal ones; a unit without one holds (or disbands), a build without one is waived.
+        power: the power it played.
+        orders: legal orders; a unit without one holds (or disbands), a build without one is waived.
     """
     slots = sheet(position, power)
     constraint = tokens.constraint(slots)
@@ -36,51 +34,42 @@ def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orde
         for slot, limits, order in zip(slots, constraint.slots, chosen, strict=True)
         for token in limits.alternatives[slot.alternatives.index(order)]
     ]
-    written = teacher_forced_generation(constraint, [*ids, constraint.end_id])
-    return Turn(
-        prompt_ids=np.asarray(tokens.prompt(render(position, power)), np.int32),
-        completion_ids=written.completion_ids,
-        logprobs=written.logprobs,
-        trained_mask=written.sampled_mask,
-        admissible_ids=written.admissible_ids,
-        admissible_offsets=written.admissible_offsets,
-        policy_version=0,
-        temperature=1.0,
-        phase=position.phase,
-    )
+    generation = teacher_forced_generation(constraint, [*ids, constraint.end_id])
+    return make_turn(tokens.prompt(render(position, power)), generation, position.phase)
 
 
 class RecordingPlayer:
-    """A player whose decisions are remembered as turns of the policy that is to imitate it."""
+    """A player whose decisions are recorded as turns of the policy that is to imitate it."""
 
     def __init__(self, player: Policy, tokens: OrderTokens) -> None:
         self._player = player
         self._tokens = tokens
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
-        """What the player does."""
+        """The player's orders, with their turn."""
         decision = await self._player.act(position, power, seed)
         return Decision(decision.orders, demonstration_turn(self._tokens, position, power, decision.orders))
 
 
 async def demonstrate_game(player: Policy, tokens: OrderTokens, until_year: int, seed: int) -> list[Turn]:
-    """One game of seven of the same player: the turns of all seven in which there was a choice."""
+    """The turns with a choice, of all seven seats, from one game in which the same player has every seat."""
     game = DiplomacyGame(until_year)
     record = await play_game(game, dict.fromkeys(POWERS, RecordingPlayer(player, tokens)), seed, learners=POWERS)
     return [turn for power in POWERS for turn in record.learners[power].turns]
 
 
 def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] = POWERS) -> Iterator[Turn]:
-    """The turns of a game in the engine's saved format in which there was a choice; illegal orders are left out.
+    """The turns with a choice from a game in the engine's saved format.
 
-    So is a power that gave no legal order: it was away, or its orders are in another notation.
+    It leaves out illegal orders, and in each phase the powers without a legal order: they were absent, or their orders
+    are in another notation.
 
     Raises:
-        SavedGameError: the file is no such game.
+        SavedGameError: the file is not a saved game.
     """
-    DiplomacyGame.load(file, 1999)  # says what is wrong with it
+    DiplomacyGame.load(file, 1999)  # raises SavedGameError, with the reason
     for phase in json.loads(file.read_text(encoding="utf-8"))["phases"]:
-        # The phase in which a game was saved has no orders yet, or an empty list a power.
+        # The phase in which a game was saved has no orders yet, or one empty list per power.
         if not any((phase.get("orders") or {}).values()) or phase["state"]["name"] == "COMPLETED":
             continue
         try:
@@ -97,7 +86,7 @@ def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] 
 
 
 def _by_slot(slots: Sequence[OrderSlot], orders: Sequence[str], position: Position, power: str) -> tuple[str, ...]:
-    """An order for every slot. Builds and disbands, which may stand in any order, are sorted, waivers last."""
+    """An order for every slot. Builds and disbands, whose order is free, are sorted, with waivers last."""
     if position.kind == "A":
         given = sorted(order for order in orders if order != WAIVE)[: len(slots)]
         if position.adjustments[power] > 0:

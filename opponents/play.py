@@ -1,6 +1,6 @@
-"""The table: one whole game between seven policies, and what its learner seats remember of it.
+"""Play one whole game between seven policies, and record the turns and rewards of its learner seats.
 
-Runs without Ray, buffers or metrics; ``play_game(game, seats)`` is all there is to playing.
+It needs no Ray, buffers or metrics: ``play_game(game, seats)`` is everything.
 """
 
 from __future__ import annotations
@@ -22,22 +22,24 @@ from services.environments.diplomacy.segments import segment
 
 @dataclass(slots=True)
 class SeatRecord:
-    """What one learner seat did: its turns with their rewards, and reward parts summed over the game (unweighted)."""
+    """One learner seat: its turns with their rewards, and its reward parts summed over the game (unweighted)."""
 
     turns: list[Turn] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=dict)
     _phases: list[int] = field(default_factory=list)  # game phase of each turn
 
-    def remember(self, turn: Turn, phase: int) -> None:
-        """Append a turn; its keys were known before it."""
+    def add_turn(self, turn: Turn, phase: int) -> None:
+        """Append a turn, whose keys were known before it."""
         self.turns.append(turn)
         self._phases.append(phase)
 
-    def pay(self, parts: Mapping[str, float], weights: Mapping[str, float], phase: int, discount: float) -> None:
+    def add_rewards(
+        self, parts: Mapping[str, float], weights: Mapping[str, float], phase: int, discount: float
+    ) -> None:
         """Credit reward parts, earned in game phase ``phase``, to the latest turn.
 
-        The turn's share is discounted by the phases since the turn, so that a return-to-go is the same whether or not
-        the seat had a choice in between. Before any turn, parts count for the episode alone.
+        The amount is discounted by the phases since that turn, so that a return-to-go is the same whether or not the
+        seat had a choice in between. Before the first turn, parts count for the episode only.
         """
         for name, value in parts.items():
             self.parts[name] = self.parts.get(name, 0.0) + value
@@ -47,11 +49,11 @@ class SeatRecord:
             self.turns[-1] = replace(self.turns[-1], reward=self.turns[-1].reward + amount)
 
     def close(self, phases: int) -> None:
-        """Stamp each turn with the game phases until the seat's next one."""
-        until = [*self._phases[1:], phases]
+        """Set each turn's number of game phases until the seat's next turn; the game has ``phases`` phases."""
+        ends = [*self._phases[1:], phases]
         self.turns = [
             replace(turn, elapsed_phases=max(1, end - start))
-            for turn, start, end in zip(self.turns, self._phases, until, strict=True)
+            for turn, start, end in zip(self.turns, self._phases, ends, strict=True)
         ]
 
 
@@ -61,7 +63,7 @@ class GameRecord:
 
     outcome: Outcome
     learners: Mapping[str, SeatRecord]
-    defective_orders: int  # orders of any seat that were not legal (the unit held)
+    defective_orders: int  # illegal orders of all seats (the unit held)
 
 
 async def play_game(
@@ -73,15 +75,15 @@ async def play_game(
     reward_weights: Mapping[str, float] | None = None,
     discount: float = 1.0,
 ) -> GameRecord:
-    """Play ``game`` to its end; every phase, all powers with something to decide act at once.
+    """Play ``game`` to its end; in every phase, all powers with something to decide act at once.
 
     Args:
         game: a game in any position.
         seats: a policy for each of the seven powers; they do not change during the game.
         seed: the game's seed; bots and sampling draw theirs from it.
-        learners: powers whose turns are remembered.
-        reward_weights: how reward parts mix into each turn's reward.
-        discount: of rewards a game phase, within a turn that lasts several; that of the returns-to-go.
+        learners: powers whose turns are recorded.
+        reward_weights: weight of each reward part in a turn's reward.
+        discount: reward discount per game phase within a turn that lasts several; the same as the returns-to-go use.
 
     Raises:
         ValueError: a power has no policy.
@@ -102,24 +104,24 @@ async def play_game(
         for power, decision in zip(powers, decisions, strict=True):
             defective += len(game.set_orders(power, decision.orders))
             if power in records:
-                _remember(records[power], decision, phases, _facts(position, power, alliances))
+                _record_turn(records[power], decision, phases, _facts(position, power, alliances))
         if records:
             alliances.observe(position, game.orders)
         before = game.centers()
         game.process()
         after = game.centers()
         for power, record in records.items():
-            record.pay(phase_parts(before[power], after[power]), weights, phases, discount)
+            record.add_rewards(phase_parts(before[power], after[power]), weights, phases, discount)
         phases += 1
     outcome = game.outcome()
     for power, record in records.items():
-        record.pay(final_parts(outcome, power), weights, max(0, phases - 1), discount)
+        record.add_rewards(final_parts(outcome, power), weights, max(0, phases - 1), discount)
         record.close(phases)
     return GameRecord(outcome, records, defective)
 
 
 def _facts(position: Position, power: str, alliances: AllianceLog) -> dict[str, KeyValue]:
-    """What is known before a turn: ``opponents.settings.TURN_FACTS``."""
+    """The facts known before a turn: ``opponents.settings.TURN_FACTS``."""
     return {
         "phase": position.phase,
         "segment": segment(position.phase),
@@ -128,11 +130,11 @@ def _facts(position: Position, power: str, alliances: AllianceLog) -> dict[str, 
     }
 
 
-def _remember(record: SeatRecord, decision: Decision, phase: int, facts: Mapping[str, KeyValue]) -> None:
+def _record_turn(record: SeatRecord, decision: Decision, phase: int, facts: Mapping[str, KeyValue]) -> None:
     turn = decision.turn
-    # A decision without a choice teaches nothing; its rewards belong to the choice before it.
+    # A decision without a choice is no training data; its rewards belong to the choice before it.
     if turn is not None and turn.trained_mask.any():
-        record.remember(replace(turn, keys=facts), phase)
+        record.add_turn(replace(turn, keys=facts), phase)
 
 
 def make_episode(

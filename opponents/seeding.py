@@ -1,4 +1,4 @@
-"""Seeds that follow from a run's seed and names, the same in every process."""
+"""Seeds and digests that are the same in every process and on every machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 
 def derive_seed(*parts: int | str) -> int:
-    """An independent seed in [0, 2**63) for every distinct tuple of parts; the same on every machine."""
+    """An independent seed in [0, 2**63) for every distinct tuple of parts."""
     text = json.dumps(parts).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1
 

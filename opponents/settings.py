@@ -1,4 +1,4 @@
-"""Settings of the table: who the learner plays against."""
+"""The settings of ``[opponents]``: who the learner plays against."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from grpo_core.settings import Settings
 from services.inference.chat_endpoint.settings import EndpointSettings
 
-# What is known before a game, and before a turn of it: the facts that group keys can be made of.
+# Facts known before a game and before each of its turns; group keys are made of them.
 EPISODE_FACTS = ("country", "lineup")
 TURN_FACTS = ("phase", "segment", "own_centers", "alliance")
 
@@ -20,8 +20,8 @@ MatchmakingStrategy = Literal[
     "weighted", "uniform", "latest", "pfsp_hard", "pfsp_variance", "rating_window", "curriculum"
 ]
 
-REMOTE_PREFIX = "remote:"  # before a remote player's name, where bots and folders are named too
-_REMOTE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+REMOTE_PREFIX = "remote:"  # marks the name of a chat player where bots and folders can be named too
+_CHAT_PLAYER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 
 class ChatPlayerSettings(EndpointSettings):
@@ -35,9 +35,9 @@ class ChatPlayerSettings(EndpointSettings):
 
     @property
     def identity(self) -> str:
-        """What decides how it plays. The same model at another address is the same player."""
-        played_by = self.model_dump(include={"model", "temperature", "max_completion_length", "structured"})
-        return json.dumps(played_by, sort_keys=True)
+        """The settings that decide how it plays. The same model at another address is the same player."""
+        decisive = self.model_dump(include={"model", "temperature", "max_completion_length", "structured"})
+        return json.dumps(decisive, sort_keys=True)
 
 
 class OpponentsSettings(Settings):
@@ -54,13 +54,13 @@ class OpponentsSettings(Settings):
         0.0,
         ge=0,
         description="Rating points by which the learner must surely be stronger than the newest snapshot to join the "
-        "population between the scheduled ones; 0: by schedule alone",
+        "population between scheduled snapshots; 0: by schedule alone",
     )
     promote_sigmas: float = Field(
         2.0,
         gt=0,
-        description="Standard deviations below its rating where the learner's lower bound is taken for that; 2: of a "
-        "learner that is no stronger, 2.3 % of the looks, one an update, promote it nevertheless",
+        description="Standard deviations from the learner's rating down to the lower bound that promotion compares; "
+        "with 2, at most 2.3 % of the checks, one per update, promote a learner that is no stronger",
     )
     promote_min_updates: int = Field(
         5, ge=1, description="Least updates between the newest snapshot and one that joins by its rating"
@@ -68,85 +68,84 @@ class OpponentsSettings(Settings):
     max_snapshots: int = Field(
         8,
         ge=1,
-        description="Newest snapshots that may be drawn, of specialists so many of each country; older ones stay on "
-        "file",
+        description="How many newest snapshots may be drawn (for specialists: per country); older ones stay on file",
     )
     max_members: int = Field(
         0,
         ge=0,
-        description="Snapshots of this run that stay active, of specialists so many for each country; when more have "
-        "joined, the weakest and most alike retire; pinned and imported members and bots never do; 0: no bound",
+        description="Snapshots of this run that stay active (for specialists: per country); when more have joined, the "
+        "weakest and most alike retire; pinned and imported members and bots never do; 0: no bound",
     )
     diversity: float = Field(
         1.0,
         ge=0,
-        description="Rating points of strength that one point of difference by country from the snapshots kept is "
-        "worth when max_members retires somebody; 0: strength alone",
+        description="Rating points of strength that one point of difference by country from the kept snapshots is "
+        "worth when max_members retires snapshots; 0: strength alone",
     )
     matchmaking: MatchmakingStrategy = Field(
         "weighted",
-        description="Whom the learner meets: weighted (as members says), uniform, latest (the newest snapshot; the "
-        "anchors before there is one), pfsp_hard (whoever beats the learner: weight x (1 - p)^2 with p the learner's "
+        description="How opponents are drawn: weighted (as members says), uniform, latest (the newest snapshot; "
+        "anchors before the first), pfsp_hard (those that beat the learner: weight x (1 - p)^2 with p the learner's "
         "pairwise score), pfsp_variance (its equals: weight x p (1 - p)), rating_window (members rated near the "
-        "learner), curriculum (a ladder, country by country)",
+        "learner), curriculum (ever stronger members, at each country's own pace)",
     )
     lineup: Literal["mixed", "same"] = Field(
-        "mixed", description="mixed: every other seat draws a member of its own; same: one member fills them all"
+        "mixed", description="mixed: each of the six other seats draws its own member; same: one member plays all six"
     )
     anchor_share: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Share of every country's blocks that are played against anchors alone, evenly spread",
+        description="Share of every country's blocks that are played against anchors alone, spread evenly",
     )
     anchors: tuple[str, ...] = Field(
-        (), description="These anchors, as in members or by id (policy/v20); empty: all bots among the members"
+        (), description="The anchors, as in members or by id (policy/v20); empty: all bots among the members"
     )
     self_play_seats: int = Field(
         0,
         ge=0,
         le=6,
-        description="Other seats that the learner's newest policy fills itself, except against anchors; nothing is "
-        "learned from them, and weights that arrive during a game are theirs too",
+        description="Other seats that the learner's newest policy plays, except against anchors; they yield no "
+        "training data, and they take new weights during a game",
     )
     min_draw_probability: float = Field(
         0.02,
         ge=0,
         lt=1,
         description="Least probability of every drawable member under pfsp_hard, pfsp_variance, rating_window and "
-        "curriculum, so that nobody's score grows stale (with n members at most 1 / n)",
+        "curriculum, so that no score grows stale (with n members at most 1 / n)",
     )
     rating_window: float = Field(
         150.0,
         gt=0,
-        description="Largest distance in rating points under rating_window; the nearest three may always be drawn",
+        description="Largest distance in rating points under rating_window; the three nearest may always be drawn",
     )
     curriculum: tuple[str, ...] = Field(
         ("random", "greedy", "dumbbot"),
         min_length=1,
-        description="The ladder of curriculum, easiest first, of members; snapshots follow, the newest last",
+        description="The members of the curriculum, easiest first; snapshots follow, the newest last",
     )
     curriculum_up: float = Field(
         1.2,
         gt=0,
-        description="A country climbs when its share of the sum of squares is surely above this many times what equals "
-        "get there",
+        description="A country moves up a level when its share of the sum of squares is surely above this many times "
+        "what it gets among equals",
     )
     curriculum_down: float = Field(
-        0.6, ge=0, description="A country steps down when that share is surely below this many times it"
+        0.6, ge=0, description="A country moves down a level when that share is surely below this many times it"
     )
-    curriculum_games: int = Field(32, ge=2, description="Least games on a rung before a country leaves it")
+    curriculum_games: int = Field(32, ge=2, description="Least games at a level before a country leaves it")
     results_half_life: float = Field(
         20.0, gt=0, description="Updates after which a game counts half in the learner's scores against members"
     )
     remotes: dict[str, ChatPlayerSettings] = Field(
-        default_factory=dict, description="Chat models behind OpenAI-compatible endpoints, a table each"
+        default_factory=dict, description="Chat models behind OpenAI-compatible endpoints, one table each"
     )
     mirror_mib: int = Field(
         64,
         ge=0,
         le=512,
-        description="MiB of frozen policies kept in Redis for rollout actors that do not see the run's folder, pinned "
+        description="MiB of frozen policies kept in Redis for rollout actors that do not see the run's folder: pinned "
         "ones first, then the newest; 0: none",
     )
 
@@ -154,7 +153,7 @@ class OpponentsSettings(Settings):
     @classmethod
     def _names_are_plain(cls, value: dict[str, ChatPlayerSettings]) -> dict[str, ChatPlayerSettings]:
         for name in value:
-            if _REMOTE_NAME.fullmatch(name) is None:
+            if _CHAT_PLAYER_NAME.fullmatch(name) is None:
                 raise ValueError(f"a remote's name is letters, digits, - and _, not {name!r}")
         return value
 
@@ -164,7 +163,7 @@ class OpponentsSettings(Settings):
         anchors_needed = self.anchor_share > 0 or self.matchmaking == "latest"
         if anchors_needed and not self.anchors and all(name.startswith(REMOTE_PREFIX) for name in drawable):
             raise ValueError("anchors: there is no bot among the members to be one; name the anchors")
-        # A member's id may be that of a snapshot yet to be made.
+        # An anchor may also be the id of a snapshot that does not exist yet.
         named = [("anchors", name) for name in self.anchors if "/" not in name]
         if self.matchmaking == "curriculum":
             named += [("curriculum", name) for name in self.curriculum]
@@ -172,11 +171,11 @@ class OpponentsSettings(Settings):
             if name not in drawable:
                 raise ValueError(f"{key}: {name!r} is none of the members with a weight above 0: {', '.join(drawable)}")
         if len(set(self.curriculum)) < len(self.curriculum):
-            raise ValueError("curriculum: a member stands on two rungs")
+            raise ValueError("curriculum: a member is named twice")
         if self.max_members > self.max_snapshots:
             raise ValueError(
-                f"max_members ({self.max_members}) is above max_snapshots ({self.max_snapshots}): the oldest of those "
-                "that are kept could not be drawn; raise max_snapshots"
+                f"max_members ({self.max_members}) is above max_snapshots ({self.max_snapshots}): the oldest kept "
+                "snapshots could not be drawn; raise max_snapshots"
             )
         if self.curriculum_down >= self.curriculum_up:
             raise ValueError("curriculum_down must be less than curriculum_up")
@@ -184,14 +183,14 @@ class OpponentsSettings(Settings):
 
 
 def member_id(name: str) -> str:
-    """The id in the population of whom a configuration names: ``bot/dumbbot``, ``remote/gpt``; ids stay ids."""
+    """The population's id of a configured name: ``bot/dumbbot``, ``remote/gpt``; ids stay as they are."""
     if name.startswith(REMOTE_PREFIX):
         return f"remote/{name.removeprefix(REMOTE_PREFIX)}"
     return name if "/" in name else f"bot/{name}"
 
 
 def unknown_chat_player(name: str, known: Iterable[str]) -> str:
-    """What to say of a remote that the configuration does not describe."""
+    """The error message about a chat player that the configuration does not describe."""
     there_are = ", ".join(sorted(known))
     return f"no remote is called {name!r}; " + (
         f"there are {there_are}"

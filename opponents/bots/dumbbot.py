@@ -1,7 +1,7 @@
-"""DumbBot, the community's classic yardstick, after the published description of David Norman's bot.
+"""DumbBot, the community's classic baseline, after the published description of David Norman's bot.
 
-``dumbbot_values`` says what places are worth; this file says what DumbBot orders. It never convoys and never
-looks at anybody's orders.
+``dumbbot_values`` computes what places are worth; this file chooses the orders. DumbBot never convoys and never looks
+at other powers' orders.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from opponents.bots.dumbbot_values import board, values
 from opponents.bots.geography import geography, province
 from services.environments.diplomacy.position import POWERS, Position
 
-PLAY_ALTERNATIVE = 0.5  # chance to look at the next best place at all
+PLAY_ALTERNATIVE = 0.5  # chance to consider the next best place
 ALTERNATIVE_DIFFERENCE = 5.0  # how fast that chance falls with the relative difference in value
 
 _ROW = {power: row for row, power in enumerate(POWERS)}
 
 
 class DumbBot(Bot):
-    """Values every place, sends each unit to one of the best, and supports what others contest."""
+    """Values every place, sends each unit to one of the best, and supports moves and units that others contest."""
 
     def orders(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
         """DumbBot's orders of one phase."""
@@ -47,9 +47,9 @@ def decide(
 
 
 def walk(values: Sequence[float], uniform: Callable[[], float]) -> int:
-    """Index of the entry to take: from the first one on, go on to the next while chance allows.
+    """Index of the entry to take: start at the first and move on to the next at random.
 
-    With r uniform in [0, 1), go on while r < 0.5 and r >= 5 |difference| / value (0 where the value is 0).
+    With r uniform in [0, 1), it moves on while r < 0.5 and r >= 5 |difference| / value (0 where the value is 0).
     """
     chosen = 0
     while chosen + 1 < len(values):
@@ -152,7 +152,7 @@ class _Movement:
         return order if order in self.legal[unit[2:]] else None
 
     def _make_useful(self, unit: str) -> None:
-        """Let a holding unit support the best place in its reach where another needs it, if there is one."""
+        """Let a holding unit support the best contested place in its reach where an own unit is or goes, if any."""
         best: tuple[float, str] | None = None
         what: str | None
         for index, area, _ in _moves()[unit][1:]:
@@ -171,7 +171,7 @@ class _Movement:
 
 
 def _retreats(position: Position, power: str, places: Sequence[float]) -> tuple[str, ...]:
-    """Each unit to the best location no earlier one took; without any, it disbands."""
+    """Each unit goes to the best location that no earlier unit took; without one, it disbands."""
     taken: set[str] = set()
     orders = []
     for unit, free in position.dislodged[power].items():
@@ -185,7 +185,7 @@ def _retreats(position: Position, power: str, places: Sequence[float]) -> tuple[
 
 
 def _adjustments(position: Position, power: str, places: Sequence[float]) -> tuple[str, ...]:
-    """Builds from the best location down, one a province; disbands from the worst up."""
+    """Builds from the best location down, one per province; disbands from the worst up."""
     owed = position.adjustments[power]
     legal = {order for place in position.orderable[power] for order in position.legal[place]} - {"WAIVE"}
     ranked = _ranked((order[:-2] for order in legal), places)
@@ -198,6 +198,6 @@ def _adjustments(position: Position, power: str, places: Sequence[float]) -> tup
 
 
 def _ranked(nodes: Iterable[str], places: Sequence[float]) -> list[str]:
-    """Unit-locations, best first; among equals armies come before fleets, then names ascend."""
+    """Unit-locations, best first; among equals armies come before fleets, then by name."""
     index = board().node_index
     return sorted(nodes, key=lambda node: (-places[index[node]], node))

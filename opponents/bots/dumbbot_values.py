@@ -1,10 +1,10 @@
-"""What DumbBot thinks places are worth: its published value formulas, for all seven powers at once.
+"""What places are worth to DumbBot: its published value formulas, for all seven powers at once.
 
 Axes: P powers (in the order of POWERS), N unit-locations (of ``geography().nodes``), V provinces.
 
 Per power, with n = its supply centres, size = n^2 + 4 n + 16:
 
-- attack of a centre owned by somebody else: the owner's size; 0 for an unowned one and everywhere else;
+- attack of a centre owned by another power: the owner's size; 0 for an unowned one and everywhere else;
 - defence of an own centre: the largest size among the other powers with a unit that can move in;
 - proximity_0 = 700 attack + 300 defence in spring and winter, 600 attack + 400 defence in fall; proximity_k of
   a unit-location = (the largest proximity_(k-1) of the unit types and coasts in its province + the sum of
@@ -49,7 +49,7 @@ class Board:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """DumbBot's view of one position, one row a power."""
+    """DumbBot's values of one position, one row per power."""
 
     places: list[list[float]]  # (P, N) value of each unit-location
     competition: list[list[float]]  # (P, V) most units of one other power that can move in
@@ -81,7 +81,7 @@ def board() -> Board:
 
 
 def values(position: Position) -> Values:
-    """The values of ``position``, computed by the first DumbBot that asks and kept in its memo."""
+    """The values of ``position``, computed at the first call and cached in its memo."""
     known = position.memo.get(Values)
     if known is None:
         known = position.memo[Values] = _values(position)

@@ -1,4 +1,4 @@
-"""The standard map as unit-locations (``A PAR``, ``F STP/SC``) and who can step where; convoys left aside."""
+"""The standard map as unit-locations (``A PAR``, ``F STP/SC``) and the steps between them, without convoys."""
 
 from __future__ import annotations
 

@@ -1,26 +1,25 @@
 """A short-sighted bot: every unit goes for the nearest centre it does not own.
 
-How a step is judged, for a unit that could stand at a place after this phase:
+The value of a step, for a unit that could stand at a place after this phase:
 
 - a supply centre the power does not own: 3 if the province is empty, 2 if a foreign unit stands there;
 - staying on an own centre that a foreign unit could enter at once: 1;
-- otherwise ``1 / (1 + steps)``, steps being the unit's own distance to the nearest centre the power does
-  not own (0 if it cannot reach any); so always at most 1/2.
+- otherwise ``1 / (1 + steps)``, where steps is the unit's distance to the nearest centre the power does not own
+  (0 if it cannot reach any); so always at most 1/2.
 
-Movement: the best (unit, place) pair is settled first, ties at random; two units never go to one province,
-and no unit enters a province of an own unit unless that unit is already ordered out. Staying is always
-possible. A unit that stays supports the best own attack on an occupied province it can reach; else it just
-holds. No convoys. Retreats go to the best free place, no two to one province. Builds: the unit-locations
-nearest to a centre not owned; disbands: the units farthest from one.
+Movement: the best (unit, place) pair is settled first, ties at random. Two units never go to one province, and no unit
+enters a province of an own unit unless that unit is already ordered out. Staying is always possible. A unit that stays
+supports the best own attack on an occupied province in its reach, or else holds. There are no convoys. Retreats go to
+the best free place, no two to one province. Builds take the unit-locations nearest to a centre the power does not own;
+disbands take the units farthest from one.
 """
 
 from __future__ import annotations
 
 import random
 
-from opponents.bots.bot import Bot
+from opponents.bots.bot import Bot, fill_slots
 from opponents.bots.geography import distances_to, geography, province
-from opponents.bots.sheets import fill
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import Position
 
@@ -42,7 +41,7 @@ class GreedyBot(Bot):
 
 
 class _View:
-    """What one power needs to judge places of one position."""
+    """What one power needs to value the places of one position."""
 
     def __init__(self, position: Position, power: str) -> None:
         self.position = position
@@ -59,7 +58,7 @@ class _View:
         return 1 / (1 + self.steps[node]) if node in self.steps else 0.0
 
     def worth(self, node: str, *, staying: bool) -> float:
-        """The judgement of the module's docstring, for a unit at ``node`` after this phase."""
+        """The value that the module's docstring defines, for a unit at ``node`` after this phase."""
         place = province(node[2:])
         if self.steps.get(node) == 0:
             return GUARDED_CENTER if place in self.guarded else EMPTY_CENTER
@@ -140,4 +139,4 @@ def _adjustments(view: _View, rng: random.Random) -> tuple[str, ...]:
         sign = 1 if building else -1
         return max((sign * view.nearness(order[:-2]), rng.random(), order) for order in units)[2]
 
-    return fill(sheet(view.position, view.power), choose)
+    return fill_slots(sheet(view.position, view.power), choose)

@@ -8,8 +8,7 @@ from types import MappingProxyType
 from opponents.bots.bot import Bot
 from opponents.bots.dumbbot import DumbBot
 from opponents.bots.greedy import GreedyBot
-from opponents.bots.hold import HoldBot
-from opponents.bots.random_bot import RandomBot
+from opponents.bots.simple_bots import HoldBot, RandomBot
 
 _BOTS = MappingProxyType[str, Callable[[], Bot]](
     {"dumbbot": DumbBot, "greedy": GreedyBot, "hold": HoldBot, "random": RandomBot}
@@ -18,10 +17,10 @@ BOT_NAMES = tuple(_BOTS)
 
 
 def make_bot(name: str) -> Bot:
-    """A bot that may sit at any number of tables.
+    """A bot that may play any number of games at once.
 
     Raises:
-        ValueError: there is no bot of that name; the message lists those there are.
+        ValueError: there is no bot of that name; the message lists the known ones.
     """
     try:
         return _BOTS[name]()

@@ -1,4 +1,4 @@
-"""The remote players of a configuration by name, each opened when it is first asked for."""
+"""The chat players of a configuration (``remote:NAME``), each opened at its first use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REPORTED = ("decisions", "calls", "retries", "failures", "corrections", "defect
 
 
 class ChatPlayers:
-    """Opens remote players and sums up what they did. Belongs to one event loop."""
+    """Opens chat players and sums up their counters. Belongs to one event loop."""
 
     def __init__(self, settings: Mapping[str, ChatPlayerSettings]) -> None:
         self._settings = settings
@@ -27,10 +27,10 @@ class ChatPlayers:
         """The player of ``[opponents.remotes.<name>]``.
 
         Raises:
-            EndpointError: there is no such table (the message lists those there are), or its key is missing.
+            EndpointError: there is no such table (the message lists the known ones), or its key is missing.
         """
         if name not in self._open:
-            # The client's library takes most of a second to import, which runs without remotes need not wait for.
+            # The client's library takes most of a second to import; runs without chat players avoid it.
             from opponents.players.chat_policy import ChatPolicy
 
             self._open[name] = ChatPolicy(name, _settings_of(name, self._settings))
@@ -40,7 +40,7 @@ class ChatPlayers:
         """The player that joined a population as ``member``.
 
         Raises:
-            PopulationError: its settings are no longer those it joined with.
+            PopulationError: its settings have changed since it joined.
             EndpointError: as ``policy`` does.
         """
         policy = self.policy(member.name)
@@ -52,15 +52,15 @@ class ChatPlayers:
         return policy
 
     def stats(self) -> dict[str, Mapping[str, float]]:
-        """The counters of every player that was opened, by name."""
+        """The counters of every opened player, by name."""
         return {name: policy.stats() for name, policy in self._open.items()}
 
     def report(self) -> list[str]:
-        """A line for every player that was asked for orders: what it did and what that cost."""
+        """One line for every player that was asked for orders: its counters and its cost."""
         return [_line(name, counters) for name, counters in self.stats().items() if counters["decisions"]]
 
     def totals(self) -> dict[str, float]:
-        """The counters summed over players, ``remote_`` before their names; empty when none was opened."""
+        """The counters summed over players, with ``remote_`` before their names; empty when none was opened."""
         total: dict[str, float] = {}
         for counters in self.stats().values():
             for key, value in counters.items():
@@ -74,10 +74,10 @@ class ChatPlayers:
 
 
 def add_members(population: Population, settings: OpponentsSettings) -> None:
-    """Take the configured bots and remotes into a population.
+    """Add the configured bots and chat players to a population.
 
     Raises:
-        EndpointError: a remote has no table.
+        EndpointError: a chat player has no table.
         PopulationError: as ``Population.add`` does.
     """
     for member, weight in settings.members.items():

@@ -1,4 +1,4 @@
-"""A chat model behind an endpoint at the table: conversation -> answer -> orders. Nothing of it is learned from."""
+"""A chat model behind an endpoint as a player: conversation -> answer -> orders. It never yields training data."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from services.inference.chat_endpoint.settings import EndpointError, EndpointRef
 class ChatPolicy:
     """Plays any power by asking an endpoint; keeps no state of a game.
 
-    The seed goes along with each call, but a server need not give the same answer to it twice.
+    The seed is sent with each call, but a server need not repeat its answer.
     """
 
     def __init__(self, name: str, settings: ChatPlayerSettings) -> None:
-        """Open nothing yet.
+        """Open no connection yet.
 
         Raises:
-            EndpointRefusedError: the environment variable that should hold the key is not set.
+            EndpointRefusedError: the environment variable for the key is not set.
         """
         self._client = OpenAIClient(f"remote:{name}", settings)
         self._holds = settings.on_failure == "hold"
@@ -33,15 +33,15 @@ class ChatPolicy:
         """Ask for one order sheet; units left without a legal order hold (or disband).
 
         Raises:
-            EndpointRefusedError: the endpoint will answer no call.
-            EndpointError: it did not answer this one, and ``on_failure`` is ``raise``.
+            EndpointRefusedError: the endpoint refuses every call.
+            EndpointError: this call failed, and ``on_failure`` is ``raise``.
         """
         slots = sheet(position, power)
         self._decisions += 1
         try:
             parsed = await self._orders(position, power, slots, seed)
         except EndpointRefusedError:
-            raise  # holding to the end of the game would not be playing
+            raise  # it would only hold until the end of the game
         except EndpointError:
             if not self._holds:
                 raise
@@ -51,7 +51,7 @@ class ChatPolicy:
         return Decision(parsed.orders)
 
     def stats(self) -> Mapping[str, float]:
-        """Sums since the start: of decisions (held, with a correction), of calls, tokens and cost."""
+        """Sums since the start: decisions (held, corrected), calls, tokens and cost."""
         counters = self._client.counters
         return {
             "decisions": self._decisions,
@@ -71,7 +71,7 @@ class ChatPolicy:
         await self._client.close()
 
     async def _orders(self, position: Position, power: str, slots: Sequence[OrderSlot], seed: int) -> ParsedSheet:
-        """The sheet of the first answer or, where that left something without an order, of one corrected answer."""
+        """The sheet of the first answer; if it left something without an order, the better of it and one correction."""
         conversation, regex = messages(position, power, slots), sheet_regex(slots)
         first = await self._client.complete(conversation, seed=seed, regex=regex)
         parsed = parse(order_lines(first.text), position, power, repair=True)

@@ -1,4 +1,4 @@
-"""A position as a conversation with a general chat model, the mask of its answer, and how the answer is read."""
+"""A position as a conversation with a general chat model, the mask of its answer, and the parsing of the answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from services.environments.diplomacy.orders import OrderDefect, OrderSlot
 from services.environments.diplomacy.position import POWERS, Position
 from services.inference.chat_endpoint.client import Message
 
-# Orders of one unit that are all listed; of a longer list, helping strangers is only mentioned.
+# Up to this many orders of one unit are all listed; in a longer list, support and convoys of other powers' units are
+# only mentioned.
 LONG_LIST = 60
 
 _SEASONS = {"S": "Spring", "F": "Fall", "W": "Winter"}
@@ -32,7 +33,7 @@ _NOTATION = {
     "A": "A PAR B builds an army at home in Paris, F BRE B a fleet in Brest, WAIVE builds nothing, A RUH D disbands. "
     "No province can be built in, and no unit disbanded, twice.",
 }
-# A number or bullet before an order, and marks of emphasis or code around it.
+# A number or bullet before an order, and emphasis or code marks around it.
 _DECORATION = re.compile(r"^\s*(?:(?:[-*•]|\d+[.):])\s+)?[`*]*|[`*]+\s*$")
 
 
@@ -46,7 +47,7 @@ def messages(position: Position, power: str, slots: Sequence[OrderSlot]) -> list
 
 
 def correction(answer: str, defects: Sequence[OrderDefect]) -> list[Message]:
-    """What to say after an answer that left units without an order."""
+    """The messages that follow an answer which left units without an order."""
     wrong = "\n".join(f"{defect.order}: {defect.reason.replace('_', ' ')}" for defect in defects)
     return [
         {"role": "assistant", "content": answer},
@@ -55,16 +56,16 @@ def correction(answer: str, defects: Sequence[OrderDefect]) -> list[Message]:
 
 
 def sheet_regex(slots: Sequence[OrderSlot]) -> str:
-    r"""Matches any choice of one alternative a slot, a line each in the slots' order, without a newline at the end.
+    r"""Matches any choice of one alternative per slot, one line each in the slots' order, with no final newline.
 
-    That no two builds or disbands may claim the same thing is beyond it. Orders hold nothing that a regular
-    expression would read otherwise, so any dialect understands it.
+    It cannot express that no two builds or disbands may claim the same place. Orders contain no special characters of
+    regular expressions, so every dialect reads it alike.
     """
     return r"\n".join(f"(?:{'|'.join(slot.alternatives)})" for slot in slots)
 
 
 def order_lines(answer: str) -> str:
-    """An answer without what chat models put around orders: reasoning, fences, numbers, bullets, emphasis."""
+    """An answer stripped of what chat models put around orders: reasoning, fences, numbers, bullets, emphasis."""
     _, closed, after = answer.rpartition("</think>")
     lines = (after if closed else answer).splitlines()
     return "\n".join(_DECORATION.sub("", line).strip() for line in lines if not line.lstrip().startswith("```"))
@@ -98,13 +99,13 @@ def _task(position: Position, power: str, slots: Sequence[OrderSlot]) -> str:
 
 
 def _listed(alternatives: Sequence[str], own: Sequence[str]) -> str:
-    """``A PAR: A PAR H | A PAR - BUR | ...``; of a long list, strangers are not helped."""
+    """``A PAR: A PAR H | A PAR - BUR | ...``; a long list leaves out help for other powers."""
     unit = " ".join(alternatives[0].split(" ", 2)[:2])
-    shown = [order for order in alternatives if len(alternatives) <= LONG_LIST or _helps_nobody_else(order, own)]
+    shown = [order for order in alternatives if len(alternatives) <= LONG_LIST or _helps_own_units_only(order, own)]
     more = " | also supports and convoys of other powers' units" if len(shown) < len(alternatives) else ""
     return f"{unit}: {' | '.join(shown)}{more}"
 
 
-def _helps_nobody_else(order: str, own: Sequence[str]) -> bool:
+def _helps_own_units_only(order: str, own: Sequence[str]) -> bool:
     words = order.split(" ")
     return words[2] not in ("S", "C") or " ".join(words[3:5]) in own

@@ -1,4 +1,4 @@
-"""A language model at the table: position -> prompt -> order sheet -> orders, remembered as a turn."""
+"""A language model as a player: position -> prompt -> order sheet -> orders, recorded as a turn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRUNCATED = "truncated"  # the defect of a completion that was cut off
 
 @dataclass(frozen=True, slots=True)
 class _SlotTokens:
-    """A slot in tokens: its mask, and how to read it back."""
+    """A slot in tokens: its mask, and the orders that its token sequences spell."""
 
     constraint: SlotConstraint
     orders: Mapping[tuple[int, ...], str]  # by the tokens that spell it
@@ -31,17 +31,17 @@ class _SlotTokens:
 
 
 class OrderTokens:
-    """Order sheets in the tokens of one tokenizer; what recurs is tokenised once."""
+    """Order sheets in the tokens of one tokenizer; repeated orders and slots are tokenised once."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         self._tokenizer = tokenizer
         if tokenizer.eos_token_id is None:
             raise ValueError("the tokenizer has no end-of-sequence token; order sheets end with it")
         self.end_id = int(tokenizer.eos_token_id)
-        quick = word_encoder(tokenizer)
-        self._encode = quick or (lambda text: tuple(tokenizer.encode(text)))
-        self._encode_bare = quick or (lambda text: tuple(tokenizer.encode(text, add_special_tokens=False)))
-        # Legal orders of a unit recur from game to game; the bound keeps a week's run from growing without end.
+        fast = word_encoder(tokenizer)
+        self._encode = fast or (lambda text: tuple(tokenizer.encode(text)))
+        self._encode_bare = fast or (lambda text: tuple(tokenizer.encode(text, add_special_tokens=False)))
+        # Legal orders of a unit recur from game to game; the bound limits the memory of long runs.
         self._slot = lru_cache(maxsize=1 << 16)(self._slot_uncached)
         self._order = lru_cache(maxsize=1 << 16)(self._order_uncached)
 
@@ -50,11 +50,15 @@ class OrderTokens:
         return self._encode(text)
 
     def constraint(self, slots: tuple[OrderSlot, ...]) -> SheetConstraint:
-        """The mask that lets only these order sheets be written."""
+        """The mask that admits only these order sheets."""
         return SheetConstraint(slots=tuple(self._slot(slot).constraint for slot in slots), end_id=self.end_id)
 
     def orders(self, slots: tuple[OrderSlot, ...], completion_ids: list[int]) -> tuple[str, ...]:
-        """The orders that a completion under ``constraint(slots)`` spells (no text round trip)."""
+        """The orders that a completion under ``constraint(slots)`` spells without a text round trip.
+
+        Raises:
+            ValueError: the completion does not fit the mask.
+        """
         orders: list[str] = []
         position = 0
         for slot in slots:
@@ -70,7 +74,7 @@ class OrderTokens:
         return tuple(orders)
 
     def text(self, completion_ids: list[int]) -> str:
-        """Free completions as text."""
+        """The text of a free completion."""
         return str(self._tokenizer.decode(completion_ids, skip_special_tokens=True))
 
     def _order_uncached(self, order: str) -> tuple[int, ...]:
@@ -79,8 +83,8 @@ class OrderTokens:
     def _slot_uncached(self, slot: OrderSlot) -> _SlotTokens:
         claims = {claim: number for number, claim in enumerate(sorted({c for c in slot.claims if c is not None}))}
         alternatives = tuple(self._order(order) for order in slot.alternatives)
-        # Claims are numbered over all provinces a sheet names, so that slots of one sheet agree: the sheets of builds
-        # and disbands, the only ones that claim, repeat the same alternatives in every slot.
+        # Claims are numbered within the slot. Slots of one sheet agree, because the sheets of builds and disbands, the
+        # only ones with claims, repeat the same alternatives in every slot.
         constraint = SlotConstraint(
             alternatives=alternatives,
             claims=tuple(None if claim is None else claims[claim] for claim in slot.claims),
@@ -90,7 +94,7 @@ class OrderTokens:
 
 
 class LLMPolicy:
-    """Plays any power by asking an engine; keeps no state of a game."""
+    """Plays any power with completions from an engine; keeps no state of a game."""
 
     def __init__(
         self,
@@ -110,10 +114,10 @@ class LLMPolicy:
         self._max_completion_length = max_completion_length
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
-        """Write one order sheet.
+        """Generate one order sheet.
 
         Raises:
-            EngineError: the engine cannot write it (prompt too long, engine closed).
+            EngineError: the engine cannot generate it (prompt too long, engine closed).
         """
         slots = sheet(position, power)
         prompt_ids = self._tokens.prompt(render(position, power))
@@ -137,20 +141,30 @@ class LLMPolicy:
             defects = tuple(f"{defect.reason}: {defect.order}" for defect in parsed.defects)
             if not generation.finished:
                 defects = (*defects, TRUNCATED)
-        return Decision(orders, self._turn(prompt_ids, generation, position, defects))
-
-    def _turn(
-        self, prompt_ids: tuple[int, ...], written: Generation, position: Position, defects: tuple[str, ...]
-    ) -> Turn:
-        return Turn(
-            prompt_ids=np.asarray(prompt_ids, dtype=np.int32),
-            completion_ids=written.completion_ids,
-            logprobs=written.logprobs,
-            trained_mask=written.sampled_mask,
-            admissible_ids=written.admissible_ids,
-            admissible_offsets=written.admissible_offsets,
-            policy_version=written.policy_version,
-            temperature=self._temperature or 1.0,
-            phase=position.phase,
-            defects=defects,
+        temperature = self._temperature or 1.0
+        return Decision(
+            orders, make_turn(prompt_ids, generation, position.phase, temperature=temperature, defects=defects)
         )
+
+
+def make_turn(
+    prompt_ids: tuple[int, ...],
+    generation: Generation,
+    phase: str,
+    *,
+    temperature: float = 1.0,
+    defects: tuple[str, ...] = (),
+) -> Turn:
+    """The turn of one generated order sheet."""
+    return Turn(
+        prompt_ids=np.asarray(prompt_ids, dtype=np.int32),
+        completion_ids=generation.completion_ids,
+        logprobs=generation.logprobs,
+        trained_mask=generation.sampled_mask,
+        admissible_ids=generation.admissible_ids,
+        admissible_offsets=generation.admissible_offsets,
+        policy_version=generation.policy_version,
+        temperature=temperature,
+        phase=phase,
+        defects=defects,
+    )

@@ -1,4 +1,4 @@
-"""The protocol of everybody who can sit at the table."""
+"""The protocol that every player implements."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from services.environments.diplomacy.position import Position
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One power's orders for one phase; ``turn`` is what a trainable policy remembers of writing them."""
+    """One power's orders for one phase; a trainable policy adds the ``turn`` that produced them."""
 
     orders: tuple[str, ...]
     turn: Turn | None = None
 
 
 class Policy(Protocol):
-    """Plays any power of any position. One instance may sit at many tables at once and keeps no per-game state."""
+    """Plays any power of any position. One instance may play many games at once and keeps no per-game state."""
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
-        """Orders for ``power``; the same position, power and seed give the same answer (for fixed weights)."""
+        """Orders for ``power``; with fixed weights the same position, power and seed give the same answer."""
         ...

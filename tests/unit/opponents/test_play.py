@@ -143,9 +143,9 @@ def test_episodes_carry_their_keys_and_outcome(tmp_path: Path) -> None:
 
 def test_rewards_before_the_first_choice_count_for_the_episode_alone() -> None:
     seat = SeatRecord()
-    seat.pay({"center_change": 1.0}, {"center_change": 1.0}, 1, 0.5)
-    seat.remember(turn("F1901M"), 3)
-    seat.pay({"center_change": -2.0}, {"center_change": 1.0}, 3, 0.5)
+    seat.add_rewards({"center_change": 1.0}, {"center_change": 1.0}, 1, 0.5)
+    seat.add_turn(turn("F1901M"), 3)
+    seat.add_rewards({"center_change": -2.0}, {"center_change": 1.0}, 3, 0.5)
     seat.close(5)
     assert seat.parts == {"center_change": -1.0}
     assert [(t.reward, t.elapsed_phases) for t in seat.turns] == [(-2.0, 2)]
@@ -158,8 +158,8 @@ def test_a_reward_is_worth_the_same_whether_or_not_a_choice_came_between() -> No
         seat = SeatRecord()
         for phase in range(5):
             if phase in turn_phases:
-                seat.remember(turn("S1901M"), phase)
-            seat.pay({"center_change": float(phase == 3)}, {"center_change": 1.0}, phase, 0.5)
+                seat.add_turn(turn("S1901M"), phase)
+            seat.add_rewards({"center_change": float(phase == 3)}, {"center_change": 1.0}, phase, 0.5)
         seat.close(5)
         return float(returns_to_go(seat.turns, 0.5)[0])
 

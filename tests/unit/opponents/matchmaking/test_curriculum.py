@@ -161,7 +161,7 @@ def test_a_country_keeps_its_rung_as_the_ladder_changes() -> None:
 def test_settings_that_make_no_ladder_are_refused() -> None:
     for keys, hint in (
         ({"matchmaking": "curriculum"}, "'greedy' is none of the members"),
-        ({"curriculum": ("random", "random")}, "on two rungs"),
+        ({"curriculum": ("random", "random")}, "a member is named twice"),
         ({"curriculum_up": 1.0, "curriculum_down": 1.0}, "curriculum_down must be less"),
         ({"curriculum": ()}, "at least 1 item"),
     ):
