@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Self
 
 from opponents.league.membership import MembershipChange, NewSnapshot
-from opponents.league.promotion import is_own_snapshot
 from opponents.league.results import Results
 from opponents.matchmaking.curriculum import Curriculum
 from opponents.matchmaking.lineup import LineupBlock, learner_of_block
@@ -227,7 +226,7 @@ class League:
     def _rate_snapshots(self, version: int) -> None:
         """What was frozen now is as strong as the learner now."""
         for member in self.population.members:
-            if is_own_snapshot(member) and member.version == version and member.id not in self._ratings.players:
+            if member.is_own_snapshot and member.version == version and member.id not in self._ratings.players:
                 self._ratings.add(member.id, like=LEARNER)
 
     def _forget_ratings(self) -> None:

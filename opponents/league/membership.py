@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from opponents.league.promotion import Lead, deserves_promotion, is_own_snapshot, lead_of, rival_among
+from opponents.league.promotion import Lead, deserves_promotion, lead_of, rival_among
 from opponents.league.selection import who_retires
 from opponents.matchmaking.strategies import Strategy, Weights, by_weight
 from opponents.population.files import read_document, write_document
@@ -120,4 +120,4 @@ class MembershipChange:
         return weigh
 
     def _versions(self) -> set[int]:
-        return {member.version for member in self._population.members if is_own_snapshot(member)}
+        return {member.version for member in self._population.members if member.is_own_snapshot}

@@ -64,18 +64,13 @@ def rival_among(members: Iterable[Member], rated: Collection[str]) -> Rival:
     """The newest snapshot of this run that games rate, retired or not; the random bot where there is none."""
     by_version: dict[int, dict[str, str]] = {}
     for member in members:
-        if is_own_snapshot(member) and member.id in rated:
+        if member.is_own_snapshot and member.id in rated:
             plays = POWERS if member.country is None else (member.country,)
             by_version.setdefault(member.version, {}).update(dict.fromkeys(plays, member.id))
     whole = [version for version, players in by_version.items() if len(players) == len(POWERS)]
     if not whole:
         return Rival(FIRST_RIVAL, dict.fromkeys(POWERS, FIRST_RIVAL))
     return Rival(f"policy/v{max(whole)}", by_version[max(whole)])
-
-
-def is_own_snapshot(member: Member) -> bool:
-    """Whether this run's training froze it."""
-    return member.kind == "policy" and member.source is None
 
 
 def _sigma_of_difference(book: RatingBook, player: str, rival: Rival) -> float:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from opponents.league.promotion import is_own_snapshot
 from opponents.population.member import Member
 from opponents.ratings.book import RatingBook
 from opponents.settings import OpponentsSettings, member_id
@@ -75,7 +74,7 @@ def distance(one: Candidate, other: Candidate) -> float:
 def may_retire(member: Member, settings: OpponentsSettings) -> bool:
     """Whether the bound is on members such as this: no bots, remotes, anchors, none that a person added or pinned."""
     named = {member_id(name) for name in settings.anchors}
-    return is_own_snapshot(member) and not member.pinned and member.id not in named
+    return member.is_own_snapshot and not member.pinned and member.id not in named
 
 
 def standing_of(member: Member, book: RatingBook) -> Candidate:

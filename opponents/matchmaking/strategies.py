@@ -46,8 +46,7 @@ def make_strategy(settings: OpponentsSettings, standings: OpponentStats, learner
         return uniform(len(members))
 
     def latest(members: Sequence[Member], learner_power: str) -> Weights:
-        own = [member.kind == "policy" and member.source is None for member in members]  # not of another run
-        versions = [member.version if made else None for member, made in zip(members, own, strict=True)]
+        versions = [member.version if member.is_own_snapshot else None for member in members]
         anchors = anchors_among(members, settings.anchors) or tuple(members)
         return newest(versions, by_weight(members, learner_power) * np.array([member in anchors for member in members]))
 

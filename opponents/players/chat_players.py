@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from opponents.population.member import Member, PopulationError, chat_player_checksum
+from opponents.population.member import Member, PopulationError, release_checksum
 from opponents.population.population import Population
 from opponents.settings import REMOTE_PREFIX, ChatPlayerSettings, OpponentsSettings, unknown_chat_player
 from services.inference.chat_endpoint.settings import EndpointError
@@ -44,7 +44,7 @@ class ChatPlayers:
             EndpointError: as ``policy`` does.
         """
         policy = self.policy(member.name)
-        if chat_player_checksum(self._settings[member.name].identity) != member.checksum:
+        if release_checksum(self._settings[member.name].identity) != member.checksum:
             raise PopulationError(
                 f"{member.id} joined the population with other settings, or under another version of this package; "
                 f"put [opponents.remotes.{member.name}] back, or give the new player a new name"

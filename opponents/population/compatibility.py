@@ -1,4 +1,4 @@
-"""Whether a policy from elsewhere fits a run, and its weights as the run's engines take them."""
+"""Check that an outside policy can play in a run, and convert its weights to what the run's engines load."""
 
 from __future__ import annotations
 
@@ -17,21 +17,20 @@ from grpo_core.models.named_tensors import named_tensors, to_safetensors
 from grpo_core.models.pretrained import ADAPTER, load_model, read_payload, saved_specialists, weights_payload
 from opponents.population.importer import Source, base_of
 from opponents.population.member import PopulationError
-from opponents.population.redis_mirror import read_file
-from opponents.population.weights import ADAPTER_CONFIG
+from opponents.population.weights import ADAPTER_CONFIG, read_weights
 
 
 def compatible_weights(source: Source, run: Path, country: str | None = None) -> bytes:
-    """The policy as safetensors that the run's engines take: its adapter where that sits on the same base, else whole.
+    """The policy as safetensors that the run's engines load: its adapter if that has the same base, else full weights.
 
     Args:
-        source: of the policy.
-        run: that it is to join.
-        country: whose specialist is meant, of a checkpoint that has one for each.
+        source: where the policy is.
+        run: the run it is to join.
+        country: selects the specialist of a checkpoint that has one per country.
 
     Raises:
         PopulationError: another architecture, shape or tokenizer, no specialist for this country, or a file that is
-            not what its population recorded.
+            not as its population recorded.
         CheckpointError: a checkpoint or model that is damaged.
     """
     try:
@@ -45,29 +44,29 @@ def compatible_weights(source: Source, run: Path, country: str | None = None) ->
 def _compatible_weights(source: Source, run: Path, country: str | None) -> bytes:
     base = base_of(run)
     if (source.model / MANIFEST).exists():
-        load_checkpoint(source.model)  # compares every file with its checksum
+        load_checkpoint(source.model)  # verifies every file's checksum
     _check_tokenizers(source.model, base, run)
-    likes = named_tensors(load_model(base, shared_base=True)[0])  # what engines begin with
+    reference = named_tensors(load_model(base, shared_base=True)[0])  # the weights that engines start with
     adapter = _adapter_of(source, country)
     if adapter is not None:
         try:
-            merged(likes, adapter)
+            merged(reference, adapter)
         except CheckpointError:
-            pass  # of another base: it joins merged with that one
+            pass  # it has another base: it joins merged with that one
         else:
             return adapter
     whole = _whole(source, adapter)
     try:
-        read_payload(whole, likes)
+        read_payload(whole, reference)
     except CheckpointError as error:
         raise PopulationError(f"{source.model} cannot play in {run}: {error}") from error
     return whole
 
 
 def _adapter_of(source: Source, country: str | None) -> bytes | None:
-    """The adapter that a policy is; None of one that is full weights."""
+    """The policy's adapter; None if it has full weights."""
     if source.member is not None:
-        data = read_file(source.member[1], source.member[0])
+        data = read_weights(source.member[1], source.member[0])
         return None if adapter_config_of(data) is None else data
     folder = source.model / ADAPTER
     if roles := saved_specialists(source.model):
@@ -84,12 +83,12 @@ def _adapter_of(source: Source, country: str | None) -> bytes | None:
 
 
 def _whole(source: Source, adapter: bytes | None) -> bytes:
-    """All weights of a policy, in the type of its model's folder."""
+    """The full weights of a policy, in the dtype of its model's folder."""
     if source.member is not None and adapter is None:
-        return read_file(source.member[1], source.member[0])
+        return read_weights(source.member[1], source.member[0])
     model, _ = load_model(source.model, getattr(torch, _dtype(source.model)), shared_base=adapter is not None)
     is_base = source.member is not None or bool(saved_specialists(source.model))
-    if adapter is None or not is_base:  # a checkpoint has its one adapter merged
+    if adapter is None or not is_base:  # loading a checkpoint merged its one adapter
         return weights_payload(model)
     return to_safetensors(merged(named_tensors(model), adapter))
 
@@ -100,7 +99,7 @@ def _dtype(model: Path) -> str:
 
 
 def _check_tokenizers(theirs: Path, ours: Path, run: Path) -> None:
-    """Two policies at one table read the same prompt ids."""
+    """Refuse another tokenizer: all policies of a game read the same prompt ids."""
     both = [folder / "tokenizer.json" for folder in (theirs, ours)]
     if all(path.is_file() for path in both) and both[0].read_bytes() != both[1].read_bytes():
         raise PopulationError(f"{theirs} has another tokenizer than {run}: the same ids would mean other words to it")

@@ -1,4 +1,4 @@
-"""The population as JSON text: schema 2 is written, schemas 1 and 2 are read; a change is a new revision."""
+"""The population as JSON text: writes schema 2, reads schemas 1 and 2; every change is a new revision."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
+from opponents.population.files import schema_of
 from opponents.population.member import Member, PopulationError, check_member
 
 SCHEMA_VERSION = 2
@@ -20,21 +21,17 @@ _Count = Annotated[int, msgspec.Meta(ge=0)]
 class Document:
     """One state of a population."""
 
-    revision: int = 0  # counts the changes; 0: never saved
-    update: int = 0  # the newest update that any process which trained this run has reached
+    revision: int = 0  # number of changes; 0: never saved
+    update: int = 0  # the newest update that training of this run has reached
     members: tuple[Member, ...] = ()  # in the order they joined
 
 
-class _SchemaOnly(msgspec.Struct):
-    schema: int
-
-
-class _First(msgspec.Struct, forbid_unknown_fields=True):
+class _Schema1(msgspec.Struct, forbid_unknown_fields=True):
     schema: int
     members: list[dict[str, Any]]
 
 
-class _Second(msgspec.Struct, forbid_unknown_fields=True):
+class _Schema2(msgspec.Struct, forbid_unknown_fields=True):
     schema: int
     revision: _Count
     update: _Count
@@ -42,33 +39,33 @@ class _Second(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def encode(document: Document) -> bytes:
-    """The text of a document, indented for human readers."""
+    """The JSON text of a document, indented for human readers."""
     plain = {"schema": SCHEMA_VERSION, **msgspec.to_builtins(document)}
     return msgspec.json.format(msgspec.json.encode(plain), indent=2) + b"\n"
 
 
 def decode(text: bytes, where: str) -> Document:
-    """The document of a text; what schema 1 does not say has its default.
+    """The document of a JSON text; fields that schema 1 lacks get their defaults.
 
     Args:
         text: JSON.
-        where: names it in errors.
+        where: names the text in errors.
 
     Raises:
         PopulationError: not a population, damaged, or of another schema.
     """
     try:
-        schema = msgspec.json.decode(text, type=_SchemaOnly).schema
+        schema = schema_of(text)
         if schema not in READABLE:
             known = " and ".join(map(str, READABLE))
             raise PopulationError(f"{where} has population schema {schema}; this version reads {known}")
         if schema == 1:
-            members = _members(msgspec.json.decode(text, type=_First).members, where)
+            members = _members(msgspec.json.decode(text, type=_Schema1).members, where)
             reached = max((member.created_at_update for member in members), default=0)
             return Document(update=reached, members=members)
-        second = msgspec.json.decode(text, type=_Second)
-        return Document(second.revision, second.update, _members(second.members, where))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is one too
+        document = msgspec.json.decode(text, type=_Schema2)
+        return Document(document.revision, document.update, _members(document.members, where))
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is a DecodeError
         raise PopulationError(f"{where} is not a population file: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Policies from elsewhere that join a run's population: from a checkpoint, a model's folder, or another population."""
+"""Import a policy into a run's population: from a checkpoint, a model's folder, or another population."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from opponents.population.weights import form_of
 
 POPULATION = "population.json"  # in a run's folder
 FOLDER = "population"  # beside it, for weights
-_OWN = re.compile(r"v\d+(-[A-Z]+)?")  # names of the snapshots that training itself makes
+_SNAPSHOT_NAME = re.compile(r"v\d+(-[A-Z]+)?")  # names of the snapshots that training makes
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a policy is to be found, and what is known of it."""
+    """Where a policy is, and what is known about it."""
 
-    model: Path  # folder in Hugging Face layout: its weights, or those that its adapter sits on
-    member: tuple[Path, Member] | None  # a population file and who of it is meant; None: the model itself
+    model: Path  # folder in Hugging Face layout: its weights, or the base of its adapter
+    member: tuple[Path, Member] | None  # a population file and one of its members; None: the model itself
     name: str  # proposed, without ``policy/``
-    version: int  # the update count of its learner; 0: not known, or before the first
+    version: int  # the update count of its learner; 0: unknown, or before the first update
     source: str  # run id, or the folder
     parent: str | None = None
     config_digest: str | None = None
-    country: str | None = None  # that a member plays alone where it comes from
+    country: str | None = None  # the only country that the member plays in its own population
 
 
 def find_source(folder: Path, member_id: str | None = None) -> Source:
-    """What a folder offers: of a run its newest checkpoint, or a member of its population; else itself.
+    """The policy in a folder: a run's newest checkpoint, or a member of its population; else the folder itself.
 
     Raises:
-        PopulationError: there is nothing of the kind.
+        PopulationError: there is no such policy.
         CheckpointError: the checkpoint's manifest cannot be read.
     """
     if not folder.is_dir():
@@ -58,10 +58,10 @@ def find_source(folder: Path, member_id: str | None = None) -> Source:
 
 
 def checkpoint_source(checkpoint: Path) -> Source:
-    """A checkpoint of a run, which may be training meanwhile.
+    """A checkpoint of a run, which may be training at the same time.
 
     Raises:
-        CheckpointError: it is not whole.
+        CheckpointError: it is incomplete.
     """
     version = int(read_manifest(checkpoint)["version"])
     try:
@@ -80,27 +80,27 @@ def checkpoint_source(checkpoint: Path) -> Source:
 
 
 def base_of(run: Path) -> Path:
-    """The checkpoint that a run's engines start with, hence what its members must fit.
+    """The checkpoint that a run's engines start with; members must be compatible with it.
 
     Raises:
-        PopulationError: the run has none yet.
+        PopulationError: the run has no checkpoint yet.
     """
     versions = checkpoint_versions(run)
     if not versions:
-        raise PopulationError(f"{run} has no checkpoint yet, so nobody knows what would fit it: start the run first")
+        raise PopulationError(f"{run} has no checkpoint yet, so nothing can be compared with it: start the run first")
     return run / "checkpoints" / str(versions[0])
 
 
 def member_id_of(name: str) -> str:
-    """``policy/NAME`` of a name that a person chose, with or without ``policy/``.
+    """``policy/NAME`` of a user's name, with or without ``policy/``.
 
     Raises:
-        PopulationError: not plain, or one that the run's own snapshots have.
+        PopulationError: it has other characters, or is the name of a run's own snapshot.
     """
     plain = name.removeprefix("policy/")
     if _NAME.fullmatch(plain) is None:
         raise PopulationError(f"a member's name is letters, digits, dots, - and _, not {plain!r}")
-    if _OWN.fullmatch(plain):
+    if _SNAPSHOT_NAME.fullmatch(plain):
         raise PopulationError(f"policy/{plain} is what the run calls its own snapshot; choose another name")
     return f"policy/{plain}"
 
@@ -115,12 +115,12 @@ def import_policy(
     country: str | None = None,
     pinned: bool = False,
 ) -> Member:
-    """Copy weights beside a population's file and let them join; works while a run is training there.
+    """Copy weights beside a population's file and add them as a member; works while the run is training.
 
-    Whatever takes long is done before the lock is taken.
+    The slow part is done before the lock is taken.
 
     Raises:
-        PopulationError: the id is taken, or somebody plays the same already; nothing is left behind.
+        PopulationError: the id is taken, or a member plays the same weights already; no file is left behind.
     """
     target = population.path.parent / FOLDER / f"{member_id.removeprefix('policy/')}.safetensors"
     checksum = hashlib.sha256(data).hexdigest()

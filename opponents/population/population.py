@@ -20,25 +20,24 @@ from grpo_core.checkpoints.atomic_write import flush_to_disk
 from opponents.population.member import (
     Member,
     PopulationError,
-    bot_checksum,
-    chat_player_checksum,
     check_member,
     check_weight,
     package_version,
+    release_checksum,
 )
 from opponents.population.storage import StoredMembers
-from opponents.population.weights import checksum_of, form_of
+from opponents.population.weights import check_checksum, checksum_of, form_of
 
 
 class Population(StoredMembers):
-    """Members by id, in the order they joined. Nothing is on disk before ``save`` or the end of ``transaction``."""
+    """Members by id, in the order they joined. Changes reach the disk at ``save`` or the end of a ``transaction``."""
 
     def active(self) -> tuple[Member, ...]:
         """Members that may be drawn, sorted by id."""
         return tuple(sorted((m for m in self._members.values() if not m.retired), key=lambda m: m.id))
 
     def add(self, member: Member) -> Member:
-        """Take in a member.
+        """Add a member.
 
         Raises:
             PopulationError: the id is taken, or the weight, form or country is impossible.
@@ -52,25 +51,20 @@ class Population(StoredMembers):
     def add_bot(
         self, name: str, *, weight: float = 1.0, created_at_update: int = 0, country: str | None = None
     ) -> Member:
-        """Take in a bot as ``bot/<name>``; raises as ``add`` does."""
-        return self._add_fixed("bot", name, bot_checksum(name), weight, created_at_update, country)
+        """Add a bot as ``bot/<name>``; raises as ``add``."""
+        return self._add_without_weights("bot", name, release_checksum(name), weight, created_at_update, country)
 
     def add_chat_player(
-        self,
-        name: str,
-        identity: str,
-        *,
-        weight: float = 1.0,
-        created_at_update: int = 0,
-        country: str | None = None,
+        self, name: str, identity: str, *, weight: float = 1.0, created_at_update: int = 0, country: str | None = None
     ) -> Member:
-        """Take in a remote player as ``remote/<name>``; raises as ``add`` does.
+        """Add a chat player as ``remote/<name>``; raises as ``add``.
 
-        ``identity`` says what decides how it plays (``ChatPlayerSettings.identity``).
+        ``identity`` holds what decides how it plays (``ChatPlayerSettings.identity``).
         """
-        return self._add_fixed("remote", name, chat_player_checksum(identity), weight, created_at_update, country)
+        checksum = release_checksum(identity)
+        return self._add_without_weights("remote", name, checksum, weight, created_at_update, country)
 
-    def _add_fixed(
+    def _add_without_weights(
         self,
         kind: Literal["bot", "remote"],
         name: str,
@@ -79,7 +73,6 @@ class Population(StoredMembers):
         created_at_update: int,
         country: str | None,
     ) -> Member:
-        """A member without weights of ours, as ``<kind>/<name>``."""
         return self.add(
             Member(
                 id=f"{kind}/{name}",
@@ -108,13 +101,13 @@ class Population(StoredMembers):
         source: str | None = None,
         pinned: bool = False,
     ) -> Member:
-        """Take in a frozen weights file, by default as ``policy/v<version>``, the name of this run's own snapshots.
+        """Add a frozen weights file, by default as ``policy/v<version>``, the name of this run's own snapshots.
 
-        The file is named relative to the population file, so a run folder can be moved as a whole.
+        Its path is stored relative to the population file, so a run folder can be moved as a whole.
         ``created_at_update`` defaults to the version.
 
         Raises:
-            PopulationError: there is no such file, it is not safetensors, or as ``add`` does.
+            PopulationError: there is no such file, it is not safetensors, or as ``add``.
         """
         member_id = member_id or f"policy/v{version}"
         form = form_of(member_id, weights)
@@ -138,12 +131,12 @@ class Population(StoredMembers):
         )
 
     def add_snapshot(self, weights: Path, *, version: int, config_digest: str, country: str | None = None) -> Member:
-        """Take in this run's learner as it was frozen at an update, a child of the snapshot before.
+        """Add this run's learner as frozen at an update; its parent is the snapshot before.
 
-        With a ``country``, as ``policy/v<version>-<country>``, it is the learner's specialist for it.
+        With a ``country``, it is the learner's specialist for it: ``policy/v<version>-<country>``.
 
         Raises:
-            PopulationError: as ``add_policy`` does.
+            PopulationError: as ``add_policy``.
         """
         return self.add_policy(
             weights,
@@ -155,28 +148,23 @@ class Population(StoredMembers):
         )
 
     def newest_snapshot_before(self, version: int, country: str | None = None) -> str | None:
-        """Id of the newest snapshot that this run's training froze before ``version``; None: there is none.
+        """Id of the newest snapshot that training froze before ``version``, or None.
 
-        ``country``: of its specialist for that country.
+        With a ``country``, of the learner's specialist for it.
         """
-        own = [
-            member
-            for member in self._members.values()
-            if member.kind == "policy" and member.source is None and member.version < version
-            if member.country == country
-        ]
+        own = [m for m in self._members.values() if m.is_own_snapshot and m.version < version and m.country == country]
         return max(own, key=lambda member: member.version).id if own else None
 
     def retire(self, member_id: str) -> Member:
-        """Never draw this member again; its entry and its file stay. PopulationError for an unknown id."""
+        """Never draw this member again; its entry and file stay. PopulationError for an unknown id."""
         return self._change(member_id, retired=True)
 
     def reactivate(self, member_id: str) -> Member:
-        """Take back ``retire``; it may be drawn from the next update on. PopulationError for an unknown id."""
+        """Undo ``retire``; the member may be drawn from the next update on. PopulationError for an unknown id."""
         return self._change(member_id, retired=False, created_at_update=self.join_update)
 
     def pin(self, member_id: str, *, pinned: bool = True) -> Member:
-        """Let only a person retire it, however many newer snapshots there are. PopulationError for an unknown id."""
+        """Protect a member from automatic retirement, or stop that. PopulationError for an unknown id."""
         return self._change(member_id, pinned=pinned)
 
     def set_weight(self, member_id: str, weight: float) -> Member:
@@ -190,50 +178,41 @@ class Population(StoredMembers):
         return member
 
     def advance_to(self, update: int) -> None:
-        """Note that training has come to ``update``; it never goes back, also when a run resumes further back."""
+        """Record that training has reached ``update``; the number never falls, also if a run resumes further back."""
         self.update = max(self.update, update)
 
     def remove_snapshots_after(self, update: int) -> tuple[str, ...]:
-        """Drop the snapshots that training itself froze after ``update``: a run that resumes there makes them anew.
+        """Remove the snapshots that training froze after ``update``, and return their ids.
 
-        Who was added by hand stays (a ``source``, or a bot or remote): nobody would add it again. Returns their ids.
+        A run that resumes at ``update`` makes them again. Members added by hand stay: nothing would add them again.
         """
-        later = tuple(
-            member.id
-            for member in self._members.values()
-            if member.kind == "policy" and member.source is None and member.version > update
-        )
+        later = tuple(m.id for m in self._members.values() if m.is_own_snapshot and m.version > update)
         for member_id in later:
             del self._members[member_id]
         return later
 
     def weights_path(self, member: Member) -> Path:
-        """Where a policy's weights lie."""
+        """The path of a policy's weights file."""
         if member.kind != "policy":
             raise PopulationError(f"{member.id} is a {member.kind} and has no weights file")
         return self.path.parent / member.name
 
     def verify(self, member: Member) -> None:
-        """Check that the member still plays what it played when it joined (bots and policies).
+        """Check that a bot or policy still plays what it played when it joined.
 
         Raises:
-            PopulationError: names the member and the file whose checksum differs (bots: the package version).
+            PopulationError: names the member and the file whose checksum differs (for bots, the package version).
         """
-        if member.kind == "bot":
-            if bot_checksum(member.name) != member.checksum:
-                raise PopulationError(
-                    f"{member.id} in {self.path} was recorded by another version of this package, "
-                    f"which is now {package_version()}"
-                )
-            return
-        path = self.weights_path(member)
-        found = checksum_of(member.id, path)
-        if found != member.checksum:
+        if member.kind != "bot":
+            path = self.weights_path(member)
+            check_checksum(member, checksum_of(member.id, path), str(path))
+        elif release_checksum(member.name) != member.checksum:
             raise PopulationError(
-                f"{member.id}: {path} has SHA-256 {found[:12]}..., but {self.path} recorded {member.checksum[:12]}..."
+                f"{member.id} in {self.path} was recorded by another version of this package, "
+                f"which is now {package_version()}"
             )
 
 
 def snapshot_id(version: int, country: str | None) -> str:
-    """What training calls a snapshot: ``policy/v20``, and a specialist's ``policy/v20-FRANCE``."""
+    """The id of a snapshot that training makes: ``policy/v20``; of a specialist: ``policy/v20-FRANCE``."""
     return f"policy/v{version}" if country is None else f"policy/v{version}-{country}"

@@ -1,11 +1,14 @@
-"""The population on the run's Redis server, for workers that do not see the run's folder; the file is the truth.
+"""A copy of the population on the run's Redis server, for workers that do not see the run's folder.
 
-Keys, under ``entente:<run>:`` as those of the replay buffer: ``population`` (a hash of ``revision`` and ``document``)
-and ``population:weights`` (SHA-256 -> safetensors of frozen policies, as many as fit).
+The file stays authoritative.
+
+The keys are under ``entente:<run>:``, like those of the replay buffer: ``population`` (a hash of
+``revision`` and ``document``) and ``population:weights`` (SHA-256 -> safetensors of frozen policies, as many as fit).
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -14,14 +17,14 @@ from typing import Any
 
 from opponents.population.document import Document, decode, encode
 from opponents.population.member import Member, PopulationError
-from opponents.population.weights import check_weights
+from opponents.population.weights import check_checksum, read_weights
 from services.replay.redis_store.connection import Connection
 
 MIB = 1 << 20
 _log = logging.getLogger(__name__)
 
-# KEYS: population, weights. ARGV: revision, document, then checksums that no member needs. One step: whoever comes with
-# an older revision changes nothing. Returns the revision that is there now.
+# KEYS: population, weights. ARGV: revision, document, then checksums that no member needs. An atomic step: a call with
+# an older revision changes nothing. Returns the revision stored afterwards.
 _PUBLISH = """#!lua
 local held = tonumber(redis.call('HGET', KEYS[1], 'revision') or '-1')
 if held > tonumber(ARGV[1]) then return held end
@@ -32,22 +35,22 @@ return tonumber(ARGV[1])
 
 
 class PopulationMirror:
-    """One run's population on the server at ``url``; connects at its first use, safe to share between threads."""
+    """One run's population on a Redis server; connects at its first use, safe to share between threads."""
 
     def __init__(
         self, url: str, run_id: str, *, connect_timeout_s: float, limit_mib: int, answer_timeout_s: float | None = None
     ) -> None:
-        """Connect to nothing yet.
+        """Open no connection yet.
 
         Args:
             url: of the server.
             run_id: of the run, as for its replay buffer.
-            connect_timeout_s: how long to try at first before giving up.
-            limit_mib: room for frozen policies' weights, MiB in all; 0: none are kept.
-            answer_timeout_s: how long later, when the server has answered before; None: the same.
+            connect_timeout_s: time limit until the first answer.
+            limit_mib: room for the weights of frozen policies, MiB in all; 0: none are kept.
+            answer_timeout_s: time limit of later calls; None: the same.
 
         Raises:
-            ReplayError: this is no Redis address.
+            ReplayError: ``url`` is not a Redis address.
         """
         self._connection = Connection(url, connect_timeout_s, answer_timeout_s)
         self._limit_bytes = limit_mib * MIB
@@ -55,22 +58,22 @@ class PopulationMirror:
         self._publish = self._connection.client.register_script(_PUBLISH)
 
     def publish(self, document: Document, population_file: Path) -> bool:
-        """Bring the mirror up to a state that was saved in a file; whether it had no newer one already.
+        """Copy a saved state to the server; returns False if the server already had a newer one.
 
-        Weights come before the document that names them. What is kept stays when its file is gone. What is not kept
-        yet and has a damaged file is left out, with a warning: perhaps it will never be drawn.
+        Weights are written before the document that names them. Copied weights stay when their file is gone. A member
+        with a damaged file and no copy yet is left out with a warning, because it may never be drawn.
 
         Raises:
-            ReplayError: the server does not answer, or has no room.
+            ReplayError: the server does not answer, or is full.
         """
-        client: Any = self._connection.client  # its stubs allow text in replies, which we did not ask for
+        client: Any = self._connection.client  # its stubs allow text replies, which are not requested here
         held = self._connection.call("list weights", self._sizes)
         wanted = self._fitting(document, population_file, held)
         for member in wanted:
             if member.checksum in held:
                 continue
             try:
-                data = read_file(member, population_file)
+                data = read_weights(member, population_file)
             except PopulationError as error:
                 _log.warning("%s: not mirrored", error)
                 continue
@@ -82,10 +85,10 @@ class PopulationMirror:
         return int(self._connection.call("publish the population", publish)) == document.revision
 
     def read(self) -> Document | None:
-        """The newest state published; None before the first.
+        """The newest published state; None before the first.
 
         Raises:
-            PopulationError: what is there is no population.
+            PopulationError: the stored value is not a population.
             ReplayError: the server does not answer.
         """
         client: Any = self._connection.client
@@ -94,10 +97,10 @@ class PopulationMirror:
         return None if text is None else decode(text, f"the population at {self._connection.shown_url}")
 
     def weights(self, member: Member) -> bytes | None:
-        """A policy's verified weights; None where they are not kept.
+        """A policy's verified weights; None if they are not kept.
 
         Raises:
-            PopulationError: they are not the member's.
+            PopulationError: they are not the recorded ones.
             ReplayError: the server does not answer.
         """
         client: Any = self._connection.client
@@ -105,10 +108,11 @@ class PopulationMirror:
         data: bytes | None = self._connection.call(f"read the weights of {member.id}", ask)
         if data is None:
             return None
-        return check_weights(member.id, data, member.checksum, f"the copy at {self._connection.shown_url}")
+        check_checksum(member, hashlib.sha256(data).hexdigest(), f"the copy at {self._connection.shown_url}")
+        return data
 
     def clear(self) -> None:
-        """Take the document away: a process that begins to train publishes the file, whatever was there before.
+        """Remove the document, so that a training process that starts can publish its file whatever was stored before.
 
         Raises:
             ReplayError: the server does not answer.
@@ -117,19 +121,19 @@ class PopulationMirror:
         self._connection.call("begin with the population", lambda: client.delete(self._document))
 
     def close(self) -> None:
-        """Drop the sockets."""
+        """Close the connections."""
         self._connection.close()
 
     def _sizes(self) -> dict[str, int]:
-        """Bytes of every policy kept, by checksum."""
+        """Size in bytes of every kept policy, by checksum."""
         client: Any = self._connection.client
         names = [name.decode() for name in client.hkeys(self._weights)]
         return {name: int(client.hstrlen(self._weights, name)) for name in names}
 
     def _fitting(self, document: Document, population_file: Path, held: Mapping[str, int]) -> list[Member]:
-        """Policies whose weights fit: pinned ones first, then the newest; last those drawn no more, if kept already.
+        """Policies whose weights fit: pinned ones first, then the newest; last retired ones that are kept already.
 
-        Blocks against these may still be played, or played again after a restart.
+        Blocks against retired ones may still be played, or played again after a restart.
         """
         policies = [member for member in document.members if member.kind == "policy"]
         drawn = [member for member in policies if not member.retired and member.weight > 0]
@@ -145,7 +149,7 @@ class PopulationMirror:
 
 
 def frozen_weights(member: Member, population_file: Path, mirror: PopulationMirror | None) -> bytes:
-    """A policy's weights, from its file where this machine sees it, else from the mirror; always verified.
+    """A policy's verified weights, from its file if this machine sees it, else from the mirror.
 
     Raises:
         PopulationError: they are damaged, or in neither place.
@@ -153,7 +157,7 @@ def frozen_weights(member: Member, population_file: Path, mirror: PopulationMirr
     """
     path = population_file.parent / member.name
     if path.exists():
-        return read_file(member, population_file)
+        return read_weights(member, population_file)
     data = None if mirror is None else mirror.weights(member)
     if data is None:
         raise PopulationError(
@@ -161,16 +165,6 @@ def frozen_weights(member: Member, population_file: Path, mirror: PopulationMirr
             "folder, or raise opponents.mirror_mib"
         )
     return data
-
-
-def read_file(member: Member, population_file: Path) -> bytes:
-    """A policy's weights from its file; PopulationError where it cannot be read or is not what was recorded."""
-    path = population_file.parent / member.name
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise PopulationError(f"{member.id}: cannot read its weights {path}: {error.strerror}") from error
-    return check_weights(member.id, data, member.checksum, str(path))
 
 
 def _newest_first(members: Iterable[Member]) -> list[Member]:

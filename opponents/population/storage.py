@@ -1,29 +1,33 @@
-"""Members in a file that many processes change: transactions, refreshes, and refusals of what is stale."""
+"""Members in one file that many processes change: its lock, transactions, and the refusal of stale changes."""
 
 from __future__ import annotations
 
 import dataclasses
+import fcntl
+import os
+import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from grpo_core.checkpoints.atomic_write import write_atomically
 from opponents.population.document import Document, decode, encode
-from opponents.population.files import locked
 from opponents.population.member import Member, PopulationError
 
 LOCK_TIMEOUT_S = 60.0
+_POLL_S = 0.005
 
 
 class StoredMembers:
-    """Members by id as one file has them, the newest update reached, and a revision that counts the changes."""
+    """Members by id as one file holds them, the newest update reached, and a revision that counts the changes."""
 
     def __init__(self, path: Path, *, on_saved: Callable[[Document, Path], object] | None = None) -> None:
         """An empty population.
 
         Args:
-            path: of its file, which may not be there yet.
+            path: of its file, which need not exist yet.
             on_saved: called with every saved state and its file, after the lock is released.
         """
         self.path = path
@@ -40,25 +44,25 @@ class StoredMembers:
             PopulationError: the file is missing, is not a population, or has another schema.
         """
         population = cls(path, on_saved=on_saved)
-        population._take(population._read())
+        population._set_state(population._read())
         return population
 
     @property
     def revision(self) -> int:
-        """Counts the changes ever saved; 0: none."""
+        """Number of changes ever saved; 0 if none."""
         return self._saved.revision
 
     @property
     def join_update(self) -> int:
-        """The first update whose line-ups may draw somebody who joins now: none of them was drawn yet."""
+        """The first update whose line-ups may draw a member that joins now: none of them has been drawn yet."""
         return self.update + 1
 
     def refresh(self) -> bool:
-        """See what other processes have changed; whether there was anything.
+        """Take over the changes of other processes; returns whether there were any.
 
         Raises:
-            PopulationError: the file is gone, damaged or older than what was read from it, or there are changes here
-                that were not saved.
+            PopulationError: the file is gone, damaged or older than what was read before, or this object has unsaved
+                changes.
         """
         if self.revision == 0 and not self.path.exists():
             return False
@@ -72,17 +76,18 @@ class StoredMembers:
         ours = tuple(self._members.values())
         if ours not in (self._saved.members, newest.members):
             raise PopulationError(f"{self.path} was changed by another process, and changes here were not saved")
-        self._take(newest)
+        self._set_state(newest)
         return True
 
     @contextmanager
     def transaction(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[Self]:
-        """One transaction: nobody else writes while the block runs, which begins with the newest state.
+        """One transaction: the block starts from the newest state, and no other process writes while it runs.
 
-        It is saved at the end of the block; if that raises, nothing is changed. It does not nest.
+        The state is saved at the end of the block; if the block or the save raises, nothing is changed. Transactions
+        do not nest.
 
         Raises:
-            PopulationError: another process does not let go within ``timeout_s`` seconds; or as ``refresh`` does.
+            PopulationError: another process holds the lock for ``timeout_s`` seconds; or as ``refresh``.
         """
         with locked(self.path, timeout_s):
             self.refresh()
@@ -98,24 +103,16 @@ class StoredMembers:
             self._on_saved(self._saved, self.path)
 
     def save(self) -> None:
-        """Write what was changed outside ``transaction``.
+        """Write changes made outside ``transaction``.
 
         Raises:
-            PopulationError: another process has changed the file since it was read here, and nothing was written.
+            PopulationError: as ``refresh``; nothing was written.
         """
-        with locked(self.path, LOCK_TIMEOUT_S):
-            found = self._read().revision if self.path.exists() else 0
-            if found != self.revision:
-                raise PopulationError(
-                    f"{self.path} was changed by another process: it has revision {found}, and revision "
-                    f"{self.revision} was read; read it again"
-                )
-            self._write()
-        if self._on_saved is not None:
-            self._on_saved(self._saved, self.path)
+        with self.transaction():
+            pass
 
     def document(self) -> Document:
-        """This state; its revision is that of the last one saved."""
+        """The present state, with the revision of the last saved one."""
         return Document(self.revision, self.update, self.members)
 
     def __contains__(self, member_id: str) -> bool:
@@ -129,7 +126,7 @@ class StoredMembers:
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Everybody, retired ones included, in the order they joined."""
+        """All members, retired ones included, in the order they joined."""
         return tuple(self._members.values())
 
     def _read(self) -> Document:
@@ -141,12 +138,12 @@ class StoredMembers:
             raise PopulationError(f"the population file {self.path} cannot be read: {error.strerror}") from error
         return decode(text, str(self.path))
 
-    def _take(self, document: Document) -> None:
+    def _set_state(self, document: Document) -> None:
         self._saved, self.update = document, document.update
         self._members = {member.id: member for member in document.members}
 
     def _write(self) -> None:
-        """Replace the file by the next revision; a crash leaves the old or the new one."""
+        """Replace the file by the next revision, if anything has changed."""
         document = self.document()
         if document == self._saved and self.path.exists():
             return
@@ -154,3 +151,47 @@ class StoredMembers:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path, encode(document))
         self._saved = document
+
+
+@contextmanager
+def locked(path: Path, timeout_s: float) -> Iterator[None]:
+    """Hold the lock of ``path`` while the block runs. It does not nest, not even within one thread.
+
+    The lock is a file beside ``path``; the operating system frees it however its holder ends.
+
+    Raises:
+        PopulationError: another process held it for all of ``timeout_s`` seconds (the message names it), or the folder
+            cannot be written.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a+")
+    except OSError as error:
+        raise PopulationError(f"cannot change {path}: {lock} cannot be written: {error.strerror}") from error
+    with file:
+        _acquire(file, path, timeout_s)
+        try:
+            file.truncate(0)
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)  # also if a child process has inherited the open file
+
+
+def _acquire(file: IO[str], path: Path, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                raise PopulationError(
+                    f"{path} has been held by {holder} for {timeout_s:g} s, where a change takes a moment: let that "
+                    "process go on or end it, then try again"
+                ) from None
+            time.sleep(_POLL_S)

@@ -1,4 +1,4 @@
-"""The weights of frozen policies: safetensors files, told by what is in them, verified before each use."""
+"""The weight files of frozen policies: safetensors only, recognised by content and verified before each use."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from opponents.population.member import Form, PopulationError
+from opponents.population.member import Form, Member, PopulationError
 
-ADAPTER_CONFIG = "adapter_config"  # text in the header of an adapter's file: ``grpo_core.models.lora``
+ADAPTER_CONFIG = "adapter_config"  # key in the header of an adapter's file, as ``grpo_core.models.lora`` writes it
 
 
 def form_of(who: str, path: Path) -> Form:
-    """Whether a file holds full weights or an adapter's, by its content; its tensors are not read.
+    """Whether a file holds full weights or an adapter, by its header; its tensors are not read.
 
     Raises:
-        PopulationError: not a whole safetensors file, or one without tensors. Nothing else is ever read as weights.
+        PopulationError: not a whole safetensors file, or one without tensors. No other format is ever read as weights.
     """
     try:
         with safe_open(path, framework="np") as file:
             texts, tensors = file.metadata() or {}, len(file.keys())
-    except OSError as error:  # the library's own have no number
+    except OSError as error:  # the library's own errors have no errno
         reason = "No such file or directory" if isinstance(error, FileNotFoundError) else str(error)
         raise PopulationError(f"{who}: cannot read its weights {path}: {reason}") from error
     except SafetensorError as error:
@@ -34,7 +34,7 @@ def form_of(who: str, path: Path) -> Form:
 
 
 def checksum_of(who: str, path: Path) -> str:
-    """SHA-256 of a file's content, in lower-case hexadecimal; PopulationError where it cannot be read."""
+    """SHA-256 of a file's content, in lower-case hexadecimal; PopulationError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -42,15 +42,20 @@ def checksum_of(who: str, path: Path) -> str:
         raise PopulationError(f"{who}: cannot read its weights {path}: {error.strerror}") from error
 
 
-def check_weights(who: str, data: bytes, checksum: str, where: str) -> bytes:
-    """``data``, if it is what was recorded.
-
-    Raises:
-        PopulationError: it has another SHA-256.
-    """
-    found = hashlib.sha256(data).hexdigest()
-    if found != checksum:
+def check_checksum(member: Member, found: str, where: str) -> None:
+    """Raise PopulationError if ``found`` is not the SHA-256 that the population recorded; ``where`` was read."""
+    if found != member.checksum:
         raise PopulationError(
-            f"{who}: {where} has SHA-256 {found[:12]}..., but the population recorded {checksum[:12]}..."
+            f"{member.id}: {where} has SHA-256 {found[:12]}..., but the population recorded {member.checksum[:12]}..."
         )
+
+
+def read_weights(member: Member, population_file: Path) -> bytes:
+    """A policy's weights from its file; PopulationError if it cannot be read or is not as recorded."""
+    path = population_file.parent / member.name
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise PopulationError(f"{member.id}: cannot read its weights {path}: {error.strerror}") from error
+    check_checksum(member, hashlib.sha256(data).hexdigest(), str(path))
     return data

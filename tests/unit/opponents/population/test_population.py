@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from opponents.population.member import Member, PopulationError, bot_checksum
+from opponents.population.member import Member, PopulationError, release_checksum
 from opponents.population.population import Population
 
 LISTED = [".population.json.lock", "population.json", "snapshots"]
@@ -94,7 +94,7 @@ def test_a_bot_of_another_release_is_noticed(population):
         kind="bot",
         name="hold",
         version=0,
-        checksum=bot_checksum("greedy"),
+        checksum=release_checksum("greedy"),
         parent=None,
         created_at_update=0,
         weight=1.0,
