@@ -8,30 +8,30 @@ from pathlib import Path
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from cluster.configs.schema import Config
 from grpo_core.models.pretrained import load_model, make_small_model
+from grpo_core.settings import PolicySettings
 from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.inference.word_tokenizer import make_word_tokenizer
 
 
-def make_policy(config: Config) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def make_policy(settings: PolicySettings, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """The policy a run starts from: the folder the config names, or the small policy with random weights.
 
     Raises:
         CheckpointError: the folder is not a usable model.
     """
-    if config.policy.path is not None:
-        return load_model(Path(config.policy.path), getattr(torch, config.policy.dtype))
+    if settings.path is not None:
+        return load_model(Path(settings.path), getattr(torch, settings.dtype))
     tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
     model = make_small_model(
-        config.policy,
+        settings,
         len(tokenizer),
         eos_id=int(tokenizer.eos_token_id),
         bos_id=int(tokenizer.bos_token_id),
         pad_id=int(tokenizer.pad_token_id),
-        seed=config.run.seed,
+        seed=seed,
     )
     return model, tokenizer
 

@@ -52,8 +52,10 @@ class LearnerWorker:
         self._config = config
         self._folder = RunFolder(Path(run_dir))
         self._buffer = buffer
-        self._device = LearnerDevice(config)
-        self._intake = BatchCollector(config, buffer)
+        self._device = LearnerDevice(config.learner.gpus, shared=config.rollout.share_gpu_with_learner)
+        self._collector = BatchCollector(
+            buffer, config.rollout.num_generations, config.rollout.max_staleness, config.learner.top_up_episodes
+        )
         self._windows = CountryWindows()
         self._report: UpdateReport | None = None
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
@@ -92,8 +94,8 @@ class LearnerWorker:
         Raises:
             ReplayError: the blocks are not there within ``timeout_s``.
         """
-        self._intake.take(blocks, timeout_s)
-        return self._intake.shortage(self._learner)
+        self._collector.take(blocks, timeout_s)
+        return self._collector.shortage(self._learner)
 
     def update(
         self, blocks: Mapping[str, int], timeout_s: float, topped_up: Mapping[str, int] | None = None
@@ -107,18 +109,18 @@ class LearnerWorker:
             ReplayError: the blocks are not there within ``timeout_s``.
             DivergenceError: the loss or gradient is not finite; the last checkpoint is intact.
         """
-        intake = self._intake
-        intake.take(blocks, timeout_s)
+        collector = self._collector
+        collector.take(blocks, timeout_s)
         taken = time.perf_counter()
-        delivered = intake.episodes
+        delivered = collector.episodes
         oldest = self._learner.version - self._config.rollout.max_staleness
-        episodes = intake.fresh(self._learner.version)
+        episodes = collector.fresh(self._learner.version)
         batch = Batch(episodes, self._learner.version)
         with self._device.working(self._learner):
             result = self._learner.step(batch)
             payload = self._sealed()
         self._last_batch, self._durable = batch, None
-        self._receipts.extend(intake.receipts)
+        self._receipts.extend(collector.receipts)
         for episode in episodes:
             self._windows.add(episode)
         version = self._learner.version
@@ -135,19 +137,19 @@ class LearnerWorker:
             episodes=len(episodes),
             stale_episodes=sum(episode.oldest_version < oldest for episode in delivered),
             tokens=sum(episode.tokens for episode in episodes),
-            waited_s=intake.waited_s,
+            waited_s=collector.waited_s,
             busy_s=time.perf_counter() - taken,
             defective_orders=sum(len(turn.defects) for episode in episodes for turn in episode.turns),
             truncated=sum(TRUNCATED in turn.defects for episode in episodes for turn in episode.turns),
             weight_bytes=len(payload.data),
             buffer=self._buffer.stats(),
-            topped_up_episodes=intake.extra_episodes,
+            topped_up_episodes=collector.extra_episodes,
             topped_up=dict(topped_up or {}),
             country_episodes=Counter(episode.role for episode in episodes),
             memory=self._buffer.memory(),
             nonfinite=tuple(sorted(figures.keys() - metrics.keys())),
         )
-        intake.clear()
+        collector.clear()
         if version % self._config.learner.checkpoint_every == 0 or version >= self._config.learner.updates:
             self.checkpoint()
         return self._report, payload
@@ -174,6 +176,7 @@ class LearnerWorker:
                 "receipts": [[receipt.role, receipt.entry_id] for receipt in self._receipts],
                 # And should this checkpoint be damaged one day, it is seen that the one before it is too old.
                 "used": self._used + len(self._receipts),
+                "excused_blocks": self._collector.excused_blocks,
                 "countries": self._windows.state(),
                 # Should the driver die before it has recorded this update, it finds the report here.
                 "report": None if self._report is None else msgspec.to_builtins(self._report),
@@ -225,7 +228,7 @@ class LearnerWorker:
         config = self._config
         if config.imitation.wanted:
             return load_model(self._folder.imitated, getattr(torch, config.policy.dtype))
-        return make_policy(config)
+        return make_policy(config.policy, config.run.seed)
 
     def _trained(self, base: PreTrainedModel) -> nn.Module:
         """What is trained: the base itself, or adapters in it."""
@@ -311,4 +314,5 @@ class LearnerWorker:
         self._learner.load_state(checkpoint.state)
         extra = checkpoint.extra
         self._windows.load_state(extra["countries"])
+        self._collector.restore_excused(extra.get("excused_blocks", ()))  # older checkpoints have none
         self._report = None if extra["report"] is None else msgspec.convert(extra["report"], UpdateReport)

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from cluster.configs.schema import Config
 from cluster.errors import RunError
 from grpo_core.learner import Learner
 
@@ -22,19 +21,23 @@ class LearnerDevice:
     CUDA context of the process, about half a GiB.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, gpus: int, *, shared: bool) -> None:
         """Find the device.
+
+        Args:
+            gpus: ``learner.gpus``.
+            shared: whether a rollout actor takes turns on that GPU.
 
         Raises:
             RunError: ``learner.gpus`` is 1 and PyTorch sees no GPU here.
         """
-        if config.learner.gpus and not torch.cuda.is_available():
+        if gpus and not torch.cuda.is_available():
             raise RunError(
-                f"learner.gpus is {config.learner.gpus} and PyTorch {torch.__version__} sees no GPU where the learner "
+                f"learner.gpus is {gpus} and PyTorch {torch.__version__} sees no GPU where the learner "
                 "runs; install its CUDA build there (make setup TORCH=auto), or set learner.gpus = 0"
             )
-        self._device = torch.device("cuda") if config.learner.gpus else CPU
-        self._shared = config.rollout.share_gpu_with_learner
+        self._device = torch.device("cuda") if gpus else CPU
+        self._shared = shared
 
     def free_bytes(self, in_memory: int) -> int:
         """Bytes there are for a learner on its device, where ``in_memory`` are free for it on CPUs."""

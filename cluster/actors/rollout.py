@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cluster.actors.frozen_policies import FrozenPolicies
 from cluster.actors.messages import BlockReport
 from cluster.actors.role_policies import Specialists
 from cluster.configs.schema import Config
@@ -60,9 +60,9 @@ class RolloutWorker:
         self._specialists = Specialists(self._engine, self._language_policy) if config.policy.specialists else None
         self._policies: dict[str, Policy] = {LEARNER: self._learner_seat(config.inference.temperature)}
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
-        self._playing: Counter[str] = Counter()  # running blocks by opponent
         self._remotes = ChatPlayers(config.opponents.remotes)
-        self._snapshots: dict[str, Policy] = {}  # frozen policies that the engine holds, the oldest first
+        max_loaded = config.opponents.max_snapshots * config.policies_per_version  # what may be drawn
+        self._frozen = FrozenPolicies(self._load_frozen, self._engine.remove_policy, max_loaded)
         self._version = -1  # of the learner's weights that were swapped in
         self._swapped = asyncio.Condition()
 
@@ -114,14 +114,10 @@ class RolloutWorker:
         by_id = {member.id: member for member in members}
         # Self-play seats are the learner's own: they need no member.
         opponents = [by_id[member_id] for member_id in {member_id for _, member_id in block.opponents} - {LEARNER}]
-        self._playing.update(member.id for member in opponents)
-        try:
+        with self._frozen.in_use(member.id for member in opponents):
             seats: dict[str, Policy] = {member.id: await self._opponent(member) for member in opponents}
             seats[LEARNER] = self._policies[LEARNER]
             return await self._play_games(block, seats, start)
-        finally:
-            self._playing.subtract(member.id for member in opponents)
-            self._unload_idle_policies()
 
     async def _play_games(self, block: LineupBlock, players: Mapping[str, Policy], start: float) -> BlockReport:
         assert self._buffer is not None
@@ -245,20 +241,12 @@ class RolloutWorker:
             return self._bot(member.name)
         if member.kind == "remote":
             return self._remotes.member(member)
-        if member.id not in self._snapshots:
-            weights = await asyncio.to_thread(frozen_weights, member, self._population_file, self._mirror)
-            await self._engine.update_weights(weights, member.version, policy=member.id)
-            self._snapshots[member.id] = self._language_policy(member.id, self._config.inference.temperature)
-        return self._snapshots[member.id]
+        return await self._frozen.policy(member)
 
-    def _unload_idle_policies(self) -> None:
-        """Keep the engine to the frozen policies that may be drawn; none leaves while a block plays it."""
-        idle = [member_id for member_id in self._snapshots if not self._playing[member_id]]
-        kept = self._config.opponents.max_snapshots * self._config.policies_per_version
-        surplus = max(0, len(self._snapshots) - kept)
-        for member_id in idle[:surplus]:
-            del self._snapshots[member_id]
-            self._engine.remove_policy(member_id)
+    async def _load_frozen(self, member: Member) -> Policy:
+        weights = await asyncio.to_thread(frozen_weights, member, self._population_file, self._mirror)
+        await self._engine.update_weights(weights, member.version, policy=member.id)
+        return self._language_policy(member.id, self._config.inference.temperature)
 
 
 def wait_for_checkpoint(folder: Path, timeout_s: float) -> None:

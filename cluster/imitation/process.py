@@ -61,7 +61,7 @@ class _Rank:
         self._parent = os.getppid()
         # Small updates of bfloat16 weights are rounded away; the run takes them in its own type afterwards.
         wide = config.policy.model_copy(update={"dtype": "float32"})
-        self._model, self._tokenizer = make_policy(config.model_copy(update={"policy": wide}))
+        self._model, self._tokenizer = make_policy(wide, config.run.seed)
         if self._settings.processes == 1 and torch.cuda.is_available():
             self._model.to("cuda")
 

@@ -84,6 +84,14 @@ class ReplayBuffer(Protocol):
         """Which of these were ever stored (waiting, delivered or acknowledged)."""
         ...
 
+    def unreadable_ids(self, role: str) -> frozenset[str]:
+        """Ids of this role's stored episodes that could not be decoded and were set aside as poison.
+
+        Raises:
+            ReplayError: the buffer cannot be reached.
+        """
+        ...
+
     def stats(self) -> Mapping[str, float]:
         """Counts of episodes: waiting, delivered (unacknowledged), acknowledged, duplicates, poison.
 

@@ -82,6 +82,10 @@ class MemoryBuffer:
         with self._changed:
             return frozenset(self._ever_stored.intersection(episode_ids))
 
+    def unreadable_ids(self, role: str) -> frozenset[str]:  # noqa: ARG002  (the protocol has it)
+        """See ``ReplayBuffer.unreadable_ids``; every episode was decoded when it was stored."""
+        return frozenset()
+
     def stats(self) -> Mapping[str, float]:
         """See ``ReplayBuffer.stats``; nothing is ever poison here."""
         with self._changed:

@@ -124,7 +124,7 @@ def load_config_of(actors: int) -> Config:
 def record(folder: Path) -> dict[str, list[Episode]]:
     """Two real games of the untrained small policy as each country, against random bots."""
     config = load_config("laptop")
-    model, tokenizer = make_policy(config)
+    model, tokenizer = make_policy(config.policy, config.run.seed)
     save_model(model, tokenizer, folder / "policy")
     engine, _ = make_engine(config, folder / "policy")
     population = Population(folder / "recorded.json")
@@ -297,16 +297,18 @@ def _learn(config_json: str, url: str, run_id: str, connection: Any) -> None:
     config = Config.model_validate_json(config_json)
     buffer = redis_buffer(config, url, run_id)
     buffer.redeliver()
-    intake = BatchCollector(config, buffer)
+    collector = BatchCollector(
+        buffer, config.rollout.num_generations, config.rollout.max_staleness, config.learner.top_up_episodes
+    )
     connection.send(0)
     version = 0
     while True:
-        intake.take(connection.recv(), STALL_TIMEOUT_S)
-        episodes = intake.fresh(version)
+        collector.take(connection.recv(), STALL_TIMEOUT_S)
+        episodes = collector.fresh(version)
         compute_advantages(episodes, config.learner, config.grouping, {})
         training_turns(episodes, version)
-        buffer.acknowledge(intake.receipts)
-        intake.clear()
+        buffer.acknowledge(collector.receipts)
+        collector.clear()
         version += 1
         connection.send(len(episodes))
 

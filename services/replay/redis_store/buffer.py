@@ -2,7 +2,8 @@
 
 Rollout workers only append and ask for ids; one learner takes and acknowledges. Keys, all under
 ``entente:<run>:``: ``episodes:<ROLE>`` (streams), ``roles``, ``seen`` (episode ids ever stored), ``counters``,
-``poison`` (what could not be decoded, bounded), ``learner`` (the lock).
+``poison`` (what could not be decoded, bounded), ``unreadable:<ROLE>`` (the ids of that, unbounded), ``learner`` (the
+lock).
 """
 
 from __future__ import annotations
@@ -151,6 +152,12 @@ class RedisBuffer:
             found.update(episode_id for episode_id, mark in zip(chunk, marks, strict=True) if mark is not None)
         return frozenset(found)
 
+    def unreadable_ids(self, role: str) -> frozenset[str]:
+        """See ``ReplayBuffer.unreadable_ids``."""
+        client: Any = self._connection.client
+        ids = self._connection.call("ask for unreadable ids", lambda: client.smembers(self._unreadable(role)))
+        return frozenset(episode_id.decode(errors="replace") for episode_id in ids)
+
     def stats(self) -> Mapping[str, float]:
         """See ``ReplayBuffer.stats``.
 
@@ -242,7 +249,7 @@ class RedisBuffer:
                 raise CodecError(f"an episode of {episode.role} in the stream of {role}")
         except CodecError as error:
             _log.warning("episode %s of %s is set aside as poison: %s", receipt.entry_id, role, error)
-            keys = [self._stream(role), self._key("counters"), self._key("poison")]
+            keys = [self._stream(role), self._key("counters"), self._key("poison"), self._unreadable(role)]
             kept = [fields.get(b"id", b""), str(error), fields.get(b"episode", b""), POISON_KEPT]
             self._fenced(self._poison, keys, [self._group, receipt.entry_id, role, *kept])
             return
@@ -277,6 +284,9 @@ class RedisBuffer:
 
     def _stream(self, role: str) -> str:
         return self._key(f"episodes:{role}")
+
+    def _unreadable(self, role: str) -> str:
+        return self._key(f"unreadable:{role}")
 
 
 def _chunks_by_bytes(entries: Sequence[tuple[str, str, bytes]]) -> Iterator[list[tuple[str, str, bytes]]]:

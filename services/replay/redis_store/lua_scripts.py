@@ -84,8 +84,8 @@ return {'ok', gone}
 """
 )
 
-# KEYS: lock, stream, counters, poison stream. ARGV: owner, group, entry id, role, episode id, reason, data, most
-# poison entries kept.
+# KEYS: lock, stream, counters, poison stream, unreadable ids. ARGV: owner, group, entry id, role, episode id, reason,
+# data, most poison entries kept.
 POISON = (
     _HELD
     + """
@@ -94,6 +94,7 @@ if redis.call('XDEL', KEYS[2], ARGV[3]) == 1 then
     redis.call('HINCRBY', KEYS[3], 'poison', 1)
     redis.call('XADD', KEYS[4], 'MAXLEN', '=', ARGV[8], '*', 'role', ARGV[4], 'id', ARGV[5],
         'entry', ARGV[3], 'reason', ARGV[6], 'episode', ARGV[7])
+    if ARGV[5] ~= '' then redis.call('SADD', KEYS[5], ARGV[5]) end
 end
 return {'ok'}
 """

@@ -28,7 +28,7 @@ def make_run(run: Path) -> Path:
     config = load_config("smoke", ["game.until_year=1901"])
     run.mkdir()
     (run / "config.toml").write_text(dump_config(config))
-    model, tokenizer = make_policy(config)
+    model, tokenizer = make_policy(config.policy, config.run.seed)
     population = Population(run / "population.json")
     population.add_bot("greedy")
     for version in (0, 2, 4):

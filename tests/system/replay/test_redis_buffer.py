@@ -225,6 +225,8 @@ def test_poison_is_set_aside_counted_and_bounded(
     assert len(kept) == 3
     facts = kept[-1][1]
     assert facts[b"id"] == b"n/0"
+    assert learner.unreadable_ids("FRANCE") == {"i/0", "n/0"}
+    assert learner.unreadable_ids("ITALY") == frozenset()
     assert facts[b"episode"] == bytes(newer)
     assert b"newer version" in facts[b"reason"]
     learner.redeliver()  # what is poison does not come back

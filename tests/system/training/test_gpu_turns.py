@@ -41,7 +41,7 @@ def test_a_run_by_turns_goes_on_when_its_actor_hangs(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed (make vllm)")
 def test_what_gpu_toml_puts_together_runs_without_its_gpu(tmp_path: Path) -> None:
-    model, tokenizer = make_policy(load_config("smoke"))
+    model, tokenizer = make_policy(load_config("smoke").policy, 0)
     save_model(model, tokenizer, tmp_path / "model")
     here = (
         f"policy.path={tmp_path / 'model'}", "policy.context_length=512", "inference.max_completion_length=224",

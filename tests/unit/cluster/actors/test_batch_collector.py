@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cluster.actors.batch_collector import ids_set_aside
+from cluster.actors.batch_collector import BatchCollector, ids_set_aside
 from cluster.actors.learner import LearnerWorker
 from cluster.configs.loader import load_config
 from grpo_core.types import Episode
@@ -73,34 +73,80 @@ def test_other_episodes_change_it(tmp_path: Path, in_order: bytes) -> None:
 
 
 class PoisonedBuffer(MemoryBuffer):
-    """So many entries could not be read and were set aside."""
+    """The episodes with these ids could not be decoded and were set aside."""
 
-    def __init__(self, poison: int) -> None:
+    def __init__(self, unreadable: Sequence[str]) -> None:
         super().__init__(group_timeout_s=60)
-        self._poison = poison
+        self.unreadable = list(unreadable)
 
-    def stats(self) -> Mapping[str, float]:
-        return {**super().stats(), "poison": self._poison}
+    def unreadable_ids(self, role: str) -> frozenset[str]:
+        index = POWERS.index(role)
+        return frozenset(name for name in self.unreadable if int(name[1:].partition("/")[0]) % len(POWERS) == index)
 
 
-def test_an_update_goes_on_without_a_block_of_which_nothing_can_be_read(tmp_path: Path) -> None:
-    # Its games are stored, so that nobody plays them again: to wait for them would end the run, and every resumption.
-    wanted = dict.fromkeys(POWERS, 2)
-    readable = [episode for episode in episodes() if not episode.episode_id.startswith("b000000")]
-    for name, poison in (("run", 2), ("lost", 1)):
-        (tmp_path / name).mkdir()
-        buffer = PoisonedBuffer(poison)
-        worker = LearnerWorker(CONFIG, str(tmp_path / name), buffer, resume=False)
-        buffer.append(readable)
-        if poison < 2:  # a damaged game is no excuse for another one that is lost
-            with pytest.raises(BlocksMissingError, match=f"{POWERS[0]} lacks 1 block"):
-                worker.update(wanted, 0.01)
-            continue
-        report, _ = worker.update(wanted, 0.01)
-        assert report.episodes == len(readable)
-        assert buffer.stats()["delivered"] == len(readable)
-        with pytest.raises(BlocksMissingError):  # nothing at all is no update
-            worker.update({POWERS[0]: 1}, 0.01)
+def readable(*lost: int) -> list[Episode]:
+    """All episodes but those of the blocks with these numbers."""
+    names = tuple(f"b{index:06d}" for index in lost)
+    return [episode for episode in episodes() if not episode.episode_id.startswith(names)]
+
+
+def collector_of(buffer: MemoryBuffer) -> BatchCollector:
+    return BatchCollector(buffer, num_generations=2, max_staleness=1, top_up_episodes=0)
+
+
+def test_an_update_goes_on_without_an_unreadable_block(tmp_path: Path) -> None:
+    # Its games count as stored and are not played again: waiting for them would end the run, and every resumed one.
+    buffer = PoisonedBuffer(["b000000/0", "b000000/1"])
+    worker = LearnerWorker(CONFIG, str(tmp_path), buffer, resume=False)
+    buffer.append(readable(0))
+    report, _ = worker.update(dict.fromkeys(POWERS, 2), 0.01)
+    assert report.episodes == len(readable(0))
+    assert buffer.stats()["delivered"] == len(readable(0))
+    with pytest.raises(BlocksMissingError):  # an update needs some episodes
+        worker.update({POWERS[0]: 1}, 0.01)
+
+
+@pytest.mark.parametrize(
+    "unreadable",
+    [
+        ("b000000/0",),  # the block's other game is lost
+        ("b000000/0", "b000007/1"),  # one game each of two blocks
+        ("b000001/0", "b000001/1"),  # another country's block
+    ],
+)
+def test_a_lost_block_is_not_excused_by_other_unreadable_games(unreadable: tuple[str, ...]) -> None:
+    buffer = PoisonedBuffer(unreadable)
+    buffer.append(readable(0))
+    with pytest.raises(BlocksMissingError, match=f"{POWERS[0]} lacks 1 block"):
+        collector_of(buffer).take(dict.fromkeys(POWERS, 2), 0.01)
+
+
+def test_an_unreadable_block_excuses_one_missing_block_once() -> None:
+    buffer = PoisonedBuffer(["b000000/0", "b000000/1"])
+    buffer.append(readable(0, 7))
+    collector = collector_of(buffer)
+    with pytest.raises(BlocksMissingError, match=f"{POWERS[0]} lacks 2 block"):
+        collector.take(dict.fromkeys(POWERS, 2), 0.01)
+    collector.take(dict.fromkeys(POWERS, 1), 0.01)
+    collector.clear()
+    assert collector.excused_blocks == ["b000000"]
+    with pytest.raises(BlocksMissingError, match=f"{POWERS[0]} lacks 1 block"):
+        collector.take(dict.fromkeys(POWERS, 1), 0.01)
+    buffer.unreadable += ["b000007/0", "b000007/1"]
+    collector.take(dict.fromkeys(POWERS, 1), 0.01)
+
+
+def test_excused_blocks_are_kept_with_the_checkpoint_of_their_update(tmp_path: Path) -> None:
+    buffer = PoisonedBuffer(["b000000/0", "b000000/1"])
+    worker = LearnerWorker(CONFIG, str(tmp_path), buffer, resume=False)
+    buffer.append(readable(0, 7))
+    worker.collect(dict.fromkeys(POWERS, 1), 0.01)
+    worker = LearnerWorker(CONFIG, str(tmp_path), buffer, resume=True)  # died before it learned
+    worker.update(dict.fromkeys(POWERS, 1), 0.01)
+    worker.checkpoint()
+    resumed = LearnerWorker(CONFIG, str(tmp_path), buffer, resume=True)
+    with pytest.raises(BlocksMissingError, match=f"{POWERS[0]} lacks 1 block"):
+        resumed.update(dict.fromkeys(POWERS, 1), 0.01)
 
 
 class _CountedId(str):

@@ -7,6 +7,7 @@ import dataclasses
 import math
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from grpo_core.learner import UpdateResult
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors
 from grpo_core.types import Batch, Episode
+from opponents.population.member import Member
 from opponents.population.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER, Generation, GenerationRequest
@@ -122,6 +124,22 @@ def test_engines_start_from_the_very_weights_that_the_adapter_sits_on(tmp_path: 
         assert torch.equal(tensor, base[name]), "a fresh adapter changes nothing"
 
 
+async def _load_together(rollouts: RolloutWorker, member: Member) -> None:
+    """Two blocks meet a new snapshot at the same time: the engine loads it once."""
+    loads: list[int] = []
+    update_weights = rollouts._engine.update_weights
+
+    async def counted(*arguments: Any, **keywords: Any) -> None:
+        loads.append(1)
+        await update_weights(*arguments, **keywords)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rollouts._engine, "update_weights", counted)
+        first, second = await asyncio.gather(rollouts._opponent(member), rollouts._opponent(member))
+    assert first is second
+    assert len(loads) == 1
+
+
 @pytest.mark.parametrize("options", [(), ("policy.use_peft=true",), ("policy.use_peft=true", "policy.dtype=bfloat16")])
 def test_rollout_actors_take_what_the_learner_publishes_and_freezes(tmp_path: Path, options: tuple[str, ...]) -> None:
     worker = worker_at(tmp_path, *options)
@@ -135,7 +153,7 @@ def test_rollout_actors_take_what_the_learner_publishes_and_freezes(tmp_path: Pa
         worker.snapshot(str(frozen))
         member = population.add_policy(frozen, version=payload.version)
         population.save()
-        asyncio.run(rollouts._opponent(member))
+        asyncio.run(_load_together(rollouts, member))
 
     async def decide(policy: str) -> Generation:
         return await rollouts._engine.generate(

@@ -129,7 +129,7 @@ def test_a_run_is_studied_under_its_own_settings(given: str, tmp_path: Path, mon
     config = load_config("smoke", OWN_SETTINGS)
     (tmp_path / "config.toml").write_text(dump_config(config))
     checkpoint = tmp_path / "checkpoints" / "0"
-    save_model(*make_policy(config), checkpoint)
+    save_model(*make_policy(config.policy, config.run.seed), checkpoint)
     monkeypatch.setattr(grouping_study, "latest_checkpoint", lambda folder: checkpoint if folder == tmp_path else None)
     monkeypatch.setattr(grouping_study, "BATCH_BLOCKS", 1)
     played: list[Episode] = []

@@ -71,7 +71,7 @@ def test_a_shared_gpu_holds_the_learner_only_while_it_works(monkeypatch: pytest.
     emptied: list[int] = []
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: emptied.append(1))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (3, 8))
-    device, learner = LearnerDevice(load_config("smoke", SHARED)), Mover()
+    device, learner = LearnerDevice(1, shared=True), Mover()
     with device.working(learner):  # type: ignore[arg-type]
         assert learner.moves == ["cuda"]
     assert learner.moves == ["cuda", "cpu"]
@@ -80,7 +80,7 @@ def test_a_shared_gpu_holds_the_learner_only_while_it_works(monkeypatch: pytest.
     with pytest.raises(ZeroDivisionError), device.working(learner):  # type: ignore[arg-type]
         raise ZeroDivisionError
     assert learner.moves == ["cuda", "cpu"] * 2
-    own = LearnerDevice(load_config("smoke", ["learner.gpus=1"]))
+    own = LearnerDevice(1, shared=False)
     with own.working(learner):  # type: ignore[arg-type]
         pass
     assert learner.moves == ["cuda", "cpu"] * 2, "a GPU of its own is never left"
@@ -90,8 +90,8 @@ def test_a_shared_gpu_holds_the_learner_only_while_it_works(monkeypatch: pytest.
 def test_a_learner_without_the_gpu_it_was_promised_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RunError, match=r"learner.gpus is 1 and PyTorch .* sees no GPU"):
-        LearnerDevice(load_config("smoke", ["learner.gpus=1"]))
-    device = LearnerDevice(load_config("smoke"))
+        LearnerDevice(1, shared=False)
+    device = LearnerDevice(0, shared=False)
     assert device.free_bytes(7) == 7
 
 
