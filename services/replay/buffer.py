@@ -1,4 +1,4 @@
-"""The replay protocol; ``MemoryBuffer`` and ``RedisBuffer`` keep it alike."""
+"""The replay protocol, which ``MemoryBuffer`` and ``RedisBuffer`` implement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from grpo_core.types import Episode
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Names one stored episode until it is acknowledged; plain strings, so that a checkpoint can hold it."""
+    """Identifies a stored episode until it is acknowledged; plain strings, so that checkpoints can hold it."""
 
     role: str
     entry_id: str
@@ -20,43 +20,43 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delivery:
-    """Whole blocks (or what the group timeout left of them); ``receipts[i]`` names ``episodes[i]``."""
+    """Complete blocks, or incomplete ones after the group timeout; ``receipts[i]`` identifies ``episodes[i]``."""
 
     episodes: tuple[Episode, ...]
     receipts: tuple[Receipt, ...]
 
 
 class ReplayError(EntenteError, RuntimeError):
-    """The buffer cannot be reached or does not answer in time; the message says what was awaited."""
+    """The buffer cannot be reached or does not answer in time; the message names the operation."""
 
 
 class ServerLostError(ReplayError):
-    """The server died, was stopped, is cut off or has been full for all of the time limit; episodes are not lost."""
+    """The server was stopped, unreachable or full for the whole time limit; no episode is lost."""
 
 
 class BlocksMissingError(ReplayError):
-    """The blocks asked for did not arrive in time; asking again later is fine."""
+    """The requested blocks did not arrive in time; a later request may succeed."""
 
     def __init__(self, message: str, missing: Mapping[str, int] | None = None) -> None:
-        """Say how many blocks of each role are lacking."""
+        """``missing`` counts the missing blocks of each role."""
         super().__init__(message)
         self.missing = dict(missing or {})
 
 
 class ReplayBuffer(Protocol):
-    """Episodes in, whole blocks out, oldest first; each used exactly once.
+    """Takes episodes and delivers whole blocks, oldest first; each is used exactly once.
 
-    An episode is *stored* by append, *delivered* by take, and *acknowledged* (forgotten) when the checkpoint
-    that used it is durable. A learner that comes back gets what was delivered but not acknowledged again.
+    ``append`` stores an episode, ``take`` delivers it, and ``acknowledge`` deletes it when the checkpoint that used it
+    is durable. After a restart, a learner gets the delivered but unacknowledged episodes again.
     """
 
     def append(self, episodes: Sequence[Episode]) -> int:
-        """Store episodes, and say how many were new.
+        """Store episodes and return how many were new.
 
-        An episode whose ``episode_id`` was ever stored in this run is dropped (and counted as a duplicate).
+        An episode whose ``episode_id`` was stored before in this run is dropped and counted as a duplicate.
 
         Raises:
-            CodecError: an episode breaks the vocabulary's rules; nothing of this call is stored.
+            CodecError: an episode breaks a rule of its types; no episode of this call is stored.
             ReplayError: the buffer cannot be reached or is full; appending the same episodes again is safe.
         """
         ...
@@ -64,24 +64,24 @@ class ReplayBuffer(Protocol):
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
         """The oldest ``blocks[role]`` blocks of each role, complete or older than the group timeout.
 
-        Age is the order in which a block's first episode arrived.
+        Age is the order of arrival of a block's first episode.
 
         Raises:
-            BlocksMissingError: not there within ``timeout_s``; says which roles lack how many. None is lost.
+            BlocksMissingError: they did not arrive within ``timeout_s``; none is lost.
             ReplayError: the buffer cannot be reached, or another learner takes from this run.
         """
         ...
 
     def acknowledge(self, receipts: Sequence[Receipt]) -> None:
-        """Forget episodes for good; receipts that are already gone are ignored."""
+        """Delete episodes; unknown receipts are ignored."""
         ...
 
     def redeliver(self) -> None:
-        """After a restart: what was delivered but not acknowledged is delivered again, oldest first."""
+        """After a restart: deliver the unacknowledged episodes again, oldest first."""
         ...
 
     def stored_ids(self, episode_ids: Sequence[str]) -> frozenset[str]:
-        """Which of these were ever stored (waiting, delivered or acknowledged)."""
+        """The ids of these that were stored before (waiting, delivered or acknowledged)."""
         ...
 
     def unreadable_ids(self, role: str) -> frozenset[str]:
@@ -95,12 +95,12 @@ class ReplayBuffer(Protocol):
     def stats(self) -> Mapping[str, float]:
         """Counts of episodes: waiting, delivered (unacknowledged), acknowledged, duplicates, poison.
 
-        ``waiting/FRANCE`` is what waits of one role; ``bytes`` the store they take.
+        ``waiting/FRANCE`` counts the waiting ones of a role; ``bytes`` is the size of all stored ones.
         """
         ...
 
     def memory(self) -> Mapping[str, float]:
-        """Bytes of the server: ``used``, and ``limit`` where it is told one; empty where nothing is known of it.
+        """Bytes of the server: ``used``, and ``limit`` where it has one; empty where it does not tell.
 
         Raises:
             ReplayError: the buffer cannot be reached.
@@ -108,5 +108,5 @@ class ReplayBuffer(Protocol):
         ...
 
     def close(self) -> None:
-        """Drop the connection; stored episodes stay."""
+        """Close the connection; stored episodes stay."""
         ...

@@ -1,9 +1,9 @@
-"""Episode <-> bytes: a checked, versioned, compressed record that never runs code when it is read.
+"""Episode <-> bytes: a checked, versioned, compressed record; reading it never runs code.
 
 Layout: ``b"ENT"``, a schema version byte, one zstd frame (level 1, content checksum) around a msgpack array.
 The arrays of all turns are stored column by column as raw little-endian bytes: ids and offsets unsigned, 1, 2 or 4
-bytes wide as the largest needs, log-probabilities float32, masks one byte 0 or 1. Each turn's lengths stand beside its
-scalars. They come back as the int32, float32 and bool of ``grpo_core.types``.
+bytes wide as the largest needs, log-probabilities float32, masks one byte 0 or 1. Each turn's lengths are stored with
+its scalars. Decoded arrays have the int32, float32 and bool of ``grpo_core.types``.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import msgspec
 import zstandard
 
 from grpo_core.types import Episode, Turn
-from services.replay.codec_columns import COLUMN_DTYPES, CodecError, Lengths, check, join, pack, split, unpack
+from services.replay.codec_columns import COLUMN_DTYPES, CodecError, check, join, pack, split, unpack
 
 __all__ = ["MAX_EPISODE_BYTES", "SCHEMA_AT", "SCHEMA_VERSION", "CodecError", "decode", "encode"]
 
 SCHEMA_VERSION = 1
-MAX_EPISODE_BYTES = 256 << 20  # uncompressed; a hostile or damaged frame cannot ask for more memory than this
+MAX_EPISODE_BYTES = 256 << 20  # uncompressed; the most memory that a hostile or damaged frame can use
 
 _MAGIC = b"ENT"
-SCHEMA_AT = len(_MAGIC)  # where the schema version stands, one byte
+SCHEMA_AT = len(_MAGIC)  # offset of the schema version, one byte
 _HEADER_BYTES = SCHEMA_AT + 1
 
 
@@ -67,7 +67,7 @@ _DECODER = msgspec.msgpack.Decoder(_Record)
 
 
 class _Contexts(threading.local):
-    """Zstd contexts: costly to make and not safe to share between threads."""
+    """Zstd contexts: slow to create and not safe to share between threads."""
 
     def __init__(self) -> None:
         self.compressor = zstandard.ZstdCompressor(level=1, write_checksum=True, write_content_size=True)
@@ -81,7 +81,7 @@ def encode(episode: Episode) -> bytes:
     """The episode as bytes.
 
     Raises:
-        CodecError: it breaks the rules of ``grpo_core.types`` (names the rule), or takes more than
+        CodecError: it breaks a rule of ``grpo_core.types``, which the message names, or takes more than
             ``MAX_EPISODE_BYTES``.
     """
     try:
@@ -114,7 +114,7 @@ def decode(data: bytes) -> Episode:
     """The episode in ``data``; its arrays are read-only.
 
     Raises:
-        CodecError: another schema version, damaged, too large, or not an episode; says which.
+        CodecError: another schema version, damaged, too large, or not an episode.
     """
     if not data.startswith(_MAGIC) or len(data) <= _HEADER_BYTES:
         raise CodecError("not an episode: it does not begin with this format's mark")
@@ -131,12 +131,13 @@ def decode(data: bytes) -> Episode:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CodecError(f"not an episode: {error}") from error
     _check_scalars(record)
-    lengths = Lengths(
-        prompt=[row.prompt_length for row in record.turns],
-        completion=[row.completion_length for row in record.turns],
-        admissible=[row.admissible_length for row in record.turns],
-        offsets=[row.offsets_length for row in record.turns],
-    )
+    completion = [row.completion_length for row in record.turns]
+    lengths = {
+        "prompt_ids": [row.prompt_length for row in record.turns],
+        **dict.fromkeys(("completion_ids", "logprobs", "trained_mask"), completion),
+        "admissible_ids": [row.admissible_length for row in record.turns],
+        "admissible_offsets": [row.offsets_length for row in record.turns],
+    }
     columns = unpack({name: getattr(record, name) for name in COLUMN_DTYPES}, lengths)
     check(columns, lengths)
     return Episode(
@@ -201,7 +202,7 @@ def _check_scalars(record: _Record) -> None:
 
 def _check_keys(name: str, keys: Mapping[str, str | int]) -> None:
     for key, value in keys.items():
-        if type(value) not in (str, int):  # a bool is an int to isinstance, but comes back as no int
+        if type(value) not in (str, int):  # a bool passes isinstance, but is not decoded as an int
             raise CodecError(f"{name}[{key!r}] is {value!r}; group keys are text or integers")
 
 

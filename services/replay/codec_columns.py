@@ -1,9 +1,8 @@
-"""The arrays of an episode's turns as columns: joined to be stored, checked as a whole, split again."""
+"""The arrays of an episode's turns as columns: joined for storage, checked as a whole, and split again."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,46 +23,24 @@ COLUMN_DTYPES: dict[str, np.dtype[Any]] = {
 }
 _TURN_DTYPES: dict[str, np.dtype[Any]] = {**COLUMN_DTYPES, "trained_mask": np.dtype(np.bool_)}
 
-TurnArrays = tuple[IntArray, IntArray, FloatArray, BoolArray, IntArray, IntArray]
-
 
 class CodecError(ValueError):
-    """These bytes are no episode this version can read, or this episode breaks the vocabulary's rules."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Lengths:
-    """How much of each column belongs to each turn; N turns."""
-
-    prompt: list[int]  # (N,)
-    completion: list[int]  # (N,) of completion_ids, logprobs and trained_mask alike
-    admissible: list[int]  # (N,)
-    offsets: list[int]  # (N,)
-
-    def of(self, column: str) -> list[int]:
-        """The lengths that cut ``column``."""
-        match column:
-            case "prompt_ids":
-                return self.prompt
-            case "admissible_ids":
-                return self.admissible
-            case "admissible_offsets":
-                return self.offsets
-            case _:
-                return self.completion
+    """These bytes are no episode that this version can read, or this episode breaks the rules of its types."""
 
 
 _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
-Packed = tuple[int, bytes]  # bytes an item, and the items
-Columns = dict[str, NDArray[Any]]  # by the names and dtypes of COLUMN_DTYPES, all turns one after another
+TurnArrays = tuple[IntArray, IntArray, FloatArray, BoolArray, IntArray, IntArray]
+Packed = tuple[int, bytes]  # bytes per item, and the items
+Columns = dict[str, NDArray[Any]]  # by the names and dtypes of COLUMN_DTYPES, all N turns one after another
+Lengths = Mapping[str, Sequence[int]]  # by the names of COLUMN_DTYPES: the items of each of the N turns
 
 
 def join(turns: Sequence[Turn]) -> tuple[Columns, Lengths]:
-    """Columns of the turns' arrays.
+    """The columns of the turns' arrays.
 
     Raises:
-        CodecError: an array has another type or shape than the vocabulary gives it, or lengths disagree.
+        CodecError: an array's type or shape is wrong, or lengths disagree.
     """
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMN_DTYPES}
     for index, turn in enumerate(turns):
@@ -77,12 +54,7 @@ def join(turns: Sequence[Turn]) -> tuple[Columns, Lengths]:
                 f"turn {index}: {len(turn.completion_ids)} completion ids, but {len(turn.logprobs)} "
                 f"log-probabilities and {len(turn.trained_mask)} mask entries"
             )
-    lengths = Lengths(
-        prompt=[len(turn.prompt_ids) for turn in turns],
-        completion=[len(turn.completion_ids) for turn in turns],
-        admissible=[len(turn.admissible_ids) for turn in turns],
-        offsets=[len(turn.admissible_offsets) for turn in turns],
-    )
+    lengths = {name: [len(array) for array in arrays] for name, arrays in parts.items()}
     columns: Columns = {
         name: np.concatenate(parts[name]).astype(dtype, copy=False) if turns else np.empty(0, dtype)
         for name, dtype in COLUMN_DTYPES.items()
@@ -91,7 +63,7 @@ def join(turns: Sequence[Turn]) -> tuple[Columns, Lengths]:
 
 
 def pack(columns: Columns) -> dict[str, Packed]:
-    """Columns that ``check`` accepts, as little-endian bytes; integers as wide as the largest needs."""
+    """Columns that ``check`` accepted, as little-endian bytes; the largest integer sets the width."""
     packed: dict[str, Packed] = {}
     for name, dtype in COLUMN_DTYPES.items():
         column = columns[name]
@@ -104,16 +76,16 @@ def pack(columns: Columns) -> dict[str, Packed]:
 
 
 def unpack(packed: Mapping[str, Packed], lengths: Lengths) -> Columns:
-    """Read-only columns.
+    """The columns, read-only.
 
     Raises:
-        CodecError: an integer width that does not exist, or lengths that do not fill the bytes exactly.
+        CodecError: an integer width is invalid, or the lengths do not match the bytes.
     """
     columns: Columns = {}
     for name, dtype in COLUMN_DTYPES.items():
         width, data = packed[name]
         stored = _UNSIGNED.get(width) if dtype == INT else dtype
-        needed = lengths.of(name)
+        needed = lengths[name]
         if stored is None or stored.itemsize != width:
             raise CodecError(f"{name} is said to be {width} bytes wide")
         if any(length < 0 for length in needed) or sum(needed) * width != len(data):
@@ -124,10 +96,10 @@ def unpack(packed: Mapping[str, Packed], lengths: Lengths) -> Columns:
 
 
 def check(columns: Columns, lengths: Lengths) -> None:
-    """Holds the rules of ``grpo_core.types.Turn`` over whole columns (a few array operations, whatever N is).
+    """Check the rules of ``grpo_core.types.Turn`` on whole columns, with a few array operations.
 
     Raises:
-        CodecError: says which array breaks which rule.
+        CodecError: an array breaks a rule; the message names both.
     """
     for name in ("prompt_ids", "completion_ids", "admissible_ids"):
         if columns[name].size and int(columns[name].min()) < 0:
@@ -143,15 +115,14 @@ def check(columns: Columns, lengths: Lengths) -> None:
 def _check_offsets(offsets: NDArray[Any], mask: NDArray[Any], lengths: Lengths) -> None:
     """Each turn's S + 1 offsets run from 0 to its number of admissible ids, or both are absent."""
     trained_before = np.concatenate(([0], np.cumsum(mask, dtype=np.int64)))
-    completion_ends = np.cumsum([0, *lengths.completion])
+    completion_ends = np.cumsum([0, *lengths["completion_ids"]])
     sampled = np.diff(trained_before[completion_ends]).tolist()
     start = 0
     starts: list[int] = []
-    for index, (count, entries, admissible) in enumerate(
-        zip(sampled, lengths.offsets, lengths.admissible, strict=True)
-    ):
+    rows = zip(sampled, lengths["admissible_offsets"], lengths["admissible_ids"], strict=True)
+    for index, (count, entries, admissible) in enumerate(rows):
         if entries == 0 and admissible == 0:
-            continue  # decoding was free
+            continue  # free decoding
         if entries != count + 1:
             raise CodecError(f"turn {index}: {entries} admissible offsets for {count} sampled tokens")
         if offsets[start] != 0 or offsets[start + entries - 1] != admissible:
@@ -167,12 +138,12 @@ def _check_offsets(offsets: NDArray[Any], mask: NDArray[Any], lengths: Lengths) 
 def split(columns: Columns, lengths: Lengths) -> Iterator[TurnArrays]:
     """Each turn's arrays, as views, in the order of ``COLUMN_DTYPES``."""
     prompts, completions, logprobs, masks, admissible, offsets = (
-        _views(columns[name].view(_TURN_DTYPES[name]), lengths.of(name)) for name in COLUMN_DTYPES
+        _views(columns[name].view(dtype), lengths[name]) for name, dtype in _TURN_DTYPES.items()
     )
     return zip(prompts, completions, logprobs, masks, admissible, offsets, strict=True)
 
 
-def _views(column: NDArray[Any], lengths: list[int]) -> Iterator[NDArray[Any]]:
+def _views(column: NDArray[Any], lengths: Sequence[int]) -> Iterator[NDArray[Any]]:
     end = 0
     for length in lengths:
         yield column[end : end + length]

@@ -1,4 +1,4 @@
-"""The replay buffer of one process: the twin of ``RedisBuffer``, with the same codec and the same blocks."""
+"""The replay buffer of one process, with the codec and block rules of ``RedisBuffer``."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from grpo_core.types import Episode
-from services.replay.buffer import BlocksMissingError, Delivery, Receipt
+from services.replay.buffer import Delivery, Receipt
 from services.replay.codec import decode, encode
-from services.replay.pending_blocks import PendingBlocks, missing_message
+from services.replay.pending_blocks import PendingBlocks
 
 
 class MemoryBuffer:
-    """A ``ReplayBuffer`` in this process's memory; safe to share between threads, gone with the process.
+    """A ``ReplayBuffer`` in this process's memory; threads may share it.
 
-    Episodes are held encoded, so that they cost the memory and obey the rules they would in Redis.
+    Episodes are held encoded, so that they use the same memory and obey the same rules as in Redis.
     """
 
     def __init__(self, group_timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._group_timeout_s = group_timeout_s
         self._clock = clock
         self._changed = threading.Condition()
-        self._stored: dict[Receipt, tuple[bytes, float]] = {}  # waiting and delivered, oldest first; when it arrived
+        self._stored: dict[Receipt, tuple[bytes, float]] = {}  # waiting and delivered, oldest first; with arrival times
         self._pending = PendingBlocks(group_timeout_s)
         self._ever_stored: set[str] = set()
         self._entries = 0
@@ -55,10 +54,8 @@ class MemoryBuffer:
             while missing := self._pending.missing(blocks, self._clock()):
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
-                    waiting = self._pending.waiting(missing)
-                    message = missing_message(missing, waiting, timeout_s, self._group_timeout_s)
-                    raise BlocksMissingError(message, missing)
-                self._changed.wait(min(left_s, 0.1))  # a block may come of age with no new episode
+                    raise self._pending.missing_error(missing, timeout_s)
+                self._changed.wait(min(left_s, 0.1))  # a block may reach the group timeout without a new episode
             return self._pending.take(blocks, self._clock())
 
     def acknowledge(self, receipts: Sequence[Receipt]) -> None:
@@ -87,13 +84,11 @@ class MemoryBuffer:
         return frozenset()
 
     def stats(self) -> Mapping[str, float]:
-        """See ``ReplayBuffer.stats``; nothing is ever poison here."""
+        """See ``ReplayBuffer.stats``; no episode is poison here."""
         with self._changed:
-            waiting: dict[str, float] = {}
+            waiting = dict.fromkeys((f"waiting/{receipt.role}" for receipt in self._stored), 0)
             for receipt in self._stored:
-                waiting[f"waiting/{receipt.role}"] = waiting.get(f"waiting/{receipt.role}", 0) + (
-                    receipt in self._pending
-                )
+                waiting[f"waiting/{receipt.role}"] += receipt in self._pending
             return {
                 "waiting": len(self._pending),
                 "delivered": len(self._stored) - len(self._pending),
@@ -105,8 +100,8 @@ class MemoryBuffer:
             }
 
     def memory(self) -> Mapping[str, float]:
-        """See ``ReplayBuffer.memory``; there is no server."""
+        """See ``ReplayBuffer.memory``; without a server it is empty."""
         return {}
 
     def close(self) -> None:
-        """Nothing to drop."""
+        """There is no connection to close."""

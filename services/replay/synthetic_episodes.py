@@ -1,4 +1,4 @@
-"""Made-up episodes of a realistic shape, for benchmarks, load tests and dry runs of a buffer."""
+"""Synthetic episodes of a realistic shape, for benchmarks, load tests and dry runs of a buffer."""
 
 from __future__ import annotations
 
@@ -22,23 +22,31 @@ def synthetic_episode(
     vocabulary: int = 150,
     policy_version: int = 0,
 ) -> Episode:
-    """An episode as constrained play gives it: half of the completion is sampled among ``choices`` ids.
+    """An episode like those of constrained decoding: half of the completion is sampled among ``choices`` ids.
 
     The same arguments give the same episode.
     """
     rng = np.random.default_rng(zlib.crc32(f"{block_id}/{member}".encode()))  # hash() differs between processes
-    played = tuple(
-        _turn(
-            rng,
-            index,
-            prompt=prompt_tokens,
-            completion=completion_tokens,
-            choices=choices,
-            vocabulary=vocabulary,
-            version=policy_version,
+
+    def turn(index: int) -> Turn:
+        mask = rng.random(completion_tokens) < 0.5
+        counts = rng.integers(1, 2 * choices, int(mask.sum()))
+        phase = f"S{1901 + index // 2}M"
+        return Turn(
+            prompt_ids=rng.integers(0, vocabulary, prompt_tokens, dtype=np.int32),
+            completion_ids=rng.integers(0, vocabulary, completion_tokens, dtype=np.int32),
+            logprobs=np.where(mask, -rng.exponential(1.0, completion_tokens), 0).astype(np.float32),
+            trained_mask=mask,
+            admissible_ids=rng.integers(0, vocabulary, int(counts.sum()), dtype=np.int32),
+            admissible_offsets=np.concatenate(([0], np.cumsum(counts))).astype(np.int32),
+            policy_version=policy_version,
+            temperature=1.0,
+            phase=phase,
+            reward=float(rng.integers(-1, 2)),
+            keys={"phase": phase, "own_centers": int(rng.integers(0, 18))},
         )
-        for index in range(turns)
-    )
+
+    played = tuple(turn(index) for index in range(turns))
     centers = float(rng.integers(0, 18))
     return Episode(
         episode_id=f"{block_id}/{member}",
@@ -52,32 +60,4 @@ def synthetic_episode(
         reward_parts={"center_change": centers - 3, "survival": float(centers > 0)},
         outcome={"centers": centers, "solo": 0.0, "final_year": 1905.0, "phases": float(turns)},
         seed=int(rng.integers(0, 2**31)),
-    )
-
-
-def _turn(
-    rng: np.random.Generator,
-    index: int,
-    *,
-    prompt: int,
-    completion: int,
-    choices: int,
-    vocabulary: int,
-    version: int,
-) -> Turn:
-    mask = rng.random(completion) < 0.5
-    sampled = int(mask.sum())
-    counts = rng.integers(1, 2 * choices, sampled)
-    return Turn(
-        prompt_ids=rng.integers(0, vocabulary, prompt, dtype=np.int32),
-        completion_ids=rng.integers(0, vocabulary, completion, dtype=np.int32),
-        logprobs=np.where(mask, -rng.exponential(1.0, completion), 0).astype(np.float32),
-        trained_mask=mask,
-        admissible_ids=rng.integers(0, vocabulary, int(counts.sum()), dtype=np.int32),
-        admissible_offsets=np.concatenate(([0], np.cumsum(counts))).astype(np.int32),
-        policy_version=version,
-        temperature=1.0,
-        phase=f"S{1901 + index // 2}M",
-        reward=float(rng.integers(-1, 2)),
-        keys={"phase": f"S{1901 + index // 2}M", "own_centers": int(rng.integers(0, 18))},
     )

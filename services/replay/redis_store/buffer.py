@@ -1,9 +1,8 @@
-"""The replay buffer on a Redis server: one stream a role, one consumer group, nothing lost or used twice.
+"""The replay buffer on a Redis server: one stream per role, one consumer group, no episode lost or used twice.
 
-Rollout workers only append and ask for ids; one learner takes and acknowledges. Keys, all under
-``entente:<run>:``: ``episodes:<ROLE>`` (streams), ``roles``, ``seen`` (episode ids ever stored), ``counters``,
-``poison`` (what could not be decoded, bounded), ``unreadable:<ROLE>`` (the ids of that, unbounded), ``learner`` (the
-lock).
+Rollout workers only append and query ids; one learner takes and acknowledges. The keys, all under
+``entente:<run>:``, are ``episodes:<ROLE>`` (streams), ``roles``, ``seen`` (episode ids ever stored), ``counters``,
+``poison`` (undecodable episodes, bounded), ``unreadable:<ROLE>`` (their ids, unbounded) and ``learner`` (the lock).
 """
 
 from __future__ import annotations
@@ -19,29 +18,28 @@ from functools import partial
 from typing import Any
 
 from grpo_core.types import Episode
-from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayError
+from services.replay.buffer import Delivery, Receipt, ReplayError
 from services.replay.codec import CodecError, decode, encode
-from services.replay.pending_blocks import PendingBlocks, missing_message
+from services.replay.pending_blocks import PendingBlocks
 from services.replay.redis_store.connection import Connection
 from services.replay.redis_store.learner_lock import LearnerLock
 from services.replay.redis_store.lua_scripts import ACKNOWLEDGE, APPEND, CLAIM, OPEN, POISON, READ
 
 POISON_KEPT = 100
 
-_APPEND_BYTES = 8 << 20  # of one script call, which holds the server up while it runs
+_APPEND_BYTES = 8 << 20  # of one script call, which blocks the server while it runs
 _READ_ENTRIES = 64  # of each stream at once
 _ACKNOWLEDGE_ENTRIES = 500
-_ASK_IDS = 10_000
+_IDS_PER_QUERY = 10_000
 _SHORTEST_POLL_S = 0.01
 _LONGEST_POLL_S = 0.2
 _log = logging.getLogger(__name__)
 
 
 class RedisBuffer:
-    """A ``ReplayBuffer`` on the server at ``url``; safe to share between threads of one process.
+    """A ``ReplayBuffer`` on the server at ``url``; threads of one process may share it.
 
-    The first ``take``, ``acknowledge`` or ``redeliver`` makes this object the run's learner, of which there is
-    one (see ``LearnerLock``).
+    The first ``take``, ``acknowledge`` or ``redeliver`` makes this object the run's only learner (see ``LearnerLock``).
     """
 
     def __init__(
@@ -53,16 +51,15 @@ class RedisBuffer:
         consumer: str = "learner",
         answer_timeout_s: float | None = None,
     ) -> None:
-        """Connects; ``consumer`` names the consumer group, the time limits are those of ``Connection``.
+        """Connect. ``consumer`` names the consumer group; the time limits are those of ``Connection``.
 
         Raises:
-            ReplayError: the server does not answer within ``connect_timeout_s``, or is not fit for use.
-            ValueError: ``run_id`` holds something else than letters, digits, dots, dashes and underscores.
+            ReplayError: the server does not answer within ``connect_timeout_s``, or is unsuitable.
+            ValueError: ``run_id`` holds a character other than letters, digits, dots, dashes and underscores.
         """
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", run_id):
             raise ValueError(f"run id {run_id!r}: only letters, digits, '.', '-' and '_' are allowed")
         self._prefix = f"entente:{run_id}:"
-        self._group_timeout_s = group_timeout_s
         self._group = consumer
         self._connection = Connection(url, connect_timeout_s, answer_timeout_s)
         self._connection.check_server()
@@ -80,7 +77,7 @@ class RedisBuffer:
         self._opened: set[str] = set()
         self._pending = PendingBlocks(group_timeout_s)
         self._delivered: set[Receipt] = set()
-        self._unsure = True  # whether entries may have been read for us that we do not know of
+        self._unsure = True  # whether the server may have given us entries in a reply that was lost
 
     def append(self, episodes: Sequence[Episode]) -> int:
         """See ``ReplayBuffer.append``."""
@@ -96,7 +93,7 @@ class RedisBuffer:
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
         """See ``ReplayBuffer.take``.
 
-        A first call may wait for up to ``LOCK_TTL_S`` more, while it finds out whether the last learner still lives.
+        A first call may wait for up to ``LOCK_TTL_S`` longer, until it is known whether the last learner is alive.
         """
         deadline_s = time.monotonic() + timeout_s
         pause_s = _SHORTEST_POLL_S
@@ -110,10 +107,8 @@ class RedisBuffer:
                     return delivery
                 left_s = deadline_s - time.monotonic()
                 if left_s <= 0:
-                    waiting = self._pending.waiting(missing)
-                    message = missing_message(missing, waiting, timeout_s, self._group_timeout_s)
-                    raise BlocksMissingError(message, missing)
-            # Short sleeps rather than a blocking read: the read must check the lock in the same step.
+                    raise self._pending.missing_error(missing, timeout_s)
+            # Short sleeps and no blocking read, because the read must check the lock in the same step.
             time.sleep(min(left_s, pause_s))
             pause_s = min(2 * pause_s, _LONGEST_POLL_S)
 
@@ -127,7 +122,7 @@ class RedisBuffer:
                 for start in range(0, len(ids), _ACKNOWLEDGE_ENTRIES):
                     chunk = ids[start : start + _ACKNOWLEDGE_ENTRIES]
                     keys = [self._stream(role), self._key("counters")]
-                    self._as_learner("acknowledge episodes", self._acknowledge, keys, [self._group, *chunk])
+                    self._call_as_learner("acknowledge episodes", self._acknowledge, keys, [self._group, *chunk])
             for receipt in receipts:
                 self._delivered.discard(receipt)
                 self._pending.discard(receipt)
@@ -138,14 +133,14 @@ class RedisBuffer:
             self._pending.clear()
             self._delivered.clear()
             self._unsure = True
-            self._as_learner("become the learner", self._open, [self._key("roles")], [self._group])
-            self._connection.call("read what was not acknowledged", self._settle)
+            self._call_as_learner("become the learner", self._open, [self._key("roles")], [self._group])
+            self._connection.call("read what was not acknowledged", self._reread_if_unsure)
 
     def stored_ids(self, episode_ids: Sequence[str]) -> frozenset[str]:
         """See ``ReplayBuffer.stored_ids``."""
         found: set[str] = set()
-        for start in range(0, len(episode_ids), _ASK_IDS):
-            chunk = list(episode_ids[start : start + _ASK_IDS])
+        for start in range(0, len(episode_ids), _IDS_PER_QUERY):
+            chunk = list(episode_ids[start : start + _IDS_PER_QUERY])
             marks = self._connection.call(
                 "ask for ids", partial(self._connection.client.hmget, self._key("seen"), chunk)
             )
@@ -161,8 +156,8 @@ class RedisBuffer:
     def stats(self) -> Mapping[str, float]:
         """See ``ReplayBuffer.stats``.
 
-        Seen from the learner's buffer, the counts are exact; from another process, what the learner has read but
-        not handed out yet counts as delivered. ``bytes`` is the server's estimate.
+        The learner's counts are exact; in another process, episodes that the learner has read but not delivered yet
+        count as delivered. ``bytes`` is the server's estimate.
         """
         with self._mutex:
             delivered = set(self._delivered) if self._is_learner else None
@@ -173,14 +168,14 @@ class RedisBuffer:
         return self._connection.memory()
 
     def close(self) -> None:
-        """See ``ReplayBuffer.close``; a learner gives its run free."""
+        """See ``ReplayBuffer.close``; a learner releases its lock."""
         with self._mutex:
-            with suppress(ReplayError):  # a server that is gone frees the run when the lock expires
+            with suppress(ReplayError):  # without the server, the lock expires
                 self._lock.release()
             self._connection.close()
 
     def _count(self, delivered: set[Receipt] | None) -> dict[str, float]:
-        client: Any = self._connection.client  # its stubs allow text in replies, which we did not ask for
+        client: Any = self._connection.client  # its stubs allow text in replies; ours are bytes
         roles = sorted(role.decode() for role in client.smembers(self._key("roles")))
         counters = {name.decode(): int(value) for name, value in client.hgetall(self._key("counters")).items()}
         stats: dict[str, float] = {"waiting": 0, "delivered": 0, "bytes": 0}
@@ -198,7 +193,7 @@ class RedisBuffer:
         return stats | {name: counters.get(name, 0) for name in ("acknowledged", "duplicates", "poison")}
 
     def _read_new(self, roles: Sequence[str]) -> float:
-        """Everything new of these roles goes into the pending blocks. Returns the server's time, in seconds."""
+        """Read all new entries of these roles into the pending blocks; returns the server's time in seconds."""
         self._open_streams(roles)
         while True:
             now_s, entries = self._connection.call("read episodes", lambda: self._read_once(roles))
@@ -206,23 +201,25 @@ class RedisBuffer:
                 return now_s
 
     def _read_once(self, roles: Sequence[str]) -> tuple[float, int]:
-        """One read. Returns the server's time and the entries of the longest stream."""
-        self._settle()
-        self._unsure = True  # if the reply is lost, its entries are ours without our knowing
+        """Read once; returns the server's time and the largest number of entries of a stream."""
+        self._reread_if_unsure()
+        self._unsure = True  # until the reply is here, which may be lost
         arguments = [self._group, self._group, _READ_ENTRIES]
-        _, seconds, microseconds, streams = self._fenced(self._read, [self._stream(role) for role in roles], arguments)
+        _, seconds, microseconds, streams = self._run_as_learner(
+            self._read, [self._stream(role) for role in roles], arguments
+        )
         now_s = int(seconds) + int(microseconds) / 1e6
         longest = 0
         for name, entries in streams:
             role = name.decode().removeprefix(self._stream(""))
             longest = max(longest, len(entries))
             for entry in entries:
-                self._file(role, entry)
+                self._add_entry(role, entry)
         self._unsure = False
         return now_s, longest
 
-    def _settle(self) -> None:
-        """When entries may have been read for us that we do not know of, reads them again, oldest first."""
+    def _reread_if_unsure(self) -> None:
+        """If a reply may have been lost, read the unacknowledged entries again, oldest first."""
         if not self._unsure:
             return
         client: Any = self._connection.client
@@ -230,15 +227,15 @@ class RedisBuffer:
             cursor = b"0-0"
             while True:
                 arguments = [self._group, self._group, cursor, _READ_ENTRIES]
-                _, (cursor, entries, *_) = self._fenced(self._claim, [self._stream(role)], arguments)
+                _, (cursor, entries, *_) = self._run_as_learner(self._claim, [self._stream(role)], arguments)
                 for entry in entries:
-                    self._file(role, entry)
+                    self._add_entry(role, entry)
                 if cursor == b"0-0":
                     break
         self._unsure = False
 
-    def _file(self, role: str, entry: Sequence[Any]) -> None:
-        """One stream entry goes to the pending blocks, or to the poison stream."""
+    def _add_entry(self, role: str, entry: Sequence[Any]) -> None:
+        """Add a stream entry to the pending blocks, or to the poison stream if it cannot be decoded."""
         receipt = Receipt(role, entry[0].decode())
         if receipt in self._delivered or receipt in self._pending:
             return
@@ -251,7 +248,7 @@ class RedisBuffer:
             _log.warning("episode %s of %s is set aside as poison: %s", receipt.entry_id, role, error)
             keys = [self._stream(role), self._key("counters"), self._key("poison"), self._unreadable(role)]
             kept = [fields.get(b"id", b""), str(error), fields.get(b"episode", b""), POISON_KEPT]
-            self._fenced(self._poison, keys, [self._group, receipt.entry_id, role, *kept])
+            self._run_as_learner(self._poison, keys, [self._group, receipt.entry_id, role, *kept])
             return
         self._pending.add(receipt, episode, arrived_s=int(receipt.entry_id.split("-")[0]) / 1e3)
 
@@ -259,14 +256,14 @@ class RedisBuffer:
         new = [role for role in roles if role not in self._opened]
         if new:
             keys = [self._key("roles"), *(self._stream(role) for role in new)]
-            self._as_learner("open streams", self._open, keys, [self._group, *new])
+            self._call_as_learner("open streams", self._open, keys, [self._group, *new])
             self._opened.update(new)
 
-    def _as_learner(self, what: str, script: Callable[..., Any], keys: list[str], arguments: list[Any]) -> Any:
-        return self._connection.call(what, lambda: self._fenced(script, keys, arguments))
+    def _call_as_learner(self, what: str, script: Callable[..., Any], keys: list[str], arguments: list[Any]) -> Any:
+        return self._connection.call(what, lambda: self._run_as_learner(script, keys, arguments))
 
-    def _fenced(self, script: Callable[..., Any], keys: list[str], arguments: list[Any]) -> Any:
-        """Runs a learner's script; becomes the learner first, or again when the lock expired and nobody took it."""
+    def _run_as_learner(self, script: Callable[..., Any], keys: list[str], arguments: list[Any]) -> Any:
+        """Run a learner's script; take the lock first, or again when it expired without a new holder."""
         for _ in range(2):
             if not self._is_learner:
                 self._lock.acquire()
@@ -276,7 +273,7 @@ class RedisBuffer:
                 return reply
             self._is_learner = False
             if reply[1]:
-                raise self._lock.refused(reply[1].decode())
+                raise self._lock.conflict(reply[1].decode())
         raise ReplayError("the learner's lock expires as soon as it is taken: is this process being suspended?")
 
     def _key(self, name: str) -> str:

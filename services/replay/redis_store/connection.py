@@ -1,4 +1,4 @@
-"""A time-limited connection to a Redis server, whose failures are told in one line that says what to do."""
+"""A connection to a Redis server with time limits, whose errors explain in one line what to do."""
 
 from __future__ import annotations
 
@@ -24,19 +24,18 @@ T = TypeVar("T")
 
 
 class Connection:
-    """One server. ``call`` repeats what a lost connection cut off, for a bounded time."""
+    """A connection to one server. ``call`` repeats an operation after connection errors, for a bounded time."""
 
     def __init__(self, url: str, connect_timeout_s: float, answer_timeout_s: float | None = None) -> None:
         """Nothing is connected yet.
 
         Args:
-            url: of the server.
-            connect_timeout_s: for the first answer; also for each of the repeated tries.
-            answer_timeout_s: for every answer after it, a restart of the server or a stalled machine included; None:
-                the same.
+            url: the server's.
+            connect_timeout_s: for the first answer, and for each attempt.
+            answer_timeout_s: for every later answer, including a restart of the server; None: the same.
 
         Raises:
-            ReplayError: the address has a fault, or names a file that cannot be used here.
+            ReplayError: the url is invalid, or names a file that cannot be used here.
         """
         self.shown_url = hide_password(url)
         self._timeout_s = connect_timeout_s
@@ -46,17 +45,17 @@ class Connection:
             socket_connect_timeout=connect_timeout_s,
             socket_timeout=connect_timeout_s,
             socket_keepalive=True,
-            retry=Retry(NoBackoff(), 0),  # we repeat ourselves: a lost reply needs care
+            retry=Retry(NoBackoff(), 0),  # ``call`` repeats, because a lost reply needs care
         )
 
     def call(self, what: str, operation: Callable[[], T]) -> T:
         """``operation()``, repeated with growing pauses while the connection fails; it must be safe to repeat.
 
-        So it is while the server is out of memory: the learner's acknowledgements free some.
+        It is also repeated while the server is out of memory, because the learner's acknowledgements free memory.
 
         Raises:
-            ServerLostError: the server was not reached, or was full, for all of the time limit; says what was awaited.
-            ReplayError: it refuses us.
+            ServerLostError: the server was unreachable or full for the whole time limit.
+            ReplayError: the server refuses the operation.
         """
         give_up_s = time.monotonic() + self._timeout_s
         pause_s = _FIRST_BACKOFF_S
@@ -75,16 +74,16 @@ class Connection:
             pause_s = min(2 * pause_s, _LONGEST_BACKOFF_S)
 
     def check_server(self) -> None:
-        """Refuses servers that are too old, or would silently throw episodes away.
+        """Refuse servers that are too old or would drop episodes.
 
         Raises:
-            ReplayError: says which, and which setting to change.
+            ReplayError: the server is unsuitable; the message names the setting to change.
         """
         try:
             facts = self.call("connect", self._info)
         except ReplayError as error:
             if lacks_right(error.__cause__):
-                return  # a locked-down account may not ask; then nothing can be said
+                return  # a restricted account may not read the server's facts; then they are not checked
             raise
         version = str(facts.get("redis_version", "0"))
         if int(version.split(".")[0]) < _OLDEST_MAJOR:
@@ -102,7 +101,7 @@ class Connection:
             )
 
     def memory(self) -> dict[str, float]:
-        """Bytes that the server uses (``used``) and may use (``limit``, where it is told); empty where it will not say.
+        """Bytes that the server uses (``used``) and may use (``limit``, if set); empty without the right to ask.
 
         Raises:
             ReplayError: as ``call`` does.
@@ -117,11 +116,11 @@ class Connection:
         return {name: value for name, value in told.items() if value > 0}
 
     def _info(self) -> dict[str, str | int | float]:
-        server: dict[str, str | int | float] = self.client.info("server")
-        memory: dict[str, str | int | float] = self.client.info("memory")
-        persistence: dict[str, str | int | float] = self.client.info("persistence")
-        return {**server, **memory, **persistence}
+        facts: dict[str, str | int | float] = {}
+        for section in ("server", "memory", "persistence"):
+            facts.update(self.client.info(section))
+        return facts
 
     def close(self) -> None:
-        """Drop the sockets."""
+        """Close the sockets."""
         self.client.close()

@@ -1,4 +1,4 @@
-"""What a server's failure is, whether it may pass, and what to do about it: one line each."""
+"""One-line explanations of a server's errors, with what to do, and whether a retry may help."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from redis.exceptions import (
 from services.replay.buffer import ReplayError
 from services.replay.redis_store.url import TLS
 
-_PASSING = (redis.ConnectionError, redis.TimeoutError, OutOfMemoryError)  # what may be over when it is tried again
-_REFUSALS = (AuthenticationError, AuthorizationError)  # connection errors to redis-py, but no repetition helps
-_IN_SCRIPT = "ACL failure in script"  # how the server begins where a script of ours lacked a right
+_PASSING = (redis.ConnectionError, redis.TimeoutError, OutOfMemoryError)  # a retry may help
+_REFUSALS = (AuthenticationError, AuthorizationError)  # connection errors to redis-py, but a retry does not help
+_IN_SCRIPT = "ACL failure in script"  # the beginning of the message when a script lacks a right
 # X509_V_ERR_ numbers of OpenSSL.
 _OTHER_NAME = (62, 64)  # host, IP address
 _UNKNOWN_CA = (2, 18, 19, 20, 21)
@@ -30,24 +30,24 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_L
 
 
 def may_pass(error: RedisError) -> bool:
-    """Whether the same may succeed when it is tried again."""
+    """Whether a retry may succeed."""
     return isinstance(error, _PASSING) and not isinstance(error, _REFUSALS) and _tls_trouble(error) is None
 
 
 def lacks_right(error: BaseException | None) -> bool:
-    """Whether the server's access list is what refuses."""
+    """Whether the server's access list refuses the operation."""
     return isinstance(error, NoPermissionError) or (
         isinstance(error, ResponseError) and str(error).startswith(_IN_SCRIPT)
     )
 
 
 def explanation(error: RedisError, shown_url: str, timeout_s: float) -> str:
-    """What went wrong, and what to do about it.
+    """The cause of an error and what to do about it.
 
     Args:
         error: of a call.
-        shown_url: of the server, without its password.
-        timeout_s: for how long it was tried.
+        shown_url: the server's, without its password.
+        timeout_s: the time for which it was tried.
     """
     server = f"the Redis server at {shown_url}"
     trouble = _tls_trouble(error)
@@ -80,7 +80,7 @@ def explanation(error: RedisError, shown_url: str, timeout_s: float) -> str:
 
 
 def _missing_right(text: str) -> str:
-    """The rule of an access list that is missing, from what the server says."""
+    """The missing rule of the access list, from the server's message."""
     command = re.search(r"run the '([^']+)' command", text)
     if command is not None:
         return f"the command {command[1]}: grant it +{command[1]}"
@@ -88,9 +88,9 @@ def _missing_right(text: str) -> str:
 
 
 def _tls_trouble(error: BaseException) -> ssl.SSLError | None:
-    """Why no encrypted connection can come about; None where there is one, or where it merely broke off."""
+    """The error that prevents an encrypted connection; None if there is none, or if the connection only broke."""
     seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, ReplayError):  # what failed before this call is another matter
+    while seen is not None and not isinstance(seen, ReplayError):  # errors before this call do not count
         if isinstance(seen, ssl.SSLError):
             return None if isinstance(seen, ssl.SSLEOFError | ssl.SSLZeroReturnError) else seen
         seen = seen.__cause__ or seen.__context__
@@ -122,10 +122,10 @@ def _tls_explanation(trouble: ssl.SSLError, server: str, host: str) -> str:
 
 
 def _perhaps_tls(error: RedisError, shown_url: str) -> str:
-    """A hint where the two sides may not agree on TLS.
+    """A hint that only one of the two sides may use TLS.
 
-    A server that wants it ends a plain connection at its first bytes, or answers with an alert. One that does not waits
-    for the rest of what it takes for a command. One that misses a certificate may break off before its alert is read.
+    A server with TLS closes a plain connection at its first bytes, or answers with an alert. A server without TLS waits
+    for the rest of what it takes for a command. One that misses a certificate may close before its alert is read.
     """
     broke_off = "closed by server" in str(error) or isinstance(error.__context__, ConnectionResetError)
     if urlsplit(shown_url).scheme == TLS:

@@ -1,4 +1,4 @@
-"""One learner a run: a lock with an owner, which a dead owner loses."""
+"""The lock that allows one learner per run; a dead owner loses it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import psutil
 import redis
 
 from services.replay.buffer import ReplayError
+from services.replay.processes import same_process
 from services.replay.redis_store.connection import Connection
 from services.replay.redis_store.lua_scripts import ACQUIRE, RELEASE, RENEW
-from services.replay.server.processes import same_process
 
 LOCK_TTL_S = 30.0
 _WATCH_S = 0.2
@@ -25,11 +25,11 @@ _held_here: set[str] = set()  # owners that this process has not released
 
 
 class LearnerLock:
-    """A key that names the learner, renewed by a thread every ``LOCK_TTL_S / 3`` while this object holds it.
+    """A key that names the learner; a thread renews it every ``LOCK_TTL_S / 3`` while this object holds it.
 
-    A holder on this machine is replaced at once when its process is dead. One elsewhere is watched: it lives if
-    its lock is renewed, and is dead when the lock expires. What a learner does in the store is refused there,
-    atomically, when ``owner`` is not the key's value, so a holder that was suspended and replaced does no harm.
+    A holder on this machine is replaced at once if its process is dead. A holder on another machine is watched: it is
+    alive if its lock is renewed, and dead when the lock expires. The store checks in each atomic step of a learner that
+    ``owner`` is the key's value, so that a holder that was suspended and replaced does no harm.
     """
 
     def __init__(self, connection: Connection, key: str, run_id: str) -> None:
@@ -53,10 +53,10 @@ class LearnerLock:
         self._renewer: threading.Thread | None = None
 
     def acquire(self) -> None:
-        """Hold the run; waits for at most ``LOCK_TTL_S`` when the last holder's fate is unknown.
+        """Take the lock; waits for at most ``LOCK_TTL_S`` while it is unknown whether the last holder is alive.
 
         Raises:
-            ReplayError: another learner lives; says where.
+            ReplayError: another learner is alive; the message names its process.
         """
         give_up_s = time.monotonic() + LOCK_TTL_S + 5
         replaceable, last_left_ms = "", -1
@@ -70,21 +70,21 @@ class LearnerLock:
             holder, left_ms = reply[0].decode(), int(reply[1])
             here = _is_here(holder)
             if here and _is_alive(holder):
-                raise self.refused(holder)
+                raise self.conflict(holder)
             if here:
                 replaceable = holder
                 continue
             if 0 <= last_left_ms < left_ms or time.monotonic() > give_up_s:
-                raise self.refused(holder)
+                raise self.conflict(holder)
             last_left_ms = left_ms
             time.sleep(_WATCH_S)
         _held_here.add(self.owner)
         if self._renewer is None:
-            self._renewer = threading.Thread(target=self._keep, name="entente-learner-lock", daemon=True)
+            self._renewer = threading.Thread(target=self._renew_repeatedly, name="entente-learner-lock", daemon=True)
             self._renewer.start()
 
-    def refused(self, holder: str) -> ReplayError:
-        """What to tell a learner that finds ``holder`` in its place."""
+    def conflict(self, holder: str) -> ReplayError:
+        """The error of a learner that finds another ``holder``."""
         facts = _facts(holder)
         return ReplayError(
             f"run {self._run_id!r} already has a learner: process {facts.get('pid', '?')} on "
@@ -93,7 +93,7 @@ class LearnerLock:
         )
 
     def release(self) -> None:
-        """Let the next learner in at once."""
+        """Free the lock for the next learner at once."""
         self._released.set()
         _held_here.discard(self.owner)
         if self._renewer is None:
@@ -102,16 +102,16 @@ class LearnerLock:
         self._renewer = None
         self._connection.call("release the learner's lock", lambda: self._release(keys=[self.key], args=[self.owner]))
 
-    def _keep(self) -> None:
+    def _renew_repeatedly(self) -> None:
         while not self._released.wait(LOCK_TTL_S / 3):
             try:
                 self._renew(keys=[self.key], args=[self.owner, int(LOCK_TTL_S * 1000)])
             except redis.RedisError:
-                continue  # the learner's own next call reports what is wrong with the server
+                continue  # the learner's next call reports the server's error
 
 
 def _machine() -> str:
-    """Where process ids mean the same processes: this boot of this kernel, in this process namespace."""
+    """The scope of process ids: this boot of this kernel, in this process namespace."""
     boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
     if boot.exists() and namespace.exists():
         return f"{boot.read_text().strip()}/{os.readlink(namespace)}"

@@ -1,8 +1,8 @@
-"""The Lua scripts of ``RedisBuffer``: each is one atomic step, and safe to repeat after a lost reply.
+"""The Lua scripts of ``RedisBuffer``: each is atomic, and safe to repeat after a lost reply.
 
-Scripts of the learner check that it still holds the run (``KEYS[1]``, the lock, equals ``ARGV[1]``), in the same
-step in which they act, and answer ``{"held", holder}`` when it does not. They may run while the server is out of
-memory (``allow-oom``), because the learner's acknowledgements are what frees it.
+A learner's scripts check in the same step that it holds the lock (``KEYS[1]`` equals ``ARGV[1]``), and return
+``{"held", holder}`` if it does not. They may run while the server is out of memory (``allow-oom``), because the
+learner's acknowledgements free memory.
 """
 
 from __future__ import annotations

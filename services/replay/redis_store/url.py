@@ -1,4 +1,4 @@
-"""A Redis server's address: how it may be shown, and what is wrong with it, found before anything is connected."""
+"""A Redis server's url: shown without passwords, and checked before a connection."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _EXAMPLE = "one looks like redis://:password@host:6379, or with TLS rediss://hos
 
 
 def hide_password(url: str) -> str:
-    """``url`` as it may be shown: passwords, wherever they stand, become ``***``."""
+    """``url`` with ``***`` in place of all passwords."""
     parts = urlsplit(url)
     place = parts.netloc
     if "@" in place:
@@ -32,14 +32,10 @@ def hide_password(url: str) -> str:
 
 
 def client_of(url: str, **options: Any) -> redis.Redis:
-    """A client that has not connected yet.
-
-    Args:
-        url: of the server.
-        options: redis-py's.
+    """A client that has not connected yet; ``options`` are redis-py's.
 
     Raises:
-        ReplayError: the address has a fault, or a file that it names cannot be used here; says what to write.
+        ReplayError: the url is invalid, or a file that it names cannot be used here; the message says what to write.
     """
     shown = hide_password(url)
     try:
@@ -57,7 +53,7 @@ def client_of(url: str, **options: Any) -> redis.Redis:
             "ssl_check_hostname, and name the CA of the server's certificate by ssl_ca_certs=/path/ca.pem"
         )
     try:
-        pool.connection_class(**given)  # connects to nothing; redis-py looks at the names only here
+        pool.connection_class(**given)  # does not connect; redis-py checks the names only here
     except (TypeError, ValueError, RedisError) as error:
         unknown = str(error).partition("unexpected keyword argument ")[2] or str(error)
         raise ReplayError(
@@ -70,7 +66,7 @@ def client_of(url: str, **options: Any) -> redis.Redis:
 
 
 def _check_files(given: Mapping[str, Any]) -> None:
-    """Load what redis-py will load at each connection: its own errors name no file, and it would ask for passwords."""
+    """Load the files that redis-py loads at each connection: its errors name no file, and it may ask for passwords."""
     for name in _FILES:
         path = Path(given[name]) if name in given else None
         if path is not None and not path.is_absolute():

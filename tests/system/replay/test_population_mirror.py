@@ -70,7 +70,7 @@ def write(path: str, url: str, run: str, writer: int) -> None:
     mirror.close()
 
 
-def test_what_four_processes_add_is_all_there_in_the_newest_revision(
+def test_members_added_by_four_processes_are_in_the_newest_revision(
     server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "population.json"
@@ -89,7 +89,7 @@ def test_what_four_processes_add_is_all_there_in_the_newest_revision(
     assert document.revision == len(document.members) == WRITERS * MEMBERS
 
 
-def test_an_older_revision_changes_nothing_until_training_begins_anew(mirror: PopulationMirror, tmp_path: Path) -> None:
+def test_older_revision_changes_nothing_until_a_new_training(mirror: PopulationMirror, tmp_path: Path) -> None:
     assert mirror.read() is None
     states = []
     population = Population(tmp_path / "population.json")
@@ -108,7 +108,7 @@ def test_an_older_revision_changes_nothing_until_training_begins_anew(mirror: Po
     assert mirror.read() == states[0]
 
 
-def test_a_machine_without_the_folder_reads_the_same_weights_verified(
+def test_machine_without_the_folder_reads_the_same_verified_weights(
     server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
 ) -> None:
     population = Population(tmp_path / "population.json", on_saved=mirror.publish)
@@ -134,7 +134,7 @@ def test_a_machine_without_the_folder_reads_the_same_weights_verified(
         mirror.read()
 
 
-def test_weights_stay_within_their_room_pinned_and_newest_first(
+def test_weights_stay_within_their_limit_pinned_and_newest_first(
     server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
 ) -> None:
     population = Population(tmp_path / "population.json", on_saved=mirror.publish)
@@ -162,7 +162,7 @@ def test_weights_stay_within_their_room_pinned_and_newest_first(
     assert kept(server, run) == 0
 
 
-def test_a_policy_whose_file_is_damaged_is_left_out_with_a_word(
+def test_policy_with_a_damaged_file_is_skipped_with_a_warning(
     mirror: PopulationMirror, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     population = Population(tmp_path / "population.json")
@@ -177,7 +177,7 @@ def test_a_policy_whose_file_is_damaged_is_left_out_with_a_word(
     assert mirror.weights(member) is None
 
 
-def test_a_server_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
+def test_unreachable_server_raises_one_line(tmp_path: Path) -> None:
     gone = PopulationMirror("redis://127.0.0.1:1/0", "run", connect_timeout_s=0.2, limit_mib=1)
     with pytest.raises(ReplayError, match="no Redis server answers"):
         gone.publish(Population(tmp_path / "population.json").document(), tmp_path / "population.json")

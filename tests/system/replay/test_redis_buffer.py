@@ -72,7 +72,7 @@ def run() -> str:
     return next(runs)
 
 
-def test_memory_is_what_the_server_uses_and_may_use(
+def test_memory_returns_use_and_limit_of_the_server(
     own_server: EmbeddedServer, connect: Callable[..., RedisBuffer], run: str
 ) -> None:
     buffer = connect(own_server.url, run)
@@ -98,7 +98,7 @@ def ids(delivery: Delivery) -> list[str]:
     return [episode.episode_id for episode in delivery.episodes]
 
 
-def test_blocks_come_whole_and_oldest_first_and_are_gone_when_acknowledged(
+def test_take_returns_whole_blocks_oldest_first_and_acknowledge_deletes_them(
     server: EmbeddedServer, connect: Any, run: str
 ) -> None:
     rollout, learner = connect(server.url, run), connect(server.url, run)
@@ -121,7 +121,7 @@ def test_blocks_come_whole_and_oldest_first_and_are_gone_when_acknowledged(
     assert rollout.append([episode("a", 1)]) == 0  # acknowledged, and still known
 
 
-def test_what_is_missing_is_told_and_stays(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_missing_blocks_are_named_and_the_others_stay(server: EmbeddedServer, connect: Any, run: str) -> None:
     learner = connect(server.url, run)
     learner.append([*block("a"), episode("i", 0, "ITALY")])
     with pytest.raises(BlocksMissingError, match=r"ITALY lacks 1 block\(s\) \(1 episode.*TURKEY lacks 2.*nothing"):
@@ -130,7 +130,7 @@ def test_what_is_missing_is_told_and_stays(server: EmbeddedServer, connect: Any,
     assert ids(learner.take({"FRANCE": 1}, 0)) == ["a/0", "a/1"]
 
 
-def test_take_waits_for_a_role_that_nobody_played_before(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_take_waits_for_a_new_role(server: EmbeddedServer, connect: Any, run: str) -> None:
     rollout, learner = connect(server.url, run), connect(server.url, run)
     later = threading.Timer(0.3, rollout.append, [block("t", "TURKEY")])
     later.start()
@@ -138,7 +138,7 @@ def test_take_waits_for_a_role_that_nobody_played_before(server: EmbeddedServer,
     later.join()
 
 
-def test_an_incomplete_block_is_delivered_at_the_group_timeout(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_incomplete_block_is_delivered_at_the_group_timeout(server: EmbeddedServer, connect: Any, run: str) -> None:
     learner = connect(server.url, run, group_timeout_s=0.5)
     learner.append([episode("a", 0)])
     with pytest.raises(BlocksMissingError):
@@ -148,9 +148,7 @@ def test_an_incomplete_block_is_delivered_at_the_group_timeout(server: EmbeddedS
     assert ids(learner.take({"FRANCE": 1}, 30)) == ["a/1"]
 
 
-def test_a_learner_that_comes_back_gets_what_it_did_not_acknowledge(
-    server: EmbeddedServer, connect: Any, run: str
-) -> None:
+def test_returning_learner_gets_its_unacknowledged_episodes(server: EmbeddedServer, connect: Any, run: str) -> None:
     learner = connect(server.url, run)
     for name in "abcd":
         learner.append(block(name))
@@ -168,7 +166,7 @@ def test_a_learner_that_comes_back_gets_what_it_did_not_acknowledge(
     assert ids(back.take({"FRANCE": 1}, 1)) == ["c/0", "c/1"]
 
 
-def test_a_learner_that_forgets_to_ask_still_gets_what_a_dead_one_had(
+def test_new_learner_gets_the_episodes_of_a_dead_one_without_redeliver(
     server: EmbeddedServer, connect: Any, run: str
 ) -> None:
     learner = connect(server.url, run)
@@ -191,9 +189,7 @@ def test_many_entries_are_read_acknowledged_and_redelivered(server: EmbeddedServ
     assert learner.stats()["waiting/FRANCE"] == 0
 
 
-def test_the_oldest_block_comes_first_however_late_it_is_completed(
-    server: EmbeddedServer, connect: Any, run: str
-) -> None:
+def test_oldest_block_is_first_even_if_completed_late(server: EmbeddedServer, connect: Any, run: str) -> None:
     learner = connect(server.url, run)
     learner.append([episode("a", 0), *(e for number in range(50) for e in block(f"b{number}")), episode("a", 1)])
     assert ids(learner.take({"FRANCE": 1}, 1)) == ["a/0", "a/1"]
@@ -234,9 +230,7 @@ def test_poison_is_set_aside_counted_and_bounded(
     assert learner.stats()["waiting"] == 2
 
 
-def test_out_of_memory_holds_producers_up_for_a_while_and_never_the_learner(
-    own_server: EmbeddedServer, connect: Any, run: str
-) -> None:
+def test_out_of_memory_delays_producers_and_not_the_learner(own_server: EmbeddedServer, connect: Any, run: str) -> None:
     rollout, learner = connect(own_server.url, run), connect(own_server.url, run)
     raw = redis.Redis.from_url(own_server.url)
     big = [synthetic_episode(f"b{n}", m, block_size=2) for n in range(40) for m in range(2)]
@@ -257,7 +251,7 @@ def test_out_of_memory_holds_producers_up_for_a_while_and_never_the_learner(
     assert learner.stats()["poison"] == 1
 
 
-def test_a_server_that_would_evict_episodes_is_refused(own_server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_evicting_server_is_refused(own_server: EmbeddedServer, connect: Any, run: str) -> None:
     raw = redis.Redis.from_url(own_server.url)
     raw.config_set("maxmemory", "1gb")
     raw.config_set("maxmemory-policy", "allkeys-lru")
@@ -265,7 +259,7 @@ def test_a_server_that_would_evict_episodes_is_refused(own_server: EmbeddedServe
         connect(own_server.url, run)
 
 
-def test_a_server_without_a_durable_file_is_warned_of(
+def test_server_without_a_durable_file_gives_a_warning(
     own_server: EmbeddedServer, connect: Any, run: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING):
@@ -277,7 +271,7 @@ def test_a_server_without_a_durable_file_is_warned_of(
     assert own_server.url.split(":")[2].split("@")[0] not in caplog.text  # the password
 
 
-def test_an_unreachable_server_is_told_without_its_password(run: str) -> None:
+def test_unreachable_server_raises_without_its_password(run: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -290,7 +284,7 @@ def test_an_unreachable_server_is_told_without_its_password(run: str) -> None:
     assert "secret" not in str(told.value)
 
 
-def test_a_wrong_password_and_a_wrong_address_are_told(server: EmbeddedServer, run: str) -> None:
+def test_wrong_password_and_wrong_url_raise(server: EmbeddedServer, run: str) -> None:
     with pytest.raises(ReplayError, match="check user and password"):
         RedisBuffer(f"redis://:wrong@127.0.0.1:{server.port}/0", run, 10, 5)
     with pytest.raises(ReplayError, match="is no Redis address"):
@@ -299,9 +293,7 @@ def test_a_wrong_password_and_a_wrong_address_are_told(server: EmbeddedServer, r
         RedisBuffer(server.url, "two words", 10, 5)
 
 
-def test_a_server_that_stops_answering_is_told_in_time_and_loses_nothing(
-    own_server: EmbeddedServer, connect: Any, run: str
-) -> None:
+def test_stopped_server_raises_in_time_and_loses_nothing(own_server: EmbeddedServer, connect: Any, run: str) -> None:
     learner = connect(own_server.url, run, connect_timeout_s=0.5)
     learner.append(block("a"))
     os.kill(own_server.pid, signal.SIGSTOP)
@@ -317,7 +309,7 @@ def test_a_server_that_stops_answering_is_told_in_time_and_loses_nothing(
     assert sorted(ids(delivery)) == ["a/0", "a/1", "b/0", "b/1"]
 
 
-def test_a_server_that_stalls_for_a_while_is_waited_for(own_server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_stalled_server_is_waited_for(own_server: EmbeddedServer, connect: Any, run: str) -> None:
     learner = connect(own_server.url, run, connect_timeout_s=0.5, answer_timeout_s=60)
     os.kill(own_server.pid, signal.SIGSTOP)
     waking = threading.Timer(2.0, os.kill, (own_server.pid, signal.SIGCONT))
@@ -329,7 +321,7 @@ def test_a_server_that_stalls_for_a_while_is_waited_for(own_server: EmbeddedServ
     assert sorted(ids(learner.take({"FRANCE": 1}, 5))) == ["a/0", "a/1"]
 
 
-def test_removed_data_is_told(own_server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_removed_data_raises(own_server: EmbeddedServer, connect: Any, run: str) -> None:
     learner = connect(own_server.url, run)
     learner.append(block("a"))
     learner.take({"FRANCE": 1}, 0)
@@ -339,7 +331,7 @@ def test_removed_data_is_told(own_server: EmbeddedServer, connect: Any, run: str
 
 
 @pytest.mark.parametrize("word", [b"b1/0", b"evalsha"])
-def test_a_lost_reply_neither_loses_nor_repeats_an_append(
+def test_lost_reply_neither_loses_nor_repeats_an_append(
     server: EmbeddedServer, connect: Any, run: str, word: bytes
 ) -> None:
     password = server.url.split("@")[0]
@@ -355,7 +347,7 @@ def test_a_lost_reply_neither_loses_nor_repeats_an_append(
         assert ids(learner.take({"FRANCE": 2}, 1)) == ["b0/0", "b0/1", "b1/0", "b1/1"]
 
 
-def test_a_lost_reply_neither_loses_nor_reorders_what_was_read(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_lost_reply_neither_loses_nor_reorders_read_episodes(server: EmbeddedServer, connect: Any, run: str) -> None:
     password = server.url.split("@")[0]
     with CuttingProxy(server.port) as proxy:
         learner = connect(f"{password}@127.0.0.1:{proxy.port}/0", run)
@@ -375,7 +367,7 @@ def test_a_lost_reply_neither_loses_nor_reorders_what_was_read(server: EmbeddedS
         learner.close()
 
 
-def test_killed_connections_are_made_again(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_killed_connections_are_reopened(server: EmbeddedServer, connect: Any, run: str) -> None:
     learner = connect(server.url, run)
     raw = redis.Redis.from_url(server.url)
     for name in "abc":
@@ -385,7 +377,7 @@ def test_killed_connections_are_made_again(server: EmbeddedServer, connect: Any,
         assert ids(learner.take({"FRANCE": 1}, 5)) == [f"{name}/0", f"{name}/1"]
 
 
-def test_two_learners_of_one_run_are_refused(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_second_learner_of_a_run_is_refused(server: EmbeddedServer, connect: Any, run: str) -> None:
     first, second = connect(server.url, run), connect(server.url, run)
     first.append(block("a"))
     first.redeliver()
@@ -407,7 +399,7 @@ def owner_elsewhere(server: EmbeddedServer, run: str, ttl_ms: int) -> tuple[redi
     return raw, key
 
 
-def test_a_dead_learner_of_this_machine_is_replaced_at_once(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_dead_local_learner_is_replaced_at_once(server: EmbeddedServer, connect: Any, run: str) -> None:
     raw, key = owner_elsewhere(server, run, 600_000)
     raw.set(
         key,
@@ -420,14 +412,14 @@ def test_a_dead_learner_of_this_machine_is_replaced_at_once(server: EmbeddedServ
     assert json.loads(raw.get(key) or "")["started"] > 1.0  # type: ignore[arg-type]
 
 
-def test_a_learner_elsewhere_is_replaced_when_its_lock_expires(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_remote_learner_is_replaced_when_its_lock_expires(server: EmbeddedServer, connect: Any, run: str) -> None:
     owner_elsewhere(server, run, 700)
     learner = connect(server.url, run)
     learner.append(block("a"))
     assert ids(learner.take({"FRANCE": 1}, 0)) == ["a/0", "a/1"]
 
 
-def test_a_learner_elsewhere_that_renews_its_lock_is_respected(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_remote_learner_that_renews_its_lock_is_not_replaced(server: EmbeddedServer, connect: Any, run: str) -> None:
     raw, key = owner_elsewhere(server, run, 5_000)
     renewal = threading.Timer(0.5, raw.pexpire, [key, 20_000])
     renewal.start()
@@ -436,7 +428,7 @@ def test_a_learner_elsewhere_that_renews_its_lock_is_respected(server: EmbeddedS
     renewal.join()
 
 
-def test_the_lock_is_renewed_while_its_holder_lives(
+def test_lock_is_renewed_while_its_holder_is_alive(
     server: EmbeddedServer, connect: Any, run: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(learner_lock, "LOCK_TTL_S", 0.6)
@@ -447,7 +439,9 @@ def test_the_lock_is_renewed_while_its_holder_lives(
         second.redeliver()
 
 
-def test_a_suspended_learner_that_was_replaced_can_do_no_harm(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_suspended_and_replaced_learner_cannot_change_the_buffer(
+    server: EmbeddedServer, connect: Any, run: str
+) -> None:
     suspended, successor = connect(server.url, run), connect(server.url, run)
     suspended.append([*block("a"), *block("b")])
     old = suspended.take({"FRANCE": 1}, 0)
@@ -460,7 +454,7 @@ def test_a_suspended_learner_that_was_replaced_can_do_no_harm(server: EmbeddedSe
     assert ids(successor.take({"FRANCE": 2}, 0)) == ["b/0", "b/1", "c/0", "c/1"]
 
 
-def test_a_learner_whose_lock_expired_unclaimed_goes_on(server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_learner_whose_lock_expired_unclaimed_continues(server: EmbeddedServer, connect: Any, run: str) -> None:
     learner = connect(server.url, run)
     learner.append([*block("a"), *block("b")])
     first = learner.take({"FRANCE": 1}, 0)
@@ -502,7 +496,7 @@ other_step = st.tuples(st.sampled_from(["acknowledge", "redeliver", "restart"]),
 
 @given(st.lists(append_step | take_step | other_step, max_size=25), st.sampled_from([0.0, 3600.0]))
 @settings(max_examples=60, deadline=None)
-def test_memory_and_redis_deliver_alike_on_any_history(
+def test_memory_and_redis_buffers_deliver_the_same_for_any_history(
     server: EmbeddedServer, history: Sequence[tuple[str, Any]], group_timeout_s: float
 ) -> None:
     run = next(runs)

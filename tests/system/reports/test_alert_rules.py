@@ -196,7 +196,7 @@ def severities() -> dict[str, str]:
     return dict(found)
 
 
-def test_rules_are_whole_and_name_metrics_of_the_catalogue() -> None:
+def test_rules_are_complete_and_name_metrics_of_the_catalogue() -> None:
     done = subprocess.run(
         [program("promtool"), "check", "rules", str(RULES)], capture_output=True, text=True, timeout=60
     )
@@ -212,7 +212,7 @@ def test_rules_are_whole_and_name_metrics_of_the_catalogue() -> None:
         metric_of(name)
 
 
-def test_every_alert_fires_when_it_should_and_not_when_it_should_not(tmp_path: Path) -> None:
+def test_every_alert_fires_on_its_cases_only(tmp_path: Path) -> None:
     alerts = severities()
     assert list(CASES) == list(alerts), "an alert without a case, or the reverse"
     # All scenarios side by side in one simulation, each a run (or a node) of its own.

@@ -103,9 +103,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_viewer_shows_a_game_without_a_network(
-    browser: Browser, viewer: Path, viewport: dict[str, int], scheme: str
-) -> None:
+def test_viewer_shows_a_game_offline(browser: Browser, viewer: Path, viewport: dict[str, int], scheme: str) -> None:
     with Visit(browser, viewer, viewport, scheme) as page:
         assert page.inner_text("#phase") == "Spring 1901"
         assert page.locator("#board svg").bounding_box()["width"] > viewport["width"] / 2  # type: ignore[index]
@@ -130,7 +128,7 @@ def test_slider_keys_buttons_and_chart_move_the_phase(browser: Browser, viewer: 
         assert page.inner_text("#place") == "S1902M"
 
 
-def test_playing_reaches_the_end_and_stops(browser: Browser, viewer: Path) -> None:
+def test_playing_stops_at_the_end(browser: Browser, viewer: Path) -> None:
     with Visit(browser, viewer, LAPTOP) as page:
         page.keyboard.press("Space")
         assert page.get_attribute("#play", "aria-label") == "Pause"
@@ -148,7 +146,7 @@ def test_orders_results_seats_and_defects_are_listed(browser: Browser, viewer: P
         assert "no order for A ROM" in page.inner_text("#powers")
 
 
-def test_the_map_changes_with_the_phase(browser: Browser, viewer: Path) -> None:
+def test_map_changes_with_the_phase(browser: Browser, viewer: Path) -> None:
     owner = "document.getElementById('board').shadowRoot.getElementById('_bel').outerHTML.includes('\"france\"')"
     arrows = "document.getElementById('board').shadowRoot.querySelectorAll('#OrderLayer line').length"
     with Visit(browser, viewer, LAPTOP) as page:
@@ -165,9 +163,7 @@ def test_the_map_changes_with_the_phase(browser: Browser, viewer: Path) -> None:
 
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_report_draws_its_curves_without_a_network(
-    browser: Browser, report: Path, viewport: dict[str, int], scheme: str
-) -> None:
+def test_report_draws_its_curves_offline(browser: Browser, report: Path, viewport: dict[str, int], scheme: str) -> None:
     with Visit(browser, report, viewport, scheme) as page:
         page.wait_for_selector("#country-FRANCE .scatterlayer path.js-line", state="attached")
         for name in ("country-all", *(f"country-{country}" for country in COUNTRIES), "speed-games", "learning-loss"):
