@@ -122,15 +122,13 @@ def _torch_engine(config: Config, folder: Path) -> Engine:
 
 def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_gpu: bool) -> Engine:
     from services.inference.vllm_backend.engine import VLLMEngine
-    from services.inference.vllm_backend.startup import start_core, weights_dtype
+    from services.inference.vllm_backend.startup import CoreOptions, start_core, weights_dtype
 
     learners = config.policies_per_version
     if config.policy.specialists:
         # The learner's and as many opponents' are batched together; what is beyond that waits for a place.
         inference = inference.model_copy(update={"max_loras": max(inference.max_loras, 2 * learners)})
-    core = start_core(
-        folder,
-        inference,
+    options = CoreOptions(
         on_gpu=on_gpu,
         context_length=config.policy.context_length,
         max_lora_rank=config.policy.lora_r if config.policy.use_peft else 0,
@@ -138,6 +136,7 @@ def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_
         adapters=learners * (config.opponents.max_snapshots + 2),
         sleeps=config.rollout.share_gpu_with_learner,
     )
+    core = start_core(folder, inference, options)
     return VLLMEngine(
         core,
         folder,

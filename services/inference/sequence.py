@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,27 +11,6 @@ from numpy.typing import NDArray
 from services.inference.constraints import ConstraintError, SheetState
 from services.inference.engine import EngineError, Generation, GenerationRequest
 from services.inference.sampling import stream
-
-
-class TextState(Protocol):
-    """Which tokens may follow; implemented by ``SheetState`` and ``FreeState``."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether no token is left to write."""
-        ...
-
-    def forced(self) -> list[int]:
-        """Take the tokens that follow without a choice."""
-        ...
-
-    def admissible(self) -> NDArray[np.int32]:
-        """The ids to choose from, ascending."""
-        ...
-
-    def advance(self, token_id: int) -> None:
-        """Write one of the admissible ids."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +29,7 @@ class ModelLimits:
 
 
 class FreeState:
-    """Free text: every id may follow, up to an end id or the last token that fits."""
+    """The counterpart of ``SheetState`` for free text: every id may follow, up to an end id or the last that fits."""
 
     __slots__ = ("_end_ids", "_vocabulary", "ended", "finished", "left")
 
@@ -128,7 +106,7 @@ class RunningSequence:
 
     def __init__(self, request: GenerationRequest, state: SheetState | FreeState) -> None:
         self.request = request
-        self.state: TextState = state
+        self.state = state
         self.stream = stream(request.seed)
         self.failure: ConstraintError | None = None  # why the sheet cannot be completed
         self.fed = 0  # tokens whose keys and values are cached

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from services.inference.vllm_backend.startup import engine_arguments
+from services.inference.vllm_backend.startup import CoreOptions, engine_arguments
 from services.metrics.prometheus_exporter import Exporter
 from services.replay.buffer import ReplayError
 from services.replay.redis_store.url import client_of, hide_password
@@ -136,8 +136,6 @@ def test_vllm_is_told_to_read_safetensors_alone(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 64, "hidden_size": 8, "num_hidden_layers": 1, '
                                           '"num_attention_heads": 1, "dtype": "float32"}')  # fmt: skip
     settings = InferenceSettings(dtype="float32", kv_cache_mib=16)
-    arguments = engine_arguments(
-        tmp_path, settings, on_gpu=True, context_length=64, max_lora_rank=0, adapters=0, sleeps=False
-    )
+    arguments = engine_arguments(tmp_path, settings, CoreOptions(on_gpu=True, context_length=64))
     assert arguments["load_format"] == "safetensors"
     assert not arguments.get("trust_remote_code")

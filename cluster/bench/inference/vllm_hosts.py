@@ -29,7 +29,7 @@ from services.inference.engine import Engine, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.vllm_backend.core import VLLMCore, shared_folder
 from services.inference.vllm_backend.engine import VLLMEngine
-from services.inference.vllm_backend.startup import start_core, weights_dtype
+from services.inference.vllm_backend.startup import CoreOptions, start_core, weights_dtype
 from services.settings import InferenceSettings
 
 FLOW_TIMEOUT_S = 120.0  # for decisions in flight to come out as fast as they go in
@@ -105,7 +105,7 @@ class EngineHost:
         if self._settings.engine == "torch":
             model, _ = load_model(self._folder)
             return TorchEngine(model, max_concurrent_decisions=self._settings.max_concurrent_decisions, threads=1)
-        self._core = start_core(self._folder, self._settings, on_gpu=False)
+        self._core = start_core(self._folder, self._settings, CoreOptions(on_gpu=False))
         return VLLMEngine(self._core, self._folder, dtype=weights_dtype(self._folder, self._settings))
 
     def write(self, load: Load) -> Wrote:

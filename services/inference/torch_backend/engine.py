@@ -70,11 +70,7 @@ class TorchEngine:
         self._busy_seconds = 0.0
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Queue one decision and wait for it; concurrent calls are batched together.
-
-        Raises:
-            EngineError: unknown policy name, a prompt or sheet that does not fit, or the engine is closed.
-        """
+        """Queue one decision and wait for it; raises as ``Engine.generate`` does."""
         if self._closed:
             raise EngineError("the engine is closed")
         if request.policy not in self._batches:
@@ -91,15 +87,10 @@ class TorchEngine:
     async def update_weights(
         self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None
     ) -> None:
-        """Give a policy new weights, full ones or an adapter, adding it if the name is new.
+        """Swap one policy's weights; see ``Engine.update_weights``.
 
         An adapter is merged with the weights that the engine was constructed with, whatever full weights the policy or
-        any other has been sent since. Decisions in flight finish under the weights they began with; those that begin
-        later carry ``version``.
-
-        Raises:
-            EngineError: not safetensors, names, shapes or the adapter's base do not match, or the engine does not
-                compute what the probe holds; the old weights stay in use.
+        any other was given since.
         """
         if self._closed:
             raise EngineError("the engine is closed")
@@ -126,11 +117,7 @@ class TorchEngine:
         return {**self._counts, "busy_seconds": self._busy_seconds, "queue": len(self._queue)}
 
     async def sleep(self) -> None:
-        """Finish the decisions in flight and hold later ones; weights stay where they are.
-
-        Raises:
-            EngineError: decisions in flight did not finish in time.
-        """
+        """Finish the decisions in flight and hold later ones (``Engine.sleep``); weights stay where they are."""
         self._asleep = True
         if self._task is not None and not self._task.done():
             _, late = await asyncio.wait([self._task], timeout=_SLEEP_TIMEOUT_S)

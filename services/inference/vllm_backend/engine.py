@@ -101,11 +101,7 @@ class VLLMEngine:
         )
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Queue one decision and wait for it; vLLM batches concurrent calls.
-
-        Raises:
-            EngineError: unknown policy name, a prompt or sheet that does not fit, or the engine is closed or dead.
-        """
+        """Queue one decision and wait for it; raises as ``Engine.generate`` does, and when vLLM is dead."""
         policy = self._policy(request.policy)
         if 0 < request.temperature < _LOWEST_TEMPERATURE:
             raise EngineError(
@@ -135,15 +131,10 @@ class VLLMEngine:
     async def update_weights(
         self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None
     ) -> None:
-        """Swap one policy's weights (full, or an adapter), adding the policy if the name is new.
+        """Swap one policy's weights; see ``Engine.update_weights``.
 
-        Decisions in flight finish under the weights they began with; later ones carry ``version``. With
-        ``keep_in_flight`` the learner's own go on under the new full weights and carry the older version, as long as
-        no others are in flight. While the engine sleeps, the update of an opponent's adapter waits until it wakes.
-
-        Raises:
-            EngineError: not safetensors, names or shapes do not match, or the engine disagrees with the probe; the
-                old weights stay in use.
+        With ``keep_in_flight`` the learner's decisions go on under its new full weights and carry the older version, as
+        long as no others are in flight. While the engine sleeps, an opponent's adapter waits until it wakes.
         """
         self._check_usable()
         if self._sleep_locks is not None and policy == LEARNER:
@@ -179,11 +170,7 @@ class VLLMEngine:
         }
 
     async def sleep(self) -> None:
-        """Finish the decisions in flight, hold later ones, and free the GPU; weights stay in the machine's memory.
-
-        Raises:
-            EngineError: decisions in flight did not finish in time.
-        """
+        """Free the GPU; see ``Engine.sleep``. The weights stay in the machine's memory."""
         if self._sleep_locks is not None:
             return
         async with AsyncExitStack() as locks:
@@ -264,7 +251,7 @@ class VLLMEngine:
             if difference is not None:
                 await self._restore(previous, keep=keep)
                 raise EngineError(difference)
-            self._scheduler.set_loaded(weights)
+            self._scheduler.loaded = weights
             self._replace(policy, Policy(version, weights))
 
     async def _update_adapter(

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ _MIB = 1 << 20
 _CPU_CACHE_MIB = (64, 2048)
 _CPU_TOKENS_PER_STEP = 2048
 _CPU_BLOCK = 32  # tokens; prefixes are shared in whole blocks, and the default 128 exceeds a small policy's prompt
+_LORA_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)  # the limits that vLLM can be started with
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -28,26 +30,19 @@ def vllm_installed() -> bool:
     return importlib.util.find_spec("vllm") is not None
 
 
-def start_core(
-    folder: Path,
-    settings: InferenceSettings,
-    *,
-    on_gpu: bool,
-    context_length: int | None = None,
-    max_lora_rank: int = 0,
-    adapters: int = 0,
-    sleeps: bool = False,
-) -> VLLMCore:
-    """Load a model into vLLM.
+@dataclass(frozen=True, slots=True)
+class CoreOptions:
+    """What vLLM has to be ready for, beyond the section ``inference`` of the configuration."""
 
-    Args:
-        folder: the model in Hugging Face layout.
-        settings: the section ``inference`` of the configuration.
-        on_gpu: whether this process may use a GPU.
-        context_length: tokens of a prompt and its completion; None: as many as the model can hold.
-        max_lora_rank: highest rank of its adapters; 0: it gets no adapters.
-        adapters: policies that may be adapters at the same time, old versions in flight included.
-        sleeps: whether the GPU is shared with the learner.
+    on_gpu: bool  # whether this process may use a GPU
+    context_length: int | None = None  # tokens of a prompt and its completion; None: as many as the model can hold
+    max_lora_rank: int = 0  # highest rank of its adapters; 0: it gets no adapters
+    adapters: int = 0  # policies that may be adapters at the same time, old versions in flight included
+    sleeps: bool = False  # whether the GPU is shared with the learner
+
+
+def start_core(folder: Path, settings: InferenceSettings, options: CoreOptions) -> VLLMCore:
+    """Load a model, a folder in Hugging Face layout, into vLLM.
 
     Raises:
         EngineError: not installed, out of memory, an unsupported model or missing weights; names what to change.
@@ -58,17 +53,9 @@ def start_core(
             "set inference.engine = torch"
         )
     prepare_environment()
-    arguments = engine_arguments(
-        folder,
-        settings,
-        on_gpu=on_gpu,
-        context_length=context_length,
-        max_lora_rank=max_lora_rank,
-        adapters=adapters,
-        sleeps=sleeps,
-    )
+    arguments = engine_arguments(folder, settings, options)
     process = settings.engine_process
-    own = process == "own" or (process == "auto" and on_gpu) or settings.tensor_parallel_size > 1
+    own = process == "own" or (process == "auto" and options.on_gpu) or settings.tensor_parallel_size > 1
     try:
         return ProcessCore(arguments) if own else InlineCore(arguments)
     # The errors of vLLM, torch and CUDA libraries at the start have no common class.
@@ -76,19 +63,10 @@ def start_core(
         raise EngineError(_start_error(error, folder, settings)) from error
 
 
-def engine_arguments(
-    folder: Path,
-    settings: InferenceSettings,
-    *,
-    on_gpu: bool,
-    context_length: int | None,
-    max_lora_rank: int,
-    adapters: int,
-    sleeps: bool,
-) -> dict[str, Any]:
+def engine_arguments(folder: Path, settings: InferenceSettings, options: CoreOptions) -> dict[str, Any]:
     """The fields of vLLM's ``EngineArgs``."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    context = _context(config, context_length)
+    context = _context(config, options.context_length)
     arguments: dict[str, Any] = {
         "model": str(folder),
         "load_format": "safetensors",  # otherwise pickled weights are read from a folder without safetensors
@@ -105,11 +83,11 @@ def engine_arguments(
         "worker_extension_cls": WORKER_EXTENSION,
         "async_scheduling": False,  # a mask depends on the token before
         "generation_config": "vllm",  # a folder's own defaults (top-k, top-p) would change the sampling
-        "enforce_eager": settings.enforce_eager or not on_gpu,
+        "enforce_eager": settings.enforce_eager or not options.on_gpu,
         "disable_log_stats": True,
-        "enable_sleep_mode": sleeps and on_gpu,
+        "enable_sleep_mode": options.sleeps and options.on_gpu,
     }
-    if not on_gpu:
+    if not options.on_gpu:
         # For a prompt fed in parts vLLM rewinds the request's random generator, which a CPU's does not support.
         arguments |= {
             "enable_chunked_prefill": False,
@@ -118,19 +96,19 @@ def engine_arguments(
         }
     if settings.kv_cache_mib is not None:
         arguments["kv_cache_memory_bytes"] = settings.kv_cache_mib * _MIB
-    elif on_gpu:
+    elif options.on_gpu:
         arguments["gpu_memory_utilization"] = settings.gpu_memory_utilization
     else:
         low, high = _CPU_CACHE_MIB
         arguments["kv_cache_memory_bytes"] = min(
-            max(kv_cache_bytes(folder, settings, context_length), low * _MIB), high * _MIB
+            max(kv_cache_bytes(folder, settings, options.context_length), low * _MIB), high * _MIB
         )
-    if max_lora_rank:
+    if options.max_lora_rank:
         arguments |= {
             "enable_lora": True,
-            "max_lora_rank": next(rank for rank in (8, 16, 32, 64, 128, 256, 320, 512) if rank >= max_lora_rank),
+            "max_lora_rank": next(rank for rank in _LORA_RANKS if rank >= options.max_lora_rank),
             "max_loras": settings.max_loras,
-            "max_cpu_loras": max(adapters, settings.max_loras),
+            "max_cpu_loras": max(options.adapters, settings.max_loras),
         }
     return arguments
 

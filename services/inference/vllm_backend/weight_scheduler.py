@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 from services.inference.engine import EngineError
 
 Weights = TypeVar("Weights")
+_Entry = tuple[Callable[[], Weights], asyncio.Future[None]]  # what a decision needs, and the gate that it waits at
 
 
 class WeightScheduler(Generic[Weights]):
@@ -28,22 +29,19 @@ class WeightScheduler(Generic[Weights]):
             load: makes the engine run under these weights; called while no decision runs.
             timeout_s: longest time that running decisions may take to finish.
         """
-        self._loaded = loaded
+        self.loaded = loaded  # what decisions run under; set by a caller with exclusive access that loads other weights
+            loaded  # what decisions run under; a caller with exclusive access may load other weights and set it
+        )
         self._load = load
         self._timeout_s = timeout_s
         self._running = 0  # decisions
         # In order of arrival. The weights that a decision needs are asked for again each time: a swap may change them.
-        self._waiting: list[tuple[Callable[[], Weights], asyncio.Future[None]]] = []
+        self._waiting: list[_Entry[Weights]] = []
         self._swap = asyncio.Lock()  # held while weights are being loaded, and during exclusive access
         self._exclusive = 0  # callers that have exclusive access or wait for it
         self._finished = asyncio.Event()
         self._rotation: asyncio.Task[None] | None = None
         self.switches = 0  # loads so that other weights had their turn
-
-    @property
-    def loaded(self) -> Weights:
-        """The weights that decisions run under."""
-        return self._loaded
 
     @property
     def waiting(self) -> int:
@@ -102,16 +100,12 @@ class WeightScheduler(Generic[Weights]):
                 "were swapped; is the engine stuck, or inference.max_completion_length very long?"
             ) from None
 
-    def set_loaded(self, weights: Weights) -> None:
-        """Record weights that a caller with exclusive access has loaded itself."""
-        self._loaded = weights
-
     def fail_waiting(self, error: EngineError) -> None:
         """Make all waiting decisions raise ``error``."""
-        self._reject(self._waiting[:], error)
+        self._reject(self._waiting.copy(), error)
 
     def _may_begin(self, needed: Callable[[], Weights]) -> bool:
-        return not self._exclusive and not self._swap.locked() and needed() is self._loaded
+        return not self._exclusive and not self._swap.locked() and needed() is self.loaded
 
     async def _wait(self, needed: Callable[[], Weights]) -> None:
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -141,7 +135,7 @@ class WeightScheduler(Generic[Weights]):
                 reason = error if isinstance(error, EngineError) else EngineError(f"weights cannot be loaded: {error}")
                 self._reject(self._waiting_for(weights), reason)
                 continue
-            admitted = self._waiting_for(self._loaded)
+            admitted = self._waiting_for(self.loaded)
             self._waiting = [entry for entry in self._waiting if entry not in admitted]
             for _, gate in admitted:
                 if not gate.done():
@@ -150,16 +144,16 @@ class WeightScheduler(Generic[Weights]):
 
     async def _switch(self, weights: Weights) -> None:
         """Load the weights, unless every decision that waited for them was cancelled in the meantime."""
-        if weights is self._loaded:
+        if weights is self.loaded:
             return
         async with self._swap:
             await self.drain()
             if self._waiting_for(weights):
                 await self._load(weights)
-                self._loaded = weights
+                self.loaded = weights
                 self.switches += 1
 
-    def _waiting_for(self, weights: Weights) -> list[tuple[Callable[[], Weights], asyncio.Future[None]]]:
+    def _waiting_for(self, weights: Weights) -> list[_Entry[Weights]]:
         self._reject_impossible()
         return [entry for entry in self._waiting if entry[0]() is weights]
 
@@ -171,7 +165,7 @@ class WeightScheduler(Generic[Weights]):
             except EngineError as error:
                 self._reject([entry], error)
 
-    def _reject(self, entries: list[tuple[Callable[[], Weights], asyncio.Future[None]]], error: EngineError) -> None:
+    def _reject(self, entries: list[_Entry[Weights]], error: EngineError) -> None:
         for entry in entries:
             self._waiting.remove(entry)
             if not entry[1].done():

@@ -16,7 +16,7 @@ from grpo_core.settings import PolicySettings
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.inference.engine import Engine, Generation, GenerationRequest
 from services.inference.vllm_backend.engine import VLLMEngine
-from services.inference.vllm_backend.startup import start_core
+from services.inference.vllm_backend.startup import CoreOptions, start_core
 from services.inference.word_tokenizer import make_word_tokenizer
 from services.settings import InferenceSettings
 
@@ -63,7 +63,8 @@ def vllm_engine(
     with asyncio.Runner() as runner:
 
         async def start() -> VLLMEngine:
-            core = start_core(folder, settings, on_gpu=False, max_lora_rank=max_lora_rank, adapters=8)
+            options = CoreOptions(on_gpu=False, max_lora_rank=max_lora_rank, adapters=8)
+            core = start_core(folder, settings, options)
             return VLLMEngine(core, folder, keep_in_flight=settings.swap == "keep")
 
         engine = runner.run(start())

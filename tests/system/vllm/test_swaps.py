@@ -23,7 +23,7 @@ from opponents.players.llm_policy import OrderTokens
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.vllm_backend.engine import VLLMEngine
-from services.inference.vllm_backend.startup import start_core
+from services.inference.vllm_backend.startup import CoreOptions, start_core
 from services.inference.vllm_backend.worker_extension import WeightsExtension
 from services.settings import InferenceSettings
 from tests.system.support.vllm_models import lively_model, shaken, vllm_engine, word_tokenizer, write_all
@@ -305,12 +305,12 @@ def test_why_it_does_not_start_is_said_in_one_line(model: PreTrainedModel, tmp_p
     save_model(model, word_tokenizer(), tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "elsewhere")
     with pytest.raises(EngineError, match="cannot read the weights") as missing:
-        start_core(tmp_path, InferenceSettings(kv_cache_mib=64), on_gpu=False)
+        start_core(tmp_path, InferenceSettings(kv_cache_mib=64), CoreOptions(on_gpu=False))
     (tmp_path / "elsewhere").rename(tmp_path / "model.safetensors")
     with pytest.raises(EngineError, match=r"too little memory.*inference.kv_cache_mib") as memory:
-        start_core(tmp_path, InferenceSettings(kv_cache_mib=10_000_000), on_gpu=False)
+        start_core(tmp_path, InferenceSettings(kv_cache_mib=10_000_000), CoreOptions(on_gpu=False))
     config = (tmp_path / "config.json").read_text()
     (tmp_path / "config.json").write_text(config.replace("Qwen3ForCausalLM", "NobodysForCausalLM"))
     with pytest.raises(EngineError, match=r"does not know the model.*inference.engine = torch") as unknown:
-        start_core(tmp_path, InferenceSettings(kv_cache_mib=64), on_gpu=False)
+        start_core(tmp_path, InferenceSettings(kv_cache_mib=64), CoreOptions(on_gpu=False))
     assert all("\n" not in str(error.value) for error in (missing, memory, unknown))

@@ -98,8 +98,7 @@ def test_exclusive_access_holds_decisions_whose_weights_may_change_meanwhile() -
             log.append("exclusive")
             late = asyncio.create_task(decide("late"))
             await asyncio.sleep(0.01)
-            needed = engine.loaded = "new"
-            engine.scheduler.set_loaded("new")
+            needed = engine.loaded = engine.scheduler.loaded = "new"
         await asyncio.gather(early, late)
         return log
 
