@@ -1,8 +1,8 @@
-"""Legal order sheets as token masks: plain data that travels, and the state machine that walks it.
+"""Legal order sheets as token masks: plain data that can be sent, and a state machine over it.
 
-A sheet is a row of slots. Each slot is written as one of its alternatives (token sequences that end in a
-terminator, so none is a prefix of another); at the end of the last slot the end id follows. Wherever only one
-token can follow, it is forced and needs no model call.
+A sheet is a sequence of slots. Each slot is written as one of its alternatives: token sequences that end in a
+terminator, so none is a prefix of another. After the last slot the end id follows. Where only one token can follow, it
+is forced and needs no model call.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ Alternatives = tuple[tuple[int, ...], ...]
 Claims = tuple[int | None, ...]
 Entries = list[tuple[tuple[int, ...], int | None]]  # alternatives with their claims
 
-# Units keep their legal orders for many phases and games; a full league sees some ten thousand distinct
-# slots.
-_TRIES_KEPT = 16_384
+_TRIES_KEPT = 16_384  # units keep their legal orders for many phases; a full league has some ten thousand slots
 
 
 class ConstraintError(ValueError):
@@ -32,8 +30,7 @@ class ConstraintError(ValueError):
 class SlotConstraint:
     """One thing to write: ``alternatives[i]`` is a token sequence, ``claims[i]`` what choosing it uses up.
 
-    Once an alternative with a claim was written, every alternative of a later slot with the same claim is
-    out.
+    After an alternative with a claim, later slots may not use alternatives with the same claim.
     """
 
     alternatives: Alternatives
@@ -46,23 +43,20 @@ class SlotConstraint:
 
 @dataclass(frozen=True, slots=True)
 class SheetConstraint:
-    """Everything one decision may write: the slots in order, then ``end_id``."""
+    """All that one decision may write: the slots in order, then ``end_id``."""
 
     slots: tuple[SlotConstraint, ...]
     end_id: int
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sheet, the end id included (claims may make it shorter)."""
+        """Tokens of the longest sheet, end id included; an upper bound where there are claims."""
         return 1 + sum(_trie(slot.alternatives, slot.claims).longest for slot in self.slots)
 
     @property
     def highest_id(self) -> int:
         """The largest token id that can be written."""
-        return max(
-            self.end_id,
-            max((_trie(slot.alternatives, slot.claims).highest for slot in self.slots), default=0),
-        )
+        return max((self.end_id, *(_trie(slot.alternatives, slot.claims).highest for slot in self.slots)))
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -70,15 +64,15 @@ _decoder = msgspec.msgpack.Decoder(SheetConstraint)
 
 
 def encode_sheet(constraint: SheetConstraint) -> bytes:
-    """A sheet as bytes, for an engine in another process."""
+    """The sheet as bytes, for an engine in another process."""
     return _encoder.encode(constraint)
 
 
 def decode_sheet(data: bytes) -> SheetConstraint:
-    """What ``encode_sheet`` wrote.
+    """The sheet from the bytes of ``encode_sheet``.
 
     Raises:
-        msgspec.DecodeError: it did not.
+        msgspec.DecodeError: these are other bytes.
     """
     return _decoder.decode(data)
 
@@ -87,9 +81,9 @@ _NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
 
 
 class _Node:
-    """A node of a path-compressed trie: ``run`` follows without choice, then a choice or the slot's end.
+    """A node of a path-compressed trie: ``run`` follows without a choice, then a choice or the slot's end.
 
-    Its children are made when they are first entered: of most slots only the first few are ever written.
+    Children are made when they are first entered: in most slots only a few ever are.
     """
 
     __slots__ = ("_branches", "_children", "_start", "admissible", "claim", "run")
@@ -120,7 +114,7 @@ class _Node:
         return bool(self._branches)
 
     def child(self, token: int) -> _Node | None:
-        """The node behind an admissible id; None behind any other."""
+        """The node after an admissible id; None after any other."""
         node = self._children.get(token)
         if node is None and token in self._branches:
             node = self._children[token] = _Node(self._branches[token], self._start)
@@ -154,7 +148,7 @@ def _trie(alternatives: Alternatives, claims: Claims) -> _Trie:
 
 
 class SheetState:
-    """Walks one sheet: take ``forced()``; until ``finished``, ``advance()`` with one of ``admissible()``."""
+    """The state of one sheet: take ``forced()``; until ``finished``, ``advance()`` with one of ``admissible()``."""
 
     __slots__ = ("_forced", "_next_slot", "_node", "_sheet", "_taken")
 
@@ -168,16 +162,16 @@ class SheetState:
 
     @property
     def finished(self) -> bool:
-        """True once nothing is left to choose and the last forced run was taken."""
+        """Whether no choice is left and the last forced run was taken."""
         return self._node is None and not self._forced
 
     @property
     def has_choice(self) -> bool:
-        """Whether a choice is still to come, forced tokens or not."""
+        """Whether a choice is left, forced tokens aside."""
         return self._node is not None
 
     def forced(self) -> list[int]:
-        """The tokens that follow without choice, taken: a second call gives none until ``advance``."""
+        """Take the tokens that follow without a choice; a second call returns none until ``advance``."""
         run, self._forced = self._forced, []
         return run
 
@@ -210,7 +204,7 @@ class SheetState:
         return False
 
     def _open_slots(self) -> None:
-        """Go on to the next slot that leaves a choice, or to the end of the sheet."""
+        """Go on to the next slot with a choice, or to the end of the sheet."""
         slots = self._sheet.slots
         while self._next_slot < len(slots):
             slot = slots[self._next_slot]

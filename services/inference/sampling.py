@@ -1,4 +1,4 @@
-"""Sampling over ragged sets of admissible ids, all rows at once, each with its own random stream."""
+"""Sampling over ragged sets of admissible ids: all rows at once, each with its own random stream."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def sample(
     temperatures: NDArray[np.float64],
     randoms: NDArray[np.float64],
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """One token a row from softmax(logits / temperature) over the row's admissible ids alone.
+    """Sample one token per row from softmax(logits / temperature) over the row's admissible ids.
 
     Args:
         logits: (B, V).
         admissible: B arrays of ids, none empty.
         temperatures: (B,); 0 takes the likeliest id (the lowest of equals), with log-probabilities at 1.
-        randoms: (B,) in [0, 1), consumed by inverting each row's distribution function.
+        randoms: (B,) in [0, 1); each row's distribution function is inverted at them.
 
     Returns:
         Tokens (B,) and their log-probabilities (B,) over the same ids.
@@ -60,7 +60,7 @@ def sample(
     totals = np.add.reduceat(weights, starts)
     cumulative = np.cumsum(weights)
     before = cumulative[starts] - weights[starts]
-    # The clip catches the last ulp, where rounding of the running sum could step into the neighbour's ids.
+    # Rounding of the running sum in the last ulp could select a neighbouring row's id; the clip prevents it.
     chosen = np.clip(np.searchsorted(cumulative, before + randoms * totals, side="right"), starts, ends - 1)
     if greedy.any():
         at_peak = np.where(scaled == highest[row_of], np.arange(len(ids)), len(ids))

@@ -15,12 +15,11 @@ PAD, BOS, EOS, UNK = SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
 def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokenizerFast:
     r"""A tokenizer whose ids are ``<pad> <bos> <eos> <unk>`` (0 to 3), then ``words`` in order.
 
-    Text is cut into the matches of ``pattern`` (what lies between them is dropped) and each match looked up
-    whole. Decoding joins words with single spaces, and no spaces around a ``\n`` word. No special token is
-    added by encoding.
+    Text is cut into the matches of ``pattern``; text between them is dropped, and each match is looked up whole.
+    Decoding joins words with single spaces and puts none around a ``\n`` word. Encoding adds no special token.
 
     Raises:
-        ValueError: a word is listed twice, is a special token, or the pattern does not cut it out whole.
+        ValueError: a word is listed twice, is a special token, or the pattern does not match it as one word.
     """
     compiled = re.compile(pattern)
     for word in words:
@@ -31,7 +30,7 @@ def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokeniz
         raise ValueError("a word is listed twice")
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token=UNK))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="removed", invert=True)
-    # The WordPiece decoder is what puts spaces between words; its continuation prefix is one no word has.
+    # The WordPiece decoder puts spaces between words; no word has its continuation prefix.
     backend.decoder = decoders.Sequence(
         [
             decoders.WordPiece(prefix="\0", cleanup=False),
@@ -52,22 +51,22 @@ def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokeniz
 
 
 def word_encoder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], tuple[int, ...]] | None:
-    """``tokenizer.encode`` by one look-up a word, where ``make_word_tokenizer`` made it (or its files); else None.
+    """A fast ``tokenizer.encode`` with one look-up per word; None for tokenizers not made by ``make_word_tokenizer``.
 
-    Text with anything but listed words (special tokens, unknown words) is left to the tokenizer itself.
+    Text with special tokens or unknown words is passed to the tokenizer itself.
     """
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None or not isinstance(backend.model, models.WordLevel):
         return None
-    made = json.loads(backend.to_str())
-    vocabulary: dict[str, int] = made["model"]["vocab"]
+    definition = json.loads(backend.to_str())
+    vocabulary: dict[str, int] = definition["model"]["vocab"]
     listed = sorted(vocabulary.keys() - set(SPECIAL_TOKENS), key=vocabulary.__getitem__)
     try:
-        pattern: str = made["pre_tokenizer"]["pattern"]["Regex"]
-        again = make_word_tokenizer(listed, pattern)
-    except (KeyError, TypeError, ValueError):  # cut otherwise
+        pattern: str = definition["pre_tokenizer"]["pattern"]["Regex"]
+        remade = make_word_tokenizer(listed, pattern)
+    except (KeyError, TypeError, ValueError):  # it splits text in another way
         return None
-    if json.loads(again.backend_tokenizer.to_str()) != made:
+    if json.loads(remade.backend_tokenizer.to_str()) != definition:
         return None
     find, ids = re.compile(pattern).findall, {word: vocabulary[word] for word in listed}
 

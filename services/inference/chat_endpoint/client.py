@@ -1,4 +1,4 @@
-"""Asks one OpenAI-compatible endpoint for chat completions: within limits, again where that can help, and counted."""
+"""A client of one OpenAI-compatible endpoint: chat completions with limits, retries and counters."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from typing import Any, Literal, TypedDict
 import openai
 from openai.types.chat import ChatCompletion
 
-from services.inference.chat_endpoint.retry import asked_wait_s, backoff_s, is_passing
+from services.inference.chat_endpoint.retry import backoff_s, is_transient, retry_after_s
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError, EndpointSettings
 
-NO_KEY = "none"  # the library asks for one, and would else send the one of OPENAI_API_KEY to whatever server this is
+NO_KEY = "none"  # the library requires a key, and would otherwise send that of OPENAI_API_KEY to this server
 _TEXT_SHOWN = 200  # characters of a server's own explanation
+_INVALID_REQUEST = (openai.BadRequestError, openai.UnprocessableEntityError)
 
 
 class Message(TypedDict):
@@ -32,7 +33,7 @@ class Completion:
 
     text: str
     finished: bool  # False: cut off at max_completion_length
-    masked: bool  # under the regular expression that was asked for
+    masked: bool  # under the regular expression of the call
 
 
 @dataclass(slots=True)
@@ -47,14 +48,10 @@ class EndpointCounters:
 
 
 class OpenAIClient:
-    """One endpoint. Belongs to the event loop that it was first used in."""
+    """One endpoint. It belongs to the event loop that first used it."""
 
     def __init__(self, name: str, settings: EndpointSettings) -> None:
-        """Open nothing yet.
-
-        Args:
-            name: what errors call the endpoint.
-            settings: of the endpoint.
+        """Open no connection yet; ``name`` is the endpoint's name in errors.
 
         Raises:
             EndpointRefusedError: the environment variable that should hold the key is not set.
@@ -62,20 +59,20 @@ class OpenAIClient:
         self._settings = settings
         self._where = f"{name} ({settings.model} at {settings.base_url})"
         self._key = _read_key(self._where, settings.api_key_variable)
-        # Repeating is done here, where it is counted and every attempt has a limit in wall time.
+        # Retries are made here: they are counted, and each attempt has a limit in wall time.
         self._client = openai.AsyncOpenAI(
             base_url=settings.base_url, api_key=self._key, timeout=settings.timeout_s, max_retries=0
         )
         self._in_flight = asyncio.Semaphore(settings.max_in_flight)
-        # What this server was found to take.
-        self._masks: Literal["untried", "taken", "refused"] = "refused" if settings.structured == "off" else "untried"
-        self._limit = "max_tokens"
-        self._seeds = True
+        # What this server accepts, as far as its answers have shown.
+        self._accepts_masks: bool | None = False if settings.structured == "off" else None
+        self._accepts_seeds = True
+        self._limit_name = "max_tokens"
         self.counters = EndpointCounters()
 
     @property
     def cost(self) -> float:
-        """Of all tokens so far, in the currency of the configured prices."""
+        """The cost of all tokens so far, in the currency of the configured prices."""
         settings, counters = self._settings, self.counters
         return (
             counters.prompt_tokens * settings.price_per_million_prompt_tokens
@@ -83,15 +80,16 @@ class OpenAIClient:
         ) / 1e6
 
     async def complete(self, messages: Sequence[Message], *, seed: int, regex: str | None = None) -> Completion:
-        """Ask once and wait for the answer; at most ``max_in_flight`` calls are under way, the others queue.
+        """Make one call and wait for the answer; calls beyond ``max_in_flight`` queue.
 
         Args:
             messages: the conversation so far.
-            seed: of sampling, >= 0; servers without seeds ignore it or are asked without one.
+            seed: of sampling, >= 0; left out for servers that do not accept one.
             regex: what the whole answer should match, where the server has structured outputs.
 
         Raises:
-            EndpointRefusedError: the key is not accepted, the model is unknown, or masks are demanded and not there.
+            EndpointRefusedError: the key is not accepted, the model is unknown, or the settings require masks that the
+                server does not have.
             EndpointError: no answer after all retries, or the server refuses this one request.
         """
         async with self._in_flight:
@@ -102,114 +100,112 @@ class OpenAIClient:
                 raise
         choice = answer.choices[0]
         text = choice.message.content or ""
-        finished = choice.finish_reason != "length"
         self.counters.calls += 1
         if answer.usage is not None:
             self.counters.prompt_tokens += answer.usage.prompt_tokens or 0
             self.counters.completion_tokens += answer.usage.completion_tokens or 0
         if masked and choice.finish_reason == "stop":
             assert regex is not None
-            masked = self._saw_masked(re.fullmatch(regex, text.strip()) is not None)
-        return Completion(text, finished, masked)
+            masked = self._record_mask(re.fullmatch(regex, text.strip()) is not None)
+        return Completion(text, choice.finish_reason != "length", masked)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
-    def _saw_masked(self, matches: bool) -> bool:
-        """Some servers ignore what they do not know: only an answer tells whether masks are there."""
+    def _record_mask(self, matches: bool) -> bool:
+        """Record whether an answer kept to its mask: servers that ignore unknown fields are only detected so."""
         if not matches and self._settings.structured == "on":
             raise EndpointRefusedError(
                 f'{self._where} ignores structured_outputs; set structured = "auto" or "off" for free text'
             )
-        self._masks = "taken" if matches else "refused"
+        self._accepts_masks = matches
         return matches
 
     async def _answer(self, messages: Sequence[Message], seed: int, regex: str | None) -> tuple[ChatCompletion, bool]:
-        """The answer, and whether it was asked for under the mask; adapts to what the server does not take."""
-        masked = regex is not None and self._masks != "refused"
-        on_trial = masked and self._masks == "untried" and self._settings.structured == "auto"
+        """The answer, and whether it was requested under the mask; leaves out what the server does not accept."""
+        masked = regex is not None and self._accepts_masks is not False
+        on_trial = masked and self._accepts_masks is None and self._settings.structured == "auto"
         while True:
             request = self._request(messages, seed, regex if masked else None)
             try:
-                answer = await self._insist(request)
-            except (openai.BadRequestError, openai.UnprocessableEntityError) as error:
+                answer = await self._call_with_retries(request)
+            except _INVALID_REQUEST as error:
                 if self._adapted(request, str(error)):
                     continue
                 if not (masked and on_trial):
                     raise self._refusal(error, masked) from None
-                masked = False  # the mask may be what it refuses
+                masked = False  # the mask may be what the server refuses
             else:
                 if on_trial and not masked:
-                    self._masks = "refused"
+                    self._accepts_masks = False
                 return answer, masked
 
     def _request(self, messages: Sequence[Message], seed: int, regex: str | None) -> dict[str, Any]:
         request: dict[str, Any] = {
             "model": self._settings.model,
             "messages": list(messages),
-            self._limit: self._settings.max_completion_length,
+            self._limit_name: self._settings.max_completion_length,
         }
         if self._settings.temperature is not None:
             request["temperature"] = self._settings.temperature
-        if self._seeds:
+        if self._accepts_seeds:
             request["seed"] = seed % 2**31  # some servers read 32 bits
         if regex is not None:
             request["extra_body"] = {"structured_outputs": {"regex": regex}}
         return request
 
     def _adapted(self, request: dict[str, Any], reason: str) -> bool:
-        """Whether later requests leave out or rename what ``reason`` complains of; each at most once a request."""
+        """Leave out or rename what ``reason`` complains of, once per field; False: there is no such field."""
         if "max_tokens" in request and "max_completion_tokens" in reason:
-            self._limit = "max_completion_tokens"
+            self._limit_name = "max_completion_tokens"
         elif "seed" in request and re.search(r"\bseed\b", reason):
-            self._seeds = False
+            self._accepts_seeds = False
         else:
             return False
         return True
 
-    async def _insist(self, request: dict[str, Any]) -> ChatCompletion:
-        """The first answer within ``max_retries`` further attempts; what repeating cannot mend is raised at once."""
+    async def _call_with_retries(self, request: dict[str, Any]) -> ChatCompletion:
+        """The first answer of up to ``max_retries`` + 1 attempts; errors that a retry cannot resolve raise at once."""
         attempts = self._settings.max_retries + 1
         for attempt in range(attempts):
+            wait = None
             try:
                 async with asyncio.timeout(self._settings.timeout_s):
                     answer = await self._client.chat.completions.create(**request)
-            except (TimeoutError, openai.APITimeoutError):
-                happened, wait = f"no answer within {self._settings.timeout_s:g} s", None
-                advice = "is the server overloaded? timeout_s allows more time, max_in_flight fewer calls at once"
-            except openai.APIConnectionError as error:
-                happened, wait = f"no connection ({error.__cause__ or error})", None
-                advice = "is the server up, and base_url right?"
-            except openai.APIStatusError as error:
-                if not is_passing(error):
-                    if isinstance(error, openai.BadRequestError | openai.UnprocessableEntityError):
-                        raise
-                    raise self._refusal(error, "extra_body" in request) from None
-                happened, wait = f"HTTP {error.status_code}: {self._shown(error)}", asked_wait_s(error)
-                advice = "wait, or lower max_in_flight" if error.status_code == 429 else "look at the server's log"
-            else:
-                # A wrong path may answer with a page, and a proxy with an error in a success.
+                # A wrong path may answer with a page, and a proxy may report an error with status 200.
                 if isinstance(answer, ChatCompletion) and answer.choices:
                     return answer
-                happened, wait = "its answer is no chat completion", None
-                advice = "is base_url right (it mostly ends in /v1)?"
+                failure, advice = "its answer is no chat completion", "is base_url right (it mostly ends in /v1)?"
+            except (TimeoutError, openai.APITimeoutError):
+                failure = f"no answer within {self._settings.timeout_s:g} s"
+                advice = "is the server overloaded? timeout_s allows more time, max_in_flight fewer calls at once"
+            except openai.APIConnectionError as error:
+                failure = f"no connection ({error.__cause__ or error})"
+                advice = "is the server up, and base_url right?"
+            except openai.APIStatusError as error:
+                if not is_transient(error):
+                    if isinstance(error, _INVALID_REQUEST):
+                        raise
+                    raise self._refusal(error, "extra_body" in request) from None
+                failure, wait = f"HTTP {error.status_code}: {self._explanation(error)}", retry_after_s(error)
+                advice = "wait, or lower max_in_flight" if error.status_code == 429 else "look at the server's log"
             if attempt + 1 < attempts:
                 self.counters.retries += 1
                 await asyncio.sleep(backoff_s(attempt) if wait is None else wait)
         tried = "" if attempts == 1 else f" in {attempts} attempts"
-        raise EndpointError(f"{self._where}: {happened}{tried}; {advice}")
+        raise EndpointError(f"{self._where}: {failure}{tried}; {advice}")
 
     def _refusal(self, error: openai.APIStatusError, masked: bool) -> EndpointError:
         status = error.status_code
-        variable = self._settings.api_key_variable
         if status in (401, 403):
-            # The server's own words may quote the key.
+            # The server's own words are left out: they may quote the key.
+            variable = self._settings.api_key_variable
             remedy = (
                 f"check the key in {variable}" if variable else "set api_key_variable to the name of the key's variable"
             )
             return EndpointRefusedError(f"{self._where}: HTTP {status}: the key is not accepted; {remedy}")
-        shown = f"{self._where}: HTTP {status}: {self._shown(error)}"
+        shown = f"{self._where}: HTTP {status}: {self._explanation(error)}"
         if status == 404:
             return EndpointRefusedError(f"{shown}; check model and base_url (it mostly ends in /v1)")
         if status == 429:
@@ -217,7 +213,8 @@ class OpenAIClient:
         hint = '; if it has no structured_outputs, set structured = "auto"' if masked else ""
         return EndpointError(f"{shown}; the server does not take this request{hint}")
 
-    def _shown(self, error: openai.APIStatusError) -> str:
+    def _explanation(self, error: openai.APIStatusError) -> str:
+        """The server's own words in one short line, without the key."""
         body = error.body
         text = str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
         line = " ".join(text.split()).rstrip(".")
@@ -227,9 +224,7 @@ class OpenAIClient:
 
 
 def _read_key(where: str, variable: str | None) -> str:
-    if variable is None:
-        return NO_KEY
-    key = os.environ.get(variable, "").strip()
+    key = NO_KEY if variable is None else os.environ.get(variable, "").strip()
     if not key:
         raise EndpointRefusedError(
             f"{where}: the environment variable {variable}, which should hold its key, is not set; "

@@ -1,4 +1,4 @@
-"""When a failed call to an endpoint is worth repeating, and after how long."""
+"""Which failed calls to an endpoint are retried, and after how long."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ import random
 
 import openai
 
-FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 8.0  # before an attempt is repeated, doubled each time
-LONGEST_OBEYED_WAIT_S = 60.0  # that a server may ask for in Retry-After
-# Busy, or lost on the way: the same call may well succeed a moment later.
-_PASSING = (408, 409, 425, 429)
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 8.0  # before a retry, doubled each time
+LONGEST_RETRY_AFTER_S = 60.0  # of a server's Retry-After that is respected
+_TRANSIENT = (408, 409, 425, 429)  # the server is busy, or the call was lost on the way
 
 
-def is_passing(error: openai.APIStatusError) -> bool:
+def is_transient(error: openai.APIStatusError) -> bool:
     """Whether the same call may succeed later."""
-    if error.code == "insufficient_quota":
-        return False
-    return error.status_code in _PASSING or error.status_code >= 500
+    return error.code != "insufficient_quota" and (error.status_code in _TRANSIENT or error.status_code >= 500)
 
 
-def asked_wait_s(error: openai.APIStatusError) -> float | None:
-    """Seconds that the server asks to wait, in [0, ``LONGEST_OBEYED_WAIT_S``]; None if it names no number of them."""
+def retry_after_s(error: openai.APIStatusError) -> float | None:
+    """The server's Retry-After in seconds, in [0, ``LONGEST_RETRY_AFTER_S``]; None if it is not a number of seconds."""
     try:
-        asked = float(error.response.headers.get("retry-after", ""))
+        wait = float(error.response.headers.get("retry-after", ""))
     except ValueError:
         return None
-    return min(asked, LONGEST_OBEYED_WAIT_S) if asked >= 0 else None
+    return min(wait, LONGEST_RETRY_AFTER_S) if wait >= 0 else None
 
 
 def backoff_s(attempt: int) -> float:
-    """Seconds after attempt 0, 1, ...: doubled each time, and spread so that callers do not come back all at once."""
+    """Seconds after attempt 0, 1, ...: doubled each time, with jitter so that callers do not return all at once."""
     return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**attempt) * random.uniform(0.75, 1.0)

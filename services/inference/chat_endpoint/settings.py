@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint as settings, and what can go wrong with one; light to import."""
+"""The settings of an OpenAI-compatible endpoint and its errors; light to import."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from grpo_core.settings import Settings
 
 
 class EndpointError(EntenteError, RuntimeError):
-    """An endpoint gave no usable answer; one line says which endpoint, what happened and what to do."""
+    """An endpoint gave no usable answer; the message has one line: which endpoint, what happened and what to do."""
 
 
 class EndpointRefusedError(EndpointError):
-    """No later call can do better either: a key is missing or not accepted, the model or the path is unknown."""
+    """Later calls would fail too: a key is missing or not accepted, or the model or the path is unknown."""
 
 
 class EndpointSettings(Settings):
-    """One model behind a URL: how it is asked, within which limits, and what it costs."""
+    """One model behind a URL: its requests, limits and prices."""
 
     base_url: str = Field(description="URL of the API, up to and with /v1, e.g. http://127.0.0.1:8000/v1")
     model: str = Field(min_length=1, description="Name of the model as the server knows it")

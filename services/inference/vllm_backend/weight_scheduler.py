@@ -29,9 +29,7 @@ class WeightScheduler(Generic[Weights]):
             load: makes the engine run under these weights; called while no decision runs.
             timeout_s: longest time that running decisions may take to finish.
         """
-        self.loaded = loaded  # what decisions run under; set by a caller with exclusive access that loads other weights
-            loaded  # what decisions run under; a caller with exclusive access may load other weights and set it
-        )
+        self.loaded = loaded  # what decisions run under; a caller with exclusive access may load others and set it
         self._load = load
         self._timeout_s = timeout_s
         self._running = 0  # decisions

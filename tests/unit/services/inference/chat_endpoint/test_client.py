@@ -14,7 +14,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from services.inference.chat_endpoint.client import Completion, OpenAIClient
-from services.inference.chat_endpoint.retry import asked_wait_s, backoff_s
+from services.inference.chat_endpoint.retry import backoff_s, retry_after_s
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError, EndpointSettings
 from tests.unit.services.inference.chat_endpoint.endpoint_server import (
     FakeEndpoint,
@@ -158,7 +158,7 @@ def test_waits_grow_up_to_a_bound_and_a_servers_wish_is_obeyed_up_to_one() -> No
         assert 0.75 * longest <= min(waits) < max(waits) <= longest
     for asked, obeyed in (("3", 3.0), ("0.5", 0.5), ("1e9", 60.0), ("-1", None), ("nan", None), ("tomorrow", None)):
         response = httpx2.Response(429, headers={"retry-after": asked}, request=httpx2.Request("POST", "http://x"))
-        assert asked_wait_s(openai.RateLimitError("busy", response=response, body=None)) == obeyed
+        assert retry_after_s(openai.RateLimitError("busy", response=response, body=None)) == obeyed
 
 
 def test_no_answer_no_server_and_no_api_are_told_apart() -> None:
