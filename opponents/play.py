@@ -15,9 +15,8 @@ from opponents.players.policy import Decision, Policy
 from opponents.seeding import derive_seed
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
-from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.position import POWERS, Position, segment
 from services.environments.diplomacy.rewards import final_parts, phase_parts, weigh
-from services.environments.diplomacy.segments import segment
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from grpo_core.settings import Settings
 
 
 class GameSettings(Settings):
-    """The games that are played and what they pay."""
+    """The training games and their rewards."""
 
     until_year: int = Field(1905, ge=1901, le=1999, description="Last year played to its end, adjustments included")
     reward: dict[str, float] = Field(
@@ -21,7 +21,7 @@ class GameSettings(Settings):
 
 
 class InferenceSettings(Settings):
-    """The engine that writes the learner's orders."""
+    """The engine that generates the learner's orders."""
 
     engine: Literal["auto", "torch", "vllm"] = Field(
         "auto", description="Inference engine of the rollout actors; auto: vllm where it is installed with a GPU"
@@ -61,7 +61,7 @@ class InferenceSettings(Settings):
 
 
 class RedisSettings(Settings):
-    """Where episodes wait for the learner."""
+    """The server of the replay buffer."""
 
     url: str | None = Field(
         None,
@@ -80,7 +80,7 @@ class RedisSettings(Settings):
 
 
 class MetricsSettings(Settings):
-    """Where measurements go."""
+    """The metrics' exporter and display."""
 
     port: int | None = Field(None, ge=0, le=65535, description="Prometheus exporter port; 0: any free one; unset: off")
     host: str = Field(

@@ -1,36 +1,35 @@
-"""Who works with whom, inferred from orders: the engine has no alliances, and there is no press to read yet.
+"""Alliances inferred from orders, because the engine has none and there is no press yet.
 
 In a movement phase an order of power a *helps* power b when it supports or convoys a unit of b, and *works against* b
 when it moves, or helps a unit of another power to move, to a province where b has a unit or a supply centre (b's own
-unit excepted: helping it home is no attack). Both are judged by the position before the phase, whether the order
-succeeds or not. A phase counts ``act(a, b) = sign(helps - attacks)``, so that large powers do not speak louder, and
+unit excepted: helping it home is no attack). Both are determined from the position before the phase, whether or not
+the order succeeds. A phase counts ``act(a, b) = sign(helps - attacks)``, so that large powers have no more weight, and
 
     standing(a, b) = sum over movement phases of DECAY ** age * act(a, b),    age 0 for the latest
 
-Two powers are allied while ``standing(a, b) + standing(b, a) >= THRESHOLD``: a single support is forgotten a phase
-later, mutual support of several phases lasts for years, and an attack weighs as much as a support. The constants are a
-convention; by them a quarter of the seats of ten recorded games without press had an ally at the end of 1903.
+Two powers are allied while ``standing(a, b) + standing(b, a) >= THRESHOLD``: a single support lasts one phase, mutual
+support of several phases lasts for years, and an attack weighs as much as a support. The constants are a convention;
+with them, a quarter of the seats of ten recorded games without press had an ally at the end of 1903.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from services.environments.diplomacy.position import POWERS, Position
-from services.environments.diplomacy.segments import segment
+from services.environments.diplomacy.position import POWERS, Position, segment
 
 DECAY = 0.8
 THRESHOLD = 1.0
 NO_ALLY = "none"
 
-Pair = tuple[str, str]  # who acts, and towards whom
-Standings = Mapping[Pair, float]  # pairs that never met are left out
+Pair = tuple[str, str]  # the acting power and the other one
+Standings = Mapping[Pair, float]  # without pairs that never interacted
 
 
 def acts(position: Position, orders: Mapping[str, Sequence[str]]) -> dict[Pair, int]:
-    """Help less attacks of one movement phase, by pair; pairs whose orders do not touch are left out.
+    """Helps minus attacks of one movement phase, by pair; pairs without either are left out.
 
-    ``orders`` are the legal orders of each power in ``position``; those of other phases touch nobody.
+    ``orders`` are the legal orders of each power in ``position``; other phases have no acts.
     """
     if position.kind != "M":
         return {}
@@ -39,7 +38,7 @@ def acts(position: Position, orders: Mapping[str, Sequence[str]]) -> dict[Pair, 
     out: dict[Pair, int] = {}
     for power, lines in orders.items():
         for order in lines:
-            mark = 6 if order[5] == " " else 9  # behind "A PAR " or "F STP/SC "
+            mark = 6 if order[5] == " " else 9  # after "A PAR " or "F STP/SC "
             kind, helped, dash = order[mark], power, mark
             if kind == "H":
                 continue
@@ -60,7 +59,7 @@ def acts(position: Position, orders: Mapping[str, Sequence[str]]) -> dict[Pair, 
 
 
 def updated_standings(standings: Standings, position: Position, orders: Mapping[str, Sequence[str]]) -> Standings:
-    """The standings after the orders of ``position``; only movement phases pass time and change anything."""
+    """The standings after the orders of ``position``; only movement phases change them."""
     if position.kind != "M":
         return standings
     out = {pair: DECAY * value for pair, value in standings.items()}
@@ -70,7 +69,7 @@ def updated_standings(standings: Standings, position: Position, orders: Mapping[
 
 
 def allies(standings: Standings, power: str) -> tuple[str, ...]:
-    """Powers allied with ``power``, sorted."""
+    """The powers allied with ``power``, sorted."""
     others = sorted({name for pair in standings for name in pair} - {power})
     return tuple(
         other
@@ -80,19 +79,19 @@ def allies(standings: Standings, power: str) -> tuple[str, ...]:
 
 
 class AllianceLog:
-    """Follows one game, whose phases it is shown in order; what was played before it began is unknown to it."""
+    """Follows the phases of one game in order, from the phase at which it is created."""
 
     def __init__(self) -> None:
         self._standings: Standings = {}
         self._segment: str | None = None
-        self._at_segment: Standings = {}  # as they stood among the living when the present segment began
-        self._facts: dict[str, str] = {}  # of the present segment
+        self._at_segment: Standings = {}  # of surviving powers, at the start of the current segment
+        self._facts: dict[str, str] = {}  # of the current segment
 
     def fact(self, position: Position, power: str) -> str:
-        """Allies of ``power`` in ``position``, the one to decide now: ``"FRANCE+ITALY"``, or ``"none"``.
+        """Allies of ``power`` in ``position``, the current one: ``"FRANCE+ITALY"``, or ``"none"``.
 
-        Inferred from the phases before the present segment alone, hence constant within a segment, ``"none"`` in the
-        opening, and known before any action that it keys.
+        They are inferred from the phases before the current segment only. So they are constant within a segment,
+        ``"none"`` in the opening, and known before the actions that are grouped by them.
         """
         self._enter(position)
         if power not in self._facts:
@@ -100,7 +99,7 @@ class AllianceLog:
         return self._facts[power]
 
     def observe(self, position: Position, orders: Mapping[str, Sequence[str]]) -> None:
-        """The legal orders that every power gave in ``position``; to be called once a phase, before the next one."""
+        """Record the legal orders of every power in ``position``; call it once per phase, in order."""
         self._enter(position)
         self._standings = updated_standings(self._standings, position, orders)
 

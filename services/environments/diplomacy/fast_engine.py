@@ -1,8 +1,8 @@
-"""The ``diplomacy`` engine without work that is thrown away or done again: the same rules, results and saved games.
+"""The ``diplomacy`` engine without unused and repeated work: the same rules, results and saved games.
 
-What costs a game most beside the rules themselves: names of phases taken apart each time two are compared, a checked
-record of every phase that nobody reads, a search through all units for whoever stands at a place, and convoy routes of
-fleets that have not moved. The tests play the plain engine beside it, game by game.
+Besides the rules, the plain engine spends most time on parsing phase names at every comparison, a validated record of
+every phase that is not used here, a search through all units for the one at a place, and convoy routes of fleets that
+have not moved. The tests compare whole games with the plain engine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from services.environments.diplomacy.legal import standard_map
 
 RoutesByStart = dict[str, dict[str, list[frozenset[str]]]]
 
-# Fleets of one phase are asked for several times, those of openings in every game; later ones hardly ever return.
+# The fleets of a phase are looked up several times, those of openings in every game, later ones rarely again.
 _ROUTES_KEPT = 256
 
 
@@ -34,7 +34,7 @@ _PhaseName = str_cmp_class(_compared)
 
 @lru_cache(maxsize=_ROUTES_KEPT)
 def _routes(fleets: frozenset[str]) -> tuple[list[Any], RoutesByStart]:
-    """Convoys that fleets at these places could make: (start, fleets, ends), and start -> end -> sets of fleets."""
+    """Possible convoys of fleets at these places: (start, fleets, ends), and start -> end -> sets of fleets."""
     convoys: list[Any] = []
     by_start: RoutesByStart = {}
     for size in range(1, len(fleets) + 1):
@@ -49,14 +49,14 @@ def _routes(fleets: frozenset[str]) -> tuple[list[Any], RoutesByStart]:
 
 
 class FastGame(Game):  # type: ignore[misc]  # the engine has no types
-    """The engine's game on the standard map; its ``process`` gives nothing back."""
+    """The engine's game on the standard map; its ``process`` returns nothing."""
 
     convoy_paths_possible: list[Any] | None
     convoy_paths_dest: RoutesByStart | None
     _standing: Mapping[str, str] | None = None  # place -> unit while moves are resolved
 
     def __init__(self, **settings: Any) -> None:
-        """A game as ``Game(**settings)`` begins one."""
+        """Begin a game as ``Game(**settings)`` does."""
         super().__init__(**settings)
         self._phase_wrapper_type = _PhaseName
         self.order_history = SortedDict(_PhaseName, dict)
@@ -65,7 +65,7 @@ class FastGame(Game):  # type: ignore[misc]  # the engine has no types
         self.result_history = SortedDict(_PhaseName, dict)
 
     def process(self) -> None:
-        """Adjudicate the phase, write it into the histories, and go on to the next one with something to decide."""
+        """Adjudicate the phase, add it to the histories, and advance to the next phase with decisions."""
         phase = _PhaseName(self.current_short_phase)
         orders, messages, state = self.get_orders(), self.messages.copy(), self.get_state()
         self._process()  # writes the results itself

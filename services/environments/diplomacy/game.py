@@ -1,4 +1,4 @@
-"""One game over the ``diplomacy`` engine: positions out, checked orders in, an outcome at the end."""
+"""One game on the ``diplomacy`` engine: positions out, checked orders in, an outcome at the end."""
 
 from __future__ import annotations
 
@@ -21,32 +21,32 @@ from services.environments.diplomacy.order_tables import write_orders
 from services.environments.diplomacy.orders import OrderDefect, check
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, Position
 
-# Rules of saved games that do not change how a game is played here.
+# Rules of saved games that do not change play here.
 _PLAYABLE_RULES = frozenset({*DEFAULT_GAME_RULES, "ALWAYS_WAIT", "CD_DUMMIES", "NO_DEADLINE", "PUBLIC_PRESS"})
 
 
 class SavedGameError(EntenteError):
-    """A file that cannot be taken up as a game; the message is one line with the file and the reason."""
+    """A file cannot be loaded as a game; the message is one line with the file and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a game ended. ``winners``: one power after a solo, those who agreed after a draw, else nobody."""
+    """How a game ended. ``winners`` is one power after a solo, those who agreed after a draw, else empty."""
 
     centers: Mapping[str, int]
     kind: Literal["solo", "draw", "year_limit"]
     winners: tuple[str, ...]
     final_year: int
-    phases: int  # in its history: those played, and the one in which a draw was agreed
+    phases: int  # in its history: those played, and that of an agreed draw
 
 
 class DiplomacyGame:
-    """A game that ends when ``until_year`` is played out (adjustments included), at a solo or at a draw."""
+    """A game that ends after ``until_year`` (adjustments included), at a solo or at a draw."""
 
     def __init__(self, until_year: int, game_id: str | None = None) -> None:
-        self._take_up(FastGame(game_id=game_id), until_year)
+        self._set_up(FastGame(game_id=game_id), until_year)
 
-    def _take_up(self, engine: Any, until_year: int) -> None:
+    def _set_up(self, engine: Any, until_year: int) -> None:
         self.until_year = until_year
         self._engine = engine
         self._position: Position | None = None
@@ -59,20 +59,20 @@ class DiplomacyGame:
 
     @property
     def position(self) -> Position:
-        """The current phase as plain data, computed once a phase; nobody is to move when the game is done."""
+        """The current phase as plain data, computed once per phase; without legal orders when the game is done."""
         if self._position is None:
             self._position = _read_position(self._engine, self._phase(), self.is_done)
         return self._position
 
     @property
     def is_done(self) -> bool:
-        """True when there is nothing left to play."""
+        """Whether the game has ended."""
         return self._engine.is_game_done or int(self._phase()[1:5]) > self.until_year
 
     def set_orders(self, power: str, orders: Sequence[str]) -> tuple[OrderDefect, ...]:
-        """Give ``power``'s orders for this phase in place of earlier ones; returns what was wrong with them.
+        """Replace ``power``'s orders for this phase; returns the defects of the given ones.
 
-        Only legal orders in canonical notation are sent on; a unit left without one holds (or disbands).
+        Only legal orders in canonical notation are used; a unit without one holds (or disbands).
         """
         checked = check(orders, self.position, power)
         write_orders(self._engine.powers[power], checked.orders, self.position)
@@ -81,11 +81,11 @@ class DiplomacyGame:
 
     @property
     def orders(self) -> Mapping[str, tuple[str, ...]]:
-        """The legal orders given in this phase so far, by power; units without one hold (or disband)."""
+        """The legal orders set in this phase so far, by power; units without one hold (or disband)."""
         return self._orders
 
     def process(self) -> None:
-        """Adjudicate and go to the next phase that asks for orders. Raises ``RuntimeError`` when done."""
+        """Adjudicate and advance to the next phase with decisions. Raises ``RuntimeError`` when done."""
         if self.is_done:
             raise RuntimeError("this game is over; nothing is left to process")
         self._engine.process()
@@ -93,7 +93,7 @@ class DiplomacyGame:
         self._orders = {}
 
     def draw(self, winners: Sequence[str]) -> None:
-        """End the game now, drawn by ``winners``: two or more powers still alive, else ``ValueError``."""
+        """End the game as a draw of ``winners``, two or more surviving powers; else raises ``ValueError``."""
         if self.is_done:
             raise RuntimeError("this game is over; no draw can be agreed")
         alive = [name for name in POWERS if not self._engine.powers[name].is_eliminated()]
@@ -103,11 +103,11 @@ class DiplomacyGame:
         self._position = None
 
     def centers(self) -> dict[str, int]:
-        """Supply centres each power owns now."""
+        """The number of supply centres of each power."""
         return {name: len(self._engine.powers[name].centers) for name in POWERS}
 
     def outcome(self) -> Outcome:
-        """How the game ended. Raises ``RuntimeError`` while it is still going on."""
+        """How the game ended. Raises ``RuntimeError`` before its end."""
         if not self.is_done:
             raise RuntimeError(f"this game is not over: {self._phase()} of {self.until_year} is still to be played")
         centers, phases = self.centers(), len(self._engine.state_history)
@@ -128,27 +128,27 @@ class DiplomacyGame:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], until_year: int, game_id: str | None = None) -> DiplomacyGame:
-        """A game that goes on from ``state()`` of another, in about 1 ms; its history starts empty.
+        """A game that continues from the ``state()`` of another, in about 1 ms; its history is empty.
 
         Raises ``ValueError`` for the state of a finished game.
         """
         if state["name"] == "COMPLETED":
             raise ValueError("a finished game has no state to go on from")
         game = cls(until_year, game_id)
-        for piece in ("units", "centers"):  # a power that the state leaves out has none
+        for piece in ("units", "centers"):  # a power that is not in the state has none
             state = {**state, piece: {power: state.get(piece, {}).get(power, []) for power in POWERS}}
         game._engine.set_state(state)
         return game
 
     def save(self, path: Path | str) -> None:
-        """Write the engine's saved-game format (one JSON line), whole or not at all."""
+        """Write the engine's saved-game format (one JSON line) atomically."""
         write_atomically(Path(path), json.dumps(to_saved_game_format(self._engine)).encode() + b"\n")
 
     @classmethod
     def load(cls, path: Path | str, until_year: int) -> DiplomacyGame:
-        """Take up a saved game where its file ends. Raises ``SavedGameError`` when it is not such a file."""
+        """Load a saved game at its last phase. Raises ``SavedGameError`` for other files."""
         game = cls.__new__(cls)
-        game._take_up(_read_saved_game(Path(path)), until_year)
+        game._set_up(_read_saved_game(Path(path)), until_year)
         return game
 
     def _phase(self) -> str:
@@ -197,7 +197,7 @@ def _read_position(engine: Any, phase: str, is_done: bool) -> Position:
 
 
 def _winners(engine: Any) -> tuple[str, ...]:
-    """Who the engine says won; a loaded game has only its note, 'Victory by: FRA, GER'."""
+    """The engine's winners; a loaded game has only its note, 'Victory by: FRA, GER'."""
     if engine.outcome:
         return tuple(sorted(engine.outcome[1:]))
     _, _, names = str(engine.note).partition("Victory by: ")

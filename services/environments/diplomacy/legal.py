@@ -1,8 +1,8 @@
-"""Legal orders of a whole phase at once, read from tables that depend only on the map.
+"""Legal orders of a whole phase at once, from tables that depend only on the map.
 
-The engine's own ``get_all_possible_orders`` asks the map the same questions again every phase. What a unit
-may do next to another unit never changes, so it is looked up here; only convoys depend on where the fleets
-are. The result holds exactly the engine's orders for every location to be ordered (the tests compare them).
+The engine's ``get_all_possible_orders`` repeats the same map queries every phase. A unit's options beside another unit
+never change, so they are cached here; only convoys depend on the positions of fleets. The result has exactly the
+engine's orders for every orderable location (the tests compare them).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Routes = Mapping[str, Mapping[str, Sequence[frozenset[str]]]]  # start -> end ->
 
 @cache
 def standard_map() -> Any:
-    """The engine's standard map (loading it takes about 0.1 s, once a process)."""
+    """The engine's standard map (loading takes about 0.1 s, once per process)."""
     return Map("standard")
 
 
 @cache
 def _own_orders(unit: str) -> tuple[str, ...]:
-    """Hold and every move by land or sea, whoever else is on the board."""
+    """Hold and every move by land or sea, independent of other units."""
     board, kind, place = standard_map(), unit[0], unit[2:]
     moves = (dest for dest in board.dest_with_coasts[place] if board.abuts(kind, place, "-", dest))
     return (f"{unit} H", *(f"{unit} - {dest}" for dest in moves))
@@ -33,14 +33,14 @@ def _own_orders(unit: str) -> tuple[str, ...]:
 
 @cache
 def _supportable(unit: str) -> tuple[str, ...]:
-    """Locations into which ``unit`` can give support, coasts named separately."""
+    """Locations into which ``unit`` can support, with separate coasts."""
     board = standard_map()
     return tuple(dest for dest in board.dest_with_coasts[unit[2:]] if board.abuts(unit[0], unit[2:], "S", dest))
 
 
 @cache
 def _supports(unit: str) -> Mapping[str, tuple[str, ...]]:
-    """Supports that need no convoy: other unit, where it stands now -> the orders that help it."""
+    """Supports without a convoy: the other unit with its location -> the orders that support it."""
     board = standard_map()
     orders: defaultdict[str, set[str]] = defaultdict(set)
     for dest in _supportable(unit):
@@ -61,14 +61,14 @@ def _supports(unit: str) -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def build_orders(site: str) -> tuple[str, ...]:
-    """Builds at a free home centre, all coasts, and the waiver."""
+    """Builds at a free home centre, on all coasts, and the waiver."""
     board = standard_map()
     units = [f"{kind} {place}" for place in board.find_coasts(site) for kind in "AF"]
     return tuple(sorted([f"{unit} B" for unit in units if board.is_valid_unit(unit)] + ["WAIVE"]))
 
 
 def movement_orders(units: Sequence[str], routes: Routes) -> dict[str, tuple[str, ...]]:
-    """Location -> sorted legal orders of the unit there, for all ``units`` on the board."""
+    """Location -> sorted legal orders of its unit, for all ``units`` on the board."""
     orders = {unit[2:]: list(_own_orders(unit)) for unit in units}
     for unit in units:
         supports = _supports(unit)
@@ -82,7 +82,7 @@ def movement_orders(units: Sequence[str], routes: Routes) -> dict[str, tuple[str
 
 
 def _add_convoys(orders: dict[str, list[str]], units: Sequence[str], routes: Routes) -> None:
-    """Moves by sea, the convoys that carry them and the supports that await them."""
+    """Add moves by convoy, the convoy orders, and supports of these moves."""
     armies = {unit[2:] for unit in units if unit[0] == "A"}
     landings: defaultdict[str, list[tuple[str, Sequence[frozenset[str]]]]] = defaultdict(list)
     for army in sorted(armies & routes.keys()):
@@ -96,7 +96,7 @@ def _add_convoys(orders: dict[str, list[str]], units: Sequence[str], routes: Rou
         direct = _supports(unit)
         for dest in _supportable(unit):
             for army, paths in landings.get(dest, ()):
-                # A fleet cannot support the landing of an army that only it can carry there.
+                # A fleet cannot support a move that only it can convoy.
                 if army == place[:3] or all(place in path for path in paths):
                     continue
                 order = f"{unit} S A {army} - {dest}"

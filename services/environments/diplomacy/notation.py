@@ -1,7 +1,7 @@
-"""A position as compact text for a word-level tokenizer, and every word that text can hold.
+"""A position as compact text for a word-level tokenizer, and all words of such texts.
 
 A unit with its place is one word (``A PAR``, ``F STP/SC``); so are a province, a power, an order mark and the
-end of a line. Spaces and ``, ; ( )`` only help the human reader and cost no word.
+end of a line. Spaces and ``, ; ( )`` are for human readers and are no words.
 
 Example, 67 words::
 
@@ -18,7 +18,7 @@ from functools import cache
 from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.position import POWERS, Position
 
-# For Python's re and Hugging Face's tokenizers.Regex; what matches is a word, the rest is dropped.
+# For Python's re and Hugging Face's tokenizers.Regex: each match is a word, other characters are dropped.
 WORD_PATTERN = r"[AF] [A-Z]{3}(?:/[A-Z]{2})?\b|\n|[^\s,;()]+"
 _WORD = re.compile(WORD_PATTERN)
 
@@ -32,7 +32,7 @@ _COUNTS = range(1, 35)  # adjustments; no power can hold more than all 34 centre
 
 @cache
 def words() -> tuple[str, ...]:
-    """Every word that a prompt or an order can hold, sorted."""
+    """All words of prompts and orders, sorted."""
     board = standard_map()
     places = {place.upper() for place in board.locs if board.area_type(place) != "SHUT"}
     units = {f"{kind} {place}" for kind in "AF" for place in places if board.is_valid_unit(f"{kind} {place}")}
@@ -43,10 +43,10 @@ def words() -> tuple[str, ...]:
 
 
 def render(position: Position, power: str) -> str:
-    """The position as ``power`` sees it: whose view and which phase, own block, the others, free centres.
+    """The position as ``power`` sees it: power and phase, own block, the others, free centres.
 
-    The others follow in the order of ``POWERS``, counted on from ``power``; the eliminated are left out.
-    A dislodged unit is followed by its free retreats, and stands after its power's centres.
+    The others follow in the order of ``POWERS`` after ``power``, without eliminated ones. Dislodged units are listed
+    after their power's centres, each with its free retreats.
     """
     start = POWERS.index(power)
     others = (POWERS[(start + step) % len(POWERS)] for step in range(1, len(POWERS)))
@@ -82,7 +82,7 @@ def _end(position: Position) -> str:
 
 
 def _block(position: Position, power: str) -> str:
-    """Units, owned centres, dislodged units of one power; empty when it has none of them."""
+    """Units, owned centres and dislodged units of one power; empty without any."""
     parts = []
     if units := position.units.get(power, ()):
         parts.append(", ".join(units))

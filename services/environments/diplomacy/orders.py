@@ -1,4 +1,4 @@
-"""Order sheets: what may be written on them, reading them, and what is wrong with them."""
+"""Order sheets: their slots, their parsing, and their defects."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Reason = Literal[
     "not_own_unit",  # readable, but no such unit of this power awaits an order
     "illegal",  # the unit cannot do that now
     "duplicate",  # the unit (or the building site) already has an order; the first one stands
-    "missing",  # a unit no line speaks of (it holds, or disbands), or a disband owed and not ordered ("D")
+    "missing",  # a unit without a line (it holds, or disbands), or a disband owed and not ordered ("D")
     "too_many",  # more builds or disbands than allowed
-    "repaired",  # was not canonical; stands in its only possible reading
+    "repaired",  # was not canonical; its only possible reading is used
 ]
 WAIVE = "WAIVE"
 _PLACE = r"[A-Z]{3}(?:/[A-Z]{2})?"
@@ -28,7 +28,7 @@ _READABLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class OrderDefect:
-    """One thing wrong with a sheet: the text as written (or the unit that has no order) and why."""
+    """A defect of a sheet: the text as written (or the unit without an order) and the reason."""
 
     order: str
     reason: Reason
@@ -36,7 +36,7 @@ class OrderDefect:
 
 @dataclass(frozen=True, slots=True)
 class OrderSlot:
-    """One order to write: ``claims[i]`` names what alternative i uses up for later slots (None: nothing)."""
+    """One order to write: alternative i excludes later ones with the same ``claims[i]`` (None: excludes none)."""
 
     alternatives: tuple[str, ...]
     claims: tuple[str | None, ...]
@@ -44,17 +44,17 @@ class OrderSlot:
 
 @dataclass(frozen=True, slots=True)
 class ParsedSheet:
-    """Legal orders, in the order written, and everything that was wrong (repairs included)."""
+    """Legal orders, in the order written, and all defects (repairs included)."""
 
     orders: tuple[str, ...]
     defects: tuple[OrderDefect, ...]
 
 
 def sheet(position: Position, power: str) -> tuple[OrderSlot, ...]:
-    """The slots of ``power``'s order sheet; any choice that respects the claims is accepted in full.
+    """The slots of ``power``'s order sheet; any choice that respects the claims is legal.
 
-    Movement: one slot a unit. Retreats: one a dislodged unit. Builds: as many as can be built, each any free
-    home centre or WAIVE. Disbands: as many as owed, each any own unit.
+    Movement: one slot per unit. Retreats: one per dislodged unit. Builds: one per possible build, with any free home
+    centre or WAIVE. Disbands: one per disband owed, with any own unit.
     """
     places = position.orderable.get(power, ())
     if not places:
@@ -67,9 +67,9 @@ def sheet(position: Position, power: str) -> tuple[OrderSlot, ...]:
 
 
 def check(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
-    """Split ``orders`` into what the engine will take and what is wrong with the rest.
+    """Split ``orders`` into legal ones and defects.
 
-    Fewer builds than allowed are waivers, not defects. Raises nothing: a bad order is data.
+    Fewer builds than allowed are waivers, not defects. It raises nothing: a bad order is data.
     """
     if position.kind == "A":
         return _check_adjustments(orders, position, power)
@@ -91,10 +91,10 @@ def check(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
 
 
 def parse(text: str, position: Position, power: str, repair: bool = False) -> ParsedSheet:
-    """Read a sheet, one order a line; empty lines are skipped.
+    """Parse a sheet, one order per line; empty lines are skipped.
 
-    Strict: an order must be written exactly as in the legal list. With ``repair``, case, spacing, ``->``,
-    full stops, a coast or ``VIA`` left out are put right where only one legal order can be meant.
+    An order must be written exactly as in the legal list. With ``repair``, case, spacing, ``->``, full stops, a missing
+    coast or a missing ``VIA`` are corrected where only one legal order is possible.
     """
     lines = [line for line in text.split("\n") if line.strip()]
     if not repair:
@@ -110,11 +110,6 @@ def parse(text: str, position: Position, power: str, repair: bool = False) -> Pa
             repairs.append(OrderDefect(line, "repaired"))
     checked = check(mended, position, power)
     return ParsedSheet(checked.orders, (*repairs, *checked.defects))
-
-
-def format_sheet(orders: Sequence[str]) -> str:
-    """One order a line, each line ended."""
-    return "".join(f"{order}\n" for order in orders)
 
 
 def _unit(order: str) -> str:
@@ -134,7 +129,7 @@ def _adjustment_orders(position: Position, power: str) -> tuple[str, ...]:
 
 
 def _claim(order: str) -> str | None:
-    """What an adjustment order uses up: the province of a build, the unit of a disband."""
+    """The claim of an adjustment order: the province of a build, the unit of a disband."""
     if order == WAIVE:
         return None
     return order[2:5] if order.endswith(" B") else order.removesuffix(" D")
@@ -171,7 +166,7 @@ def _why_not(order: str, own_unit: bool) -> Reason:
 
 
 def _repaired(line: str, legal: Sequence[str]) -> str:
-    """The one legal order that ``line`` can mean, or ``line`` itself."""
+    """The only legal order that ``line`` can mean, or ``line`` itself."""
     tidy = " ".join(line.upper().replace("->", "-").replace("-", " - ").rstrip(" .;,").split())
     if tidy in legal:
         return tidy

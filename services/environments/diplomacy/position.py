@@ -1,27 +1,29 @@
-"""One phase of a game as plain data: everything a player may look at, legal orders included."""
+"""One phase of a game as plain data: all that players may use, legal orders included."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 POWERS = ("AUSTRIA", "ENGLAND", "FRANCE", "GERMANY", "ITALY", "RUSSIA", "TURKEY")
 CENTERS_TO_WIN = 18
+OPENING_UNTIL = 1903
+MIDGAME_UNTIL = 1908
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A phase seen by everybody. All collections are sorted, so that seeds reproduce games."""
+    """The public facts of a phase. All collections are sorted, so that seeds reproduce games."""
 
     phase: str  # the engine's short name: "S1901M" movement, "F1902R" retreats, "W1903A" adjustments
     units: Mapping[str, tuple[str, ...]]  # power -> standing units, "A PAR", "F STP/SC"
     dislodged: Mapping[str, Mapping[str, tuple[str, ...]]]  # power -> unit -> free retreats
     centers: Mapping[str, tuple[str, ...]]  # power -> owned supply centres
-    orderable: Mapping[str, tuple[str, ...]]  # power -> locations to order now (with the coast)
-    legal: Mapping[str, tuple[str, ...]]  # location -> legal orders, sorted, computed once for all powers
+    orderable: Mapping[str, tuple[str, ...]]  # power -> locations with decisions (with the coast)
+    legal: Mapping[str, tuple[str, ...]]  # location -> legal orders, sorted
     adjustments: Mapping[str, int]  # adjustment phases: builds allowed (> 0) or disbands owed (< 0); else 0
-    # Work shared by all players of this position (DumbBot's map values, say), keyed by its owner.
+    # Cached results that the players of this position share (such as DumbBot's map values), by their owner.
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False, hash=False)
 
     @property
@@ -41,5 +43,13 @@ class Position:
 
     @property
     def to_move(self) -> tuple[str, ...]:
-        """Powers with something to decide now."""
+        """The powers with decisions."""
         return tuple(power for power in POWERS if self.orderable.get(power))
+
+
+def segment(phase: str) -> Literal["opening", "midgame", "endgame"]:
+    """The segment of a short phase name (``S1901M``): opening to 1903, midgame to 1908, then endgame."""
+    year = int(phase[1:5])
+    if year <= OPENING_UNTIL:
+        return "opening"
+    return "midgame" if year <= MIDGAME_UNTIL else "endgame"

@@ -1,4 +1,4 @@
-"""What a game pays a seat: named parts, phase by phase and at the end, weighed by the configuration."""
+"""The rewards of a seat: named parts, per phase and at the end, weighted by the configuration."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ PHASE_PARTS = ("center_change",)
 FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
 PARTS = (*PHASE_PARTS, *FINAL_PARTS)
 
-# DipNet's reward for reinforcement learning (Paquette et al. 2019, arXiv 1909.02128): the mean of centres
-# gained or lost, phase by phase, and a terminal 34 points: all to a solo, else shared by centres.
+# DipNet's reward for reinforcement learning (Paquette et al. 2019, arXiv 1909.02128): the mean of the centres gained or
+# lost per phase and of 34 final points, which a solo takes and which are otherwise shared by centres.
 DIPNET_WEIGHTS = {"center_change": 0.5, "dipnet": 0.5}
 
 
 class FinishedGame(Protocol):
-    """What the final parts read of an outcome."""
+    """The fields of an outcome that the final parts use."""
 
     @property
     def centers(self) -> Mapping[str, int]:
@@ -31,22 +31,22 @@ class FinishedGame(Protocol):
 
     @property
     def winners(self) -> tuple[str, ...]:
-        """The solo's winner, or who agreed to the draw."""
+        """The solo's winner, or the powers that agreed to the draw."""
 
 
 def phase_parts(before: int, after: int) -> dict[str, float]:
-    """Parts of one decision: centres owned when it was taken and when the next one is (or at the game's end).
+    """The parts of one decision, from the centres owned at it and at the next one (or at the game's end).
 
-    The engine hands centres over in winter, so the change falls on the year's last decision.
+    The engine assigns centres in winter, so the change belongs to the year's last decision.
     """
     return {"center_change": float(after - before)}
 
 
 def final_parts(outcome: FinishedGame, power: str) -> dict[str, float]:
-    """Parts paid once, when the game is over.
+    """The parts paid once, at the end of the game.
 
     centers: count, 0 to 34. sum_of_squares, draw_size, proportional: shares, 0 to 1 (see ``scoring``).
-    survival: 1 with a centre left. win: 1 for a solo. dipnet: 0 to 34, see ``DIPNET_WEIGHTS``.
+    survival: 1 with a centre at the end. win: 1 for a solo. dipnet: 0 to 34, see ``DIPNET_WEIGHTS``.
     """
     centers = outcome.centers
     solo = outcome.winners[0] if outcome.kind == "solo" else None
@@ -65,7 +65,7 @@ def final_parts(outcome: FinishedGame, power: str) -> dict[str, float]:
 
 
 def weigh(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """The scalar reward: Σ weight x part over the parts given; parts without a weight count nothing."""
+    """The scalar reward: Σ weight x part over the given parts; parts without a weight count 0."""
     return sum(weights[name] * value for name, value in parts.items() if name in weights)
 
 

@@ -1,7 +1,7 @@
-"""How a finished game is shared out: pure functions of final supply centres (power -> count).
+"""Scores of a finished game: pure functions of final supply centres (power -> count).
 
-Every function returns power -> share; shares sum to 1 (to 0 where nobody owns a centre). ``solo`` names the
-power that won alone, if one did.
+Every function returns power -> share; shares sum to 1 (to 0 without any centre). ``solo`` names the power that won
+alone, if there is one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Shares = dict[str, float]
 
 
 def draw_size(centers: Centers, solo: str | None = None, drawn: Collection[str] | None = None) -> Shares:
-    """1 for a solo; else equal shares for ``drawn`` (who agreed to the draw), by default all survivors."""
+    """1 for a solo; else equal shares of ``drawn``, the powers that agreed to the draw, by default all survivors."""
     if solo is not None:
         return _all_to(solo, centers)
     sharers = [power for power, count in centers.items() if (power in drawn if drawn else count > 0)]
@@ -28,17 +28,8 @@ def sum_of_squares(centers: Centers, solo: str | None = None) -> Shares:
 
 
 def proportional(centers: Centers) -> Shares:
-    """n / Σ n, after a solo too."""
+    """n / Σ n, also after a solo."""
     return _shares(centers)
-
-
-def top_share(centers: Centers, solo: str | None = None) -> Shares:
-    """1 for a solo; else equal shares for those who own the most centres."""
-    if solo is not None:
-        return _all_to(solo, centers)
-    most = max(centers.values(), default=0)
-    leaders = [power for power, count in centers.items() if count == most > 0]
-    return {power: 1 / len(leaders) if power in leaders else 0.0 for power in centers}
 
 
 def _all_to(winner: str, centers: Centers) -> Shares:

@@ -15,11 +15,12 @@ from diplomacy import Game
 from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import render
-from services.environments.diplomacy.orders import WAIVE, OrderSlot, format_sheet, parse, sheet
+from services.environments.diplomacy.orders import WAIVE, OrderSlot, parse, sheet
 from services.environments.diplomacy.position import POWERS, Position
 from services.inference.engine import GenerationRequest
 from tests.paths import RECORDED_GAMES
 from tests.system.support.vllm_models import lively_model, vllm_engine, word_tokenizer, write_all
+from tests.unit.services.environments.diplomacy.sheets import format_sheet
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
 pytestmark = pytest.mark.system

@@ -8,8 +8,9 @@ from tokenizers.pre_tokenizers import Split
 
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, join, render, split, words
-from services.environments.diplomacy.orders import format_sheet, sheet
+from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS
+from tests.unit.services.environments.diplomacy.sheets import format_sheet
 
 
 def positions(seed, until_year):

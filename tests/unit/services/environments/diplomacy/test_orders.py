@@ -5,7 +5,8 @@ import random
 import pytest
 
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import OrderDefect, check, format_sheet, parse, sheet
+from services.environments.diplomacy.orders import OrderDefect, check, parse, sheet
+from tests.unit.services.environments.diplomacy.sheets import format_sheet
 
 
 def board(phase, units, centers=None, retreats=None):

@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from services.environments.diplomacy import rewards, scoring
 from services.environments.diplomacy.game import Outcome
-from services.environments.diplomacy.position import POWERS
-from services.environments.diplomacy.segments import segment
+from services.environments.diplomacy.position import POWERS, segment
 
 COUNTS = dict(zip(POWERS, (3, 4, 0, 5, 5, 10, 7), strict=True))
 SOLO = dict(zip(POWERS, (0, 4, 18, 5, 0, 0, 7), strict=True))
@@ -26,17 +25,14 @@ def test_draw_size():
     assert scoring.draw_size(SOLO, "FRANCE")["TURKEY"] == 0
 
 
-def test_proportional_and_top_share():
+def test_proportional():
     assert scoring.proportional(SOLO)["FRANCE"] == 18 / 34
-    assert scoring.top_share(COUNTS)["RUSSIA"] == 1
-    assert scoring.top_share(dict.fromkeys(POWERS, 3))["ITALY"] == 1 / 7
-    assert scoring.top_share(SOLO, "FRANCE")["FRANCE"] == 1
 
 
 @given(st.lists(st.integers(0, 34), min_size=7, max_size=7))
 def test_shares_sum_to_one_or_zero(counts):
     centers = dict(zip(POWERS, counts, strict=True))
-    for score in (scoring.draw_size, scoring.sum_of_squares, scoring.proportional, scoring.top_share):
+    for score in (scoring.draw_size, scoring.sum_of_squares, scoring.proportional):
         shares = score(centers)
         assert sum(shares.values()) == pytest.approx(1.0 if any(counts) else 0.0)
         assert min(shares.values()) >= 0
