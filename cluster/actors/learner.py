@@ -199,7 +199,11 @@ class LearnerWorker:
         target.parent.mkdir(parents=True, exist_ok=True)
         if self._config.policy.specialists:
             specialists = specialist_payloads(self._model)
-            files = {file: specialists[power] for power, file in snapshot_files(target, self._config).items() if power}
+            files = {
+                file: specialists[power]
+                for power, file in snapshot_files(target, specialists=self._config.policy.specialists).items()
+                if power
+            }
         else:
             files = {target: policy_payload(self._model)}
         for file, data in files.items():

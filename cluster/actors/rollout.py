@@ -13,6 +13,7 @@ from cluster.actors.role_policies import Specialists
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult, play_evaluation_game
+from cluster.evaluation.players import language_policy
 from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
 from grpo_core.types import Episode
@@ -220,15 +221,7 @@ class RolloutWorker:
         return self._language_policy(LEARNER, temperature)
 
     def _language_policy(self, name: str, temperature: float) -> LLMPolicy:
-        inference = self._config.inference
-        return LLMPolicy(
-            self._engine,
-            self._tokens,
-            policy=name,
-            decoding=inference.decoding,
-            temperature=temperature,
-            max_completion_length=inference.max_completion_length,
-        )
+        return language_policy(self._engine, self._tokens, self._config.inference, name, temperature)
 
     def _bot(self, name: str) -> Policy:
         key = f"bot/{name}"

@@ -34,7 +34,7 @@ def read_counters(run_dir: Path) -> Mapping[str, float]:
     from services.replay.server.embedded import running_url
 
     folder = RunFolder(run_dir)
-    config = folder.resumed_config(())
+    config = folder.stored_config()
     live = running_url(folder.redis) if config.redis.url is None else None
     with (
         nullcontext(live) if live is not None else replay_server(config, folder) as url,

@@ -77,6 +77,8 @@ def report(
         write_viewer(what, page)
     else:
         from cluster.configs.schema import Config
+        from cluster.runs.folder import RunFolder
 
+        RunFolder(what).check_format()
         page = write_report(what, Config().model_dump(mode="json"))
     typer.echo(f"written to {page}")

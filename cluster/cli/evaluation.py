@@ -69,11 +69,21 @@ def evaluate(
     games_per_country: Annotated[int, typer.Option(min=1, help="Games as each of the seven powers.")] = 10,
     until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year of a game.")] = 1910,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives every candidate the same games.")] = 0,
-    temperature: Annotated[float, typer.Option(min=0, help="Of a checkpoint's sampling; 0 is greedy.")] = 1.0,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Sampling temperature of a candidate that is a checkpoint; 0 is greedy.",
+            show_default="evaluation.temperature of its run, or 1",
+        ),
+    ] = None,
     json_out: Json = None,
     config: ChatPlayersConfig = None,
 ) -> None:
-    """Measure a player against fixed anchors, all seven countries alike, with 95 % intervals."""
+    """Measure a player against fixed anchors, all seven countries alike, with 95 % intervals.
+
+    A game without a power that has more centres than the player counts as a lead, ties included.
+    """
     from cluster.errors import RunError
     from cluster.evaluation.evaluate import evaluate as measure
     from cluster.evaluation.players import chat_players
@@ -110,18 +120,21 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _evaluation_text(row: dict[str, Any]) -> str:
-    def cell(values: dict[str, Any]) -> str:
-        interval = values["mean_centers_ci95"]
-        bounds = f"[{interval[0]:5.2f}, {interval[1]:5.2f}]" if interval else " " * 14
-        return (
-            f"{values['mean_centers']:5.2f} {bounds}  {values['sum_of_squares']:.3f}  {values['survival_rate']:5.0%}"
-            f"  {values['top_rate']:5.0%}  {values['win_rate']:5.0%}"
-        )
+    """A table of 80 columns: a line for each country, and one for all."""
+    from cluster.evaluation.evaluation_games import rate_text
 
-    lines = [
-        f"{row['checkpoint']} against six {row['against']}, {row['games']} games to {row['until_year']}",
-        f"  {'':<9}{'centres':<22}squares  alive   leads  solos",
-        *(f"  {power:<8} {cell(values)}" for power, values in row["by_country"].items()),
-        f"  {'all':<8} {cell(row)}",
-    ]
-    return "\n".join(lines)
+    def cells(values: dict[str, Any]) -> str:
+        interval = values["mean_centers_ci95"]
+        bounds = "" if interval is None else f"[{interval[0]:.1f}, {interval[1]:.1f}]"
+        rates = (f"{rate_text(values, name):<14}" for name in ("survival_rate", "top_rate", "win_rate"))
+        return f"{values['mean_centers']:5.2f} {bounds:<13}{values['sum_of_squares']:.3f}  {''.join(rates)}".rstrip()
+
+    return "\n".join(
+        [
+            f"{row['checkpoint']} against six {row['against']}, {row['games']} games to {row['until_year']}",
+            f"  {'':<9}{'centres':<18} squares {'survives':<14}{'leads':<14}solos",
+            *(f"  {power:<8} {cells(values)}" for power, values in row["by_country"].items()),
+            f"  {'all':<8} {cells(row)}",
+            "  leads: no power had more centres at the end; ties count. [95 % intervals]",
+        ]
+    )

@@ -232,7 +232,7 @@ def _add_fixed(
     from opponents.settings import REMOTE_PREFIX, unknown_chat_player
 
     name = what.removeprefix(REMOTE_PREFIX)
-    remotes = RunFolder(run).resumed_config(()).opponents.remotes
+    remotes = RunFolder(run).stored_config().opponents.remotes
     if name != what and name not in remotes:
         raise RunError(unknown_chat_player(name, remotes))
     with population.transaction():

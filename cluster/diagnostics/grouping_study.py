@@ -17,9 +17,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.runs.folder import RunFolder
+from cluster.evaluation.players import language_policy
+from cluster.runs.folder import config_of
 from cluster.runs.progress_bars import AddBar
 from cluster.runs.provenance import commit, provenance
 from grpo_core.advantages.grouping import Sample, samples_of
@@ -40,7 +40,7 @@ from grpo_core.types import Episode, FloatArray
 from opponents.bots.registry import make_bot
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
-from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.players.llm_policy import OrderTokens
 from opponents.players.policy import Policy
 from opponents.seeding import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
@@ -116,18 +116,6 @@ def gradient_kinds(returns: Returns) -> tuple[GradientKind, ...]:
         GradientKind(of_turns, "mean", _TOKEN_MEAN_METHODS),
         GradientKind("episode", "sum", _EPISODE_METHODS),
     )
-
-
-def config_of(checkpoint: Path) -> Config:
-    """The config of the run that a run folder or one of its checkpoints belongs to; else the defaults.
-
-    Raises:
-        ConfigError: the run's config.toml is damaged.
-    """
-    for folder in (checkpoint, checkpoint.absolute().parent.parent):
-        if RunFolder(folder).config.exists():
-            return load_config(RunFolder(folder).config)
-    return Config()
 
 
 def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -> dict[str, Any]:
@@ -264,14 +252,8 @@ def _with_quartiles(samples: Sequence[Sample], returns: FloatArray) -> list[Samp
 async def _play(checkpoint: Path, config: Config, blocks: int, seed: int, stage: AddBar) -> list[Episode]:
     model, tokenizer = load_model(checkpoint)
     engine = TorchEngine(model, max_concurrent_decisions=CONCURRENT_GAMES)
-    game, inference = config.game, config.inference
-    policy = LLMPolicy(
-        engine,
-        OrderTokens(tokenizer),
-        decoding=inference.decoding,
-        temperature=inference.temperature,
-        max_completion_length=inference.max_completion_length,
-    )
+    game = config.game
+    policy = language_policy(engine, OrderTokens(tokenizer), config.inference)
     bots = {name: make_bot(name) for lineup in LINEUPS for name in lineup}
     running = asyncio.Semaphore(CONCURRENT_GAMES)
     advance = stage("playing continuations of saved positions", blocks * CONTINUATIONS)

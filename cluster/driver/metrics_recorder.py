@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from cluster.actors.messages import BlockReport, UpdateReport
 from cluster.configs.schema import Config
+from cluster.evaluation.evaluation_games import describe
 from cluster.runs.counters import (
     COUNTERS,
     COUNTRY_EPISODES,
@@ -89,6 +90,7 @@ class MetricsRecorder:
         self._clock = time.monotonic()
         self._rows: list[dict[str, Any]] = list(summary.get("evaluations", []))
         self._training: dict[str, float] = dict(summary.get("training", {}))
+        self._commit, self._provenance = commit(), provenance()  # before the loop: git may take seconds
         self._opened = time.monotonic()
         self._wall_before = float(summary.get("wall_seconds", 0.0))
         left = {"entente_worker_replacements_left": float(config.rollout.max_replacements)}
@@ -252,22 +254,16 @@ class MetricsRecorder:
         self._rows = [old for old in self._rows if (old["checkpoint"], old["against"]) != (row["checkpoint"], against)]
         self._rows.append({"label": label, **row, "seconds": round(seconds, 1)})
         values: dict[str, Value] = {key("entente_evaluation_centers", against=against): row["mean_centers"]}
-        interval = ""
         if row["mean_centers_ci95"] is not None:
             low, high = row["mean_centers_ci95"]
             values[key("entente_evaluation_centers_low", against=against)] = low
             values[key("entente_evaluation_centers_high", against=against)] = high
-            interval = f" [{low:.2f}, {high:.2f}]"
         for country, cell in row["by_country"].items():
             values[key("entente_evaluation_mean_centers", against=against, country=country)] = cell["mean_centers"]
             values[key("entente_evaluation_win_rate", against=against, country=country)] = cell["win_rate"]
         self._sink.record(self._version, values)
         self._serve({PROGRESS_TIME: time.time()})
-        self.display.log(
-            f"{label} policy against six {against}: {row['mean_centers']:.2f} centres"
-            f"{interval}, survived {row['survival_rate']:.0%}, solos {row['win_rate']:.0%} "
-            f"({row['games']} games to {row['until_year']})"
-        )
+        self.display.log(f"{label} policy against six {against}: {describe(row)}")
         self._write_summary()
 
     def _serve(self, values: Mapping[str, Value]) -> None:
@@ -323,7 +319,7 @@ class MetricsRecorder:
         self._folder.write_summary(
             {
                 "run": self._config.run.name,
-                "commit": commit(),
+                "commit": self._commit,
                 "config_digest": self._config.digest,
                 "updates": self._version,
                 "episodes": int(counters["entente_episodes_total"]),
@@ -334,7 +330,7 @@ class MetricsRecorder:
                 "imitation": read_report(self._folder.imitated),
                 "training": training,
                 "evaluations": self._rows,
-                "provenance": provenance(),
+                "provenance": self._provenance,
             }
         )
 

@@ -61,7 +61,7 @@ def change_population(
     weights = folder.path / "population" / f"v{version}.safetensors"
 
     def add(population: Population) -> None:
-        for country, file in snapshot_files(weights, config).items():
+        for country, file in snapshot_files(weights, specialists=config.policy.specialists).items():
             population.add_snapshot(file, version=version, config_digest=config.digest, country=country)
 
     snapshot = league.snapshot_due(version)

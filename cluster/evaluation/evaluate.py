@@ -26,7 +26,7 @@ def evaluate(
     games_per_country: int,
     until_year: int,
     seed: int = 0,
-    temperature: float = 1.0,
+    temperature: float | None = None,
     remotes: ChatPlayers | None = None,
     add_bar: AddBar | None = None,
 ) -> list[dict[str, object]]:
@@ -38,23 +38,24 @@ def evaluate(
         games_per_country: games as each of the seven powers.
         until_year: last year played.
         seed: the same seed gives every candidate the same games.
-        temperature: sampling temperature of a checkpoint; 0 is greedy. A remote has its own in its settings.
+        temperature: of the candidate, where it is a checkpoint; 0 is greedy. None: evaluation.temperature of its run,
+            which checkpoints among the opponents always use.
         remotes: the remote players that may be named; closed when the games are over.
         add_bar: shows the progress of the games against each opponent.
 
     Raises:
-        RunError, CheckpointError, EndpointError: the candidate or an opponent cannot be seated, or does not answer.
+        RunError, CheckpointError, EndpointError: the candidate or an opponent cannot be opened, or does not answer.
     """
     remotes = remotes or ChatPlayers({})
-    player = open_policy(candidate, remotes, temperature=temperature)
-    opponents = {name: open_policy(name, remotes) for name in against}
+    player = open_policy(candidate, remotes, temperature=temperature, evaluation=True)
+    opponents = {name: open_policy(name, remotes, evaluation=True) for name in against}
 
     async def play_all(games: list[EvaluationGame]) -> list[EvaluationResult]:
-        seats = asyncio.Semaphore(CONCURRENT_GAMES)
+        running = asyncio.Semaphore(CONCURRENT_GAMES)
         advance = None if add_bar is None else add_bar(f"against six {games[0].against}", len(games))
 
         async def play_one(game: EvaluationGame) -> EvaluationResult:
-            async with seats:
+            async with running:
                 result = await play_evaluation_game(game, player, opponents[game.against])
             if advance is not None:
                 advance(1)

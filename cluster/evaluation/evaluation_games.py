@@ -1,10 +1,11 @@
-"""Evaluation games: who sits where, and what came out of them."""
+"""Evaluation games: their seats, one game, and the row of results with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from opponents.play import play_game
 from opponents.players.policy import Policy
@@ -12,7 +13,7 @@ from opponents.seeding import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.scoring import sum_of_squares
-from services.reports.statistics import Estimate, mean_interval, stratified_mean
+from services.reports.statistics import stratified_mean, stratified_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +30,12 @@ class EvaluationGame:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationResult:
-    """What the candidate got out of one evaluation game."""
+    """The candidate's result of one evaluation game."""
 
     power: str
     centers: int
     win: bool  # a solo
-    top: bool  # no other power had more centres
+    top: bool  # no other power had more centres: ties count
     survived: bool
     sum_of_squares: float  # share of the squared centres, 1 for a solo
     seed: int
@@ -43,7 +44,7 @@ class EvaluationResult:
 def evaluation_games(
     candidate: str, against: str, games_per_country: int, until_year: int, seed: int, save_first_to: Path | None = None
 ) -> list[EvaluationGame]:
-    """Every country ``games_per_country`` times. The seeds do not depend on the candidate: all meet the same games.
+    """Every country ``games_per_country`` times. The seeds do not depend on the candidate: all get the same games.
 
     With ``save_first_to`` the first game of each country is saved as ``<folder>/<POWER>.json``.
     """
@@ -74,15 +75,14 @@ async def play_evaluation_game(spec: EvaluationGame, candidate: Policy, opponent
     if spec.save_to is not None:
         game.save(spec.save_to)
     centers = outcome.centers[spec.power]
+    solo = outcome.winners[0] if outcome.kind == "solo" else None
     return EvaluationResult(
         power=spec.power,
         centers=centers,
-        win=outcome.kind == "solo" and spec.power in outcome.winners,
+        win=solo == spec.power,
         top=centers == max(outcome.centers.values()),
         survived=centers > 0,
-        sum_of_squares=sum_of_squares(outcome.centers, outcome.winners[0] if outcome.kind == "solo" else None)[
-            spec.power
-        ],
+        sum_of_squares=sum_of_squares(outcome.centers, solo)[spec.power],
         seed=spec.seed,
     )
 
@@ -92,51 +92,49 @@ def summarize(
 ) -> dict[str, object]:
     """One row of ``summary.json``'s evaluations.
 
-    The mean over games weighs every country alike; its 95 % interval is stratified by country.
+    Means and rates over all games weigh every country alike. Their 95 % intervals are stratified by country: each
+    country has its own number of games, and games are independent. ``top_rate`` counts ties as leads.
     """
     by_country = {power: [result for result in results if result.power == power] for power in POWERS}
     played = {power: games for power, games in by_country.items() if games}
-    row = _row(results)
-    for name, estimate in (
-        (
-            "mean_centers",
-            stratified_mean({p: [float(r.centers) for r in games] for p, games in played.items()}),
-        ),
-        (
-            "sum_of_squares",
-            stratified_mean({p: [r.sum_of_squares for r in games] for p, games in played.items()}),
-        ),
-    ):
-        row[name], row[f"{name}_ci95"] = _plain(estimate)
     return {
         "checkpoint": checkpoint,
         "against": against,
         "until_year": until_year,
-        **row,
-        "by_country": {power: _row(games) for power, games in played.items()},
+        **_measures(played),
+        "by_country": {power: _measures({power: games}) for power, games in played.items()},
     }
 
 
-def _row(results: Sequence[EvaluationResult]) -> dict[str, object]:
-    centers, centers_ci = _plain(mean_interval([float(result.centers) for result in results]))
-    squares, squares_ci = _plain(mean_interval([result.sum_of_squares for result in results]))
-    return {
-        "games": len(results),
-        "mean_centers": centers,
-        "mean_centers_ci95": centers_ci,
-        "win_rate": _share([result.win for result in results]),
-        "top_rate": _share([result.top for result in results]),
-        "survival_rate": _share([result.survived for result in results]),
-        "sum_of_squares": squares,
-        "sum_of_squares_ci95": squares_ci,
-    }
+def describe(row: Mapping[str, Any]) -> str:
+    """A row of ``summarize`` in one line: centres, survival, leads and solos with their intervals."""
+    interval = row["mean_centers_ci95"]
+    bounds = "" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
+    return (
+        f"{row['mean_centers']:.2f} centres{bounds}, survived {rate_text(row, 'survival_rate')}, "
+        f"leads {rate_text(row, 'top_rate')}, solos {rate_text(row, 'win_rate')} "
+        f"({row['games']} games to {row['until_year']})"
+    )
 
 
-def _plain(estimate: Estimate | None) -> tuple[float | None, list[float] | None]:
-    if estimate is None:
-        return None, None
-    return estimate.mean, None if estimate.interval is None else list(estimate.interval)
+def rate_text(row: Mapping[str, Any], name: str) -> str:
+    """A rate and its interval in percent, e.g. ``12% [7,19]``."""
+    low, high = row[f"{name}_ci95"]
+    return f"{row[name]:.0%} [{100 * low:.0f},{100 * high:.0f}]"
 
 
-def _share(flags: Sequence[bool]) -> float | None:
-    return sum(flags) / len(flags) if flags else None
+def _measures(played: Mapping[str, Sequence[EvaluationResult]]) -> dict[str, object]:
+    """Means and rates of the results by country, each followed by its interval."""
+    row: dict[str, object] = {"games": sum(map(len, played.values()))}
+    for name, field, estimate_of in (
+        ("mean_centers", "centers", stratified_mean),
+        ("win_rate", "win", stratified_rate),
+        ("top_rate", "top", stratified_rate),
+        ("survival_rate", "survived", stratified_rate),
+        ("sum_of_squares", "sum_of_squares", stratified_mean),
+    ):
+        estimate = estimate_of({power: [getattr(result, field) for result in games] for power, games in played.items()})
+        interval = None if estimate is None else estimate.interval
+        row[name] = None if estimate is None else estimate.mean
+        row[f"{name}_ci95"] = None if interval is None else list(interval)
+    return row

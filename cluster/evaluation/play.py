@@ -22,7 +22,7 @@ def play(
     Args:
         seats: a player for each power: bot name, checkpoint or run folder, remote:NAME.
         until_year: last year played to its end.
-        seed: of bots and sampling; the same seed plays the same game.
+        seed: seeds bots and sampling; the same seed plays the same game.
         out: where the game is saved (JSON).
         remotes: the remote players that may be named; closed when the game is over.
 

@@ -1,4 +1,4 @@
-"""From what a user names - a bot, a checkpoint, a run - to a policy that can sit at a table."""
+"""Players by the name that a user gives: a bot, a checkpoint, a run or a remote player becomes a policy."""
 
 from __future__ import annotations
 
@@ -8,27 +8,38 @@ from typing import TYPE_CHECKING
 
 from cluster.configs.loader import load_config
 from cluster.errors import RunError
+from cluster.runs.folder import config_of
 from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Decision, Policy
 from opponents.settings import REMOTE_PREFIX
 from services.environments.diplomacy.position import POWERS, Position
+from services.inference.engine import LEARNER
 
 if TYPE_CHECKING:
+    from opponents.players.llm_policy import LLMPolicy, OrderTokens
     from services.inference.engine import Engine
-
-MAX_COMPLETION_LENGTH = 224
+    from services.settings import InferenceSettings
 
 
 def open_policy(
-    name: str, remotes: ChatPlayers, *, temperature: float = 1.0, threads: int = 1, concurrent: int = 64
+    name: str, remotes: ChatPlayers, *, temperature: float | None = None, evaluation: bool = False
 ) -> Policy:
-    """A bot by name, a checkpoint folder, a run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
+    """Open a bot, a checkpoint folder, a run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
+
+    A checkpoint plays with its own run's decoding and completion length, or the defaults outside a run.
+
+    Args:
+        name: the player.
+        remotes: the remote players that may be named.
+        temperature: sampling temperature of a checkpoint; None: its run's.
+        evaluation: the run's temperature is that of its evaluation games, not that of its training games.
 
     Raises:
-        RunError: none of them; lists the bots.
+        RunError: there is no such player; the message lists the bots.
         CheckpointError: the folder is not a usable checkpoint.
-        EndpointError: there is no such remote, or its key is missing.
+        ConfigError: the config of the checkpoint's run cannot be used.
+        EndpointError: there is no such remote player, or its key is missing.
     """
     if name in BOT_NAMES:
         return make_bot(name)
@@ -39,41 +50,68 @@ def open_policy(
         raise RunError(
             f"{name!r} is neither a bot ({', '.join(BOT_NAMES)}) nor the folder of a checkpoint or run, nor remote:NAME"
         )
-    # torch takes seconds to import; bots need none of it.
+    # torch takes seconds to import; bots do not need it.
     from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint
     from grpo_core.checkpoints.store import load_checkpoint
     from grpo_core.models.pretrained import load_model, saved_specialists
-    from opponents.players.llm_policy import LLMPolicy, OrderTokens
-    from services.inference.engine import LEARNER
+    from opponents.players.llm_policy import OrderTokens
     from services.inference.torch_backend.engine import TorchEngine
 
+    config = config_of(path)
+    if temperature is None:
+        temperature = config.evaluation.temperature if evaluation else config.inference.temperature
     folder = latest_checkpoint(path) or path
     if (folder / MANIFEST).exists():
         load_checkpoint(folder)  # compares every file with its checksum
     roles = saved_specialists(folder)
     model, tokenizer = load_model(folder, shared_base=bool(roles))
-    engine = TorchEngine(model, max_concurrent_decisions=concurrent, threads=threads)
-    tokens = OrderTokens(tokenizer)
+    engine, tokens = TorchEngine(model), OrderTokens(tokenizer)
 
     def player(policy: str) -> LLMPolicy:
-        return LLMPolicy(
-            engine, tokens, policy=policy, temperature=temperature, max_completion_length=MAX_COMPLETION_LENGTH
-        )
+        return language_policy(engine, tokens, config.inference, policy, temperature)
 
     return SavedSpecialists(folder, roles, engine, player) if roles else player(LEARNER)
 
 
+def language_policy(
+    engine: Engine,
+    tokens: OrderTokens,
+    settings: InferenceSettings,
+    policy: str = LEARNER,
+    temperature: float | None = None,
+) -> LLMPolicy:
+    """A player that samples from one of an engine's policies as a run's settings say.
+
+    Args:
+        engine: holds the policy.
+        tokens: order sheets in its tokenizer's tokens.
+        settings: decoding, completion length and, for training games, temperature.
+        policy: name of the engine's policy.
+        temperature: another temperature.
+    """
+    from opponents.players.llm_policy import LLMPolicy
+
+    return LLMPolicy(
+        engine,
+        tokens,
+        policy=policy,
+        decoding=settings.decoding,
+        temperature=settings.temperature if temperature is None else temperature,
+        max_completion_length=settings.max_completion_length,
+    )
+
+
 class SavedSpecialists:
-    """A checkpoint with an adapter a power: each power is played by its own, merged when it is first asked."""
+    """A checkpoint with an adapter for each power, which the engine merges when the power first acts."""
 
     def __init__(self, folder: Path, roles: Sequence[str], engine: Engine, player: Callable[[str], Policy]) -> None:
         """Read the adapters.
 
         Args:
-            folder: of the checkpoint, whose base the engine runs.
-            roles: whose adapters are there.
-            engine: takes them.
-            player: makes a policy of the engine's name for one.
+            folder: of the checkpoint; the engine runs its base.
+            roles: the powers that have an adapter.
+            engine: takes the adapters.
+            player: makes a player from the name of the engine's policy.
 
         Raises:
             CheckpointError: an adapter cannot be read.
@@ -88,7 +126,7 @@ class SavedSpecialists:
         self._payloads = {power: folder_payload(folder / ADAPTER / power) for power in POWERS}
         self._engine = engine
         self._player = player
-        self._seated: dict[str, Policy] = {}
+        self._players: dict[str, Policy] = {}
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
         """Orders of ``power``, by its specialist.
@@ -96,15 +134,15 @@ class SavedSpecialists:
         Raises:
             EngineError: the adapter does not fit its base, or as ``LLMPolicy.act`` does.
         """
-        if power not in self._seated:
-            name = f"learner/{power}"
+        if power not in self._players:
+            name = f"{LEARNER}/{power}"
             await self._engine.update_weights(self._payloads[power], 0, policy=name)
-            self._seated[power] = self._player(name)
-        return await self._seated[power].act(position, power, seed)
+            self._players[power] = self._player(name)
+        return await self._players[power].act(position, power, seed)
 
 
 def chat_players(config: str | None) -> ChatPlayers:
-    """The remote players that a config describes (a file, or the name of a shipped one); none without one.
+    """The remote players that a config (a file, or the name of a shipped one) describes; without a config none.
 
     Raises:
         ConfigError: the config cannot be read.
@@ -113,22 +151,20 @@ def chat_players(config: str | None) -> ChatPlayers:
 
 
 def parse_seats(seats: list[str], default: str) -> dict[str, str]:
-    """``FRANCE=dumbbot`` assignments to a name for each of the seven powers.
+    """A player's name for each of the seven powers, from assignments such as ``FRANCE=dumbbot``.
 
     Raises:
-        RunError: not of that form, no such power, or a power seated twice.
+        RunError: an assignment of another form, an unknown power, or a power that is named twice.
     """
-    names = dict.fromkeys(POWERS, default)
-    taken: set[str] = set()
+    names: dict[str, str] = {}
     for seat in seats:
         power, separator, name = seat.partition("=")
         power = power.strip().upper()
         if not separator or not name.strip():
             raise RunError(f"--seat {seat!r} is not POWER=PLAYER, e.g. --seat FRANCE=dumbbot")
-        if power not in names:
+        if power not in POWERS:
             raise RunError(f"--seat {seat!r}: there is no power {power!r}; the seven are {', '.join(POWERS)}")
-        if power in taken:
+        if power in names:
             raise RunError(f"--seat {seat!r}: {power} is seated twice")
-        taken.add(power)
         names[power] = name.strip()
-    return names
+    return {**dict.fromkeys(POWERS, default), **names}

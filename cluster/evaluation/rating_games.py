@@ -1,4 +1,4 @@
-"""Rating matches: who sits where, and how one is played."""
+"""Rating matches: their seats, and one match."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class RatingGame:
 
 
 class DatedGame(DiplomacyGame):
-    """A game that remembers in which phase each power fell, counted from 0."""
+    """A game that records in which phase (counted from 0) each power was eliminated."""
 
     def __init__(self, until_year: int, game_id: str | None = None) -> None:
         super().__init__(until_year, game_id)
-        self.eliminated: dict[str, int] = {}  # of those who own no centre now
+        self.eliminated: dict[str, int] = {}  # powers that own no centre now
         self._processed = 0
 
     def process(self) -> None:
@@ -42,22 +42,22 @@ class DatedGame(DiplomacyGame):
 
 
 def rating_games(players: Mapping[str, str | None], games_per_country: int, seed: int) -> list[RatingGame]:
-    """Mixed tables in which every player has every country ``games_per_country`` times, its neighbours shuffled.
+    """Mixed games in which every player has every country ``games_per_country`` times, among shuffled neighbours.
 
-    Where some play one country alone, those who play any have the other countries equally often among themselves and
-    sit there again as long as there are games.
+    Where some players play one country alone, the others fill the remaining seats, each country equally often among
+    themselves, and repeat until all games are full.
 
     Args:
-        players: id -> the only country it plays, or None.
+        players: id -> the only country that it plays, or None for any.
         games_per_country: seats of a player as each country it plays.
-        seed: of the shuffles and games.
+        seed: seeds the shuffles and games.
 
     Raises:
-        ValueError: nobody plays some country.
+        ValueError: a country has no player.
     """
     columns = {power: sorted(player for player, only in players.items() if only in (None, power)) for power in POWERS}
     if empty := [power for power, column in columns.items() if not column]:
-        raise ValueError(f"nobody plays {', '.join(empty)}")
+        raise ValueError(f"no player for {', '.join(empty)}")
     games = games_per_country * max(map(len, columns.values()))
     seats = {power: _passes(column, games, derive_seed(seed, "seats", power)) for power, column in columns.items()}
     return [
@@ -67,7 +67,7 @@ def rating_games(players: Mapping[str, str | None], games_per_country: int, seed
 
 
 def _passes(players: Sequence[str], length: int, seed: int) -> list[str]:
-    """Everybody once in a random order, again in another, and so on."""
+    """All players once in a random order, again in another, and so on, ``length`` names in all."""
     shuffled, drawn = random.Random(seed), list[str]()
     while len(drawn) < length:
         drawn += shuffled.sample(players, len(players))

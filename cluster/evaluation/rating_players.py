@@ -1,26 +1,25 @@
-"""Everybody who sits at rating matches, opened: bots, remote players, and all policies of a run in one engine."""
+"""The players of rating matches: bots, remote players, and all policies of a run in one engine."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cluster.configs.schema import Config
 from cluster.errors import RunError
+from cluster.evaluation.players import SavedSpecialists, language_policy
 from grpo_core.checkpoints.folders import checkpoint_versions
 from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Policy
 from opponents.population.member import Member
 from opponents.population.population import Population
-from opponents.settings import REMOTE_PREFIX
+from opponents.settings import REMOTE_PREFIX, ChatPlayerSettings
 
 if TYPE_CHECKING:
     from services.inference.torch_backend.engine import TorchEngine
-
-LEARNER = "learner"  # the player; of the engine's policies it is the one of that name too
+    from services.settings import InferenceSettings
 
 
 def outsider_id(name: str) -> str:
@@ -39,26 +38,40 @@ def outsider_id(name: str) -> str:
 class RatingPlayers:
     """Policies by player id. Belongs to one event loop; close it there."""
 
-    def __init__(self, config: Config, run_dir: Path, population: Population) -> None:
+    def __init__(
+        self,
+        inference: InferenceSettings,
+        remotes: Mapping[str, ChatPlayerSettings],
+        run_dir: Path,
+        population: Population,
+    ) -> None:
+        """Open no player yet.
+
+        Args:
+            inference: how the run's policies sample, and the size of their engine.
+            remotes: the run's remote players by name.
+            run_dir: the run's folder.
+            population: the run's.
+        """
         self.by_id: dict[str, Policy] = {}
-        self._config = config
+        self._inference = inference
         self._run_dir = run_dir
         self._population = population
-        self._remotes = ChatPlayers(config.opponents.remotes)
+        self._remotes = ChatPlayers(remotes)
         self._engine: TorchEngine | None = None
 
     @property
     def suspends(self) -> bool:
-        """Whether anybody takes time to answer, in which other games can go on."""
+        """Whether a player takes time to answer, in which other games can go on."""
         return any(not player.startswith("bot/") for player in self.by_id)
 
     async def open(self, players: Sequence[str]) -> None:
         """Open players of the population, outsiders and the learner.
 
         Raises:
-            PopulationError: a member no longer is what it was when it joined.
+            PopulationError: a member has changed since it joined.
             EndpointError: there is no such remote player.
-            CheckpointError, EngineError: a policy cannot be loaded, or is not like the run's.
+            CheckpointError, EngineError: a policy cannot be loaded, or does not fit the run's model.
         """
         members = {member.id: member for member in self._population.members}
         policies = []
@@ -83,48 +96,37 @@ class RatingPlayers:
             await self._engine.close()
 
     async def _open_policies(self, policies: Sequence[tuple[str, Member | None]]) -> None:
-        # torch takes seconds to import; bots need none of it.
-        from cluster.evaluation.players import SavedSpecialists
+        # torch takes seconds to import; bots do not need it.
         from grpo_core.checkpoints.store import load_checkpoint
         from grpo_core.models.pretrained import load_model, saved_specialists
-        from opponents.players.llm_policy import LLMPolicy, OrderTokens
+        from opponents.players.llm_policy import OrderTokens
         from services.inference.torch_backend.engine import TorchEngine
 
-        inference = self._config.inference
         folders = [self._run_dir / "checkpoints" / str(version) for version in checkpoint_versions(self._run_dir)]
         if not folders:
-            raise RunError(f"{self._run_dir} has no checkpoint, whose model its policies share")
-        model, tokenizer = load_model(folders[0], shared_base=True)  # the one that adapters belong to
-        self._engine = TorchEngine(
-            model, max_concurrent_decisions=inference.max_concurrent_decisions, threads=inference.threads
+            raise RunError(f"{self._run_dir} has no checkpoint; its policies need the model there")
+        newest = folders[-1]
+        model, tokenizer = load_model(folders[0], shared_base=True)  # the model that adapters belong to
+        engine = self._engine = TorchEngine(
+            model, max_concurrent_decisions=self._inference.max_concurrent_decisions, threads=self._inference.threads
         )
-        engine, tokens = self._engine, OrderTokens(tokenizer)
+        tokens = OrderTokens(tokenizer)
 
-        def seat(policy: str) -> Policy:
-            return LLMPolicy(
-                engine,
-                tokens,
-                policy=policy,
-                decoding=inference.decoding,
-                temperature=inference.temperature,
-                max_completion_length=inference.max_completion_length,
-            )
+        def player_of(policy: str) -> Policy:
+            return language_policy(engine, tokens, self._inference, policy)
 
-        roles = saved_specialists(folders[-1])
+        roles = saved_specialists(newest)
         for player, member in policies:
             if member is None and roles:
-                load_checkpoint(folders[-1])
-                self.by_id[player] = SavedSpecialists(folders[-1], roles, engine, seat)
+                load_checkpoint(newest)
+                self.by_id[player] = SavedSpecialists(newest, roles, engine, player_of)
                 continue
-            await engine.update_weights(
-                await asyncio.to_thread(self._weights, member, folders[-1]),
-                int(folders[-1].name) if member is None else member.version,
-                policy=player,
-            )
-            self.by_id[player] = seat(player)
+            version = int(newest.name) if member is None else member.version
+            await engine.update_weights(await asyncio.to_thread(self._weights, member, newest), version, policy=player)
+            self.by_id[player] = player_of(player)
 
     def _weights(self, member: Member | None, newest: Path) -> bytes:
-        """Of a member, or of the newest checkpoint, checked against their checksums."""
+        """Weights of a member, or of the newest checkpoint, compared with their checksums."""
         from grpo_core.checkpoints.store import load_checkpoint
         from grpo_core.models.pretrained import load_model, weights_payload
 

@@ -119,7 +119,6 @@ def _measure(rows: Connection, candidate: str, config: Config) -> None:
                     games_per_country=settings.games_per_country,
                     until_year=settings.until_year,
                     seed=config.run.seed,
-                    temperature=settings.temperature,
                 )
             except EntenteError as error:
                 rows.send(" ".join(str(error).split()))

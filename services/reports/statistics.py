@@ -78,6 +78,26 @@ def wilson_interval(successes: int, trials: int) -> Estimate | None:
     return Estimate(successes / trials, *_wilson(successes / trials, trials, z), trials)
 
 
+def stratified_rate(strata: Mapping[str, Sequence[bool]]) -> Estimate | None:
+    """Rate over strata (countries) of equal weight, with an interval inside [0, 1] for independent games.
+
+    This is Wilson's score interval at the effective number of games (Korn and Graubard, Survey Methodology 24, 1998):
+    with rate p and the stratified variance V, the sum of ``p_k (1 - p_k) / (n_k - 1)`` over K^2, it is
+    ``p (1 - p) / V``. Differences between countries are no sampling error, so it may exceed the number of games.
+    That number is taken where V is zero or unknown (one game in a country). None where a stratum is empty.
+    """
+    if not strata or not all(strata.values()):
+        return None
+    n = sum(map(len, strata.values()))
+    rates = {name: fmean(flags) for name, flags in strata.items()}
+    rate, effective = fmean(rates.values()), float(n)
+    if all(len(flags) > 1 for flags in strata.values()):
+        parts = (rates[name] * (1 - rates[name]) / (len(flags) - 1) for name, flags in strata.items())
+        squared = sum(parts) / len(strata) ** 2
+        effective = rate * (1 - rate) / squared if squared > 0 else n
+    return Estimate(rate, *_wilson(rate, effective, NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)), n)
+
+
 def clustered_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
     """Mean of all values, with an interval for values that are independent between clusters only.
 

@@ -60,6 +60,7 @@ def make_run(path: Path, seed: int, *, lora: bool = False) -> Path:
     """Checkpoints 0 and 4, a snapshot of version 2, two bots; training has reached update 5."""
     path.mkdir()
     (path / "run_id").write_text(f"{path.name}-0f\n")
+    (path / "format").write_text("2\n")
     (path / "config.toml").write_text(dump_config(Config()))
     model = tiny_model(seed, lora=lora)
     population = Population(path / "population.json")

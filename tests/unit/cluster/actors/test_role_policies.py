@@ -141,7 +141,7 @@ def test_snapshots_are_members_that_sit_at_their_own_country_alone(
     for version in (1, 2):
         target = run / "population" / f"v{version}.safetensors"
         assert worker.snapshot(str(target)) == worker.version()
-        files = snapshot_files(target, worker._config)
+        files = snapshot_files(target, specialists=True)
         assert sorted(path.name for path in target.parent.glob(f"v{version}*")) == sorted(
             path.name for path in files.values()
         )

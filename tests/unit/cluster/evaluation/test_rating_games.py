@@ -33,7 +33,7 @@ def test_a_specialist_has_its_country_and_the_others_share_the_rest():
     assert {power: held["c", power] for power in POWERS if held["c", power]} == {"ITALY": 6}
     assert held["a", "ITALY"] == held["b", "ITALY"] == 6
     assert held["a", "FRANCE"] == held["b", "FRANCE"] == 9
-    with pytest.raises(ValueError, match="nobody plays AUSTRIA"):
+    with pytest.raises(ValueError, match="no player for AUSTRIA"):
         rating_games({"c": "ITALY"}, 1, seed=0)
 
 

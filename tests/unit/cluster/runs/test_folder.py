@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from cluster.cli.diagnostics import report
 from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.runs.folder import LOOK_S, RunFolder, check_writable
+from cluster.runs.folder import FORMAT, LOCK_PAUSE_S, RunFolder, check_writable, config_of
 from cluster.runtime.replay_server import with_password
 from services.reports.run_report.run_report import write_report
 
@@ -37,11 +39,50 @@ def test_a_run_is_not_begun_twice_nor_resumed_from_nothing(tmp_path: Path) -> No
     assert folder.resumed_config(()) == CONFIG
 
 
+@pytest.mark.parametrize("written", [None, "1", str(FORMAT + 1)])
+def test_run_of_another_format_is_refused_with_both_formats_in_one_line(tmp_path: Path, written: str | None) -> None:
+    folder = begun(tmp_path / "run")
+    (folder.path / "format").unlink()
+    if written is not None:
+        (folder.path / "format").write_text(f"{written}\n")
+    refused = rf"has format {written or 1}, and this version .* format {FORMAT}"
+    for use in (
+        folder.stored_config,
+        lambda: folder.resumed_config(()),
+        lambda: folder.check_resumable(CONFIG),
+        lambda: folder.open(CONFIG, resume=True),
+    ):
+        with pytest.raises(RunError, match=refused) as error:
+            use()
+        assert "\n" not in str(error.value)
+
+
+def test_report_of_a_run_of_another_format_is_refused(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    (folder.path / "format").unlink()
+    with pytest.raises(RunError, match="has format 1"):
+        report(folder.path)
+
+
+def test_new_run_records_its_format(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    assert (folder.path / "format").read_text() == f"{FORMAT}\n"
+    folder.open(CONFIG, resume=True)
+
+
+@pytest.mark.parametrize("inner", ["", "checkpoints/0", "imitated", "imitated/untrained"])
+def test_config_of_a_folder_in_a_run_is_the_run_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str) -> None:
+    begun(tmp_path / "run")
+    monkeypatch.chdir(tmp_path / "run")
+    assert config_of(Path(inner)) == config_of(tmp_path / "run" / inner) == CONFIG
+    assert config_of(tmp_path / "elsewhere") == Config()
+
+
 def test_whoever_only_looks_whether_a_run_is_under_way_keeps_nobody_out(tmp_path: Path) -> None:
     folder = begun(tmp_path)
     with (tmp_path / ".lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_SH)  # as ``in_use`` does, if it were slow
-        looked = threading.Timer(LOOK_S, fcntl.flock, (file, fcntl.LOCK_UN))
+        looked = threading.Timer(LOCK_PAUSE_S, fcntl.flock, (file, fcntl.LOCK_UN))
         looked.start()
         with folder.held():
             assert folder.in_use()

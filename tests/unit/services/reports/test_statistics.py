@@ -13,6 +13,7 @@ from services.reports.statistics import (
     clustered_rate,
     mean_interval,
     stratified_mean,
+    stratified_rate,
     student_t_quantile,
     wilson_interval,
 )
@@ -189,3 +190,51 @@ def test_clustered_rate_holds_its_estimate_inside_zero_to_one(clusters: list[lis
     assert estimate.interval is not None
     low, high = estimate.interval
     assert 0 <= low <= estimate.mean <= high <= 1
+
+
+def test_stratified_rate_of_one_stratum_and_of_equal_strata_is_wilson_s() -> None:
+    flags = [True] * 3 + [False] * 7
+    single = stratified_rate({"a": flags})
+    assert single is not None
+    assert single.mean == 0.3
+    wilson = wilson_interval(3, 10)
+    assert wilson is not None
+    assert single.interval == pytest.approx(wilson.interval, rel=0.06)  # n - 1 instead of n in the variance
+    for value, ends in ((False, (0.0, 0.0519)), (True, (0.9481, 1.0))):  # Wilson's for 0 and 70 of 70
+        certain = stratified_rate({str(k): [value] * 10 for k in range(7)})
+        assert certain is not None
+        assert certain.interval == pytest.approx(ends, abs=1e-3)
+
+
+def test_stratified_rate_ignores_differences_between_strata() -> None:
+    strata = {"a": [True] * 19 + [False], "b": [True] + [False] * 19}
+    stratified, pooled = stratified_rate(strata), wilson_interval(20, 40)
+    assert stratified is not None
+    assert pooled is not None
+    assert stratified.interval is not None
+    assert pooled.interval is not None
+    width, pooled_width = (high - low for low, high in (stratified.interval, pooled.interval))
+    assert stratified.mean == 0.5
+    assert width < pooled_width / 2
+
+
+def test_stratified_rate_without_a_variance_counts_all_games() -> None:
+    estimate, wilson = stratified_rate({str(k): [k < 2] for k in range(7)}), wilson_interval(2, 7)
+    assert estimate is not None
+    assert wilson is not None
+    assert estimate.interval == pytest.approx(wilson.interval)
+    assert stratified_rate({"a": [True], "b": []}) is None
+
+
+@pytest.mark.parametrize("games", [5, 10])
+@pytest.mark.parametrize("rates", [[0.05] * 7, [0.2] * 7, [0.5] * 7, [0.9] + [0.1] * 6, [k / 10 for k in range(1, 8)]])
+def test_stratified_rate_covers_the_truth_as_often_as_it_promises(games: int, rates: list[float]) -> None:
+    rng = random.Random(0)
+    covered = 0
+    for _ in range(1000):
+        estimate = stratified_rate({str(k): [rng.random() < p for _ in range(games)] for k, p in enumerate(rates)})
+        assert estimate is not None
+        assert estimate.interval is not None
+        low, high = estimate.interval
+        covered += low <= fmean(rates) <= high
+    assert 0.93 <= covered / 1000 <= 0.995

@@ -1,0 +1,69 @@
+"""Rows of evaluations: means and rates, their intervals by country, and their text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster.cli.evaluation import _evaluation_text
+from cluster.evaluation.evaluation_games import EvaluationResult, describe, summarize
+from services.environments.diplomacy.position import POWERS
+from services.reports.statistics import stratified_mean, stratified_rate, wilson_interval
+
+RATES = ("win_rate", "top_rate", "survival_rate")
+
+
+def row_of(games_per_country: int) -> dict[str, Any]:
+    """France always leads and wins every second game; the others survive, in every second game with a tie."""
+    results = [
+        EvaluationResult(power, 20 if power == "FRANCE" else 4, power == "FRANCE" and even, power == "FRANCE" or even,
+                         True, 0.1, number)
+        for number in range(games_per_country)
+        for power in POWERS
+        for even in [number % 2 == 0]
+    ]  # fmt: skip
+    return summarize(results, checkpoint="c", against="random", until_year=1905)
+
+
+def test_row_has_an_interval_for_every_rate() -> None:
+    row = row_of(10)
+    for name in RATES:
+        low, high = row[f"{name}_ci95"]
+        assert 0 <= low <= row[name] <= high <= 1
+        for cell in row["by_country"].values():
+            assert cell[f"{name}_ci95"] is not None
+    even = [number % 2 == 0 for number in range(10)]
+    wins = {power: even if power == "FRANCE" else [False] * 10 for power in POWERS}
+    estimate = stratified_rate(wins)
+    assert estimate is not None
+    assert row["win_rate"] == pytest.approx(1 / 14)
+    assert row["win_rate_ci95"] == list(estimate.interval or ())
+    centers = stratified_mean({power: [20.0 if power == "FRANCE" else 4.0] * 10 for power in POWERS})
+    assert centers is not None
+    assert row["mean_centers_ci95"] == list(centers.interval or ())
+
+
+def test_interval_of_one_country_is_wilson_s() -> None:
+    cell = row_of(1)["by_country"]["FRANCE"]
+    wilson = wilson_interval(1, 1)
+    assert wilson is not None
+    assert cell["win_rate_ci95"] == pytest.approx(list(wilson.interval or ()))
+    assert cell["mean_centers_ci95"] is None
+
+
+def test_ties_count_as_leads() -> None:
+    assert row_of(10)["by_country"]["ITALY"]["top_rate"] == 0.5
+
+
+@pytest.mark.parametrize("games_per_country", [1, 10])
+def test_text_shows_the_intervals_within_80_columns(games_per_country: int) -> None:
+    row = row_of(games_per_country)
+    text = _evaluation_text(row)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    assert "ties count" in text
+    low, high = row["top_rate_ci95"]
+    leads = f"{row['top_rate']:.0%} [{100 * low:.0f},{100 * high:.0f}]"
+    assert leads in text
+    assert f"leads {leads}" in describe(row)
+    assert describe(row).endswith(f"({7 * games_per_country} games to 1905)")

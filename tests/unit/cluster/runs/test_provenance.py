@@ -1,0 +1,35 @@
+"""The origin of figures is read once in a process, before the training loop."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from cluster.configs.loader import load_config
+from cluster.driver.metrics_recorder import MetricsRecorder
+from cluster.runs import provenance
+from cluster.runs.folder import RunFolder
+from services.metrics.display.display import Display
+
+
+def test_summary_repeats_the_origin_of_the_start(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *a, **k: (calls.append(a), run(*a, **k))[1])
+    for function in (provenance.commit, provenance.provenance):
+        function.cache_clear()
+    config, folder = load_config("smoke"), RunFolder(tmp_path)
+    folder.open(config, resume=False)
+    recorder = MetricsRecorder(config, folder, Display(1, enabled=False), None)
+    assert calls, "the recorder reads the commit when it starts"
+    calls.clear()
+    monkeypatch.setattr("cluster.runs.provenance._processor", lambda: pytest.fail("read again"))
+    for _ in range(2):
+        recorder.training_begins()
+        recorder.training_ends()
+    assert not calls
+    summary = folder.read_summary()
+    assert summary["commit"] == provenance.commit()
+    assert summary["provenance"] == provenance.provenance()
