@@ -80,7 +80,8 @@ class GroupingSettings(Settings):
         ("country+phase", "country+segment", "country"),
         min_length=1,
         description="Key expressions from fine to coarse, facts joined by '+': country, lineup, phase, "
-        "segment, own_centers, alliance, task, fork; difficulty:4 puts a numeric fact into 4 quantile bins; auto, "
+        "segment, own_centers, alliance, start_year, policy_opponents, task, fork; start_year:4 puts a "
+        "number known at the start into 4 quantile bins; auto, "
         "adaptive and dirichlet are clusters; a group under min_group_size falls back to the next, at last to a "
         "running mean per country",
     )
@@ -112,10 +113,10 @@ class GroupingSettings(Settings):
     max_group_weight: float = Field(2.0, ge=1, description="Largest group weight")
     n_groups: int = Field(4, ge=1, description="Clusters a country of auto and adaptive; the most of dirichlet")
     cluster_features: tuple[str, ...] = Field(
-        (), description="Numeric facts that clusters are made from; none named: all that every sample has"
+        (), description="Numbers known at an episode's start that clusters are made from; none named: all of them"
     )
     cluster_window: int = Field(
-        1000, ge=1, description="Latest samples of a country that adaptive clusters are made from"
+        1000, ge=1, description="Latest episodes of a country that adaptive clusters are made from"
     )
     cluster_seed: int = Field(0, ge=0, description="Seed of the clusters' starts")
     gradient_surgery: Literal["none", "pcgrad", "cagrad"] = Field(

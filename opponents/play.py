@@ -17,6 +17,7 @@ from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
 from services.environments.diplomacy.position import POWERS, Position, segment
 from services.environments.diplomacy.rewards import final_parts, phase_parts, weigh
+from services.inference.engine import LEARNER
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class SeatRecord:
 class GameRecord:
     """A finished game."""
 
+    start: Position
     outcome: Outcome
     learners: Mapping[str, SeatRecord]
     defective_orders: int  # illegal orders of all seats (the unit held)
@@ -93,6 +95,7 @@ async def play_game(
     weights = reward_weights or {}
     records = {power: SeatRecord() for power in learners}
     alliances = AllianceLog()
+    start = game.position
     defective = phases = 0
     while not game.is_done:
         position = game.position
@@ -116,7 +119,7 @@ async def play_game(
     for power, record in records.items():
         record.add_rewards(final_parts(outcome, power), weights, max(0, phases - 1), discount)
         record.close(phases)
-    return GameRecord(outcome, records, defective)
+    return GameRecord(start, outcome, records, defective)
 
 
 def _facts(position: Position, power: str, alliances: AllianceLog) -> dict[str, KeyValue]:
@@ -149,7 +152,12 @@ def make_episode(
         role=power,
         block_id=block.block_id,
         block_size=block.num_generations,
-        keys={"country": power, "lineup": block.lineup},
+        keys={
+            "country": power,
+            "lineup": block.lineup,
+            "start_year": record.start.year,
+            "policy_opponents": sum(each == LEARNER or each.startswith("policy/") for _, each in block.opponents),
+        },
         turns=tuple(seat.turns),
         reward=weigh(seat.parts, reward_weights),
         reward_parts=dict(seat.parts),

@@ -13,7 +13,7 @@ from grpo_core.settings import Settings
 from services.inference.chat_endpoint.settings import EndpointSettings
 
 # Facts known before a game and before each of its turns; group keys are made of them.
-EPISODE_FACTS = ("country", "lineup")
+EPISODE_FACTS = ("country", "lineup", "start_year", "policy_opponents")
 TURN_FACTS = ("phase", "segment", "own_centers", "alliance")
 
 MatchmakingStrategy = Literal[

@@ -248,7 +248,7 @@ class Config(Settings):
     def _check_group_keys(self) -> None:
         facts = ("task", *EPISODE_FACTS, *(() if self.learner.returns == "episode" else TURN_FACTS))
         try:
-            asked = required_facts(self.grouping)
+            asked = required_facts(self.grouping, TURN_FACTS)
         except GroupingError as error:
             raise ValueError(f"grouping: {error}") from None
         for expression, names in asked.items():

@@ -28,6 +28,7 @@ from grpo_core.gradients.bootstrap import MIN_BLOCKS, WayQuality, block_gradient
 from grpo_core.gradients.quality import turn_scores
 from grpo_core.models.pretrained import load_model
 from grpo_core.types import Batch, FloatArray
+from opponents.settings import TURN_FACTS
 
 MAX_TURNS = 4000  # of whose gradients a table is made; near two minutes of a small policy
 RESAMPLES = 1000
@@ -141,7 +142,7 @@ def _scores(checkpoint: Path, turns: Sequence[TrainingTurn], stage: AddBar, seed
 def _reference_keys(config: Config, best_keys: Sequence[str]) -> tuple[str, ...]:
     """The best key that may judge, then the declared ones, then the country."""
     keys = (*best_keys[:1], *config.grouping.keys)
-    leaks = find_leaks(keys, config.grouping.cluster_features)
+    leaks = find_leaks(keys, config.grouping.cluster_features, TURN_FACTS)
     return tuple(dict.fromkeys((*(key for key in keys if key not in leaks), ROLE_FACT)))
 
 
@@ -152,7 +153,7 @@ def _judge(batch: Batch, config: Config, best_keys: Sequence[str], reference_key
     judgement = compute_advantages(batch.episodes, config.learner, unscaled, {})
     samples, returns = judgement.samples, judgement.returns
     known = candidate_keys(samples, grouping)
-    leaks = find_leaks(grouping.keys, grouping.cluster_features)
+    leaks = find_leaks(grouping.keys, grouping.cluster_features, TURN_FACTS)
     undeclared = [key for key in best_keys if key in known and key not in grouping.keys]
     ways = {NONE: returns, BATCH: BATCH_MEAN.advantages(samples, returns)}
     left_out = {NONE: returns, BATCH: replace(BATCH_MEAN, leave_one_out=True).advantages(samples, returns)}

@@ -116,7 +116,10 @@ def _record(path: Path) -> Record:
         schema = record["schema"]
         if schema != AUDIT_SCHEMA:
             raise RunError(f"{path} is of schema {schema}, and this version of Entente reads {AUDIT_SCHEMA}")
-        _ = [record[name] for name in ("version", "keys", "outcome_keys_allowed", "metrics")]
+        _ = [
+            record[name]
+            for name in ("version", "keys", "cluster_features", "turn_facts", "outcome_keys_allowed", "metrics")
+        ]
         _ = [group[name] for group in record["groups"] for name in ("level", "size", "judged", "zero_variance")]
         explained = record["explained"]
         _ = [row[name] for row in explained["keys"].values() for name in SUMS]
@@ -134,7 +137,7 @@ def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
     expressions = list(dict.fromkeys(expression for record in records for expression in record["keys"]))
     leaks: dict[str, str] = {}
     for record in records:
-        leaks |= find_leaks(record["keys"], record.get("cluster_features", ()))
+        leaks |= find_leaks(record["keys"], record["cluster_features"], record["turn_facts"])
     best = recommended_key(keys, leaks)
     samples = sum(group["judged"] for record in records for group in record["groups"])
     return GroupsAudit(
@@ -152,24 +155,26 @@ def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
     )
 
 
-def find_leaks(expressions: Sequence[str], cluster_features: Sequence[str]) -> dict[str, str]:
-    """Expressions that name a fact known only after the actions it judges, each with the reason.
+def find_leaks(
+    expressions: Sequence[str], cluster_features: Sequence[str], turn_facts: Sequence[str]
+) -> dict[str, str]:
+    """Expressions whose groups depend on what comes after the actions they judge, each with the reason.
 
-    Clusters are such a fact where ``cluster_features``, the facts that they are made from, names an outcome.
+    They name an outcome, bins of a turn's fact, or clusters where ``cluster_features`` names either of these.
     """
     leaks: dict[str, str] = {}
-    outcomes = sorted(OUTCOME_KEYS.intersection(cluster_features))
+    late = sorted((OUTCOME_KEYS | set(turn_facts)).intersection(cluster_features))
     for expression in expressions:
         try:
-            facts = parse_expression(expression, False)
+            facts = parse_expression(expression, False, turn_facts)
         except GroupingError as error:
             leaks[expression] = str(error)
             continue
         clusters = [fact for fact in facts if fact in CLUSTER_FACTS]
-        if clusters and outcomes:
+        if clusters and late:
             leaks[expression] = (
                 f"key expression {expression!r} uses {clusters[0]!r}, made by grouping.cluster_features from "
-                f"{', '.join(outcomes)}, known only after the actions it would judge; name facts that are known before"
+                f"{', '.join(late)}, known only after the actions it would judge; name facts that are known before"
             )
     return leaks
 

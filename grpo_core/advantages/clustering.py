@@ -1,15 +1,18 @@
-"""Groups that nobody declared: clusters of what was known before acting, made within a role.
+"""Clusters of what was known at the start of an episode, made within a role, as facts for key expressions.
 
-The features of a sample are the numeric facts of its episode and turn, standardised within its role; a feature that
-does not vary says nothing and is dropped. Three facts for key expressions come of it (``country+auto``):
+The features of an episode are its numeric facts, standardised within its role; a feature that does not vary is
+dropped. There are three such facts (``country+auto``):
 
 - ``auto``: k-means of the batch (Lloyd, 1982; k-means++ starts).
-- ``adaptive``: mini-batch k-means (Sculley, 2010) over a sliding window of past samples. Centroids go on from where
-  they were and labels follow them by the cheapest matching, so that a label keeps its meaning while the play drifts.
+- ``adaptive``: mini-batch k-means (Sculley, 2010) over a sliding window of past episodes. Centroids continue from the
+  last batch and labels follow them by the cheapest matching, so a label keeps its meaning while the play drifts.
 - ``dirichlet``: a Gaussian mixture under a Dirichlet-process prior (Blei and Jordan, 2006), which leaves components
-  empty that the batch does not need: ``n_groups`` is the most there can be.
+  empty that the batch does not need: ``n_groups`` is the largest number.
 
-Axes: N samples, F features, K clusters, W samples of the window.
+An episode counts once, however many turns it has, because its length is an outcome. Turns are clustered one by one
+only where outcome keys are allowed and ``cluster_features`` names a fact that changes within an episode.
+
+Axes: N rows (episodes), F features, K clusters, W rows of the window.
 """
 
 from __future__ import annotations
@@ -23,11 +26,14 @@ from numpy.typing import NDArray
 
 from grpo_core.advantages.grouping import (
     CLUSTER_FACTS,
+    CLUSTERS_OF,
     FORK_FACT,
     Sample,
+    check_known_at_start,
     declared_expressions,
     fact_of,
     parse_expression,
+    turn_facts_of,
 )
 from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
@@ -55,7 +61,7 @@ def with_clusters(
     Without such an expression the samples come back as they are. ``past`` is not changed.
 
     Raises:
-        GroupingError: no feature was declared, or a declared one is missing, text or made from outcomes.
+        GroupingError: there is no feature, or a declared one is missing, text, made from outcomes or a turn's.
     """
     asked = {
         fact
@@ -67,33 +73,42 @@ def with_clusters(
     if not kinds or not samples:
         return tuple(samples), after
     names = feature_names(samples, settings)
-    values_NF = np.array([[float(sample.facts[name]) for name in names] for sample in samples], np.float64)
-    found: list[dict[str, int]] = [{} for _ in samples]
-    roles = np.asarray([sample.role for sample in samples], dtype=object)
+    by_turn = not turn_facts_of(samples).isdisjoint(names)
+    rows: dict[tuple[str, int], int] = {}
+    row_of = [
+        rows.setdefault((each.role, number if by_turn else each.episode), len(rows))
+        for number, each in enumerate(samples)
+    ]
+    first = np.unique(row_of, return_index=True)[1].tolist()
+    values_NF = np.array([[float(samples[index].facts[name]) for name in names] for index in first], np.float64)
+    roles = np.array([role for role, _ in rows], dtype=object)
+    labels_N = {kind: np.zeros(len(rows), np.int64) for kind in kinds}
     for role in sorted(set(roles)):
-        rows = np.flatnonzero(roles == role)
+        own = np.flatnonzero(roles == role)
         for kind in kinds:
             if kind == "auto":
-                labels = kmeans_labels(values_NF[rows], settings.n_groups, settings.cluster_seed)
+                labels_N[kind][own] = kmeans_labels(values_NF[own], settings.n_groups, settings.cluster_seed)
             elif kind == "dirichlet":
-                labels = dirichlet_labels(values_NF[rows], settings.n_groups, settings.cluster_seed)
+                labels_N[kind][own] = dirichlet_labels(values_NF[own], settings.n_groups, settings.cluster_seed)
             else:
-                labels, after[role] = adaptive_labels(values_NF[rows], names, after.get(role), settings)
-            for row, label in zip(rows.tolist(), labels.tolist(), strict=True):
-                found[row][kind] = label
+                found, after[role] = adaptive_labels(values_NF[own], names, after.get(role), settings)
+                labels_N[kind][own] = found
     return tuple(
-        replace(sample, facts={**sample.facts, **labels}) for sample, labels in zip(samples, found, strict=True)
+        replace(sample, facts={**sample.facts, **{kind: int(labels_N[kind][row]) for kind in kinds}})
+        for sample, row in zip(samples, row_of, strict=True)
     ), after
 
 
 def feature_names(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[str, ...]:
-    """The facts that clusters are made from: ``cluster_features``, or all numbers that every sample has.
+    """The facts that clusters are made from: ``cluster_features``, or all numbers that every episode has at its start.
 
     Outcomes and the fork's name are never among the latter.
 
     Raises:
         GroupingError: as in ``with_clusters``.
     """
+    turn_facts = turn_facts_of(samples)
+    check_known_at_start(CLUSTERS_OF, settings.cluster_features, settings.allow_outcome_keys, turn_facts)
     for name in settings.cluster_features:
         if name in OUTCOME_KEYS and not settings.allow_outcome_keys:
             raise GroupingError(
@@ -105,12 +120,13 @@ def feature_names(samples: Sequence[Sample], settings: GroupingSettings) -> tupl
                 raise GroupingError(f"grouping.cluster_features names {name!r}, but it can be {value!r}, not a number")
     if settings.cluster_features:
         return settings.cluster_features
-    names = [name for name, value in samples[0].facts.items() if name not in OUTCOME_KEYS | {FORK_FACT}]
+    names = [name for name, value in samples[0].facts.items() if name not in OUTCOME_KEYS | {FORK_FACT} | turn_facts]
     numeric = sorted(name for name in names if all(_is_number(sample.facts.get(name)) for sample in samples))
     if not numeric:
+        known = ", ".join(sorted(samples[0].facts.keys() - turn_facts))
         raise GroupingError(
-            "clusters need at least one number that is known before acting, and these samples have only "
-            f"{', '.join(sorted(samples[0].facts))}; declare one, e.g. difficulty, or use plain keys"
+            "clusters need at least one number that is known at an episode's start, and these episodes have only "
+            f"{known}; declare one, e.g. difficulty, or use plain keys"
         )
     return tuple(numeric)
 

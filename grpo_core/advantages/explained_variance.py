@@ -43,11 +43,12 @@ class Explained:
 def candidate_keys(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[str, ...]:
     """Declared key expressions, then ``country``, ``country+<fact>`` and ``country+<fact>+<fact>``, at most 24.
 
-    Facts are those every sample has as text or whole numbers and that are known before acting; not clusters, and not
-    names that are another one in every episode, which group nobody. With more facts than fit, the later ones in the
-    alphabet are not paired.
+    Facts are those that every sample has as text or whole numbers and that are known before acting; not clusters, and
+    not names that differ in every episode, as these make no groups. With more facts than fit, those that vary within no
+    role and the later ones in the alphabet are not paired.
     """
     episodes = len({sample.episode for sample in samples})
+    roles = len({sample.role for sample in samples})
     shared = set.intersection(*(set(sample.facts) for sample in samples)) if samples else set()
     facts = [
         fact
@@ -56,9 +57,12 @@ def candidate_keys(samples: Sequence[Sample], settings: GroupingSettings) -> tup
         and not any(isinstance(sample.facts[fact], float) for sample in samples)
         and len({sample.facts[fact] for sample in samples}) < episodes
     ]
+    facts.sort(key=lambda fact: len({(sample.role, sample.facts[fact]) for sample in samples}) == roles)
     undeclared = (chosen for size in (0, 1, 2) for chosen in itertools.combinations(facts, size))
     known = {frozenset(_parts(key)) for key in settings.keys}
-    found = ["+".join((ROLE_FACT, *chosen)) for chosen in undeclared if frozenset((ROLE_FACT, *chosen)) not in known]
+    found = [
+        "+".join((ROLE_FACT, *sorted(chosen))) for chosen in undeclared if frozenset((ROLE_FACT, *chosen)) not in known
+    ]
     return (*settings.keys, *found)[: max(MAX_CANDIDATES, len(settings.keys))]
 
 

@@ -1,17 +1,16 @@
 """Samples to groups by declared keys, with a fallback chain.
 
-A *sample* is what gets one advantage: an episode, or a turn under per-phase and segment returns. Its facts were all
-known before it acted: the episode's ``task`` and keys, its role as ``country``, the turn's keys. A *key expression*
-joins facts by ``+``, and any fact that the producer of episodes declares can be named, e.g. ``country+lineup`` or
-``country+alliance``. Beside plain facts there are
+A *sample* is what gets one advantage: an episode, or a turn under per-phase and segment returns. Its facts are all
+known before it acts: the episode's ``task`` and keys, its role as ``country``, the turn's keys. A *key expression*
+joins facts by ``+``. It can name any fact that the producer of episodes declares, e.g. ``country+lineup`` or
+``country+alliance``. Besides plain facts there are
 
 - ``difficulty:4``, ``scenario_length:3``: a numeric fact in that many quantile bins of the batch;
 - ``fork``: the saved position an episode continues from; episodes without one fall back to the next expression;
-- ``auto``, ``adaptive``, ``dirichlet``: clusters of the numeric facts within a role
-  (``grpo_core.advantages.clustering``).
+- ``auto``, ``adaptive``, ``dirichlet``: clusters of numeric facts within a role (``grpo_core.advantages.clustering``).
 
-Bins and clusters see all of the batch, of facts that change within an episode also its own later turns: they belong to
-facts that are known at its start.
+Bins and clusters are made from the whole batch. With a fact that changes within an episode, its later turns would
+decide the groups of its earlier ones, so bins and clusters take only facts of the episode, known at its start.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,6 +35,7 @@ CLUSTER_FACTS = ("auto", "adaptive", "dirichlet")
 RUNNING_LEVEL = "running"  # the level of groups that are judged against the running baseline
 UNPLACED = -1  # the label of a sample that an expression does not place
 
+CLUSTERS_OF = "grouping.cluster_features makes clusters"
 _KNOWN_BEFORE = {"length": "scenario_length", "phases": "scenario_length", "centers": "own_centers"}
 
 FactValue = KeyValue | float
@@ -43,11 +43,12 @@ FactValue = KeyValue | float
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One thing to judge: whose it is and what was known before it."""
+    """What gets one advantage: its role, its episode and what was known before it acted."""
 
     role: str
     episode: int  # index into the batch's episodes
     facts: Mapping[str, FactValue]
+    turn_facts: frozenset[str] = frozenset()  # names of the facts that may change within the episode
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,9 @@ def samples_of(episodes: Sequence[Episode], returns: Literal["episode", "per_pha
         if returns == "episode":
             out.append(Sample(episode.role, index, facts))
         else:
+            changing = frozenset[str]().union(*(turn.keys for turn in episode.turns)).difference(facts)
             # The episode's facts win, so that no turn can pass for another country's.
-            out.extend(Sample(episode.role, index, {**turn.keys, **facts}) for turn in episode.turns)
+            out.extend(Sample(episode.role, index, {**turn.keys, **facts}, changing) for turn in episode.turns)
     return tuple(out)
 
 
@@ -92,14 +94,15 @@ def with_outcomes(samples: Sequence[Sample], episodes: Sequence[Episode], return
     return tuple(out)
 
 
-def parse_expression(expression: str, allow_outcome_keys: bool) -> tuple[str, ...]:
+def parse_expression(expression: str, allow_outcome_keys: bool, turn_facts: Collection[str] = ()) -> tuple[str, ...]:
     """Facts of one key expression, in order: ``"country+phase"`` -> ``("country", "phase")``.
 
-    Bins stay with their fact (``"difficulty:4"``); see ``fact_and_bins``.
+    Bins stay with their fact (``"difficulty:4"``); see ``fact_and_bins``. ``turn_facts`` are the facts that may change
+    within an episode.
 
     Raises:
         GroupingError: an empty or repeated fact, bins that are not a number from 2, no ``country`` (a baseline never
-            mixes roles), or a fact made from outcomes without ``allow_outcome_keys``.
+            mixes roles); or without ``allow_outcome_keys`` a fact made from outcomes, or bins of a turn's fact.
     """
     facts = tuple(part.strip() for part in expression.split("+"))
     names = [fact_and_bins(fact)[0] for fact in facts]
@@ -115,7 +118,26 @@ def parse_expression(expression: str, allow_outcome_keys: bool) -> tuple[str, ..
             f"key expression {expression!r} uses {leaking[0]!r}, which is known only after the actions it would "
             f"judge; {hint}set grouping.allow_outcome_keys = true to accept the bias"
         )
+    binned = [name for name, bins in map(fact_and_bins, facts) if bins is not None]
+    check_known_at_start(f"key expression {expression!r} makes bins", binned, allow_outcome_keys, turn_facts)
     return facts
+
+
+def check_known_at_start(
+    what: str, names: Collection[str], allow_outcome_keys: bool, turn_facts: Collection[str]
+) -> None:
+    """Refuse bins or clusters of facts that may change within an episode.
+
+    Raises:
+        GroupingError: one of the facts is among ``turn_facts``, and outcome keys are not allowed.
+    """
+    changing = sorted(set(names).intersection(turn_facts))
+    if changing and not allow_outcome_keys:
+        raise GroupingError(
+            f"{what} of {changing[0]!r}, which changes within an episode, so that later turns would decide the groups "
+            f"of earlier ones; use a fact known at the episode's start, or {changing[0]!r} as a plain key, or set "
+            "grouping.allow_outcome_keys = true to accept the bias"
+        )
 
 
 def fact_and_bins(fact: str) -> tuple[str, int | None]:
@@ -141,18 +163,20 @@ def declared_expressions(settings: GroupingSettings) -> tuple[str, ...]:
     return (*settings.keys, *weighed, *compared)
 
 
-def required_facts(settings: GroupingSettings) -> dict[str, tuple[str, ...]]:
-    """Facts that every sample must have, by the expression in use that asks for them.
+def required_facts(settings: GroupingSettings, turn_facts: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
+    """Facts that every sample must have, by the expression in use that names them, and those that clusters need.
 
-    Names only: bins are taken off, and what is made here (clusters) or may be absent (``fork``) is left out. So a
-    configuration can be checked against what the producer of episodes declares before anything is played.
+    Bins are removed from names, and facts that are made here (clusters) or may be absent (``fork``) are left out. So a
+    configuration can be checked against the facts that the producer of episodes declares before a game is played.
 
     Raises:
-        GroupingError: see ``parse_expression``.
+        GroupingError: see ``parse_expression`` and ``check_known_at_start``.
     """
-    out = {}
+    features = settings.cluster_features
+    check_known_at_start(CLUSTERS_OF, features, settings.allow_outcome_keys, turn_facts)
+    out = {"cluster_features": features} if features else {}
     for expression in declared_expressions(settings):
-        facts = parse_expression(expression, settings.allow_outcome_keys)
+        facts = parse_expression(expression, settings.allow_outcome_keys, turn_facts)
         names = [fact_and_bins(fact)[0] for fact in facts]
         out[expression] = tuple(name for name in names if name not in CLUSTER_FACTS and name != FORK_FACT)
     return out
@@ -165,10 +189,16 @@ def levels_of(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[Le
         GroupingError: see ``parse_expression``; or a fact some sample does not have; or bins of text.
     """
     out = []
+    turn_facts = turn_facts_of(samples)
     for expression in settings.keys:
-        facts = parse_expression(expression, settings.allow_outcome_keys)
+        facts = parse_expression(expression, settings.allow_outcome_keys, turn_facts)
         out.append(Level(expression, _members_by_key(samples, facts, expression)))
     return tuple(out)
+
+
+def turn_facts_of(samples: Sequence[Sample]) -> frozenset[str]:
+    """Names of the facts that may change within an episode."""
+    return frozenset[str]().union(*{sample.turn_facts for sample in samples})
 
 
 def make_groups(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[Group, ...]:

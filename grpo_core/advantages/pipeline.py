@@ -20,6 +20,7 @@ from grpo_core.advantages.grouping import (
     levels_of,
     parse_expression,
     samples_of,
+    turn_facts_of,
     with_outcomes,
 )
 from grpo_core.advantages.returns import opponent_adjusted, sample_returns
@@ -165,7 +166,7 @@ def group_names(samples: Sequence[Sample], expression: str, grouping: GroupingSe
     Raises:
         GroupingError: a sample lacks a fact of the expression, or it cannot be used.
     """
-    facts = parse_expression(expression, grouping.allow_outcome_keys)
+    facts = parse_expression(expression, grouping.allow_outcome_keys, turn_facts_of(samples))
     keys = list(zip(*(key_column(samples, fact, expression) for fact in facts), strict=True))
     names: dict[tuple[Any, ...], str] = {}
     taken: Counter[str] = Counter()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from grpo_core.advantages.dynamic_sampling import zero_variance_samples
 from grpo_core.advantages.explained_variance import explained_sums
-from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample
+from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, turn_facts_of
 from grpo_core.advantages.pipeline import AdvantageBatch
 from grpo_core.batching.microbatches import TrainingTurn
 from grpo_core.gradients.gradient_surgery import SurgeryRecord
@@ -133,6 +133,7 @@ def audit_record(
         "normalizer": learner.named_normalizer,
         "keys": list(grouping.keys),
         "cluster_features": list(grouping.cluster_features),
+        "turn_facts": sorted(turn_facts_of(judgement.samples)),
         "min_group_size": grouping.min_group_size,
         "scale_rewards": grouping.scale_rewards,
         "baseline": grouping.baseline,

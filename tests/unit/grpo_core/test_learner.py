@@ -142,26 +142,17 @@ def test_what_the_judge_remembers_is_saved_and_moves_on():
         keys=("country+adaptive", "country"),
         min_group_size=2,
         n_groups=2,
-        cluster_features=("own_centers",),
+        cluster_features=("rating",),
         group_weights="adaptive",
     )
 
     def batch(version):
         episodes = ragged_episodes(10 + version, count=12)
         rng = np.random.default_rng(version)
-        return Batch(
-            tuple(
-                dataclasses.replace(
-                    episode,
-                    turns=tuple(
-                        dataclasses.replace(turn, keys={**turn.keys, "own_centers": int(rng.integers(12))})
-                        for turn in episode.turns
-                    ),
-                )
-                for episode in episodes
-            ),
-            version,
-        )
+        rated = [
+            dataclasses.replace(episode, keys={**episode.keys, "rating": int(rng.integers(12))}) for episode in episodes
+        ]
+        return Batch(tuple(rated), version)
 
     learner = Learner(tiny_model(), LearnerSettings(), grouping, seed=1)
     for version in range(2):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.play import SeatRecord, make_episode, play_game
 from opponents.players.policy import Decision, Policy
 from opponents.population.population import Population
+from opponents.settings import EPISODE_FACTS
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
@@ -136,7 +138,16 @@ def test_episodes_carry_their_keys_and_outcome(tmp_path: Path) -> None:
     episode = make_episode(block, 1, power, record, weights)
     assert episode.episode_id == f"{block.block_id}/1"
     assert episode.role == power
-    assert episode.keys == {"country": power, "lineup": block.lineup}
+    assert episode.keys == {
+        "country": power,
+        "lineup": block.lineup,
+        "start_year": 1901,
+        "policy_opponents": 0,
+    }
+    assert tuple(episode.keys) == EPISODE_FACTS
+    opponents = (("FRANCE", "policy/v20"), ("ITALY", "learner"), ("RUSSIA", "bot/random"))
+    episode = make_episode(dataclasses.replace(block, opponents=opponents), 1, power, record, weights)
+    assert episode.keys["policy_opponents"] == 2
     assert episode.outcome["centers"] == record.outcome.centers[power]
     assert episode.reward == pytest.approx(sum(t.reward for t in episode.turns))
 

@@ -37,6 +37,8 @@ def group(values: list[float], level: str = "country", **changes: Any) -> dict[s
 def record(version: int, groups: list[dict[str, Any]], **metrics: float | None) -> dict[str, Any]:
     return {
         "schema": AUDIT_SCHEMA,
+        "cluster_features": [],
+        "turn_facts": [],
         "version": version,
         "keys": ["country+phase", "country"],
         "outcome_keys_allowed": False,
@@ -165,7 +167,7 @@ def test_trends_follow_thirds_and_skip_what_was_not_finite() -> None:
 
 
 def test_keys_made_from_outcomes_are_named() -> None:
-    leaks = find_leaks(["country+phase", "country+return_quartile", "country"], [])
+    leaks = find_leaks(["country+phase", "country+return_quartile", "country"], [], [])
     assert list(leaks) == ["country+return_quartile"]
     assert "return_quartile" in leaks["country+return_quartile"]
 
@@ -173,10 +175,17 @@ def test_keys_made_from_outcomes_are_named() -> None:
 @pytest.mark.parametrize("clusters", ["auto", "adaptive", "dirichlet"])
 def test_clusters_of_outcomes_are_outcomes(clusters: str) -> None:
     keys = [f"country+{clusters}", "country"]
-    assert not find_leaks(keys, ["difficulty", "own_centers"])
-    leaks = find_leaks(keys, ["difficulty", "return"])
+    assert not find_leaks(keys, ["difficulty", "rating"], ["own_centers"])
+    leaks = find_leaks(keys, ["difficulty", "return"], [])
     assert list(leaks) == [f"country+{clusters}"]
     assert "from return" in leaks[f"country+{clusters}"]
+
+
+@pytest.mark.parametrize(("key", "features"), [("country+own_centers:4", []), ("country+auto", ["own_centers"])])
+def test_bins_and_clusters_of_turn_facts_leak(key: str, features: list[str]) -> None:
+    leaks = find_leaks(["country+own_centers", key, "country"], features, ["own_centers"])
+    assert list(leaks) == [key]
+    assert "own_centers" in leaks[key]
 
 
 @pytest.mark.parametrize(("key", "features"), [("country+return", []), ("country+auto", ["return"])])

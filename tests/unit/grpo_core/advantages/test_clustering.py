@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,7 @@ from grpo_core.advantages.clustering import (
     kmeans_labels,
     with_clusters,
 )
-from grpo_core.advantages.grouping import Sample, make_groups
+from grpo_core.advantages.grouping import Sample, make_groups, required_facts
 from grpo_core.errors import GroupingError
 from grpo_core.settings import GroupingSettings
 
@@ -174,3 +176,63 @@ def test_clusters_of_nothing_are_refused_and_unasked_ones_not_made():
     with pytest.raises(GroupingError, match="at least one number"):
         with_clusters(bare, config("auto"), {})
     assert with_clusters(bare, GroupingSettings(keys=("country",)), {}) == (tuple(bare), {})
+
+
+def playing(seed, episodes=12, turns=3):
+    """Turns of episodes with a rating each, and a count of centres that changes from turn to turn."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for episode in range(episodes):
+        facts = {"country": "A", "rating": int(rng.integers(100))}
+        counts = [{"own_centers": count} for count in rng.integers(18, size=turns).tolist()]
+        out += [Sample("A", episode, {**facts, **count}, frozenset(count)) for count in counts]
+    return out
+
+
+@pytest.mark.parametrize("key", ["auto", "adaptive", "dirichlet", "rating:4"])
+def test_a_later_turn_regroups_no_earlier_turn(key):
+    settings = GroupingSettings(keys=(f"country+{key}", "country"), min_group_size=2, n_groups=4)
+
+    def groups(samples):
+        found, _ = with_clusters(samples, settings, {})
+        return make_groups(found, settings)
+
+    for seed in range(5):
+        samples = playing(seed)
+        for last in range(2, len(samples), 3):
+            facts = samples[last].facts
+            raised = replace(samples[last], facts={**facts, "own_centers": facts["own_centers"] + 30})
+            assert groups([*samples[:last], raised, *samples[last + 1 :]]) == groups(samples)
+
+
+@pytest.mark.parametrize("kind", ["auto", "adaptive", "dirichlet"])
+def test_how_many_turns_an_episode_has_moves_no_cluster(kind):
+    samples = playing(1)
+    found, _ = with_clusters(samples, config(kind), {})
+    longer, _ = with_clusters([*samples[:1] * 40, *samples], config(kind), {})
+    assert [each.facts[kind] for each in longer[40:]] == [each.facts[kind] for each in found]
+
+
+@pytest.mark.parametrize(
+    ("key", "features"), [("own_centers:4", ()), ("auto", ("own_centers",)), ("auto", ("rating", "own_centers"))]
+)
+def test_bins_and_clusters_of_turn_facts_need_outcome_keys(key, features):
+    samples = playing(2)
+    options = {"keys": (f"country+{key}", "country"), "cluster_features": features}
+    settings = GroupingSettings(**options)
+    for refused in (
+        lambda: make_groups(with_clusters(samples, settings, {})[0], settings),
+        lambda: required_facts(settings, ["own_centers"]),
+    ):
+        with pytest.raises(GroupingError, match="'own_centers', which changes within an episode") as refusal:
+            refused()
+        assert "\n" not in str(refusal.value)
+    allowed = GroupingSettings(**options, allow_outcome_keys=True)
+    assert make_groups(with_clusters(samples, allowed, {})[0], allowed)
+    assert required_facts(allowed, ["own_centers"])
+
+
+def test_clusters_need_a_number_known_at_the_start():
+    samples = [replace(each, facts={"country": "A", "own_centers": 3}) for each in playing(3)]
+    with pytest.raises(GroupingError, match="known at an episode's start, and these episodes have only country;"):
+        with_clusters(samples, config("auto"), {})
