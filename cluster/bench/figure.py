@@ -1,13 +1,21 @@
-"""One measured figure beside its yardstick."""
+"""One measured figure beside its yardstick, and how both are timed."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
-from grpo_core.errors import EntenteError
+import torch
+
+Side = TypeVar("Side", bound=str)
+
+
+class MissingRequirementError(Exception):
+    """A benchmark cannot run here; the message is one line that names what to install."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +39,23 @@ class Figure:
         return self.yardstick / self.ours if self.lower_is_better else self.ours / self.yardstick
 
 
-def interleaved_seconds(ours: Callable[[], None], yardstick: Callable[[], None], rounds: int) -> tuple[float, float]:
-    """Median seconds of both, run alternately, so that a machine's drift falls on both alike."""
-    ours_s: list[float] = []
-    yardstick_s: list[float] = []
+def interleaved_seconds(sides: Mapping[Side, Callable[[], object]], rounds: int) -> dict[Side, float]:
+    """Median seconds of every side. The sides run in turn, so that a machine's drift affects all of them."""
+    seconds: dict[Side, list[float]] = {name: [] for name in sides}
     for _ in range(rounds):
-        for run, seconds in ((ours, ours_s), (yardstick, yardstick_s)):
+        for name, run in sides.items():
             start = time.perf_counter()
             run()
-            seconds.append(time.perf_counter() - start)
-    return statistics.median(ours_s), statistics.median(yardstick_s)
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-class MissingRequirementError(EntenteError):
-    """A benchmark cannot run here; the message is one line that says what to install."""
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch compute with one thread inside the block."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

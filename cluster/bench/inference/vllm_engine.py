@@ -1,4 +1,4 @@
-"""vLLM as rollout actors have it on a CPU: its rate, its weight swaps, and what is left of an actor's time.
+"""vLLM as rollout actors have it on a CPU: its rate, its weight swaps, and an actor's time outside the engine.
 
 Beside it, in the same run: the torch engine, ``transformers.generate`` under the same masks, and a plain copy of the
 same weights.
@@ -16,17 +16,11 @@ from tempfile import TemporaryDirectory
 import torch
 
 from cluster.bench.figure import Figure, MissingRequirementError
-from cluster.bench.inference.actor_process import ActorProcess, actor_process
-from cluster.bench.inference.vllm_hosts import EngineHost, Kind, Load, PlainHost, Played, Tables, Wrote
-from cluster.bench.inference.vllm_models import (
-    WEIGHTS_FILE,
-    LargeShape,
-    Swappable,
-    large_policy,
-    requests,
-    small_policy_folder,
-    swappable,
-)
+from cluster.bench.inference.hosts import EngineHost, Games, Kind, Load, PlainHost, Played, Written
+from cluster.bench.inference.policies import SavedPolicy, real_requests, save_shape, save_small_policy
+from cluster.bench.models import Qwen2Shape
+from cluster.bench.processes import HostProcess, host_process
+from cluster.runtime.actor_env import actor_variables
 from cluster.runtime.memory import available_bytes
 from services.inference.vllm_backend.startup import vllm_installed
 
@@ -39,53 +33,48 @@ ENGINES: dict[Kind, str] = {
 }
 _GB = 10**9
 
-
-@dataclass(frozen=True, slots=True)
-class Large:
-    """What is measured of a large shape; bounded, for a CPU takes seconds for every decision of it."""
-
-    shape: LargeShape
-    rows: int
-    in_flight_at_swap: int
-    rounds: int  # at most
-    tables: tuple[Tables, ...]
+Hosts = dict[Kind, HostProcess[EngineHost]]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How much is measured."""
+    """The measurements of one policy."""
 
+    name: str
+    shape: Qwen2Shape | None  # None: the small policy
+    kinds: tuple[Kind, ...]
     rows: int  # decisions an engine takes together
     loads: tuple[Load, ...]
-    tables: tuple[Tables, ...]
-    warm_up: Tables
     in_flight_at_swap: int
-    own_process: bool  # vLLM in its own process is measured, too
-    large: Large | None
+    games: tuple[Games, ...]
+    most_rounds: int | None = None
+
+    @property
+    def needed_bytes(self) -> int:
+        """Memory of a large shape at most: ten times its weights (in vLLM, in the copy, in transit), and 3 GB."""
+        return 0 if self.shape is None else 10 * 2 * self.shape.parameters + 3 * _GB
 
 
-FULL = Plan(
+ONE_SEAT, ALL_SEATS = Games("one seat", 64, 1903, False), Games("all seven seats", 64, 1903, True)
+WARM_UP = Games("warm-up", 7, 1901, all_seats=True)
+SMALL = Plan(
+    name="small policy",
+    shape=None,
+    kinds=("torch", "actor", "own"),
     rows=256,
     loads=(Load(1, 48), Load(16, 256), Load(64, 640), Load(256, 1024)),
-    tables=(Tables("one seat", 64, 1903, all_seats=False), Tables("all seven seats", 64, 1903, all_seats=True)),
-    warm_up=Tables("warm-up", 7, 1901, all_seats=True),
     in_flight_at_swap=64,
-    own_process=True,
-    large=Large(
-        shape=LargeShape(
-            "0.5B",
-            hidden_size=896,
-            layers=24,
-            heads=14,
-            key_value_heads=2,
-            intermediate_size=4864,
-            vocabulary=151_936,
-        ),
-        rows=16,
-        in_flight_at_swap=8,
-        rounds=3,
-        tables=(Tables("one seat", 8, 1902, all_seats=False),),
-    ),
+    games=(ONE_SEAT, ALL_SEATS),
+)
+LARGE = Plan(  # little is measured of it: a CPU takes seconds for every decision
+    name="0.5B shape",
+    shape=Qwen2Shape("0.5B", 896, 4864, 24, 14, 2, 151_936, tied=True),
+    kinds=("actor",),
+    rows=16,
+    loads=(),
+    in_flight_at_swap=8,
+    games=(Games("one seat", 8, 1902, all_seats=False),),
+    most_rounds=3,
 )
 
 
@@ -99,83 +88,88 @@ def run(rounds: int) -> list[Figure]:
         raise MissingRequirementError("vLLM is not installed; get its CPU build with: make vllm")
     if torch.cuda.is_available():
         raise MissingRequirementError("the engines are compared on a CPU, and here is a GPU")
-    return measure(FULL, rounds)
+    return measure(SMALL, rounds) + measure(LARGE, rounds)
 
 
 def measure(plan: Plan, rounds: int) -> list[Figure]:
-    """All figures of a plan: rates, swaps and games of the small policy, then swaps and games of the large one."""
-    with TemporaryDirectory(prefix="entente-bench-") as folder, ExitStack() as stack:
-        small = small_policy_folder(Path(folder) / "small")
-        real = requests(max(load.decisions for load in plan.loads))
-        hosts: dict[Kind, ActorProcess[EngineHost]] = {
+    """Rates, swaps and games of one policy; without the memory for it a printed line and no figures."""
+    available, rounds = available_bytes(), min(rounds, plan.most_rounds or rounds)
+    if available < plan.needed_bytes:
+        print(
+            f"vllm: the {plan.name} is left out: it needs {plan.needed_bytes / _GB:.0f} GB of memory, "
+            f"{available / _GB:.0f} are free"
+        )
+        return []
+    real, variables = real_requests(max(plan.rows, *(load.decisions for load in plan.loads), 0)), actor_variables(1)
+    with TemporaryDirectory(prefix="entente-bench-") as place, ExitStack() as stack:
+        policy = save_small_policy(Path(place)) if plan.shape is None else save_shape(plan.shape, Path(place))
+        hosts: Hosts = {
             kind: stack.enter_context(
-                actor_process(ENGINES[kind], EngineHost, kind, str(small.folder), plan.rows, real)
+                host_process(ENGINES[kind], variables, EngineHost, kind, policy.folder, plan.rows, real)
             )
-            for kind in (("torch", "actor", "own") if plan.own_process else ("torch", "actor"))
+            for kind in plan.kinds
         }
-        with actor_process("generate", PlainHost, str(small.folder), str(small.moved), real) as plain:
-            plain.call(PlainHost.write, Load(8, 8))  # warms up
-            figures = rates(plan, hosts, plain, rounds)
-            figures += swaps("small policy", small, hosts, plain, plan.in_flight_at_swap, rounds)
-        for host in hosts.values():
-            host.call(EngineHost.play, plan.warm_up)
-        figures += [figure for tables in plan.tables for figure in games("small policy", tables, hosts)]
-    return figures + (large_figures(plan.large, rounds) if plan.large else [])
+        with host_process("plain", variables, PlainHost, policy.folder, policy.other_weights, real) as plain:
+            if plan.loads:
+                plain.call(PlainHost.write, Load(8, 8))  # warms up
+            figures = rates(plan.loads, hosts, plain, rounds)
+            figures += swaps(plan.name, policy, hosts, plain, plan.in_flight_at_swap, rounds)
+        if plan.shape is None:
+            for host in hosts.values():
+                host.call(EngineHost.play, WARM_UP)
+        return figures + [
+            outside_share(f"{plan.name}, {games.name}, {ENGINES[kind]}", kind, games, host.call(EngineHost.play, games))
+            for games in plan.games  # every engine plays once
+            for kind, host in hosts.items()
+        ]
 
 
-def rates(
-    plan: Plan, hosts: dict[Kind, ActorProcess[EngineHost]], plain: ActorProcess[PlainHost], rounds: int
-) -> list[Figure]:
+def rates(loads: tuple[Load, ...], hosts: Hosts, plain: HostProcess[PlainHost], rounds: int) -> list[Figure]:
     """Decisions and completion tokens a second at every load."""
     figures = []
-    for load in plan.loads:
-        wrote: dict[str, list[Wrote]] = defaultdict(list)
+    for load in loads:
+        written: dict[str, list[Written]] = defaultdict(list)
         for _ in range(rounds):
-            wrote["ours"].append(hosts["actor"].call(EngineHost.write, load))
-            wrote[TORCH].append(hosts["torch"].call(EngineHost.write, load))
-            wrote[GENERATE].append(plain.call(PlainHost.write, load))
-        tokens = {side: statistics.median(each.tokens / each.seconds for each in all_) for side, all_ in wrote.items()}
-        decisions = {
-            side: statistics.median(each.decisions / each.seconds for each in all_) for side, all_ in wrote.items()
-        }
+            written["ours"].append(hosts["actor"].call(EngineHost.write, load))
+            written[TORCH].append(hosts["torch"].call(EngineHost.write, load))
+            written[GENERATE].append(plain.call(PlainHost.write, load))
         note = (
-            f"the same {load.decisions} real decisions, {load.in_flight} in flight all the time (generate: batches of "
-            f"so many), 1 thread each, median of {rounds}; no prompt cached from a round before"
+            f"the same {load.decisions} real decisions, {load.in_flight} always in flight (generate: batches of "
+            f"so many), 1 thread each, median of {rounds}; no prompt cached from an earlier round"
         )
-        figures += [
-            Figure(f"vLLM {name}, {load.in_flight} in flight", "1/s", rate["ours"], rate[side], side, note=note)
-            for name, rate in (("decisions", decisions), ("completion tokens", tokens))
-            for side in (GENERATE, TORCH)
-        ]
+        for name, unit in (("decisions", "decisions"), ("completion tokens", "tokens")):
+            rate = {
+                side: statistics.median(getattr(each, unit) / each.seconds for each in all_)
+                for side, all_ in written.items()
+            }
+            figures += [
+                Figure(f"vLLM {name}, {load.in_flight} in flight", "1/s", rate["ours"], rate[side], side, note=note)
+                for side in (GENERATE, TORCH)
+            ]
     return figures
 
 
 def swaps(
-    name: str,
-    policy: Swappable,
-    hosts: dict[Kind, ActorProcess[EngineHost]],
-    plain: ActorProcess[PlainHost],
-    in_flight: int,
-    rounds: int,
+    name: str, policy: SavedPolicy, hosts: Hosts, plain: HostProcess[PlainHost], in_flight: int, rounds: int
 ) -> list[Figure]:
     """Seconds in which vLLM takes new weights, alone and as a learner sends them."""
-    moved, ours, own = str(policy.moved), hosts["actor"], hosts.get("own")
+    weights, ours = policy.other_weights, hosts["actor"]
     busy = f"with probe, {in_flight} decisions in flight"
     seconds: dict[str, list[float]] = defaultdict(list)
     for through_file in (False, True):  # warms up
-        ours.call(EngineHost.load, moved, through_file=through_file)
+        ours.call(EngineHost.load, weights, through_file)
     plain.call(PlainHost.copy)
     for _ in range(rounds):
         seconds[COPY].append(plain.call(PlainHost.copy))
-        seconds["weights alone"].append(ours.call(EngineHost.load, moved, through_file=False))
-        seconds["weights alone, through a file"].append(ours.call(EngineHost.load, moved, through_file=True))
-        seconds["with probe, idle"].append(ours.call(EngineHost.update, moved, policy.probe, 0))
-        seconds[busy].append(ours.call(EngineHost.update, moved, policy.probe, in_flight))
-        if own is not None:
-            seconds["with probe, idle, own process"].append(own.call(EngineHost.update, moved, policy.probe, 0))
+        seconds["weights alone"].append(ours.call(EngineHost.load, weights, False))
+        seconds["weights alone, through a file"].append(ours.call(EngineHost.load, weights, True))
+        seconds["with probe, idle"].append(ours.call(EngineHost.update, weights, policy.probe, 0))
+        seconds[busy].append(ours.call(EngineHost.update, weights, policy.probe, in_flight))
+        if own := hosts.get("own"):
+            seconds["with probe, idle, own process"].append(own.call(EngineHost.update, weights, policy.probe, 0))
     medians = {way: statistics.median(values) for way, values in seconds.items()}
     copied = medians.pop(COPY)
-    size = (policy.moved / WEIGHTS_FILE).stat().st_size / 1e6
+    size = weights.stat().st_size / 1e6
     note = f"{size:,.0f} MB, median of {rounds}; decisions in flight are finished first, and that is counted"
     return [
         Figure(f"vLLM weight swap, {name}, {way}", "s", each, copied, COPY, lower_is_better=True, note=note)
@@ -183,18 +177,10 @@ def swaps(
     ]
 
 
-def games(name: str, tables: Tables, hosts: dict[Kind, ActorProcess[EngineHost]]) -> list[Figure]:
-    """The share of an actor's time in which its engine does nothing, beside the goal; every engine plays once."""
-    return [
-        share(f"{name}, {tables.name}, {ENGINES[kind]}", kind, tables, host.call(EngineHost.play, tables))
-        for kind, host in hosts.items()
-    ]
-
-
-def share(name: str, kind: Kind, tables: Tables, played: Played) -> Figure:
-    """What of these games' time their engine had no part in, beside the goal."""
+def outside_share(name: str, kind: Kind, games: Games, played: Played) -> Figure:
+    """The share of these games' time in which the engine did nothing, beside the goal."""
     outside = 100 * (1 - played.busy_seconds / played.seconds)
-    others = "all seats the policy's" if tables.all_seats else "the policy among six random players"
+    others = "all seats the policy's" if games.all_seats else "the policy among six random players"
     busy = "seconds with a decision in flight" if kind == "own" else "seconds in the engine's own code"
     return Figure(
         f"time outside the engine: {name}",
@@ -203,28 +189,6 @@ def share(name: str, kind: Kind, tables: Tables, played: Played) -> Figure:
         GOAL_OUTSIDE,
         f"goal: at most {GOAL_OUTSIDE:.0f} %",
         lower_is_better=True,
-        note=f"{tables.games} games at once to {tables.until_year}, {others}; {played.decisions} decisions in "
+        note=f"{games.games} games at once to {games.until_year}, {others}; {played.decisions} decisions in "
         f"{played.seconds:.1f} s ({played.decisions / played.seconds:.0f}/s); outside = without {busy}",
     )
-
-
-def large_figures(large: Large, rounds: int) -> list[Figure]:
-    """Swaps and games of a large shape, where there is memory for it; else a line says that they are left out."""
-    needed, available = large.shape.needed_bytes, available_bytes()
-    if available < needed:
-        print(
-            f"vllm: the {large.shape.name} shape is left out: it needs {needed / _GB:.0f} GB of memory, "
-            f"{available / _GB:.0f} are free"
-        )
-        return []
-    with TemporaryDirectory(prefix="entente-bench-") as place:
-        policy, real = swappable(large_policy(large.shape), Path(place)), requests(large.rows)
-        folder, moved, name = str(policy.folder), str(policy.moved), f"{large.shape.name} shape"
-        with (
-            actor_process(f"{name}, vLLM", EngineHost, "actor", folder, large.rows, real) as host,
-            actor_process(f"{name}, plain", PlainHost, folder, moved, real) as plain,
-        ):
-            hosts: dict[Kind, ActorProcess[EngineHost]] = {"actor": host}
-            return swaps(name, policy, hosts, plain, large.in_flight_at_swap, min(rounds, large.rounds)) + [
-                figure for tables in large.tables for figure in games(name, tables, hosts)
-            ]

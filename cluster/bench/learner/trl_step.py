@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-import statistics
-import time
 from collections.abc import Mapping
 from typing import Literal
 
 import torch
 from torch import nn
 
-from cluster.bench.figure import Figure
-from cluster.bench.learner.head import spread
-from cluster.bench.learner.step import GROUPING, LONGEST_TURN, VOCABULARY, decoded_freely, ragged_episodes
+from cluster.bench.figure import Figure, interleaved_seconds, one_thread
+from cluster.bench.learner.batches import GROUPING, LONGEST_TURN, VOCABULARY, ragged_episodes
 from cluster.bench.learner.trl_trainer import TRL_ROWS, Outcome, Step, TrlSide, require_trl
-from cluster.bench.memory import in_fresh_process, peak_growth_mb, peak_is_measurable
+from cluster.bench.models import small_model
+from cluster.bench.processes import in_fresh_process, peak_growth_mb, peak_is_measurable
 from grpo_core.learner import Learner
-from grpo_core.models.pretrained import make_small_model
-from grpo_core.settings import LearnerSettings, PolicySettings
+from grpo_core.settings import LearnerSettings
 from grpo_core.types import Batch, Episode
 
 CASES = ((VOCABULARY, 20), (150_000, 4))  # vocabulary, episodes of ten turns: many ids take TRL long
@@ -46,19 +43,15 @@ def run(rounds: int) -> list[Figure]:
         RuntimeError: the two sides' losses or gradient norms differ.
     """
     require_trl()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         return [figure for vocabulary, episodes in CASES for figure in _figures(vocabulary, episodes, rounds)]
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _figures(vocabulary: int, count: int, rounds: int) -> list[Figure]:
     episodes = {side: bench_episodes(side, vocabulary, count) for side in SIDES}
     steps = {side: make_side(side, vocabulary).prepared(episodes[side]) for side in SIDES}
     check_agreement({side: steps[side]() for side in SIDES})  # these first steps warm up, too
-    seconds = _interleaved(steps, rounds)
+    seconds = interleaved_seconds(steps, rounds)
     tokens = sum(episode.tokens for episode in episodes["free"])
     work = f"{sum(len(episode.turns) for episode in episodes['free'])} turns of 65-140 tokens, 4 x 128 policy, 1 thread"
     figures = [
@@ -93,10 +86,10 @@ def _figures(vocabulary: int, count: int, rounds: int) -> list[Figure]:
 
 
 def check_agreement(outcomes: Mapping[Side, Outcome]) -> None:
-    """The freely decoded batch must give both sides one loss and one gradient norm.
+    """Compare loss and gradient norm of both sides on the freely decoded batch.
 
     Raises:
-        RuntimeError: it does not.
+        RuntimeError: they differ.
     """
     ours = outcomes["free"]
     for side in YARDSTICKS:
@@ -110,13 +103,12 @@ def check_agreement(outcomes: Mapping[Side, Outcome]) -> None:
 
 def bench_episodes(side: Side, vocabulary: int, count: int) -> tuple[Episode, ...]:
     """The first ``count`` ragged episodes, spread over a vocabulary; decoded freely but for side ``masked``."""
-    episodes = spread(ragged_episodes(seed=11)[:count], vocabulary)
-    return episodes if side == "masked" else decoded_freely(episodes, vocabulary)
+    return ragged_episodes(count, vocabulary, masked=side == "masked")
 
 
 def make_side(side: Side, vocabulary: int) -> LearnerSide | TrlSide:
     """A learner, or a trainer of TRL's, over a small policy of its own with the same weights."""
-    model = make_small_model(PolicySettings(), vocabulary, eos_id=1, bos_id=2, pad_id=0, seed=5)
+    model = small_model(vocabulary)
     if side in OURS:
         return LearnerSide(model)
     return TrlSide(model, SETTINGS, completions_alone=side == "trl_completions")
@@ -139,20 +131,9 @@ class LearnerSide:
         return step
 
 
-def _interleaved(steps: Mapping[Side, Step], rounds: int) -> dict[Side, float]:
-    """Median seconds of each side, run in turn."""
-    seconds: dict[Side, list[float]] = {side: [] for side in steps}
-    for _ in range(rounds):
-        for side, step in steps.items():
-            start = time.perf_counter()
-            step()
-            seconds[side].append(time.perf_counter() - start)
-    return {side: statistics.median(values) for side, values in seconds.items()}
-
-
 def _peak_mb(side: Side, vocabulary: int, count: int) -> float:
     torch.set_num_threads(1)
     ours = make_side(side, vocabulary)
-    ours.prepared(bench_episodes(side, vocabulary, 4))()  # libraries and the optimizer take what they keep
+    ours.prepared(bench_episodes(side, vocabulary, 4))()  # libraries and the optimizer allocate what they keep
     ours.model.zero_grad(set_to_none=True)
     return peak_growth_mb(ours.prepared(bench_episodes(side, vocabulary, count)))

@@ -1,4 +1,4 @@
-"""TRL's ``GRPOTrainer`` as a yardstick: its own loss on turns that the learner takes, too. TRL is needed only here."""
+"""TRL's ``GRPOTrainer`` as a yardstick: its own loss on the learner's turns. Only this module needs TRL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from cluster.bench.figure import MissingRequirementError
-from cluster.bench.learner.step import plain_advantages
+from cluster.bench.learner.batches import turn_advantages
 from grpo_core.settings import LearnerSettings
 from grpo_core.types import Episode
 from services.environments.diplomacy.notation import WORD_PATTERN, words
@@ -24,7 +24,7 @@ TRL_ROWS = 10  # turns of one of TRL's passes: padded, about 1,400 tokens
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one optimizer step found."""
+    """Loss and gradient norm of one optimizer step."""
 
     loss: float
     grad_norm: float  # before clipping
@@ -34,7 +34,7 @@ Step = Callable[[], Outcome]
 
 
 def require_trl() -> None:
-    """Say early what is missing.
+    """Check early that TRL is installed.
 
     Raises:
         MissingRequirementError: TRL is not installed.
@@ -79,9 +79,9 @@ class TrlSide:
 
 
 def trl_inputs(episodes: tuple[Episode, ...]) -> list[dict[str, Tensor]]:
-    """What TRL's loss takes, ``TRL_ROWS`` turns a pass: prompts padded on the left, completions on the right.
+    """Inputs of TRL's loss, ``TRL_ROWS`` turns a pass: prompts padded on the left, completions on the right.
 
-    Forced tokens are left out of the loss through ``tool_mask``, TRL's own means for tokens that nobody sampled.
+    Forced tokens are left out of the loss through ``tool_mask``, TRL's own means for tokens that were not sampled.
     """
     turns = [turn for episode in episodes for turn in episode.turns]
     if len(turns) % TRL_ROWS:
@@ -95,7 +95,7 @@ def trl_inputs(episodes: tuple[Episode, ...]) -> list[dict[str, Tensor]]:
         "completion_mask": torch.zeros(len(turns), completion, dtype=torch.long),
         "tool_mask": torch.zeros(len(turns), completion, dtype=torch.long),
         "old_per_token_logps": torch.zeros(len(turns), completion),
-        "advantages": torch.tensor(plain_advantages(episodes)),
+        "advantages": torch.tensor(turn_advantages(episodes)),
     }
     for row, turn in enumerate(turns):
         start, end = prompt - len(turn.prompt_ids), len(turn.completion_ids)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 
 from diplomacy import Map
 
@@ -22,23 +22,24 @@ Orders = Callable[[Position, str, int], tuple[str, ...]]
 
 
 def run(rounds: int) -> list[Figure]:
-    """Positions of a game of seven DumbBots; ``rounds`` alternating timings of the same decisions a side."""
+    """Positions of a game of seven DumbBots; ``rounds`` alternating timings of the same decisions a side.
+
+    Raises:
+        RuntimeError: the two sides decide differently.
+    """
     positions = dumbbot_positions(seed=1, until_year=UNTIL_YEAR)[::EVERY]
     decisions = sum(len(position.to_move) for position in positions)
-    ours = DumbBot().orders
-    if _all_orders(positions, ours) != _all_orders(positions, reference_orders):
+    players: dict[str, Orders] = {"ours": DumbBot().orders, "reference": reference_orders}
+    sides = {name: partial(_all_orders, positions, orders) for name, orders in players.items()}
+    if sides["ours"]() != sides["reference"]():
         raise RuntimeError("DumbBot and its reference decided differently; their speeds cannot be compared")
-
-    def timed(orders: Orders) -> None:
-        _all_orders(positions, orders)
-
-    ours_s, reference_s = interleaved_seconds(lambda: timed(ours), lambda: timed(reference_orders), rounds)
+    seconds = interleaved_seconds(sides, rounds)
     return [
         Figure(
             name="DumbBot decision",
             unit="ms",
-            ours=1e3 * ours_s / decisions,
-            yardstick=1e3 * reference_s / decisions,
+            ours=1e3 * seconds["ours"] / decisions,
+            yardstick=1e3 * seconds["reference"] / decisions,
             yardstick_name="the description in plain Python, neighbours precomputed",
             lower_is_better=True,
             note=f"the same {decisions} decisions of all phases, median of {rounds}; legal orders not counted",
@@ -59,7 +60,7 @@ def dumbbot_positions(seed: int, until_year: int) -> list[Position]:
 
 
 def reference_orders(position: Position, power: str, seed: int) -> tuple[str, ...]:
-    """DumbBot's orders with every value computed anew for each power, place by place."""
+    """DumbBot's orders with every value computed again for each power, place by place."""
     places, competition = reference_values(position, power)
     here = board()
     return decide(
@@ -118,7 +119,7 @@ def reference_values(position: Position, power: str) -> tuple[dict[str, float], 
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """Who can move where, asked of the engine's map once: a plain program would do no less."""
+    """Where each unit can move, read from the engine's map once, as a plain program would do."""
 
     nodes: list[str]
     provinces: list[str]
@@ -151,6 +152,6 @@ def _tables() -> _Tables:
 def _all_orders(positions: list[Position], orders: Orders) -> list[tuple[str, ...]]:
     decided = []
     for position in positions:
-        position.memo.clear()  # what the players of a position share is part of the work
+        position.memo.clear()  # values that players of a position share are part of the work
         decided += [orders(position, power, seed) for seed, power in enumerate(position.to_move)]
     return decided

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 
 from diplomacy import Game
 
@@ -15,19 +14,26 @@ GAMES = 4
 
 
 def run(rounds: int) -> list[Figure]:
-    """Random games to the end of 1910; ``rounds`` alternating timings of the same games a side."""
-    # Before the clock starts: maps and tables are loaded, and both sides must play the same games.
+    """Random games to the end of 1910; ``rounds`` alternating timings of the same games a side.
+
+    Raises:
+        RuntimeError: the two loops play different games.
+    """
+    # Before the clock starts maps and tables are loaded, and the games are compared.
     played = [play_ours(seed) for seed in range(GAMES)]
     if played != [play_plain(seed) for seed in range(GAMES)]:
         raise RuntimeError("the two loops played different games; their rates cannot be compared")
     phases = sum(count for count, _ in played)
-    ours_s, plain_s = interleaved_seconds(_all_games(play_ours), _all_games(play_plain), rounds)
+    seconds = interleaved_seconds(
+        {"ours": lambda: list(map(play_ours, range(GAMES))), "plain": lambda: list(map(play_plain, range(GAMES)))},
+        rounds,
+    )
     return [
         Figure(
             name="game loop",
             unit="phases/s",
-            ours=phases / ours_s,
-            yardstick=phases / plain_s,
+            ours=phases / seconds["ours"],
+            yardstick=phases / seconds["plain"],
             yardstick_name="plain loop over the engine",
             note=f"the same {GAMES} games of random players to {UNTIL_YEAR}, median of {rounds}",
         )
@@ -61,11 +67,3 @@ def play_plain(seed: int) -> tuple[int, str]:
         game.process()
         phases += 1
     return phases, game.get_hash()
-
-
-def _all_games(play: Callable[[int], tuple[int, str]]) -> Callable[[], None]:
-    def play_all() -> None:
-        for seed in range(GAMES):
-            play(seed)
-
-    return play_all

@@ -1,20 +1,20 @@
-"""How many episodes a second the control plane carries: real server, ledger, admission and learner's intake.
+"""How many episodes a second the control plane carries: real server, schedule, admission and batch collection.
 
-Only games and gradients are left out: simulated actors replay recorded episodes at once, and what the learner takes is
-judged and made ready for the forward pass, then acknowledged. Ray's calls are left out too. The CPU time that each part
-takes for an episode says what a part could carry on a core of its own, and so where a larger system saturates.
+Only games, gradients and Ray's calls are left out: simulated actors replay recorded episodes at once, and the learner's
+side prepares what it takes for the forward pass, then acknowledges it. The CPU time of each part for an episode shows
+what that part carries on a core of its own, and so where a larger system saturates.
 """
 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
-import queue
 import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,48 +22,47 @@ from typing import Any
 import psutil
 import redis
 
-from cluster.actors.batch_collector import BatchCollector
 from cluster.actors.initial_policy import make_policy
 from cluster.actors.messages import BlockReport
+from cluster.actors.rollout import RolloutWorker
 from cluster.bench.figure import Figure
-from cluster.bench.system.load_actors import Play, Played, SimulatedActors
+from cluster.bench.processes import HostProcess, host_process
+from cluster.bench.system.load_processes import (
+    GAMES_OF_A_BLOCK,
+    PROCESSES,
+    LearnerSide,
+    Play,
+    SimulatedActors,
+    load_config_of,
+)
+from cluster.bench.system.replay import BareStream
 from cluster.configs.loader import load_config
-from cluster.configs.schema import Config
 from cluster.driver.admission import Admission
 from cluster.driver.block_schedule import BlockSchedule
-from cluster.runtime.engines import make_engine
-from cluster.runtime.redis_clients import redis_buffer
-from grpo_core.advantages.pipeline import compute_advantages
-from grpo_core.batching.microbatches import training_turns
 from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode
-from opponents.bots.registry import make_bot
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.matchmaking.matchmaker import Matchmaker
-from opponents.play import make_episode, play_game
 from opponents.players.chat_players import add_members
-from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.population.member import Member
 from opponents.population.population import Population
-from services.environments.diplomacy.game import DiplomacyGame
+from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
-from services.inference.engine import LEARNER
 from services.replay.codec import encode
+from services.replay.memory_buffer import MemoryBuffer
 from services.replay.server.embedded import EmbeddedServer
 
 ACTORS = (10, 100, 1000)
-PROCESSES = 2  # of simulated actors
 SECONDS = 6.0  # of one round, once it has warmed up
 WARM_UPDATES = 1
 START_TIMEOUT_S = 120.0
 STALL_TIMEOUT_S = 60.0
-UPDATES = 100_000  # more than any round makes
-GAMES_OF_A_BLOCK = 8
-_READ = 64
+RECORDED = 2  # games of each country
 
 
 @dataclass(slots=True)
 class Carried:
-    """What one round showed."""
+    """The measurements of one round."""
 
     episodes: int = 0
     seconds: float = 0.0
@@ -76,8 +75,8 @@ class Carried:
         """Episodes a second."""
         return self.episodes / self.seconds
 
-    def says(self) -> str:
-        """Where the time went, and what a part could carry on a core of its own."""
+    def summary(self) -> str:
+        """The busy cores by part, and the rate of each part on a core of its own."""
         cores = os.cpu_count() or 1
         total = sum(self.cpu_s.values())
         parts = ", ".join(f"{name} {seconds / self.seconds:.2f}" for name, seconds in self.cpu_s.items())
@@ -92,7 +91,7 @@ class Carried:
 
 
 def run(rounds: int) -> list[Figure]:
-    """Figures for 10, 100 and 1,000 actors; the best of ``rounds`` counts, for whatever disturbs makes it less."""
+    """Figures for 10, 100 and 1,000 actors; the best of ``rounds`` counts, because disturbances only reduce a rate."""
     with tempfile.TemporaryDirectory(prefix="entente-bench-") as folder:
         recorded = record(Path(folder))
         encoded = [encode(episode) for episodes in recorded.values() for episode in episodes]
@@ -101,62 +100,33 @@ def run(rounds: int) -> list[Figure]:
         for count in ACTORS:
             carried = max((carry(Path(folder), recorded, count) for _ in range(rounds)), key=lambda each: each.rate)
             bare = max(_bare(Path(folder), encoded) for _ in range(rounds))
-            note = f"{size / 1000:.1f} KB encoded; {carried.says()}"
+            note = f"{size / 1000:.1f} KB encoded; {carried.summary()}"
             figures.append(
                 Figure(f"control plane, {count} actors", "episodes/s", carried.rate, bare, "bare redis-py", note=note)
             )
     return figures
 
 
-def load_config_of(actors: int) -> Config:
-    """A run in which every actor always has a block to play: two updates' episodes are in flight."""
-    blocks = -(-max(len(POWERS), actors // 2 + 1) // len(POWERS)) * len(POWERS)
-    return load_config(
-        "laptop",
-        (
-            f"learner.episodes_per_update={blocks * GAMES_OF_A_BLOCK}",
-            f"learner.updates={UPDATES}",
-            f"rollout.num_generations={GAMES_OF_A_BLOCK}",
-        ),
-    )
-
-
 def record(folder: Path) -> dict[str, list[Episode]]:
     """Two real games of the untrained small policy as each country, against random bots."""
-    config = load_config("laptop")
+    config = load_config("laptop", (f"rollout.num_generations={RECORDED}",))
     model, tokenizer = make_policy(config.policy, config.run.seed)
     save_model(model, tokenizer, folder / "policy")
-    engine, _ = make_engine(config, folder / "policy")
-    population = Population(folder / "recorded.json")
-    add_members(population, config.opponents)
-    matchmaker = Matchmaker(population, 2, config.run.seed, config.opponents)
-    policy = LLMPolicy(
-        engine,
-        OrderTokens(tokenizer),
-        policy=LEARNER,
-        decoding="constrained",
-        temperature=1.0,
-        max_completion_length=config.inference.max_completion_length,
-    )
-    bot = make_bot("random")
+    buffer = MemoryBuffer(group_timeout_s=STALL_TIMEOUT_S)
+    population = folder / "recorded.json"
+    worker = RolloutWorker(config, str(folder / "policy"), str(population), buffer)
+    matchmaker, members = _matchmaker(population, RECORDED, config.run.seed, config.opponents)
 
-    async def play(block: LineupBlock, member: int) -> Episode:
-        power = block.learner_power
-        seats = {other: policy if other == power else bot for other in POWERS}
-        game = DiplomacyGame(config.game.until_year)
-        seed = block.game_seed(member)
-        played = await play_game(game, seats, seed, learners=(power,), reward_weights=config.game.reward)
-        return make_episode(block, member, power, played, config.game.reward)
-
-    async def play_all() -> list[Episode]:
+    async def play_all() -> None:
         try:
             blocks = [matchmaker.block(index) for index in range(len(POWERS))]
-            return list(await asyncio.gather(*(play(block, member) for block in blocks for member in range(2))))
+            await asyncio.gather(*(worker.play_block(block, members, version=-1) for block in blocks))
         finally:
-            await engine.close()
+            await worker.close()
 
+    asyncio.run(play_all())
     recorded: dict[str, list[Episode]] = {}
-    for episode in asyncio.run(play_all()):
+    for episode in buffer.take(dict.fromkeys(POWERS, 1), timeout_s=1).episodes:
         recorded.setdefault(episode.role, []).append(episode)
     return recorded
 
@@ -165,213 +135,132 @@ def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int) -
     """One round: a whole run's control plane for ``SECONDS``.
 
     Raises:
-        RuntimeError: it stalled, or an actor could not store an episode; says which.
+        RuntimeError: it stalled, or an actor could not store an episode; the message names which.
     """
-    config = load_config_of(count)
-    with tempfile.TemporaryDirectory(dir=folder) as place, EmbeddedServer.start(Path(place)) as server:
-        run_id = f"load{count}"
-        actors = SimulatedActors(config, server.url, run_id, count, PROCESSES, recorded)
-        learner = _LearnerSide(config, server.url, run_id)
-        try:
-            for _ in range(PROCESSES):
-                actors.played.get(timeout=START_TIMEOUT_S)
-            learner.wait_ready()
-            watch = _Watch(
-                {
-                    "actors": [psutil.Process(process.pid) for process in actors.processes],
-                    "server": [psutil.Process(server.pid)],
-                    "learner": [psutil.Process(learner.pid)],
-                    "driver": [psutil.Process()],
-                },
-                server.url,
-            )
-            return _drive(config, Path(place), actors, learner, watch, count)
-        finally:
-            actors.close()
-            learner.close()
+    config, run_id = load_config_of(count), f"load{count}"
+    with (
+        tempfile.TemporaryDirectory(dir=folder) as place,
+        EmbeddedServer.start(Path(place)) as server,
+        closing(SimulatedActors(server.url, run_id, count, recorded)) as actors,
+        host_process("learner", {}, LearnerSide, server.url, run_id, count) as learner,
+        closing(redis.Redis.from_url(server.url)) as client,
+    ):
+        for _ in range(PROCESSES):
+            actors.played.get(timeout=START_TIMEOUT_S)
+        pids: dict[str, list[int | None]] = {
+            "actors": [process.pid for process in actors.processes],
+            "server": [server.pid],
+            "learner": [learner.pid],
+            "driver": [os.getpid()],
+        }
+        matchmaker, _ = _matchmaker(
+            Path(place) / "population.json", GAMES_OF_A_BLOCK, config.run.seed, config.opponents
+        )
+        return _drive(
+            count,
+            BlockSchedule(config, matchmaker, 0),
+            Admission(config.learner.episodes_per_update, config.rollout.max_staleness),
+            actors,
+            learner,
+            _Usage({name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}, client),
+        )
+
+
+def _matchmaker(file: Path, games: int, seed: int, settings: OpponentsSettings) -> tuple[Matchmaker, list[Member]]:
+    population = Population(file)
+    add_members(population, settings)
+    return Matchmaker(population, games, seed, settings), list(population.active())
+
+
+class _Usage:
+    """CPU time and memory of the parts."""
+
+    def __init__(self, parts: Mapping[str, Sequence[psutil.Process]], client: Any) -> None:
+        self._parts, self._client = parts, client
+        self._before: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Count CPU time from now on."""
+        self._before = self._cpu_s()
+
+    def add_to(self, carried: Carried) -> None:
+        """Update CPU time and largest memory."""
+        stored = float(self._client.info("memory")["used_memory_dataset"])
+        learner = float(self._parts["learner"][0].memory_info().rss)
+        carried.most_stored_bytes = max(carried.most_stored_bytes, stored)
+        carried.most_learner_bytes = max(carried.most_learner_bytes, learner)
+        carried.cpu_s = {name: seconds - self._before[name] for name, seconds in self._cpu_s().items()}
+
+    def _cpu_s(self) -> dict[str, float]:
+        return {name: sum(sum(each.cpu_times()[:2]) for each in processes) for name, processes in self._parts.items()}
 
 
 def _drive(
-    config: Config, place: Path, actors: SimulatedActors, learner: _LearnerSide, watch: _Watch, count: int
+    count: int,
+    schedule: BlockSchedule,
+    admission: Admission,
+    actors: SimulatedActors,
+    learner: HostProcess[LearnerSide],
+    usage: _Usage,
 ) -> Carried:
-    """The driver's loop, as ``cluster.driver.training.learn`` has it."""
-    population = Population(place / "population.json")
-    add_members(population, config.opponents)
-    ledger = BlockSchedule(config, Matchmaker(population, GAMES_OF_A_BLOCK, config.run.seed, config.opponents), 0)
-    admission = Admission(config.learner.episodes_per_update, config.rollout.max_staleness)
-    idle, playing = list(range(count)), 0
-    blocks: dict[int, LineupBlock] = {}
-    version, busy = 0, False
-    carried = Carried()
-    began = 0.0
-    last = time.monotonic()
+    """The driver's loop, as the training page has it."""
+    idle, playing = list(range(count)), dict[int, LineupBlock]()
+    update: Future[int] | None = None
+    version, carried = 0, Carried()
+    began = last = time.monotonic()
     while True:
-        while idle and admission.admits(version, ledger.started_episodes, GAMES_OF_A_BLOCK):
-            block = ledger.next_block()
-            actor = idle.pop()
-            blocks[actor] = block
-            actors.play(Play(actor, block.block_id, block.learner_power, GAMES_OF_A_BLOCK, version))
-            playing += 1
-        if not busy and ledger.ready():
-            learner.update(ledger.hand_over())
-            busy = True
-        for done in _finished(actors):
+        while idle and admission.admits(version, schedule.started_episodes, GAMES_OF_A_BLOCK):
+            block, actor = schedule.next_block(), idle.pop()
+            playing[actor] = block
+            actors.play(Play(actor, block.block_id, block.learner_power, version))
+        if update is None and schedule.ready():
+            update = learner.submit(LearnerSide.update, dict(schedule.hand_over()))
+        for done in actors.finished(timeout_s=0.01):
             if done.failure is not None:
                 raise RuntimeError(f"a simulated actor could not store an episode: {done.failure}")
-            block = blocks.pop(done.actor)
+            schedule.finished(BlockReport(playing.pop(done.actor), GAMES_OF_A_BLOCK, GAMES_OF_A_BLOCK, seconds=0.0))
             idle.append(done.actor)
-            playing -= 1
-            ledger.finished(BlockReport(block, games=GAMES_OF_A_BLOCK, stored=GAMES_OF_A_BLOCK, seconds=0.0))
             last = time.monotonic()
-        if busy and (episodes := learner.answered()) is not None:
-            ledger.updated()
-            version, busy, last = version + 1, False, time.monotonic()
+        if update is not None and update.done():
+            episodes, update = update.result(), None
+            schedule.updated()
+            version, last = version + 1, time.monotonic()
             if version == WARM_UPDATES:
                 began = last
-                watch.start()
+                usage.start()
             elif version > WARM_UPDATES:
                 carried.episodes += episodes
-                watch.look(carried)
-                if last - began >= SECONDS:
-                    carried.seconds = last - began
-                    carried.cpu_s = watch.cpu_s()
+                carried.seconds = last - began
+                usage.add_to(carried)
+                if carried.seconds >= SECONDS:
                     return carried
         if time.monotonic() - last > STALL_TIMEOUT_S:
             raise RuntimeError(
-                f"nothing was stored or taken for {STALL_TIMEOUT_S:.0f} s at version {version}: {playing} blocks are "
-                f"being played, the learner {'has' if busy else 'waits for'} its blocks"
+                f"nothing was stored or taken for {STALL_TIMEOUT_S:.0f} s at version {version}: {len(playing)} blocks "
+                f"are being played, the learner {'waits for' if update is None else 'has'} its blocks"
             )
-
-
-def _finished(actors: SimulatedActors) -> list[Played]:
-    """What has been played; waits a moment for the first."""
-    done: list[Played] = []
-    try:
-        done.append(actors.played.get(timeout=0.01))
-        while True:
-            done.append(actors.played.get_nowait())
-    except queue.Empty:
-        return done
-
-
-class _LearnerSide:
-    """The learner's intake in a process of its own."""
-
-    def __init__(self, config: Config, url: str, run_id: str) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(
-            target=_learn, args=(config.model_dump_json(), url, run_id, theirs), daemon=True
-        )
-        self._process.start()
-
-    @property
-    def pid(self) -> int:
-        assert self._process.pid is not None
-        return self._process.pid
-
-    def wait_ready(self) -> None:
-        if not self._connection.poll(START_TIMEOUT_S):
-            raise RuntimeError(f"the learner's side did not start within {START_TIMEOUT_S:.0f} s")
-        self._connection.recv()
-
-    def update(self, blocks: Mapping[str, int]) -> None:
-        self._connection.send(dict(blocks))
-
-    def answered(self) -> int | None:
-        """Episodes of the update that was asked for; None while it is under way."""
-        if not self._connection.poll(0):
-            return None
-        try:
-            answer: int = self._connection.recv()
-        except EOFError:
-            raise RuntimeError("the learner's side died") from None
-        return answer
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.join(10)
-
-
-def _learn(config_json: str, url: str, run_id: str, connection: Any) -> None:
-    config = Config.model_validate_json(config_json)
-    buffer = redis_buffer(config, url, run_id)
-    buffer.redeliver()
-    collector = BatchCollector(
-        buffer, config.rollout.num_generations, config.rollout.max_staleness, config.learner.top_up_episodes
-    )
-    connection.send(0)
-    version = 0
-    while True:
-        collector.take(connection.recv(), STALL_TIMEOUT_S)
-        episodes = collector.fresh(version)
-        compute_advantages(episodes, config.learner, config.grouping, {})
-        training_turns(episodes, version)
-        buffer.acknowledge(collector.receipts)
-        collector.clear()
-        version += 1
-        connection.send(len(episodes))
-
-
-class _Watch:
-    """CPU time of the parts, and the memory they hold."""
-
-    def __init__(self, parts: Mapping[str, Sequence[psutil.Process]], url: str) -> None:
-        self._parts = parts
-        self._server = redis.Redis.from_url(url)
-        self._before: dict[str, float] = {}
-        self._empty = 0.0
-
-    def start(self) -> None:
-        self._before = self._now()
-
-    def look(self, carried: Carried) -> None:
-        memory: Any = self._server.info("memory")
-        stored = float(memory["used_memory_dataset"])
-        learner = max(process.memory_info().rss for process in self._parts["learner"])
-        carried.most_stored_bytes = max(carried.most_stored_bytes, stored)
-        carried.most_learner_bytes = max(carried.most_learner_bytes, float(learner))
-
-    def cpu_s(self) -> dict[str, float]:
-        return {name: seconds - self._before[name] for name, seconds in self._now().items()}
-
-    def _now(self) -> dict[str, float]:
-        return {
-            name: sum(sum(process.cpu_times()[:2]) for process in processes) for name, processes in self._parts.items()
-        }
 
 
 def _bare(folder: Path, encoded: Sequence[bytes]) -> float:
-    """Entries a second of the same sizes that plain redis-py writes, reads and forgets on the same kind of server."""
+    """Entries a second of the same sizes that plain redis-py writes, reads and deletes on the same kind of server."""
     with tempfile.TemporaryDirectory(dir=folder) as place, EmbeddedServer.start(Path(place)) as server:
         stop = threading.Event()
-        reader: Any = redis.Redis.from_url(server.url)
-        reader.xgroup_create("bare", "learner", "0", mkstream=True)
 
         def write() -> None:
-            client = redis.Redis.from_url(server.url)
             number = 0
-            while not stop.is_set():
-                client.xadd("bare", {"episode": encoded[number % len(encoded)]})
-                number += 1
-            client.close()
+            with closing(redis.Redis.from_url(server.url)) as client:
+                while not stop.is_set():
+                    client.xadd("bare", {"episode": encoded[number % len(encoded)]})
+                    number += 1
 
-        writers = [threading.Thread(target=write, daemon=True) for _ in range(PROCESSES)]
-        for writer in writers:
-            writer.start()
-        read, start = 0, time.monotonic()
-        while (seconds := time.monotonic() - start) < SECONDS / 2:
-            reply = reader.execute_command(
-                "XREADGROUP", "GROUP", "learner", "learner", "COUNT", _READ, "BLOCK", 1000, "STREAMS", "bare", ">"
-            )
-            entries = (dict(reply)[b"bare"] if not isinstance(reply, dict) else reply[b"bare"]) if reply else []
-            ids = [entry[0] for entry in entries]
-            if ids:
-                reader.xack("bare", "learner", *ids)
-                reader.xdel("bare", *ids)
-            read += len(ids)
-        stop.set()
-        for writer in writers:
-            writer.join(10)
-        reader.close()
+        with closing(BareStream(server.url)) as stream:
+            writers = [threading.Thread(target=write, daemon=True) for _ in range(PROCESSES)]
+            for writer in writers:
+                writer.start()
+            read, start = 0, time.monotonic()
+            while (seconds := time.monotonic() - start) < SECONDS / 2:
+                read += stream.read("BLOCK", 1000)
+            stop.set()
+            for writer in writers:
+                writer.join(10)
         return read / seconds

@@ -41,14 +41,14 @@ def run(rounds: int) -> list[Figure]:
 
 
 class _Receiver:
-    """Stands for a rollout actor; Ray has fetched the argument from the object store when a method begins."""
+    """In place of a rollout actor; Ray has fetched a method's argument from the object store when it starts."""
 
-    def verified(self, payload: Payload) -> int:
-        """Bytes of weights whose checksum holds."""
+    def verify(self, payload: Payload) -> int:
+        """Bytes of weights whose checksum is right."""
         verify(payload)
         return len(payload.data)
 
-    def received(self, data: bytes) -> int:
+    def receive(self, data: bytes) -> int:
         """Bytes that arrived."""
         return len(data)
 
@@ -60,20 +60,20 @@ def _figure(ray: Any, receiver: Any, megabytes: int, rounds: int) -> Figure:
 
     def ours() -> None:
         reference = ray.put(make_payload(1, to_safetensors(tensors)))
-        assert ray.get(receiver.verified.remote(reference), timeout=ANSWER_TIMEOUT_S) == len(plain)
+        assert ray.get(receiver.verify.remote(reference), timeout=ANSWER_TIMEOUT_S) == len(plain)
 
     def yardstick() -> None:
         reference = ray.put(plain)
-        assert ray.get(receiver.received.remote(reference), timeout=ANSWER_TIMEOUT_S) == len(plain)
+        assert ray.get(receiver.receive.remote(reference), timeout=ANSWER_TIMEOUT_S) == len(plain)
 
     ours()  # the actor's process and the store's pages exist before the clock starts
     yardstick()
-    ours_s, plain_s = interleaved_seconds(ours, yardstick, rounds)
+    seconds = interleaved_seconds({"ours": ours, "plain": yardstick}, rounds)
     return Figure(
         name=f"weights, {len(plain) / 1e6:.0f} MB",
         unit="s",
-        ours=ours_s,
-        yardstick=plain_s,
+        ours=seconds["ours"],
+        yardstick=seconds["plain"],
         yardstick_name="ray.put + ray.get of the bytes",
         lower_is_better=True,
         note=f"pack (safetensors and SHA-256) + put + get in an actor + verify; median of {rounds}",

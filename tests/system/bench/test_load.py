@@ -7,22 +7,21 @@ from pathlib import Path
 import pytest
 
 from cluster.bench.system import load
+from services.environments.diplomacy.position import POWERS
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
 
 
-def test_what_simulated_actors_store_is_learned_from_whole_and_forgotten(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_stored_episode_is_used_once_and_then_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(load, "SECONDS", 0.5)
     recorded = load.record(tmp_path)
-    assert sorted(recorded) == sorted(load.POWERS)
+    assert sorted(recorded) == sorted(POWERS)
     carried = load.carry(tmp_path, recorded, 10)
     update = load.load_config_of(10).learner.episodes_per_update
     assert carried.episodes >= update
     assert carried.episodes % update == 0, "an update went without some of its episodes"
     assert all(seconds > 0 for seconds in carried.cpu_s.values())
     assert set(carried.cpu_s) == {"actors", "server", "learner", "driver"}
-    # Never more than admission lets run ahead, whatever the actors could play.
+    # Admission bounds the episodes in flight, however fast the actors are.
     assert carried.most_stored_bytes < 64e6
-    assert f"{carried.most_stored_bytes / 1e6:.0f} MB of episodes stored" in carried.says()
+    assert f"{carried.most_stored_bytes / 1e6:.0f} MB of episodes stored" in carried.summary()

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from cluster.bench.inference.torch_engine import real_requests
+from cluster.bench.inference.policies import real_requests
 from grpo_core.models.lora import adapter_payload, add_adapters
 from grpo_core.models.pretrained import plain_model, weights_payload
 from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import PolicySettings
-from opponents.players.llm_policy import OrderTokens
 from services.inference.engine import EngineError, Generation, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.vllm_backend.engine import VLLMEngine
-from tests.system.support.vllm_models import lively_model, shaken, vllm_engine, word_tokenizer, write_all
+from tests.system.support.vllm_models import lively_model, shaken, vllm_engine, write_all
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
 pytestmark = pytest.mark.system
@@ -66,7 +65,7 @@ class Pair:
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     architecture, tied = request.param
     model = lively_model(architecture, tied=tied)
-    requests = real_requests(OrderTokens(word_tokenizer()), 24)
+    requests = real_requests(24)
     with vllm_engine(model, tmp_path_factory.mktemp("model"), max_lora_rank=RANK) as (theirs, runner):
         ours = TorchEngine(copy.deepcopy(model), max_concurrent_decisions=64)
         yield Pair(model, ours, theirs, runner, requests)

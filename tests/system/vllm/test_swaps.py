@@ -14,12 +14,11 @@ import safetensors.torch
 import torch
 from transformers import PreTrainedModel
 
-from cluster.bench.inference.torch_engine import real_requests
+from cluster.bench.inference.policies import real_requests
 from grpo_core.models.lora import adapter_payload, add_adapters
 from grpo_core.models.pretrained import save_model, weights_payload
 from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import PolicySettings
-from opponents.players.llm_policy import OrderTokens
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.vllm_backend.engine import VLLMEngine
@@ -37,7 +36,7 @@ IN_FLIGHT = 24
 
 @pytest.fixture(scope="module")
 def requests() -> Sequence[GenerationRequest]:
-    return [replace(request, temperature=0.0) for request in real_requests(OrderTokens(word_tokenizer()), IN_FLIGHT)]
+    return [replace(request, temperature=0.0) for request in real_requests(IN_FLIGHT)]
 
 
 @pytest.fixture(scope="module")

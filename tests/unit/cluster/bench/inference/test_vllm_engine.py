@@ -1,4 +1,4 @@
-"""What of the vLLM bench needs no vLLM."""
+"""The parts of the vLLM bench that need no vLLM."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from cluster.bench.figure import MissingRequirementError
 from cluster.bench.inference import vllm_engine as vllm
 
 
-def test_without_vllm_it_says_in_one_line_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_vllm_one_line_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "vllm" in suite.SUITE
     monkeypatch.setattr(vllm, "vllm_installed", lambda: False)
     with pytest.raises(MissingRequirementError, match="make vllm") as refused:
@@ -15,20 +15,20 @@ def test_without_vllm_it_says_in_one_line_what_to_install(monkeypatch: pytest.Mo
     assert "\n" not in str(refused.value)
 
 
-def test_the_large_shape_is_half_a_billion_and_left_out_where_memory_lacks(
+def test_large_shape_has_half_a_billion_parameters_and_is_left_out_without_memory(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    large = vllm.FULL.large
-    assert large is not None
+    large = vllm.LARGE
+    assert large.shape is not None
     assert large.shape.parameters == pytest.approx(0.494e9, rel=0.01)  # of Qwen2.5-0.5B
-    monkeypatch.setattr(vllm, "available_bytes", lambda: large.shape.needed_bytes - 1)
-    assert vllm.large_figures(large, rounds=1) == []
+    monkeypatch.setattr(vllm, "available_bytes", lambda: large.needed_bytes - 1)
+    assert vllm.measure(large, rounds=1) == []
     assert "0.5B shape is left out" in capsys.readouterr().out
 
 
 def test_time_outside_the_engine_is_a_share_of_the_games() -> None:
     played = vllm.Played(decisions=50, seconds=10.0, busy_seconds=7.0)
-    figure = vllm.share("small policy", "actor", vllm.FULL.tables[0], played)
+    figure = vllm.outside_share("small policy", "actor", vllm.ONE_SEAT, played)
     assert figure.ours == pytest.approx(30.0)
     assert figure.ratio == pytest.approx(20 / 30)  # below 1: the goal is missed
     assert "5/s" in figure.note

@@ -12,23 +12,16 @@ import torch
 from cluster.bench import suite
 from cluster.bench.figure import MissingRequirementError
 from cluster.bench.learner import gpu
-from cluster.bench.learner.step import Lengths
+from cluster.bench.learner.batches import Lengths
+from cluster.bench.models import Qwen2Shape
 from grpo_core.batching.microbatches import training_turns
 
 CPU = torch.device("cpu")
 TINY = gpu.Case(
-    name="tiny",
-    hidden_size=64,
-    intermediate_size=96,
-    layers=2,
-    heads=4,
-    key_value_heads=2,
-    vocabulary=1_200,
-    tied=True,
+    Qwen2Shape("tiny", 64, 96, 2, 4, 2, 1_200, tied=True),
     gradient_checkpointing=True,
     tokens_per_microbatch=2048,
     lengths=Lengths(prompt=(10, 30), completion=(3, 12)),
-    episodes=4,
 )
 
 
@@ -56,23 +49,24 @@ def one_thread() -> Iterator[None]:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_both_sides_find_one_loss(whole: bool) -> None:
-    case = dataclasses.replace(TINY, gradient_checkpointing=not whole, tied=not whole)
+    shape = dataclasses.replace(TINY.shape, tied=not whole)
+    case = dataclasses.replace(TINY, gradient_checkpointing=not whole, shape=shape)
     losses = []
-    for make in (gpu.learner_step, gpu.plain_step):
-        model = gpu.random_model(case, CPU).float()
-        losses.append(make(model, case, gpu.case_episodes(case, "plain"))())
+    for side in ("free", "plain"):
+        model = shape.random_model(CPU).float()
+        losses.append(gpu.make_step(model, case, side, gpu.case_episodes(case, side))())
     assert losses[0] == pytest.approx(losses[1], abs=1e-5)
 
 
-def test_sides_that_differ_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differing_sides_raise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "measure", lambda case, side, device, rounds: gpu.Measured(0.1 * (side == "plain"), 1, 1))
     with pytest.raises(RuntimeError, match="cannot be compared"):
         gpu.figures(TINY, CPU, 1e12, 1)
 
 
-def test_operations_are_six_a_parameter_and_token_and_the_attention() -> None:
+def test_step_needs_six_operations_a_parameter_and_token_and_the_attention() -> None:
     turns = training_turns(gpu.case_episodes(TINY, "free"), 0)
-    model = gpu.random_model(dataclasses.replace(TINY, tied=False), CPU)
+    model = dataclasses.replace(TINY.shape, tied=False).random_model(CPU)
     matrices = sum(p.numel() for name, p in model.named_parameters() if "layers" in name and p.ndim == 2)
     tokens, sampled = sum(len(t.input_ids) for t in turns), sum(len(t.position_S) for t in turns)
     attention = sum(6 * 2 * 64 * len(turn.input_ids) ** 2 for turn in turns)
@@ -82,16 +76,17 @@ def test_operations_are_six_a_parameter_and_token_and_the_attention() -> None:
 
 
 @pytest.mark.parametrize(("case", "billions"), list(zip(gpu.CASES, (1.544, 7.616), strict=True)))
-def test_shapes_are_of_the_published_sizes(case: gpu.Case, billions: float) -> None:
-    model = gpu.random_model(case, torch.device("meta"))
+def test_shapes_have_the_published_sizes(case: gpu.Case, billions: float) -> None:
+    model = case.shape.random_model("meta")
     assert sum(p.numel() for p in model.parameters()) / 1e9 == pytest.approx(billions, abs=0.001)
+    assert case.shape.parameters == pytest.approx(billions * 1e9, rel=1e-3)
 
 
-def test_the_ceiling_is_a_rate() -> None:
+def test_ceiling_is_a_rate() -> None:
     assert 1e6 < gpu.product_ceiling(CPU, (32, 64), repeats=2) < 1e16
 
 
-def test_without_a_gpu_it_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
+def test_without_a_gpu_the_bench_is_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(MissingRequirementError, match="no CUDA GPU"):
         gpu.run(1)

@@ -1,0 +1,280 @@
+"""What the processes of the inference benchmarks hold: engines as actors have them, and plain transformers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Literal
+
+import safetensors.torch
+import torch
+from transformers import GenerationConfig
+
+from cluster.bench.inference.policies import WEIGHTS_FILE, word_tokenizer
+from cluster.runtime.engines import spare_what_is_loaded
+from grpo_core.models.pretrained import load_model
+from grpo_core.models.weight_probe import Probe
+from opponents.bots.registry import make_bot
+from opponents.play import play_game
+from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.players.policy import Policy
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.position import POWERS
+from services.inference.constraints import SheetConstraint, SheetState
+from services.inference.engine import Engine, GenerationRequest
+from services.inference.torch_backend.engine import TorchEngine
+from services.inference.vllm_backend.core import VLLMCore, shared_folder
+from services.inference.vllm_backend.engine import VLLMEngine
+from services.inference.vllm_backend.startup import CoreOptions, start_core, weights_dtype
+from services.settings import InferenceSettings
+
+FLOW_TIMEOUT_S = 120.0  # until decisions in flight finish as fast as they start
+
+Kind = Literal["torch", "actor", "own"]  # vLLM in the actor's process, or in its own
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Decisions to write, of which a fixed number is always in flight."""
+
+    in_flight: int
+    decisions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The work and time of a load."""
+
+    decisions: int
+    tokens: int  # of completions
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Games:
+    """Whole games, all at once."""
+
+    name: str
+    games: int
+    until_year: int
+    all_seats: bool  # the policy has all seven seats; else one, countries in rotation, among random players
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """The work and time of games."""
+
+    decisions: int  # of the policy
+    seconds: float
+    busy_seconds: float  # as the engine counts them
+
+
+class EngineHost:
+    """An engine as a rollout actor has it, its event loop, and requests."""
+
+    def __init__(self, kind: Kind, folder: Path, rows: int, requests: Sequence[GenerationRequest]) -> None:
+        """Start the engine and write a little, so that one-time work is done.
+
+        Args:
+            kind: which engine, and in which process it steps.
+            folder: of the model.
+            rows: decisions the engine writes together at most.
+            requests: source of the loads.
+        """
+        torch.set_num_threads(1)
+        self._folder = folder
+        self._settings = InferenceSettings(
+            engine="torch" if kind == "torch" else "vllm",
+            engine_process="auto" if kind == "torch" else kind,
+            max_concurrent_decisions=rows,
+        )
+        self._requests = requests
+        self._version = 0
+        self._core: VLLMCore | None = None
+        self._runner = asyncio.Runner()
+        self._engine: Engine = self._runner.run(self._start())
+        self.write(Load(rows, rows))
+        spare_what_is_loaded()  # as a rollout actor does
+
+    async def _start(self) -> Engine:
+        if self._settings.engine == "torch":
+            model, _ = load_model(self._folder)
+            return TorchEngine(model, max_concurrent_decisions=self._settings.max_concurrent_decisions, threads=1)
+        self._core = start_core(self._folder, self._settings, CoreOptions(on_gpu=False))
+        return VLLMEngine(self._core, self._folder, dtype=weights_dtype(self._folder, self._settings))
+
+    def write(self, load: Load) -> Written:
+        """Write the first requests; nothing of them is cached."""
+        return self._runner.run(self._write(load))
+
+    def play(self, games: Games) -> Played:
+        """Play games of the policy; nothing of their prompts is cached."""
+        return self._runner.run(self._play(games))
+
+    def load(self, weights: Path, through_file: bool) -> float:
+        """Seconds in which vLLM alone loads weights, from memory or by writing and reading a file in shared memory."""
+        return self._runner.run(self._load(weights.read_bytes(), through_file))
+
+    def update(self, weights: Path, probe: Probe, in_flight: int) -> float:
+        """Seconds of a swap as the learner requests it, with so many decisions in flight at its start."""
+        return self._runner.run(self._update(weights.read_bytes(), probe, in_flight))
+
+    def close(self) -> None:
+        """End the engine, and its process if it has one."""
+        self._runner.run(self._engine.close())
+        self._runner.close()
+
+    async def _write(self, load: Load) -> Written:
+        await self._clear_cache()
+        free = asyncio.Semaphore(load.in_flight)
+
+        async def one(request: GenerationRequest) -> int:
+            async with free:
+                return len((await self._engine.generate(request)).completion_ids)
+
+        start = time.perf_counter()
+        lengths = await asyncio.gather(*(one(request) for request in self._requests[: load.decisions]))
+        return Written(len(lengths), sum(lengths), time.perf_counter() - start)
+
+    async def _play(self, games: Games) -> Played:
+        await self._clear_cache()
+        policy, bot = LLMPolicy(self._engine, OrderTokens(word_tokenizer())), make_bot("random")
+
+        async def play(number: int) -> None:
+            learners = POWERS if games.all_seats else (POWERS[number % len(POWERS)],)
+            seats: dict[str, Policy] = {power: policy if power in learners else bot for power in POWERS}
+            await play_game(DiplomacyGame(games.until_year), seats, number, learners=learners)
+
+        before, start = self._engine.stats(), time.perf_counter()
+        await asyncio.gather(*map(play, range(games.games)))
+        seconds, after = time.perf_counter() - start, self._engine.stats()
+        decisions = int(after["decisions"] - before["decisions"])
+        return Played(decisions, seconds, after["busy_seconds"] - before["busy_seconds"])
+
+    async def _clear_cache(self) -> None:
+        """Load the weights again: as between a run's updates, no prompt of an earlier round stays cached."""
+        if self._core is not None:
+            await self._core.load_weights(self._folder, keep=False)
+
+    async def _load(self, payload: bytes, through_file: bool) -> float:
+        assert self._core is not None, "the torch engine has no core"
+        start = time.perf_counter()
+        if not through_file:
+            await self._core.load_weights(payload, keep=False)
+            return time.perf_counter() - start
+        with TemporaryDirectory(prefix="entente-weights-", dir=shared_folder(len(payload))) as folder:
+            (Path(folder) / WEIGHTS_FILE).write_bytes(payload)
+            await self._core.load_weights(Path(folder), keep=False)
+            return time.perf_counter() - start
+
+    async def _update(self, payload: bytes, probe: Probe, in_flight: int) -> float:
+        requests, flowing, swapped = itertools.cycle(self._requests), asyncio.Event(), asyncio.Event()
+        written = 0
+
+        async def write() -> None:
+            nonlocal written
+            while not swapped.is_set():
+                await self._engine.generate(next(requests))
+                written += 1
+                if written >= in_flight:
+                    flowing.set()
+
+        writers = [asyncio.create_task(write()) for _ in range(in_flight)]
+        try:
+            if writers:
+                async with asyncio.timeout(FLOW_TIMEOUT_S):
+                    await flowing.wait()
+            self._version += 1
+            start = time.perf_counter()
+            await self._engine.update_weights(payload, self._version, probe=probe)
+            return time.perf_counter() - start
+        finally:
+            swapped.set()
+            await asyncio.gather(*writers)
+
+
+class PlainHost:
+    """The same model under plain transformers: ``generate``, and a copy of other weights."""
+
+    def __init__(self, folder: Path, weights: Path, requests: Sequence[GenerationRequest]) -> None:
+        """Load the model, in the number type of its folder.
+
+        Args:
+            folder: of the model.
+            weights: a file of other weights.
+            requests: source of the loads.
+        """
+        torch.set_num_threads(1)
+        dtype: torch.dtype = getattr(torch, weights_dtype(folder, InferenceSettings()))
+        self._model, self._tokenizer = load_model(folder, dtype)
+        self._requests = requests
+        self._tensors = safetensors.torch.load_file(weights)
+
+    def write(self, load: Load, unmasked_length: int | None = None) -> Written:
+        """Write the first requests in left-padded batches, each as long as its longest sheet.
+
+        The masks are the engines'. With ``unmasked_length`` there are none, and every completion has so many tokens.
+        """
+        requests = self._requests[: load.decisions]
+        start = time.perf_counter()
+        batches = [requests[first : first + load.in_flight] for first in range(0, len(requests), load.in_flight)]
+        tokens = sum(self._generate(batch, unmasked_length) for batch in batches)
+        return Written(len(requests), tokens, time.perf_counter() - start)
+
+    def copy(self) -> float:
+        """Seconds of ``load_state_dict`` from memory."""
+        start = time.perf_counter()
+        self._model.load_state_dict(self._tensors, strict=False)  # a tied head is stored once
+        return time.perf_counter() - start
+
+    def _generate(self, requests: Sequence[GenerationRequest], unmasked_length: int | None) -> int:
+        longest = max(len(request.prompt_ids) for request in requests)
+        pad, end = int(self._tokenizer.pad_token_id), int(self._tokenizer.eos_token_id)
+        input_ids = torch.tensor([[pad] * (longest - len(r.prompt_ids)) + list(r.prompt_ids) for r in requests])
+        most = unmasked_length or max(request.max_completion_length for request in requests)
+        masked = unmasked_length is None
+        config = GenerationConfig(
+            min_new_tokens=unmasked_length,
+            max_new_tokens=most,
+            do_sample=True,
+            top_k=0,
+            pad_token_id=pad,
+            eos_token_id=end,
+        )
+        with torch.inference_mode():
+            output = self._model.generate(
+                input_ids,
+                attention_mask=input_ids != pad,
+                generation_config=config,
+                prefix_allowed_tokens_fn=_Masks([r.constraint for r in requests], end) if masked else None,
+            )
+        return int((output[:, longest:] != pad).sum()) if masked else len(requests) * most
+
+
+class _Masks:
+    """``prefix_allowed_tokens_fn``: every row has a state that advances with it, so no step reads the whole past."""
+
+    def __init__(self, constraints: Sequence[SheetConstraint | None], end: int) -> None:
+        self._states = [SheetState(constraint) for constraint in constraints if constraint is not None]
+        self._forced = [deque(state.forced()) for state in self._states]
+        self._sampled = [False] * len(self._states)  # whether the row's last token was sampled, not forced
+        self._end = end
+
+    def __call__(self, row: int, ids: torch.Tensor) -> list[int]:
+        state, forced = self._states[row], self._forced[row]
+        if self._sampled[row]:
+            state.advance(int(ids[-1]))
+            forced.extend(state.forced())
+            self._sampled[row] = False
+        if forced:
+            return [forced.popleft()]
+        if state.finished:
+            return [self._end]
+        self._sampled[row] = True
+        return [int(token) for token in state.admissible()]

@@ -1,0 +1,158 @@
+"""Fresh processes for benchmarks: peak memory of a piece of work, and objects that live in a process of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import multiprocessing
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+
+import psutil
+
+from cluster.runtime.actor_env import started_with
+
+Host = TypeVar("Host")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+PROCESS_TIMEOUT_S = 900.0
+CALL_TIMEOUT_S = 300.0
+END_TIMEOUT_S = 15.0
+_CLEAR_PEAK = Path("/proc/self/clear_refs")
+
+
+def peak_is_measurable() -> bool:
+    """Whether the kernel can reset a process's peak memory (Linux)."""
+    return _CLEAR_PEAK.exists()
+
+
+def peak_growth_mb(work: Callable[[], object]) -> float:
+    """The largest growth of this process's resident memory while ``work`` ran, in megabytes.
+
+    It is the kernel's own peak (VmHWM), reset just before: it counts what torch, oneDNN and Python allocate and leaves
+    out what was there already. ``ru_maxrss`` would keep the peak of the imports. Freed memory is returned to the system
+    first: if the allocator kept it, ``work`` would use it and would seem to need little.
+    """
+    release_freed_memory()
+    _CLEAR_PEAK.write_text("5", encoding="ascii")
+    before = _status_kib("VmRSS")
+    work()
+    return (_status_kib("VmHWM") - before) * 1024 / 1e6
+
+
+def release_freed_memory() -> None:
+    """Collect garbage; where the C library is glibc, also return freed memory to the system."""
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def in_fresh_process(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """The result of a module's function, called in a new interpreter."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *args, **kwargs).result(PROCESS_TIMEOUT_S)
+
+
+class HostProcess(Generic[Host]):
+    """An object in another process; its methods run one after another."""
+
+    def __init__(self, name: str, pool: ProcessPoolExecutor) -> None:
+        self._name, self._pool = name, pool
+        self.pid: int = self._result(pool.submit(os.getpid), "start")
+
+    def call(self, method: Callable[Concatenate[Host, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """The result of a method, given as ``Class.method``.
+
+        Raises:
+            RuntimeError: it did not return in time, or the process died. Errors of the method are raised as they are.
+        """
+        return self._result(self.submit(method, *args, **kwargs), method.__name__)
+
+    def submit(self, method: Callable[Concatenate[Host, P], R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Start a method."""
+        return self._pool.submit(_call, method, args, kwargs)
+
+    def end(self) -> None:
+        """Close the object, then end the process and all that it started."""
+        family: list[psutil.Process] = []
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(self.pid)
+            family = [*process.children(recursive=True), process]
+        with suppress(BrokenProcessPool):
+            wait([self._pool.submit(_close)], END_TIMEOUT_S)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        _, left = psutil.wait_procs(family, END_TIMEOUT_S)
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def _result(self, future: Future[R], what: str) -> R:
+        try:
+            return future.result(CALL_TIMEOUT_S)
+        except TimeoutError:
+            raise RuntimeError(
+                f"{what} gave nothing within {CALL_TIMEOUT_S:.0f} s in the benchmark's process {self._name!r}; is "
+                "the machine overloaded?"
+            ) from None
+        except BrokenProcessPool:
+            raise RuntimeError(
+                f"the benchmark's process {self._name!r} died in {what}; its output above gives the reason (out of "
+                "memory?)"
+            ) from None
+
+
+@contextmanager
+def host_process(
+    name: str, variables: Mapping[str, str], make: Callable[P, Host], *args: P.args, **kwargs: P.kwargs
+) -> Iterator[HostProcess[Host]]:
+    """An object in a fresh interpreter; the process ends with the block.
+
+    Args:
+        name: for messages.
+        variables: further environment variables of the process, such as those of a rollout actor.
+        make: makes the object there; a class or a module's function. The object may have a ``close``.
+        args: arguments of ``make``; they and all results travel pickled.
+        kwargs: likewise.
+
+    Raises:
+        RuntimeError: the object could not be made; the reason is in the process's output.
+    """
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(1, mp_context=context, initializer=_make, initargs=(make, args, kwargs))
+    with started_with(variables):
+        host: HostProcess[Host] = HostProcess(name, pool)  # the first call starts the process
+    try:
+        yield host
+    finally:
+        host.end()
+
+
+_host: Any = None
+
+
+def _make(make: Callable[..., Any], args: Any, kwargs: Any) -> None:
+    global _host
+    _host = make(*args, **kwargs)
+
+
+def _call(method: Callable[..., R], args: Any, kwargs: Any) -> R:
+    return method(_host, *args, **kwargs)
+
+
+def _close() -> None:
+    if hasattr(_host, "close"):
+        _host.close()
+
+
+def _status_kib(name: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
