@@ -108,7 +108,7 @@ class League:
     def _block(self, index: int, newest_snapshot: int | None) -> LineupBlock:
         record = self._lineups.get(index)
         if record is not None and self._can_be_seated(record):
-            return self._matchmaker.seated(index, record.members)
+            return self._matchmaker.with_opponents(index, record.members)
         drawn = self._matchmaker.draw(index, newest_snapshot)
         block = drawn.block
         self._lineups.write(
@@ -141,7 +141,7 @@ class League:
         move = self._curriculum.record(games, power, self._matchmaker.drawable())
         if move is None:
             return []
-        return [f"{power} {'climbs' if move.rose else 'steps down'} to level {move.level}: {move.rung}"]
+        return [f"{power} {'climbs' if move.is_up else 'steps down'} to level {move.level}: {move.opponent}"]
 
     def snapshot_due(self, version: int) -> NewSnapshot | None:
         """Whether the learner, which has made ``version`` updates, joins the population now, and why."""
@@ -243,12 +243,14 @@ class League:
             self._curriculum.save(self._folder / CURRICULUM)
 
     def _standings(self) -> OpponentStats:
-        def rung(power: str, members: Sequence[Member]) -> str:
+        def opponent(power: str, members: Sequence[Member]) -> str:
             assert self._curriculum is not None, "only the curriculum asks"
-            return self._curriculum.rung(power, members)
+            return self._curriculum.opponent(power, members)
 
         return OpponentStats(
-            score=self._results.score, rating=lambda player: self._ratings.rating(player).mu, rung=rung
+            score=self._results.score,
+            rating=lambda player: self._ratings.rating(player).mu,
+            curriculum=opponent,
         )
 
     def _can_be_seated(self, record: LineupRecord) -> bool:

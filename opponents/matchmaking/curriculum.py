@@ -1,8 +1,9 @@
-"""How hard the learner's opponents are, country by country: a ladder that each country climbs at its own pace.
+"""The curriculum: each of the learner's countries meets ever stronger members, at its own pace.
 
-A country stands on a rung, the member it meets under ``opponents.matchmaking = "curriculum"``. It climbs when it is
-sure to get clearly more there than equals would, steps down when it is sure to get clearly less, and stays between.
-``curriculum.json`` of a run.
+The members are ordered from the easiest to the hardest, and a country's level is its place in that order. Under
+``opponents.matchmaking = "curriculum"`` it meets the member of its level. It moves up when it surely gets clearly more
+there than equals would, moves down when it surely gets clearly less, and stays in between. A run keeps the levels in
+``curriculum.json``.
 """
 
 from __future__ import annotations
@@ -16,53 +17,53 @@ import msgspec
 
 from opponents.population.files import read_document, write_document
 from opponents.population.member import Member, PopulationError
-from opponents.ratings.country_base_rates import base_shares
+from opponents.ratings.calibration import base_shares
 from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings, member_id
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 
 SCHEMA_VERSION = 1
-CONFIDENCE_Z = 1.96  # bounds of 95 %, from a normal
-KEPT_GAMES = 4  # times opponents.curriculum_games: the newest games that count
+CONFIDENCE_Z = 1.96  # 95 % bounds of a normal distribution
+KEPT_GAMES = 4  # the newest games that count, as a multiple of opponents.curriculum_games
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When a country moves: above ``up`` times its base share for sure, or below ``down`` times it."""
+    """A country changes level when its share is surely above ``up`` or below ``down`` times its base share."""
 
     up: float
     down: float
-    least_games: int  # on a rung, before anything is sure
+    least_games: int  # at a level, before any change
 
 
-class Standing(msgspec.Struct, forbid_unknown_fields=True):
-    """Where a country stands."""
+class CountryLevel(msgspec.Struct, forbid_unknown_fields=True):
+    """The level of one country."""
 
-    level: int = 0  # of its rung on today's ladder
-    rung: str = ""  # member id; "": none yet
-    shares: list[float] = []  # of the sum of squares, in its newest games on this rung
+    level: int = 0  # the opponent's place in today's order
+    opponent: str = ""  # member id; "": none yet
+    shares: list[float] = []  # of the sum of squares, in the newest games at this level
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """A country that changed rungs."""
+class LevelChange:
+    """A country that changed its level."""
 
     power: str
     level: int  # the new one
-    rung: str
-    rose: bool
+    opponent: str
+    is_up: bool
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
     schema: int
-    countries: dict[str, Standing]
+    countries: dict[str, CountryLevel]
 
 
-def step(shares: Sequence[float], base: float, thresholds: Thresholds) -> int:
-    """1 to climb, -1 to step down, 0 to stay, after games (G,) with these shares where equals get ``base``.
+def level_step(shares: Sequence[float], base: float, thresholds: Thresholds) -> int:
+    """1 to move up, -1 to move down, 0 to stay, after games (G,) with these shares where equals get ``base``.
 
-    A sample without spread is as sure as its mean; too few games, or none, are no reason to move.
+    With fewer than ``least_games`` games it is 0. A sample without spread counts as certain.
     """
     games = len(shares)
     if games < max(2, thresholds.least_games):
@@ -73,10 +74,10 @@ def step(shares: Sequence[float], base: float, thresholds: Thresholds) -> int:
     return int(mean - margin > base * thresholds.up) - int(mean + margin < base * thresholds.down)
 
 
-def ladder(members: Sequence[Member], curriculum: Sequence[str]) -> tuple[str, ...]:
-    """Ids of the rungs among ``members``: those that ``curriculum`` names, in its order, then snapshots by age.
+def curriculum_order(members: Sequence[Member], curriculum: Sequence[str]) -> tuple[str, ...]:
+    """Member ids by level: the ``members`` that ``curriculum`` names, in its order, then snapshots by age.
 
-    Specialists are no rungs, for they cannot fill every seat.
+    Specialists are left out, because they cannot fill every seat.
     """
     general = {member.id: member for member in members if member.country is None}
     named = [each for each in map(member_id, curriculum) if each in general]
@@ -88,87 +89,87 @@ def ladder(members: Sequence[Member], curriculum: Sequence[str]) -> tuple[str, .
 
 
 class Curriculum:
-    """The seven countries on the ladder."""
+    """The levels of the seven countries."""
 
     def __init__(self, settings: OpponentsSettings, until_year: int) -> None:
-        """Everybody at the foot of the ladder, in games to the end of ``until_year``."""
+        """Start every country at level 0, in games to the end of ``until_year``."""
         self._base = base_shares(until_year)
-        self._curriculum = settings.curriculum
+        self._named = settings.curriculum
         self._thresholds = Thresholds(settings.curriculum_up, settings.curriculum_down, settings.curriculum_games)
-        self._standings = {power: Standing() for power in POWERS}
+        self._countries = {power: CountryLevel() for power in POWERS}
 
     @classmethod
     def load(cls, path: Path, settings: OpponentsSettings, until_year: int) -> Curriculum:
-        """What ``save`` wrote; the foot of the ladder where there is no file.
+        """What ``save`` wrote; level 0 everywhere if there is no file.
 
         Raises:
-            PopulationError: the file is damaged, or of another schema.
+            PopulationError: the file is damaged, or has another schema.
         """
         curriculum = cls(settings, until_year)
         document = read_document(path, _Document, SCHEMA_VERSION)
         if document is not None:
             if set(document.countries) != set(POWERS):
                 raise PopulationError(f"{path} is damaged: it does not name the seven countries; remove it to go on")
-            curriculum._standings = document.countries
+            curriculum._countries = document.countries
         return curriculum
 
     def save(self, path: Path) -> None:
         """Replace the file in one step."""
-        write_document(path, _Document(SCHEMA_VERSION, self._standings))
+        write_document(path, _Document(SCHEMA_VERSION, self._countries))
 
     @property
     def levels(self) -> dict[str, int]:
-        """Level of each country, from 0."""
-        return {power: self._standings[power].level for power in POWERS}
+        """The level of each country, from 0."""
+        return {power: self._countries[power].level for power in POWERS}
 
-    def rung(self, power: str, members: Sequence[Member]) -> str:
-        """Whom a country meets among ``members``: its own rung, or the nearest that they have.
+    def opponent(self, power: str, members: Sequence[Member]) -> str:
+        """The member that a country meets: that of its level, or the nearest among ``members``.
 
         Raises:
-            PopulationError: none of them is on the ladder.
+            PopulationError: none of them belongs to the curriculum.
         """
-        standing, rungs = self._standings[power], self._ladder(members)
-        return standing.rung if standing.rung in rungs else rungs[min(standing.level, len(rungs) - 1)]
+        country, order = self._countries[power], self._order(members)
+        return country.opponent if country.opponent in order else order[min(country.level, len(order) - 1)]
 
-    def record(self, games: Sequence[GameScore], power: str, members: Sequence[Member]) -> Move | None:
-        """Take in the games of a block that the learner played as ``power``; says whether it moved.
+    def record(self, games: Sequence[GameScore], power: str, members: Sequence[Member]) -> LevelChange | None:
+        """Record the games of a block that the learner played as ``power``; returns its level change, if any.
 
-        A game counts when most of its opponents, the learner's own seats aside, are the country's rung.
+        A game counts when most of its opponents, other than the learner's own seats, are the opponent of the level.
 
         Args:
             games: those of the block.
             power: the learner's country.
-            members: those that may be drawn now, the ladder.
+            members: those that may be drawn now.
 
         Raises:
-            PopulationError: none of the members is on the ladder.
+            PopulationError: none of the members belongs to the curriculum.
         """
-        standing, rungs = self._standings[power], self._ladder(members)
-        self._settle(standing, rungs)
-        standing.shares += [game.score(power) for game in games if _is_against(game, power, standing.rung)]
-        del standing.shares[: -KEPT_GAMES * self._thresholds.least_games]
-        level = standing.level + step(standing.shares, self._base[power], self._thresholds)
-        if level == standing.level or not 0 <= level < len(rungs):
+        country, order = self._countries[power], self._order(members)
+        _follow_order(country, order)
+        country.shares += [game.score(power) for game in games if _is_against(game, power, country.opponent)]
+        del country.shares[: -KEPT_GAMES * self._thresholds.least_games]
+        level = country.level + level_step(country.shares, self._base[power], self._thresholds)
+        if level == country.level or not 0 <= level < len(order):
             return None
-        rose = level > standing.level
-        self._standings[power] = Standing(level, rungs[level])
-        return Move(power, level, rungs[level], rose)
+        self._countries[power] = CountryLevel(level, order[level])
+        return LevelChange(power, level, order[level], is_up=level > country.level)
 
-    def _ladder(self, members: Sequence[Member]) -> tuple[str, ...]:
-        rungs = ladder(members, self._curriculum)
-        if not rungs:
+    def _order(self, members: Sequence[Member]) -> tuple[str, ...]:
+        order = curriculum_order(members, self._named)
+        if not order:
             raise PopulationError("opponents.curriculum: none of its members is active, and there is no snapshot")
-        return rungs
-
-    def _settle(self, standing: Standing, rungs: Sequence[str]) -> None:
-        """The ladder changes as snapshots come and go; a country keeps its rung while that is there."""
-        if standing.rung in rungs:
-            standing.level = rungs.index(standing.rung)
-            return
-        standing.level = min(standing.level, len(rungs) - 1)
-        standing.rung, standing.shares = rungs[standing.level], []
+        return order
 
 
-def _is_against(game: GameScore, power: str, rung: str) -> bool:
-    opponents = [player for seat, player in game.seats.items() if seat != power and player != LEARNER]
-    return 2 * opponents.count(rung) > len(opponents)
+def _follow_order(country: CountryLevel, order: Sequence[str]) -> None:
+    """Adapt a level to snapshots that came or went; the country keeps its opponent while that is there."""
+    if country.opponent in order:
+        country.level = order.index(country.opponent)
+        return
+    country.level = min(country.level, len(order) - 1)
+    country.opponent, country.shares = order[country.level], []
+
+
+def _is_against(game: GameScore, power: str, opponent: str) -> bool:
+    others = [player for seat, player in game.seats.items() if seat != power and player != LEARNER]
+    return 2 * others.count(opponent) > len(others)

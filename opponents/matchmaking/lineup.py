@@ -1,20 +1,20 @@
-"""Line-up blocks: what a block is, how blocks are numbered, and the digest of a line-up."""
+"""Line-up blocks: what a block is, how the schedule numbers blocks, and the digest of a line-up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
 
 from opponents.population.member import Member
 from opponents.seeding import derive_seed, digest
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 
-# Blocks that top an update up are numbered from here on, so that the schedule's stay what the seed made them.
+# Extra blocks, which dynamic sampling adds to an update, are numbered from here on: the schedule stays unchanged.
 EXTRA_BLOCKS_FROM = 7_000_000
-
-
-EXTRA_BLOCKS_PER_UPDATE = 10_000  # of one country, at most
+EXTRA_BLOCKS_PER_UPDATE = 10_000  # at most, per country
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class LineupBlock:
 
     @property
     def players(self) -> dict[str, str]:
-        """Who sits where, "learner" on its own seat, in the order of POWERS."""
-        seated = {self.learner_power: LEARNER, **dict(self.opponents)}
-        return {power: seated[power] for power in POWERS}
+        """The player of each power, "learner" on its own seat, in the order of POWERS."""
+        players = {self.learner_power: LEARNER, **dict(self.opponents)}
+        return {power: players[power] for power in POWERS}
 
 
 def block_name(index: int) -> str:
@@ -48,7 +48,7 @@ def block_name(index: int) -> str:
 
 
 def learner_of_block(seed: int, index: int) -> str:
-    """The learner's country in block ``index``: each run of seven scheduled blocks has a seeded permutation."""
+    """The learner's country in block ``index``: each seven scheduled blocks follow a seeded permutation."""
     if index >= EXTRA_BLOCKS_FROM:
         return POWERS[(index - EXTRA_BLOCKS_FROM) % len(POWERS)]
     run, place = divmod(index, len(POWERS))
@@ -57,7 +57,7 @@ def learner_of_block(seed: int, index: int) -> str:
 
 
 def number_of_block(index: int) -> int:
-    """The how-manieth block of its country ``index`` is, from 0; extra blocks count on from the update they top up."""
+    """The number of block ``index`` among its country's, from 0; extra blocks count from the update they belong to."""
     if index < EXTRA_BLOCKS_FROM:
         return index // len(POWERS)
     update, number = divmod((index - EXTRA_BLOCKS_FROM) // len(POWERS), EXTRA_BLOCKS_PER_UPDATE)
@@ -65,7 +65,7 @@ def number_of_block(index: int) -> int:
 
 
 def extra_block(update: int, power: str, number: int) -> int:
-    """Index of block ``number`` (from 0) that tops up ``power`` in update ``update``; ``Matchmaker.block`` draws it.
+    """Index of the extra block ``number`` (from 0) of ``power`` in ``update``; ``Matchmaker.block`` draws it.
 
     Raises:
         ValueError: ``number`` is not below ``EXTRA_BLOCKS_PER_UPDATE``.
@@ -76,8 +76,20 @@ def extra_block(update: int, power: str, number: int) -> int:
     return EXTRA_BLOCKS_FROM + place * len(POWERS) + POWERS.index(power)
 
 
+def is_against_anchors(share: float, number: int, place: int) -> bool:
+    """Whether a country's block ``number`` (from 0) belongs to the ``share`` in [0, 1] against anchors alone.
+
+    ``place`` is the country's, 0 to 6, in any fixed order. Of any K successive blocks of a country ⌊K share⌋ or
+    ⌈K share⌉ are against anchors, and of the seven countries' first K blocks ⌊7 K share⌋ in all: each country is a
+    seventh of a step behind the one before it.
+    """
+    step = Fraction(str(share))  # as written in the config: 0.1 is a tenth
+    behind = Fraction(place, len(POWERS))
+    return floor((number + 1) * step + behind) > floor(number * step + behind)
+
+
 def lineup_digest(learner_power: str, opponents: Iterable[tuple[str, Member | None]]) -> str:
-    """Sixteen hexadecimal digits for who sits where: the learner's country, members, versions, checksums.
+    """Sixteen hexadecimal digits over the learner's country and each opponent's id, version and checksum.
 
     None is the learner itself, whose version is not pinned.
     """
@@ -89,5 +101,5 @@ def lineup_digest(learner_power: str, opponents: Iterable[tuple[str, Member | No
 
 
 def other_powers(learner_power: str) -> tuple[str, ...]:
-    """The six powers beside the learner's, in the standard order."""
+    """The six powers other than the learner's, in the standard order."""
     return tuple(power for power in POWERS if power != learner_power)

@@ -1,7 +1,7 @@
-"""Who was drawn for every block, written down before it is played: ``lineups.jsonl`` of a run, one JSON line a block.
+"""The line-up of every block, logged before it is played: ``lineups.jsonl`` of a run, one JSON line per block.
 
-Line-ups that depend on results depend on timing too, so a restart could not draw them again. It reads them here, and
-goes on with an incomplete block as it began. Of two lines about one block the later holds.
+Line-ups that depend on results also depend on timing, so a restart could not draw them again. It reads them here and
+finishes an incomplete block as it began. If two lines are about one block, the later counts.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ class LineupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     index: int
     power: str  # the learner's country
     members: dict[str, str]  # power -> member id or "learner" of the six others
-    strategy: str  # what drew them; "anchors" for a block against anchors alone
-    probabilities: str  # digest of the chances behind the draw: equal where they were
-    version: int  # updates that the learner had made
-    lineup: str  # digest of who sat where, with versions and checksums: the episodes' key
+    strategy: str  # that drew them; "anchors" for a block against anchors alone
+    probabilities: str  # digest of the weights behind the draw
+    version: int  # number of updates that the learner had made
+    lineup: str  # digest of the players with versions and checksums: the episodes' group key
 
 
 class LineupLog:
-    """The records of a run. Each is handed to the system when it is written, so it outlives this process."""
+    """The records of a run. Each is given to the operating system when it is written, so it outlives this process."""
 
     def __init__(self, path: Path) -> None:
-        """Read what is there. A last line that a crash tore is cut off: its block was not being played yet.
+        """Read the file. A last line that a crash cut short is removed: its block was not being played yet.
 
         Raises:
             PopulationError: another line is damaged, or the file cannot be read or written.
@@ -43,7 +43,7 @@ class LineupLog:
             lines = self._file.read().splitlines(keepends=True)
             whole = lines[:-1] if lines and not lines[-1].endswith(b"\n") else lines
             for number, line in enumerate(whole, start=1):
-                self._take(line, number)
+                self._add_line(line, number)
             self._file.seek(0, os.SEEK_END)
             self._file.truncate(sum(map(len, whole)))
         except OSError as error:
@@ -57,7 +57,7 @@ class LineupLog:
         """Append a record.
 
         Raises:
-            PopulationError: it cannot be written (a full disk, say).
+            PopulationError: it cannot be written (a full disk, for example).
         """
         try:
             self._file.write(msgspec.json.encode(record) + b"\n")
@@ -70,11 +70,11 @@ class LineupLog:
         """Close the file."""
         self._file.close()
 
-    def _take(self, line: bytes, number: int) -> None:
+    def _add_line(self, line: bytes, number: int) -> None:
         try:
             record = msgspec.json.decode(line, type=LineupRecord)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is one too
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is a DecodeError
             raise PopulationError(
-                f"{self._path} is damaged in line {number} ({error}); remove the line, and its block is drawn anew"
+                f"{self._path} is damaged in line {number} ({error}); remove the line, and its block is drawn again"
             ) from error
         self._records[record.index] = record

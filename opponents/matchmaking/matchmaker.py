@@ -1,20 +1,20 @@
-"""Line-up blocks: who sits where, in countries' exact rotation, reproducible from one seed."""
+"""Draws line-up blocks: countries in exact rotation and opponents by a strategy, reproducible from one seed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from opponents.matchmaking.anchors import anchors_among, is_against_anchors
 from opponents.matchmaking.lineup import (
     LineupBlock,
     block_name,
+    is_against_anchors,
     learner_of_block,
     lineup_digest,
     number_of_block,
     other_powers,
 )
-from opponents.matchmaking.strategies import Strategy, by_weight, draw_index
+from opponents.matchmaking.strategies import Strategy, anchors_among, by_weight, draw_index
 from opponents.population.member import Member, PopulationError
 from opponents.population.population import Population
 from opponents.seeding import derive_seed, digest
@@ -25,17 +25,17 @@ from services.inference.engine import LEARNER
 
 @dataclass(frozen=True, slots=True)
 class DrawnBlock:
-    """A block, and what drew its opponents."""
+    """A block, and how its opponents were drawn."""
 
     block: LineupBlock
     strategy: str  # of ``opponents.matchmaking``, or "anchors"
-    probabilities: str  # sixteen hexadecimal digits: the members of each seat's draw and their exact weights
+    probabilities: str  # sixteen hexadecimal digits: digest of the members of each seat's draw and their exact weights
 
 
 class Matchmaker:
     """Draws the blocks of a run.
 
-    A block depends on the seed, its index, the active members and, under strategies that look at results, on those.
+    A block depends on the seed, its index, the active members and, under strategies that use results, on the results.
     """
 
     def __init__(
@@ -49,11 +49,11 @@ class Matchmaker:
         """Draw nothing yet.
 
         Args:
-            population: whose active members are drawn.
+            population: its active members are drawn.
             num_generations: games of a block.
             seed: of the run.
-            settings: how line-ups are made up; the defaults.
-            strategy: weighs the members of a draw: what ``settings.matchmaking`` names, with the results it looks at.
+            settings: how line-ups are composed; None: the defaults.
+            strategy: weighs the members of a draw, as ``settings.matchmaking`` names it.
 
         Raises:
             ValueError: a block would have no games.
@@ -71,62 +71,62 @@ class Matchmaker:
         return self.draw(index, newest_snapshot).block
 
     def draw(self, index: int, newest_snapshot: int | None = None) -> DrawnBlock:
-        """The block at ``index`` >= 0, and how it came about.
+        """The block at ``index`` >= 0, with how it was drawn.
 
-        Each run of seven blocks (0-6, 7-13, ...) gives every country once, in an order of its own. Opponents are drawn
-        from the active members that joined up to update ``newest_snapshot`` (None: all), of the snapshots among them
-        the newest ``opponents.max_snapshots`` (of specialists so many a country) and those that are pinned: a bound
-        that depends on the index alone makes the line-up independent of timing, unless results decide. A specialist
-        sits at its own country alone. Where somebody was retired by hand and the bound leaves nobody in the place,
-        those may be drawn who joined since: a run could not go on otherwise.
+        Each run of seven blocks (0-6, 7-13, ...) has every country once, in its own order. Opponents are drawn from the
+        active members that joined up to update ``newest_snapshot`` (None: all). Of the snapshots among them, only the
+        newest ``opponents.max_snapshots`` (for specialists: per country) and the pinned ones may be drawn. This bound
+        depends on the index alone, so the line-up does not depend on timing, unless the strategy uses results. A
+        specialist plays only its own country. If members were retired by hand and the bound leaves no member for a
+        seat, later members may be drawn too: otherwise the run could not go on.
 
         Raises:
             ValueError: the index is negative.
-            PopulationError: a seat has nobody who could be drawn for it.
+            PopulationError: a seat has no member that could be drawn for it.
         """
         if index < 0:
             raise ValueError(f"blocks are numbered from 0, not {index}")
-        members, everybody = self.drawable(newest_snapshot), self.drawable()
+        members, all_members = self.drawable(newest_snapshot), self.drawable()
         try:
-            return self._drawn(index, members)
+            return self._draw_from(members, index)
         except PopulationError:
-            if members == everybody:
+            if members == all_members:
                 raise
-            return self._drawn(index, everybody)
+            return self._draw_from(all_members, index)
 
-    def _drawn(self, index: int, members: Sequence[Member]) -> DrawnBlock:
+    def _draw_from(self, members: Sequence[Member], index: int) -> DrawnBlock:
         learner_power = learner_of_block(self._seed, index)
         if not members:
             raise PopulationError(f"{self._population.path} has no active member with a weight above 0 to play against")
         strategy = self._strategy
         name: str = self._settings.matchmaking
-        own: frozenset[str] = frozenset()
+        self_play: frozenset[str] = frozenset()
         if self._is_against_anchors(index, learner_power):
             members, strategy, name = self._anchors(members), by_weight, "anchors"
         else:
-            own = self._self_play(index, learner_power)
-        weights: list[object] = []
+            self_play = self._self_play_seats(index, learner_power)
+        draws: list[object] = []
         seats: dict[str, str] = {}
         for power in other_powers(learner_power):
-            if power in own:
+            if power in self_play:
                 seats[power] = LEARNER
                 continue
-            sitting = self._for_seat(members, power)
-            chances = strategy(sitting, learner_power)
-            weights.append([power, [(m.id, float(w).hex()) for m, w in zip(sitting, chances, strict=True)]])
-            one = ("opponent", index) if self._settings.lineup == "same" else ("opponent", index, power)
-            seats[power] = sitting[draw_index(chances, derive_seed(self._seed, *one))].id
-        return DrawnBlock(self.seated(index, seats), name, digest(weights))
+            candidates = self._candidates(members, power)
+            weights = strategy(candidates, learner_power)
+            draws.append([power, [(m.id, float(w).hex()) for m, w in zip(candidates, weights, strict=True)]])
+            parts = ("opponent", index) if self._settings.lineup == "same" else ("opponent", index, power)
+            seats[power] = candidates[draw_index(weights, derive_seed(self._seed, *parts))].id
+        return DrawnBlock(self.with_opponents(index, seats), name, digest(draws))
 
-    def seated(self, index: int, seats: Mapping[str, str]) -> LineupBlock:
+    def with_opponents(self, index: int, opponents_by_power: Mapping[str, str]) -> LineupBlock:
         """The block at ``index`` with these six opponents, power -> member id or "learner".
 
         Raises:
             PopulationError: the population has no such member.
         """
         learner_power = learner_of_block(self._seed, index)
-        opponents = tuple((power, seats[power]) for power in other_powers(learner_power))
-        members = [(power, None if who == LEARNER else self._population[who]) for power, who in opponents]
+        opponents = tuple((power, opponents_by_power[power]) for power in other_powers(learner_power))
+        members = [(power, None if player == LEARNER else self._population[player]) for power, player in opponents]
         return LineupBlock(
             index=index,
             block_id=block_name(index),
@@ -138,15 +138,15 @@ class Matchmaker:
         )
 
     def drawable(self, newest_snapshot: int | None = None) -> tuple[Member, ...]:
-        """Members that may be drawn for a block with this bound, by id; specialists too, and anchors as if pinned."""
+        """Members that may be drawn for a block with this bound, by id; anchors count as pinned."""
         drawable = [
             member
             for member in self._population.active()
             if member.weight > 0 and (newest_snapshot is None or member.created_at_update <= newest_snapshot)
         ]
-        named = {member_id(name) for name in self._settings.anchors}
+        anchors = {member_id(name) for name in self._settings.anchors}
         snapshots = sorted(
-            (member for member in drawable if member.kind == "policy" and not member.pinned and member.id not in named),
+            (m for m in drawable if m.kind == "policy" and not m.pinned and m.id not in anchors),
             key=lambda member: (member.created_at_update, member.version, member.id),
         )
         surplus: set[str] = set()
@@ -165,23 +165,23 @@ class Matchmaker:
             )
         return anchors
 
-    def _for_seat(self, members: Sequence[Member], power: str) -> tuple[Member, ...]:
-        """Who may sit there; one member for all six seats cannot be a specialist."""
+    def _candidates(self, members: Sequence[Member], power: str) -> tuple[Member, ...]:
+        """The members that may play ``power``; one member for all six seats cannot be a specialist."""
         countries = (None,) if self._settings.lineup == "same" else (None, power)
-        sitting = tuple(member for member in members if member.country in countries)
-        if not sitting:
+        candidates = tuple(member for member in members if member.country in countries)
+        if not candidates:
             raise PopulationError(
-                f"{self._population.path} has nobody to play {power}: every member that may be drawn plays another "
+                f"{self._population.path} has no member to play {power}: every member that may be drawn plays another "
                 "country alone"
             )
-        return sitting
+        return candidates
 
     def _is_against_anchors(self, index: int, learner_power: str) -> bool:
         order = sorted(POWERS, key=lambda power: derive_seed(self._seed, "anchors", power))
         return is_against_anchors(self._settings.anchor_share, number_of_block(index), order.index(learner_power))
 
-    def _self_play(self, index: int, learner_power: str) -> frozenset[str]:
-        """The learner's other seats: they move on by one seat a block, in an order of the country's own."""
+    def _self_play_seats(self, index: int, learner_power: str) -> frozenset[str]:
+        """The learner's other seats: they move on by one seat per block, in an order of the country's own."""
         others = sorted(
             other_powers(learner_power), key=lambda power: derive_seed(self._seed, "self-play", learner_power, power)
         )

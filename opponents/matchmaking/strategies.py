@@ -1,4 +1,7 @@
-"""Strategies of matchmaking: each weighs the members of the population that a draw may take."""
+"""Matchmaking strategies: each gives weights to the members that may be drawn for a seat.
+
+The prioritised ones (``pfsp_*``) are the self-play weightings of AlphaStar (Vinyals et al., Nature 575, 2019).
+"""
 
 from __future__ import annotations
 
@@ -10,106 +13,94 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from opponents.matchmaking.anchors import anchors_among
 from opponents.population.member import Member
-from opponents.settings import OpponentsSettings
+from opponents.settings import OpponentsSettings, member_id
 
 Weights = NDArray[np.float64]  # (N,) >= 0
-NEAREST = 3  # members that may be drawn however far from the learner they are
+NEAREST = 3  # members that may be drawn under rating_window however far from the learner they are
 
-# (members that may sit there, the learner's country) -> weights (N,), >= 0 with a sum above 0
+# (members that may be drawn, the learner's country) -> weights (N,), >= 0 with a sum above 0
 Strategy = Callable[[Sequence[Member], str], Weights]
 
 
 @dataclass(frozen=True, slots=True)
 class OpponentStats:
-    """What strategies ask of the run so far."""
+    """The results of the run that strategies use."""
 
-    score: Callable[[str, str], float]  # (member id, the learner's country) -> its pairwise score, in [0, 1]
+    score: Callable[[str, str], float]  # (member id, the learner's country) -> the learner's pairwise score in [0, 1]
     rating: Callable[[str], float]  # player id, "learner" too -> mean rating
-    rung: Callable[[str, Sequence[Member]], str]  # (the learner's country, members) -> id of whom it meets there
+    curriculum: Callable[[str, Sequence[Member]], str]  # (the learner's country, members) -> member id
 
 
-def by_weight(members: Sequence[Member], learner_power: str) -> Weights:  # noqa: ARG001
-    """As the population says."""
-    return np.array([member.weight for member in members])
+def make_strategy(settings: OpponentsSettings, stats: OpponentStats, learner: str) -> Strategy:
+    """The strategy that ``opponents.matchmaking`` names; ``learner`` is the learner's id among the ratings.
 
-
-def make_strategy(settings: OpponentsSettings, standings: OpponentStats, learner: str) -> Strategy:
-    """The strategy of ``opponents.matchmaking``; ``learner`` is the learner's id among the ratings.
-
-    What depends on results has ``opponents.min_draw_probability`` as a floor. Weights say how dear a member is beside
-    what a strategy makes of it; ``uniform``, ``latest`` and ``curriculum`` ask only whether they are above 0.
+    Strategies that depend on results have the floor ``opponents.min_draw_probability``. They multiply the members'
+    configured weights; ``uniform``, ``latest`` and ``curriculum`` use only whether these are above 0.
     """
 
-    def evenly(members: Sequence[Member], learner_power: str) -> Weights:  # noqa: ARG001
-        return uniform(len(members))
-
-    def latest(members: Sequence[Member], learner_power: str) -> Weights:
-        versions = [member.version if member.is_own_snapshot else None for member in members]
+    def latest(members: Sequence[Member], learner_power: str) -> Weights:  # noqa: ARG001
+        newest = max((member.version for member in members if member.is_own_snapshot), default=None)
+        if newest is not None:
+            return np.array([float(member.is_own_snapshot and member.version == newest) for member in members])
         anchors = anchors_among(members, settings.anchors) or tuple(members)
-        return newest(versions, by_weight(members, learner_power) * np.array([member in anchors for member in members]))
+        return np.array([member.weight * (member in anchors) for member in members])
 
     def scores(members: Sequence[Member], learner_power: str) -> Weights:
-        return np.array([standings.score(member.id, learner_power) for member in members])
-
-    def pfsp_hard(members: Sequence[Member], learner_power: str) -> Weights:
-        return by_weight(members, learner_power) * hard(scores(members, learner_power))
-
-    def pfsp_variance(members: Sequence[Member], learner_power: str) -> Weights:
-        return by_weight(members, learner_power) * variance(scores(members, learner_power))
+        return np.array([stats.score(member.id, learner_power) for member in members])
 
     def near(members: Sequence[Member], learner_power: str) -> Weights:
-        ratings = np.array([standings.rating(member.id) for member in members])
-        window = rating_window(ratings, standings.rating(learner), settings.rating_window)
+        ratings = np.array([stats.rating(member.id) for member in members])
+        window = rating_window(ratings, stats.rating(learner), settings.rating_window)
         return by_weight(members, learner_power) * window
 
     def curriculum(members: Sequence[Member], learner_power: str) -> Weights:
-        rung = standings.rung(learner_power, members)
-        return np.array([float(member.id == rung) for member in members])
+        opponent = stats.curriculum(learner_power, members)
+        return np.array([float(member.id == opponent) for member in members])
 
-    def floored(strategy: Strategy) -> Strategy:
-        return lambda members, power: with_floor(strategy(members, power), settings.min_draw_probability)
-
-    strategies: dict[str, Strategy] = {
+    without_results: dict[str, Strategy] = {
         "weighted": by_weight,
-        "uniform": evenly,
+        "uniform": lambda members, _: np.ones(len(members)),
         "latest": latest,
-        "pfsp_hard": floored(pfsp_hard),
-        "pfsp_variance": floored(pfsp_variance),
-        "rating_window": floored(near),
-        "curriculum": floored(curriculum),
     }
-    return strategies[settings.matchmaking]
+    if settings.matchmaking in without_results:
+        return without_results[settings.matchmaking]
+    by_results: dict[str, Strategy] = {
+        "pfsp_hard": lambda members, power: by_weight(members, power) * hard(scores(members, power)),
+        "pfsp_variance": lambda members, power: by_weight(members, power) * variance(scores(members, power)),
+        "rating_window": near,
+        "curriculum": curriculum,
+    }
+    strategy = by_results[settings.matchmaking]
+    return lambda members, power: with_floor(strategy(members, power), settings.min_draw_probability)
+
+
+def by_weight(members: Sequence[Member], learner_power: str) -> Weights:  # noqa: ARG001
+    """The weights that the population gives."""
+    return np.array([member.weight for member in members])
 
 
 def hard(scores: Weights) -> Weights:
-    """(1 - p)²: whoever beats the learner, and the more so the surer it does."""
+    """(1 - p)²: more weight for members that beat the learner more surely."""
     return (1 - scores) ** 2
 
 
 def variance(scores: Weights) -> Weights:
-    """p (1 - p): the learner's equals, against whom a game's end is least certain."""
+    """p (1 - p): more weight for the learner's equals, against whom the end of a game is least certain."""
     return scores * (1 - scores)
 
 
-def uniform(count: int) -> Weights:
-    """Everybody alike, (N,)."""
-    return np.ones(count)
-
-
-def newest(versions: Sequence[int | None], otherwise: Weights) -> Weights:
-    """The highest version alone; None is no snapshot. Without any, ``otherwise``."""
-    known = [version for version in versions if version is not None]
-    if not known:
-        return otherwise
-    return np.array([float(version == max(known)) for version in versions])
+def rating_window(ratings: Weights, own: float, width: float) -> Weights:
+    """1 for members within ``width`` of ``own``, for the nearest three and for ties with these; else 0."""
+    distances = np.abs(ratings - own)
+    within = max(width, float(np.sort(distances)[:NEAREST][-1]))
+    return np.where(distances <= within, 1.0, 0.0)
 
 
 def with_floor(weights: Weights, floor: float) -> Weights:
-    """Probabilities proportional to the weights, but none below ``floor`` (or 1 / N, where that is less).
+    """Probabilities proportional to the weights, but none below ``floor`` (or 1 / N, if that is less).
 
-    Each gets the floor, and the weights share out the rest, so their order stays.
+    Each member gets the floor, and the weights divide the rest, so the order of the weights stays.
     """
     count = len(weights)
     least = min(floor, 1 / count)
@@ -118,16 +109,17 @@ def with_floor(weights: Weights, floor: float) -> Weights:
     return least + (1 - count * least) * shares
 
 
+def anchors_among(members: Sequence[Member], named: Sequence[str]) -> tuple[Member, ...]:
+    """The members that ``opponents.anchors`` names; all bots if it names none."""
+    if not named:
+        return tuple(member for member in members if member.kind == "bot")
+    ids = {member_id(name) for name in named}
+    return tuple(member for member in members if member.id in ids)
+
+
 def draw_index(weights: Sequence[float] | Weights, seed: int) -> int:
-    """One of N with probability proportional to its weight; ``seed`` is in [0, 2**63)."""
+    """An index below N, with probability proportional to its weight; ``seed`` is in [0, 2**63)."""
     bounds = list(itertools.accumulate(float(weight) for weight in weights))
     point = seed / 2**63 * bounds[-1]
-    last = bisect.bisect_left(bounds, bounds[-1])  # that has a weight; the point may be rounded up to the end
+    last = bisect.bisect_left(bounds, bounds[-1])  # the last index with a weight; the point may round up to the end
     return min(bisect.bisect_right(bounds, point), last)
-
-
-def rating_window(ratings: Weights, own: float, width: float) -> Weights:
-    """1 for members within ``width`` of ``own`` and for the nearest three (and whoever ties with them), else 0."""
-    distances = np.abs(ratings - own)
-    within = max(width, float(np.sort(distances)[:NEAREST][-1]))
-    return np.where(distances <= within, 1.0, 0.0)

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from opponents.population.member import PopulationError
-from opponents.ratings.anchors import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
 from opponents.ratings.belief import BLOCK, PRIOR, Belief, Prior
+from opponents.ratings.calibration import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.likelihood import SEATS, Array, draws_of, posterior
 from services.environments.diplomacy.position import POWERS

@@ -1,4 +1,4 @@
-"""Measure what the bots and the countries are worth: the constants of ``opponents/ratings/anchors.py``.
+"""Measure what the bots and the countries are worth: the constants of ``opponents/ratings/calibration.py``.
 
     python -m tests.benchmarks.ratings.calibrate --out tests/benchmarks/ratings/calibration.json
 

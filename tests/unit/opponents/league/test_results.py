@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from opponents.league.results import COUNTRY_GAMES, SHARE_GAMES, Results
 from opponents.population.member import PopulationError
-from opponents.ratings.country_base_rates import base_shares
+from opponents.ratings.calibration import base_shares
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from opponents.matchmaking.anchors import anchors_among, is_against_anchors
-from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, extra_block, learner_of_block
+from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, extra_block, is_against_anchors, learner_of_block
 from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.matchmaking.strategies import anchors_among
 from opponents.population.member import PopulationError
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS

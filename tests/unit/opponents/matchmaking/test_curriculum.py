@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from opponents.matchmaking.curriculum import Curriculum, Thresholds, ladder, step
+from opponents.matchmaking.curriculum import Curriculum, Thresholds, curriculum_order, level_step
 from opponents.population.member import PopulationError
-from opponents.ratings.country_base_rates import base_shares
+from opponents.ratings.calibration import base_shares
 from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
@@ -23,7 +23,7 @@ BOTS = (member("dumbbot"), member("greedy"), member("random"))
 SETTINGS = OpponentsSettings(
     members={"random": 1, "greedy": 1, "dumbbot": 1}, matchmaking="curriculum", curriculum_games=8
 )
-RUNGS = ["bot/random", "bot/greedy", "bot/dumbbot"]
+ORDER = ["bot/random", "bot/greedy", "bot/dumbbot"]
 
 
 def games(power: str, own: int, rung: str, count: int = 8, other: str = "bot/other", seats: int = 6) -> list[GameScore]:
@@ -36,13 +36,13 @@ def games(power: str, own: int, rung: str, count: int = 8, other: str = "bot/oth
 @given(st.lists(st.floats(0, 1), max_size=7), st.floats(0.01, 0.4))
 @examples(max_examples=30)
 def test_few_games_or_none_are_no_reason_to_move(shares: list[float], base: float) -> None:
-    assert step(shares, base, RULES) == 0
+    assert level_step(shares, base, RULES) == 0
 
 
 @given(st.floats(0, 1), st.integers(8, 100), st.floats(0.05, 0.4))
 @examples(max_examples=30)
 def test_a_constant_score_decides_by_its_value_alone(share: float, count: int, base: float) -> None:
-    found = step([share] * count, base, RULES)
+    found = level_step([share] * count, base, RULES)
     # Rounding of the mean must not decide a test that asks for more than the threshold.
     if share > base * RULES.up * (1 + 1e-9):
         assert found == 1
@@ -57,15 +57,15 @@ def test_a_constant_score_decides_by_its_value_alone(share: float, count: int, b
 def test_order_does_not_matter_and_better_games_never_lower_a_step(
     shares: list[float], base: float, rng: random.Random
 ) -> None:
-    found = step(shares, base, RULES)
-    assert step(rng.sample(shares, len(shares)), base, RULES) == found
-    assert step([min(1.0, share + 0.1) for share in shares], base, RULES) >= found or max(shares) > 0.9
+    found = level_step(shares, base, RULES)
+    assert level_step(rng.sample(shares, len(shares)), base, RULES) == found
+    assert level_step([min(1.0, share + 0.1) for share in shares], base, RULES) >= found or max(shares) > 0.9
 
 
 def test_what_is_not_sure_is_no_reason_either() -> None:
     unsure = [0.0, 1.0] * 4  # its mean is far above, but so could luck be
-    assert step(unsure, 0.14, RULES) == 0
-    assert step(unsure * 20, 0.14, RULES) == 1
+    assert level_step(unsure, 0.14, RULES) == 0
+    assert level_step(unsure * 20, 0.14, RULES) == 1
 
 
 @given(own=st.integers(0, 18), power=st.sampled_from(POWERS))
@@ -74,7 +74,7 @@ def test_a_constant_score_never_flaps(own: int, power: str) -> None:
     curriculum = Curriculum(SETTINGS, 1910)
     levels = []
     for _ in range(12):
-        curriculum.record(games(power, own, curriculum.rung(power, BOTS)), power, BOTS)
+        curriculum.record(games(power, own, curriculum.opponent(power, BOTS)), power, BOTS)
         levels.append(curriculum.levels[power])
     assert levels == sorted(levels)  # from the foot of the ladder it only climbs
     assert levels[-1] in (0, 2)
@@ -95,16 +95,16 @@ def test_a_level_between_the_thresholds_is_held_through_noise() -> None:
         curriculum.record(played, "FRANCE", BOTS)
         assert curriculum.levels["FRANCE"] == 1
     assert 0.7 * base < sum(shares) / len(shares) < 1.1 * base
-    assert step([1.0, *shares[:7]], base, RULES) == 0
+    assert level_step([1.0, *shares[:7]], base, RULES) == 0
 
 
 def test_it_climbs_rung_by_rung_and_comes_down_when_it_is_beaten() -> None:
     curriculum = Curriculum(SETTINGS, 1910)
     moves = []
     for own in (12,) * 4 + (0,) * 8:
-        rung = curriculum.rung("ITALY", BOTS)
+        rung = curriculum.opponent("ITALY", BOTS)
         if move := curriculum.record(games("ITALY", own, rung), "ITALY", BOTS):
-            moves.append((move.rung, move.rose))
+            moves.append((move.opponent, move.is_up))
     assert moves == [("bot/greedy", True), ("bot/dumbbot", True), ("bot/greedy", False), ("bot/random", False)]
     assert curriculum.levels == dict.fromkeys(POWERS, 0)
 
@@ -131,31 +131,31 @@ def test_games_against_others_do_not_count() -> None:
     own = dict.fromkeys(list(mixed.seats)[-2:], LEARNER)
     players = {**mixed.seats, **{power: LEARNER for power, who in mixed.seats.items() if who == "bot/other"}, **own}
     assert list(players.values()).count("bot/random") == 3
-    assert curriculum.record([GameScore(players, mixed.centers)] * 8, "ITALY", BOTS).rose
+    assert curriculum.record([GameScore(players, mixed.centers)] * 8, "ITALY", BOTS).is_up
 
 
 def test_snapshots_are_the_upper_rungs_the_newest_last_and_specialists_none() -> None:
     members = (*BOTS, snapshot(8), snapshot(4), snapshot(9, country="ITALY"))
-    assert ladder(members, SETTINGS.curriculum) == (*RUNGS, "policy/v4", "policy/v8")
-    assert ladder(members, ("dumbbot", "policy/v8")) == ("bot/dumbbot", "policy/v8", "policy/v4")
+    assert curriculum_order(members, SETTINGS.curriculum) == (*ORDER, "policy/v4", "policy/v8")
+    assert curriculum_order(members, ("dumbbot", "policy/v8")) == ("bot/dumbbot", "policy/v8", "policy/v4")
     with pytest.raises(PopulationError, match=r"opponents\.curriculum"):
-        Curriculum(SETTINGS, 1910).rung("ITALY", (member("hold"),))
+        Curriculum(SETTINGS, 1910).opponent("ITALY", (member("hold"),))
 
 
 def test_a_country_keeps_its_rung_as_the_ladder_changes() -> None:
     curriculum = Curriculum(SETTINGS, 1910)
     old = (*BOTS, snapshot(2), snapshot(4))
     for _ in range(4):
-        curriculum.record(games("ITALY", 12, curriculum.rung("ITALY", old)), "ITALY", old)
-    assert curriculum.rung("ITALY", old) == "policy/v4"
+        curriculum.record(games("ITALY", 12, curriculum.opponent("ITALY", old)), "ITALY", old)
+    assert curriculum.opponent("ITALY", old) == "policy/v4"
     new = (*BOTS, snapshot(4), snapshot(6))  # the oldest has gone
     curriculum.record(games("ITALY", 4, "policy/v4", 1), "ITALY", new)
     assert curriculum.levels["ITALY"] == 3
-    assert curriculum.rung("ITALY", new) == "policy/v4"
-    assert curriculum.rung("ITALY", BOTS) == "bot/dumbbot"  # of the members a block may know, the nearest
+    assert curriculum.opponent("ITALY", new) == "policy/v4"
+    assert curriculum.opponent("ITALY", BOTS) == "bot/dumbbot"  # of the members a block may know, the nearest
     later = (*BOTS, snapshot(6))
     assert curriculum.record(games("ITALY", 12, "policy/v4"), "ITALY", later) is None  # that rung is gone
-    assert curriculum.rung("ITALY", later) == "policy/v6"
+    assert curriculum.opponent("ITALY", later) == "policy/v6"
 
 
 def test_settings_that_make_no_ladder_are_refused() -> None:
@@ -177,7 +177,7 @@ def test_the_ladder_comes_back_from_disk(tmp_path) -> None:
     curriculum.save(path)
     again = Curriculum.load(path, SETTINGS, 1910)
     assert again.levels == curriculum.levels == dict.fromkeys(POWERS, 0) | {"ITALY": 1}
-    assert again.record(games("ITALY", 12, "bot/greedy", 1), "ITALY", BOTS).rung == "bot/dumbbot"
+    assert again.record(games("ITALY", 12, "bot/greedy", 1), "ITALY", BOTS).opponent == "bot/dumbbot"
     path.write_text(path.read_text().replace("ITALY", "ITALIA"))
     with pytest.raises(PopulationError, match="seven countries"):
         Curriculum.load(path, SETTINGS, 1910)

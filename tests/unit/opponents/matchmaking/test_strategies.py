@@ -18,9 +18,7 @@ from opponents.matchmaking.strategies import (
     draw_index,
     hard,
     make_strategy,
-    newest,
     rating_window,
-    uniform,
     variance,
     with_floor,
 )
@@ -35,7 +33,9 @@ COUNT = st.integers(1, 12)
 WEIGHTS = COUNT.flatmap(lambda n: arrays(np.float64, n, elements=st.floats(0, 1)))
 FAIR = {"random": 1.0, "greedy": 1.0, "dumbbot": 1.0}
 EVERYBODY = (member("random"), member("greedy", weight=3.0), member("dumbbot"), snapshot(2), snapshot(4))
-NOBODY_KNOWS = OpponentStats(score=lambda *_: 0.5, rating=lambda _: 1000.0, rung=lambda power, members: members[0].id)
+NOBODY_KNOWS = OpponentStats(
+    score=lambda *_: 0.5, rating=lambda _: 1000.0, curriculum=lambda power, members: members[0].id
+)
 
 
 def weights(strategy, members=EVERYBODY, standings=NOBODY_KNOWS, power="FRANCE", **keys):
@@ -104,17 +104,15 @@ def test_the_window_holds_the_near_and_at_least_three(ratings, width):
         assert (distances[found == 1] <= max(width, nearest)).all()
 
 
-def test_the_newest_snapshot_plays_alone():
-    assert newest([None, 3, 5, None, 5], uniform(5)).tolist() == [0, 0, 1, 0, 1]
-    assert newest([None, None], np.array([2.0, 1.0])).tolist() == [2, 1]
-
-
 def test_each_strategy_weighs_the_population():
     assert weights("weighted")["bot/greedy"] == round(3 / 7, 6)
     assert set(weights("uniform").values()) == {0.2}
     assert weights("latest") == dict.fromkeys((m.id for m in EVERYBODY[:4]), 0.0) | {"policy/v4": 1.0}
     bots, anchors = EVERYBODY[:3], {"anchors": ("greedy", "random")}
     assert weights("latest", bots, **anchors) == {"bot/random": 0.25, "bot/greedy": 0.75, "bot/dumbbot": 0.0}
+    specialists = (*EVERYBODY, snapshot(5, id="policy/v5-ITALY"), snapshot(5, id="policy/v5-TURKEY"))
+    newest = {"policy/v5-ITALY": 0.5, "policy/v5-TURKEY": 0.5}
+    assert weights("latest", specialists) == dict.fromkeys((m.id for m in EVERYBODY), 0.0) | newest
     foreign = (*EVERYBODY, snapshot(900, id="policy/theirs", source="another run"))
     assert weights("latest", foreign)["policy/v4"] == 1.0
 
@@ -131,7 +129,7 @@ def test_prioritised_play_and_the_window_ask_for_standings():
     def rating(who):
         return 1320.0 if who == LEARNER else ratings[who]
 
-    known = OpponentStats(score=score, rating=rating, rung=lambda *_: "bot/dumbbot")
+    known = OpponentStats(score=score, rating=rating, curriculum=lambda *_: "bot/dumbbot")
     raw = {"bot/random": 0.01, "bot/greedy": 3 * 0.04, "bot/dumbbot": 0.36, "policy/v2": 0.09, "policy/v4": 0.25}
     found = weights("pfsp_hard", standings=known, power="ITALY", min_draw_probability=0.0)
     assert found == {who: round(value / sum(raw.values()), 6) for who, value in raw.items()}
@@ -154,7 +152,7 @@ def test_the_floor_holds_in_the_line_ups_that_are_drawn(tmp_path, strategy):
     hopeless = OpponentStats(
         score=lambda who, _: 0.999 if who == "policy/v2" else 0.3,
         rating=lambda who: 9000.0 if who == "policy/v2" else 1000.0,
-        rung=lambda *_: "bot/dumbbot",
+        curriculum=lambda *_: "bot/dumbbot",
     )
     population = population_of(tmp_path, *EVERYBODY)
     matchmaker = Matchmaker(population, 1, 1, settings, make_strategy(settings, hopeless, LEARNER))
@@ -199,7 +197,7 @@ def test_a_specialist_sits_at_its_own_country_alone(tmp_path):
     assert where["TURKEY"] > 80  # of 120, with five sixths of the weight there
     same = Matchmaker(population, 1, 3, OpponentsSettings(lineup="same"))
     assert {who for index in range(70) for _, who in same.block(index).opponents} == {"bot/random"}
-    with pytest.raises(PopulationError, match="nobody to play"):
+    with pytest.raises(PopulationError, match="no member to play"):
         Matchmaker(population_of(tmp_path / "turks", turk), 1, 3).block(0)
 
 
@@ -218,11 +216,11 @@ def test_a_draw_is_a_function_of_seed_index_and_state(seed, index, lineup, seats
     settings = OpponentsSettings(members=FAIR, **keys)
 
     def matchmaker(score):
-        standings = OpponentStats(score=lambda *_: score, rating=lambda _: 0.0, rung=lambda *_: "")
+        standings = OpponentStats(score=lambda *_: score, rating=lambda _: 0.0, curriculum=lambda *_: "")
         strategy = make_strategy(settings, standings, LEARNER)
         return Matchmaker(population_of(FOLDER, *EVERYBODY), 2, seed, settings, strategy)
 
     drawn = matchmaker(0.4).draw(index)
     assert matchmaker(0.4).draw(index) == drawn
-    assert matchmaker(0.4).seated(index, dict(drawn.block.opponents)) == drawn.block
+    assert matchmaker(0.4).with_opponents(index, dict(drawn.block.opponents)) == drawn.block
     assert matchmaker(0.4).draw(index + 7).block.seed != drawn.block.seed

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from opponents.population.member import PopulationError
-from opponents.ratings.anchors import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
 from opponents.ratings.belief import Prior
 from opponents.ratings.book import RatingBook, RatingsError
+from opponents.ratings.calibration import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import load_ratings, save_ratings
 from services.environments.diplomacy.position import POWERS

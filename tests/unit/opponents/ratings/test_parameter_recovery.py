@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from opponents.ratings.anchors import SHARE_SLOPE
 from opponents.ratings.belief import Prior
 from opponents.ratings.book import POINTS, RatingBook
+from opponents.ratings.calibration import SHARE_SLOPE
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
 
