@@ -1,4 +1,4 @@
-"""Who joins a run's population and who retires, at an update: schedule, promotion and selection together."""
+"""Changes of a run's membership at an update: whether the learner joins as a snapshot, and which snapshots retire."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from opponents.league.promotion import Lead, deserves_promotion, lead_of, rival_among
-from opponents.league.selection import who_retires
+from opponents.league.selection import select_retirements
 from opponents.matchmaking.strategies import Strategy, Weights, by_weight
 from opponents.population.files import read_document, write_document
 from opponents.population.member import Member
@@ -24,11 +24,11 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class NewSnapshot:
-    """The learner joins as it is after ``version`` updates."""
+    """The learner joins the population as it is after ``version`` updates."""
 
     version: int
-    why: str
-    lead: Lead | None = None  # of one that is promoted; None: it is on schedule
+    reason: str
+    lead: Lead | None = None  # of a promoted snapshot; None: a scheduled one
 
 
 class _Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,15 +42,15 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class MembershipChange:
-    """Decides by the ratings, and remembers in a file which snapshots were promoted and why."""
+    """Decides by schedule and ratings, and records in a file which snapshots were promoted and why."""
 
     def __init__(self, population: Population, settings: OpponentsSettings, path: Path) -> None:
-        """Read what an earlier process remembered.
+        """Read the promotions of earlier processes from ``path``.
 
         Raises:
-            PopulationError: the file is damaged, or of another schema.
+            PopulationError: the file is damaged, or has another schema.
         """
-        self.leaving: frozenset[str] = frozenset()  # chosen to retire, as soon as no block is being played against them
+        self.retiring: frozenset[str] = frozenset()  # selected, but blocks against them are still being played
         self._population = population
         self._settings = settings
         self._path = path
@@ -59,62 +59,62 @@ class MembershipChange:
 
     @property
     def promotions(self) -> int:
-        """Of snapshots that are members, retired ones too: one that a resume undid is none."""
+        """Number of promoted snapshots that are members, retired ones too; without those that a resume removed."""
         return len(self._promoted.keys() & self._versions())
 
     def snapshot_due(self, version: int, book: RatingBook) -> NewSnapshot | None:
-        """Whether and why the learner joins after ``version`` updates; one that did already does not."""
-        settings, before = self._settings, self._versions()
-        if version == 0 or version in before:
+        """The snapshot to make after ``version`` updates, if one is due and does not exist yet."""
+        settings, existing = self._settings, self._versions()
+        if version == 0 or version in existing:
             return None
         every = settings.snapshot_every
         if every > 0 and version % every == 0:
             return NewSnapshot(version, f"a snapshot every {every} updates")
         lead = lead_of(book, LEARNER, rival_among(self._population.members, book.players))
-        if not deserves_promotion(lead, version - max(before, default=0), settings):
+        if not deserves_promotion(lead, version - max(existing, default=0), settings):
             return None
-        surely = lead.lower_bound(settings.promote_sigmas)
-        why = (
-            f"rating {lead.rating:.1f} +- {lead.sigma:.1f}, lower bound {surely:.1f} "
+        bound = lead.lower_bound(settings.promote_sigmas)
+        reason = (
+            f"rating {lead.rating:.1f} +- {lead.sigma:.1f}, lower bound {bound:.1f} "
             f"above {lead.rival}'s {lead.rival_rating:.1f} by more than {settings.promote_margin:g}"
         )
-        return NewSnapshot(version, why, lead)
+        return NewSnapshot(version, reason, lead)
 
-    def remember(self, joining: NewSnapshot) -> None:
-        """Note a promotion, before it is one: what never came about is not counted."""
-        if joining.lead is not None:
-            self._promoted[joining.version] = _Promotion(joining.version, joining.lead)
+    def record_promotion(self, new: NewSnapshot) -> None:
+        """Record a promotion before the snapshot joins; ``promotions`` counts it only once the snapshot is a member."""
+        if new.lead is not None:
+            self._promoted[new.version] = _Promotion(new.version, new.lead)
             write_document(self._path, _Document(SCHEMA_VERSION, list(self._promoted.values())))
 
     def retire(self, book: RatingBook, playing: Collection[str]) -> list[str]:
-        """Retire whom selection does not keep, within a transaction of the population; says whom and why.
+        """Retire the snapshots that selection does not keep, within a transaction; returns a message for each.
 
-        Whoever is in ``playing``, the members of blocks that have begun, is only ``leaving`` until they are over:
-        actors may still ask for the weights.
+        Members in ``playing`` have blocks in progress, and actors may still ask for their weights. Such a member is
+        only marked as ``retiring`` until its blocks are over.
         """
-        chosen = who_retires(self._population.active(), book, self._settings)
-        now = [each for each in chosen if each.id not in playing]
+        selected = select_retirements(self._population.active(), book, self._settings)
+        now = [each for each in selected if each.id not in playing]
         for each in now:
             self._population.retire(each.id)
-        self.leaving = frozenset(each.id for each in chosen if each.id in playing)
+        self.retiring = frozenset(each.id for each in selected if each.id in playing)
         return [
             f"{each.id} retires: its rating is surely above {each.strength:.1f} only, and by country it is "
             f"{each.distance:.1f} points from {each.nearest}; {self._settings.max_members} stay (opponents.max_members)"
             for each in now
         ]
 
-    def passing_over_leaving(self, strategy: Strategy) -> Strategy:
-        """The strategy, but nobody who is about to retire is drawn where there is somebody else."""
+    def without_retiring(self, strategy: Strategy) -> Strategy:
+        """The strategy, with members that are ``retiring`` drawn only if no other member can be."""
 
         def weigh(members: Sequence[Member], learner_power: str) -> Weights:
             weights = strategy(members, learner_power)
-            leaving = np.array([member.id in self.leaving for member in members])
-            if not leaving.any():
+            retiring = np.array([member.id in self.retiring for member in members])
+            if not retiring.any():
                 return weights
-            for otherwise in (weights, by_weight(members, learner_power)):
-                chances: Weights = np.where(leaving, 0.0, otherwise)
-                if chances.sum() > 0:
-                    return chances
+            for fallback in (weights, by_weight(members, learner_power)):
+                remaining: Weights = np.where(retiring, 0.0, fallback)
+                if remaining.sum() > 0:
+                    return remaining
             return weights
 
         return weigh

@@ -1,9 +1,9 @@
-"""Promotion: the learner joins between the scheduled snapshots once it is surely stronger than the newest of them.
+"""Promotion: the learner joins between scheduled snapshots once it is surely stronger than the newest of them.
 
-A point estimate alone never decides: the lower bound of the learner's rating must be above the rival's rating by a
-margin. The rival's rating is an estimate too, and moves with the learner's, for it began as a copy of it; so the bound
-is as far below the learner's rating as the less certain of the two says, its own rating or the difference from the
-rival's. A learner that is no stronger than the rival is then promoted in at most the share of looks that a normal
+A point estimate never decides: the lower bound of the learner's rating must be above the rival's rating by a margin.
+The rival's rating is an estimate too, and it is correlated with the learner's, because it began as a copy of it. So
+the bound uses the larger of two standard deviations: that of the learner's rating, and that of its difference from the
+rival's. A learner that is no stronger than the rival is then promoted in at most the share of checks that a normal
 distribution has beyond ``promote_sigmas``.
 """
 
@@ -26,7 +26,7 @@ FIRST_RIVAL = "bot/random"  # before there is a snapshot
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """The snapshot that a candidate has to beat: one player, or a specialist for every country."""
+    """The snapshot that the learner must beat: one player, or a specialist for every country."""
 
     name: str  # "policy/v20"
     players: Mapping[str, str]  # power -> player id
@@ -34,34 +34,34 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """How far the learner is ahead, rating points."""
+    """The learner's rating beside its rival's, in points."""
 
     rating: float
-    sigma: float  # of the rating, or of the difference, whichever is larger
+    sigma: float  # of the rating or of the difference, whichever is larger
     rival: str
     rival_rating: float
 
     def lower_bound(self, sigmas: float) -> float:
-        """What the rating is surely above."""
+        """The lower bound of the rating."""
         return self.rating - sigmas * self.sigma
 
 
 def deserves_promotion(lead: Lead, updates: int, settings: OpponentsSettings) -> bool:
-    """Whether a learner with this lead joins, ``updates`` after the newest snapshot; never where the margin is 0."""
+    """Whether a learner with this lead joins ``updates`` after the newest snapshot; never if the margin is 0."""
     if settings.promote_margin == 0 or updates < settings.promote_min_updates:
         return False
     return lead.lower_bound(settings.promote_sigmas) > lead.rival_rating + settings.promote_margin
 
 
 def lead_of(book: RatingBook, player: str, rival: Rival) -> Lead:
-    """A player beside a rival, both in the mean over the seven countries."""
+    """A player compared with a rival, both in the mean over the seven countries."""
     own = book.rating(player)
     others = math.fsum(book.rating(rival.players[power], power).mu for power in POWERS) / SEATS
     return Lead(own.mu, max(own.sigma, _sigma_of_difference(book, player, rival)), rival.name, others)
 
 
 def rival_among(members: Iterable[Member], rated: Collection[str]) -> Rival:
-    """The newest snapshot of this run that games rate, retired or not; the random bot where there is none."""
+    """The newest rated snapshot of this run, retired or not; the random bot if there is none."""
     by_version: dict[int, dict[str, str]] = {}
     for member in members:
         if member.is_own_snapshot and member.id in rated:

@@ -1,7 +1,7 @@
-"""What the learner scored against whom, as which country: ``results.json`` of a run.
+"""The learner's scores by member and country: ``results.json`` of a run.
 
-Scores fade with the learner's updates, for the learner changes; the counts of games do not. What is not known yet has
-the value of its prior, so every score is defined from the first game on.
+Scores lose weight with the learner's updates, because the learner changes; the counts of games do not. Scores have a
+prior, so every score is defined from the start.
 """
 
 from __future__ import annotations
@@ -18,17 +18,16 @@ from services.inference.engine import LEARNER
 
 SCHEMA_VERSION = 1
 
-PRIOR_SCORE = (1.0, 1.0)  # Beta: as if the learner had won once and lost once against everybody
-COUNTRY_GAMES = 4.0  # as a country the learner is taken to score as overall, with the weight of this many games
-SHARE_GAMES = 4.0  # Beta around the country's base share, likewise
+PRIOR_SCORE = (1.0, 1.0)  # Beta prior: one win and one loss against every member
+COUNTRY_GAMES = 4.0  # weight, in games, of the overall score as the prior of a country's score
 
 
 class Tally(msgspec.Struct, forbid_unknown_fields=True):
-    """Games of one kind. ``weight``, ``points`` and ``share`` fade; ``games`` does not."""
+    """Sums over games. ``weight``, ``points`` and ``share`` fade; ``games`` does not."""
 
     games: int = 0
     weight: float = 0.0  # of the games
-    points: float = 0.0  # pairwise scores, 1 for a game finished above, 0.5 level, 0 below
+    points: float = 0.0  # pairwise scores: 1 if the learner finished above, 0.5 if level, 0 if below
     share: float = 0.0  # the learner's shares of the sum of squares
 
     def add(self, points: float, share: float) -> None:
@@ -39,7 +38,7 @@ class Tally(msgspec.Struct, forbid_unknown_fields=True):
         self.share += share
 
     def fade(self, factor: float) -> None:
-        """Let all games so far count less."""
+        """Multiply the weight of all games so far by ``factor``."""
         self.weight *= factor
         self.points *= factor
         self.share *= factor
@@ -56,18 +55,18 @@ class Results:
     """Tallies by member and country, and by country alone."""
 
     def __init__(self, half_life: float) -> None:
-        """Know nothing yet; ``half_life`` is in updates."""
-        self.update = 0  # up to which games have faded
+        """Start empty; ``half_life`` is in updates."""
+        self.update = 0  # the update up to which games have faded
         self._half_life = half_life
         self._members: dict[str, dict[str, Tally]] = {}
         self._countries: dict[str, Tally] = {}
 
     @classmethod
     def load(cls, path: Path, half_life: float) -> Results:
-        """What ``save`` wrote; nothing where there is no file.
+        """What ``save`` wrote; empty if there is no file.
 
         Raises:
-            PopulationError: the file is damaged, or of another schema.
+            PopulationError: the file is damaged, or has another schema.
         """
         results = cls(half_life)
         document = read_document(path, _Document, SCHEMA_VERSION)
@@ -81,11 +80,10 @@ class Results:
         write_document(path, _Document(SCHEMA_VERSION, self.update, self._members, self._countries))
 
     def record(self, game: GameScore, learner_power: str) -> None:
-        """Count a game of the learner as ``learner_power``.
+        """Count a game that the learner played as ``learner_power``.
 
-        Against a seat it scores 1 where it finished above, 0 below and 0.5 level, as ``GameScore.places`` has it: a
-        solo wins, else more centres do. A member that holds several seats gets the mean over them: seats of one game
-        are not games of their own. The learner's other seats (self-play) are nobody's score.
+        Against a seat it scores 1 if it finished above, 0 below and 0.5 level, by ``GameScore.places``. A member with
+        several seats counts once, with the mean over them. The learner's other seats (self-play) do not count.
         """
         share = game.score(learner_power)
         rank = {power: number for number, place in enumerate(game.places()) for power in place}
@@ -100,21 +98,21 @@ class Results:
         self._countries.setdefault(learner_power, Tally()).add(0.0, share)
 
     def remove(self, members: Iterable[str]) -> None:
-        """Strike members out; what the learner scored as a country stays. Unknown ids pass."""
+        """Remove members; the tallies by country alone stay. Unknown ids are ignored."""
         for member in members:
             self._members.pop(member, None)
 
     def advance(self, update: int) -> None:
-        """The learner has made ``update`` updates; those a resumed run makes again fade nothing twice."""
+        """Fade the games up to ``update``; updates that a resumed run makes again do not fade them twice."""
         factor = 0.5 ** (max(0, update - self.update) / self._half_life)
         self.update = max(update, self.update)
         for tally in (*self._countries.values(), *(t for by in self._members.values() for t in by.values())):
             tally.fade(factor)
 
     def score(self, member: str, power: str | None = None) -> float:
-        """The learner's pairwise score against a member, in (0, 1); as ``power``, or as all countries it played.
+        """The learner's pairwise score against a member, in (0, 1); as ``power``, or over all countries it played.
 
-        A country's score leans on the overall one, and that one on 0.5, the fewer games there are the more.
+        With few games, a country's score stays near the overall one, and that one near 0.5.
         """
         tallies = self._members.get(member, {})
         won, lost = PRIOR_SCORE
@@ -125,19 +123,14 @@ class Results:
         here = tallies.get(power, Tally())
         return (COUNTRY_GAMES * overall + here.points) / (COUNTRY_GAMES + here.weight)
 
-    def share(self, power: str, base: float) -> float:
-        """The learner's mean share of the sum of squares as a country, in (0, 1), from its share among equals on."""
-        here = self._countries.get(power, Tally())
-        return (SHARE_GAMES * base + here.share) / (SHARE_GAMES + here.weight)
-
     @property
     def members(self) -> tuple[str, ...]:
-        """Everybody that the learner has met."""
+        """The members that the learner has met."""
         return tuple(self._members)
 
     @property
     def games(self) -> Mapping[str, int]:
-        """Games against each member that the learner has met, ever."""
+        """The number of games ever played against each member."""
         return {member: sum(t.games for t in by.values()) for member, by in sorted(self._members.items())}
 
     def countries(self, member: str) -> Mapping[str, Tally]:

@@ -1,13 +1,13 @@
-"""Selection: which snapshots stay where ``opponents.max_members`` bounds how many.
+"""Selection: which snapshots stay when ``opponents.max_members`` bounds their number.
 
-The newest stays, and the strongest. Then, one at a time, whoever is worth most: its strength plus ``diversity`` times
-its distance from the nearest that stays. So who resembles one that stays must be strong, and who is good at other
-countries may be weaker.
+The newest stays, and the strongest. Then, one at a time, the candidate with the highest sum of its strength and
+``diversity`` times its distance from the nearest one that stays. So a candidate that resembles one that stays must be
+strong, and one that is good at other countries may be weaker.
 
-Strength is the lower bound of the rating, and distance is between what players make of the seven countries beyond their
-strength, both in rating points and from the same book: how the learner's games against them ended, less noise. The
-greedy choice by distance to the nearest chosen is Gonzalez's (Theoretical Computer Science 38, 1985); weighing it
-against quality is Carbonell and Goldstein's (SIGIR 1998).
+Strength is the lower bound of the rating. Distance compares the deviations by country from this strength. Both are in
+rating points and from the same book, so they reflect how the learner's games against the candidates ended, with less
+noise. The greedy choice by distance to the nearest chosen is Gonzalez's (Theoretical Computer Science 38, 1985);
+weighing it against quality is Carbonell and Goldstein's (SIGIR 1998).
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ STRENGTH_SIGMAS = 1.96  # below the rating
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What is known of a snapshot, rating points."""
+    """The ratings of a snapshot, in points."""
 
     id: str
     age: int  # the update that froze it
     strength: float
-    by_country: tuple[float, ...] = ()  # deviations from its strength, as long as the others'; a specialist has none
+    by_country: tuple[float, ...] = ()  # (7,) deviations from its mean rating; a specialist has none
 
 
 @dataclass(frozen=True, slots=True)
 class Retirement:
-    """Who leaves, and why: nobody who stays is as weak beside its distance."""
+    """A snapshot that retires, with the values that decided it."""
 
     id: str
     strength: float
@@ -45,11 +45,11 @@ class Retirement:
     distance: float
 
 
-def retirements(standings: Sequence[Candidate], most: int, diversity: float) -> tuple[Retirement, ...]:
-    """Who leaves so that ``most`` >= 1 stay, by id; nobody if there are no more. The order given does not matter."""
-    if len(standings) <= most:
+def retirements(candidates: Sequence[Candidate], most: int, diversity: float) -> tuple[Retirement, ...]:
+    """The snapshots that retire so that ``most`` >= 1 stay, by id; the order of ``candidates`` does not matter."""
+    if len(candidates) <= most:
         return ()
-    left = {each.id: each for each in sorted(standings, key=lambda each: each.id)}  # so ties go by id
+    left = {each.id: each for each in sorted(candidates, key=lambda each: each.id)}  # so ids break ties
     newest = max(left.values(), key=lambda each: each.age)
     kept = [left.pop(newest.id)]
     if len(kept) < most:
@@ -64,7 +64,7 @@ def retirements(standings: Sequence[Candidate], most: int, diversity: float) -> 
 
 
 def distance(one: Candidate, other: Candidate) -> float:
-    """Root mean square of how differently two players do by country."""
+    """Root mean square of the differences by country; 0 if either has none."""
     if not one.by_country or not other.by_country:
         return 0.0
     gaps = np.subtract(one.by_country, other.by_country)
@@ -72,13 +72,13 @@ def distance(one: Candidate, other: Candidate) -> float:
 
 
 def may_retire(member: Member, settings: OpponentsSettings) -> bool:
-    """Whether the bound is on members such as this: no bots, remotes, anchors, none that a person added or pinned."""
+    """Whether the bound covers a member: no bots, chat players or anchors, and none that a user added or pinned."""
     named = {member_id(name) for name in settings.anchors}
     return member.is_own_snapshot and not member.pinned and member.id not in named
 
 
-def standing_of(member: Member, book: RatingBook) -> Candidate:
-    """A snapshot as the book has it; a specialist is as strong as it is as its own country."""
+def candidate_of(member: Member, book: RatingBook) -> Candidate:
+    """A snapshot with its ratings; a specialist's strength is that as its own country."""
     rating = book.rating(member.id, member.country)
     deviations: tuple[float, ...] = ()
     if member.country is None:
@@ -86,21 +86,23 @@ def standing_of(member: Member, book: RatingBook) -> Candidate:
     return Candidate(member.id, member.version, rating.mu - STRENGTH_SIGMAS * rating.sigma, deviations)
 
 
-def who_retires(members: Iterable[Member], book: RatingBook, settings: OpponentsSettings) -> tuple[Retirement, ...]:
-    """Of these active members, for all countries and for each specialists' one apart; by id within each."""
+def select_retirements(
+    members: Iterable[Member], book: RatingBook, settings: OpponentsSettings
+) -> tuple[Retirement, ...]:
+    """The active members to retire; specialists are selected country by country. By country, then by id."""
     if settings.max_members == 0:
         return ()
-    by_country: dict[str, list[Candidate]] = {}
+    groups: dict[str, list[Candidate]] = {}
     for member in members:
         if may_retire(member, settings):
-            by_country.setdefault(member.country or "", []).append(standing_of(member, book))
+            groups.setdefault(member.country or "", []).append(candidate_of(member, book))
     return tuple(
-        leaving
-        for country in sorted(by_country)
-        for leaving in retirements(by_country[country], settings.max_members, settings.diversity)
+        retirement
+        for country in sorted(groups)
+        for retirement in retirements(groups[country], settings.max_members, settings.diversity)
     )
 
 
-def _retirement(each: Candidate, kept: Sequence[Candidate]) -> Retirement:
-    nearest = min(kept, key=lambda other: (distance(each, other), other.id))
-    return Retirement(each.id, each.strength, nearest.id, distance(each, nearest))
+def _retirement(candidate: Candidate, kept: Sequence[Candidate]) -> Retirement:
+    nearest = min(kept, key=lambda other: (distance(candidate, other), other.id))
+    return Retirement(candidate.id, candidate.strength, nearest.id, distance(candidate, nearest))

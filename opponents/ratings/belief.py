@@ -1,4 +1,4 @@
-"""What is believed of countries and players before and after games: one joint normal distribution, in points."""
+"""The belief about countries and players: one joint normal distribution, in points."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 from opponents.ratings.likelihood import SEATS, Array
 from services.environments.diplomacy.position import POWERS
 
-BLOCK = 1 + SEATS  # numbers of a player: its strength, and its deviation as each country
+BLOCK = 1 + SEATS  # values per player: its strength, and its deviation as each country
 
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """What is believed before the first game, in points."""
+    """The belief before the first game, in points."""
 
-    mu: float = 1000.0  # of a player nobody knows
+    mu: float = 1000.0  # of an unknown player
     sigma: float = 350.0
-    deviation_sigma: float = 50.0  # of what a player makes of one country beyond its strength
-    country_sigma: float = 50.0  # of what a country is worth, around what it is thought to be
+    deviation_sigma: float = 50.0  # of a player's deviation from its strength as one country
+    country_sigma: float = 50.0  # of a country's worth, around its measured value
 
 
 PRIOR = Prior()
 
 
 class Belief:
-    """Mean (D,) and covariance (D, D): of the seven countries, then of a block of eight numbers for each player."""
+    """Mean (D,) and covariance (D, D): the seven countries first, then a block of eight values per player."""
 
     def __init__(self, prior: Prior, countries: Mapping[str, float]) -> None:
         self.prior = prior
@@ -36,16 +36,16 @@ class Belief:
         self.players: list[str] = []  # in the order of their blocks
 
     def start(self, player: str) -> int:
-        """Where a player's block begins; ``ValueError`` if it has none."""
+        """The first index of a player's block; ``ValueError`` if it has none."""
         return SEATS + BLOCK * self.players.index(player)
 
     def rows(self, player: str) -> slice:
-        """Where a player's block is."""
+        """The indices of a player's block."""
         start = self.start(player)
         return slice(start, start + BLOCK)
 
     def add(self, player: str, like: str | None = None) -> None:
-        """Add a player with the prior, or as a copy of another: equal, and certain to be."""
+        """Add a player with the prior, or as an exact copy of another, fully correlated with it."""
         size = len(self.mean)
         if like is None:
             mean, variance = np.zeros(BLOCK), np.full(BLOCK, self.prior.deviation_sigma**2)
@@ -59,14 +59,14 @@ class Belief:
         self.covariance = np.block([[self.covariance, across], [across.T, block]])
 
     def remove(self, player: str) -> None:
-        """Strike a player out; what is believed of the others stays as it is."""
+        """Remove a player; the belief about the others stays."""
         rows = self.rows(player)
         self.mean = np.delete(self.mean, rows)
         self.covariance = np.delete(np.delete(self.covariance, rows, axis=0), rows, axis=1)
         self.players.remove(player)
 
     def drift(self, player: str, updates: int, tau: float, memory: float) -> None:
-        """Widen what is believed of a player: its strength walks, its deviations go back towards the prior."""
+        """Widen the belief about a player: its strength walks randomly, its deviations return towards the prior."""
         start = self.start(player)
         deviations = slice(start + 1, start + BLOCK)
         kept = memory**updates
@@ -79,20 +79,20 @@ class Belief:
         self.covariance[diagonal, diagonal] += growth
 
     def learn(self, across: Array, pull: Array, information: Array) -> None:
-        """Take a message about strengths whose covariance with all numbers is ``across`` (D, 7)."""
+        """Update by a message about strengths whose covariance with all values is ``across`` (D, 7)."""
         self.mean = self.mean + across @ pull
-        # A root of the information makes the product symmetric to the last bit.
+        # A root of the information makes the product exactly symmetric.
         values, vectors = np.linalg.eigh((information + information.T) / 2)
         learned = across @ (vectors * np.sqrt(np.maximum(values, 0.0)))
         self.covariance = self.covariance - learned @ learned.T
 
     def estimate(self, weights: Array, rows: slice) -> tuple[float, float]:
-        """Mean and standard deviation of a weighted sum of the numbers ``rows``."""
+        """Mean and standard deviation of a weighted sum of the values in ``rows``."""
         variance = float(weights @ self.covariance[rows, rows] @ weights)
         return float(weights @ self.mean[rows]), max(0.0, variance) ** 0.5
 
     def copy_with(self, players: Iterable[str]) -> Belief:
-        """A copy in which these players have joined."""
+        """A copy with these players added."""
         copy = Belief(self.prior, dict.fromkeys(POWERS, 0.0))
         copy.mean, copy.covariance, copy.players = self.mean, self.covariance, list(self.players)
         for player in players:

@@ -1,10 +1,10 @@
-"""How strong every player is, and how sure that is: Bayesian ratings from the finishing orders of whole games.
+"""Bayesian ratings with uncertainties, from the finishing orders of whole games.
 
-The strength of a seat is what its player can do, plus what the country is worth, plus what this player makes of this
-country; places follow from it as ``ratings_likelihood`` says. All of these numbers have one joint normal distribution,
-which every game sharpens. Because it is joint, a player may hold several seats (what it plays against itself tells
-what countries are worth, and nothing of how strong it is), hard countries are not held against those who had to play
-them, and a frozen copy of the learner is rated by the learner's games too, less and less as the learner goes on.
+The strength of a seat is the player's strength, plus the country's worth, plus the player's deviation as this country;
+``likelihood`` gives the places that follow. All these values have one joint normal distribution, which every game
+sharpens. Because it is joint, a player may have several seats (a game against itself informs about the countries, not
+about its strength), a player is not blamed for weak countries, and a frozen copy of the learner is rated by the
+learner's games too, ever less as the learner changes.
 
 Ratings are in points of the Elo scale: 400 points are odds of ten to one to finish above. ``bot/random`` is at 1000.
 """
@@ -24,33 +24,33 @@ from opponents.ratings.game_score import GameScore
 from opponents.ratings.likelihood import SEATS, Array, draws_of, posterior
 from services.environments.diplomacy.position import POWERS
 
-POINTS = 400 / math.log(10)  # of one unit of strength, a natural logarithm of odds
+POINTS = 400 / math.log(10)  # per unit of strength, which is a natural logarithm of odds
 # E[logistic(x)] is about logistic(mean / sqrt(1 + 0.368 variance)) for a normal x (Daunizeau, arXiv 1703.00091).
 _SMOOTHING = 0.368
 
 
 class RatingsError(PopulationError):
-    """A player cannot be rated as asked, or a ratings file is not what it should be."""
+    """A player cannot be rated as asked, or a ratings file is missing or damaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """What is known of a strength, in points: normal with mean ``mu`` and standard deviation ``sigma``."""
+    """The belief about a strength, in points: normal with mean ``mu`` and standard deviation ``sigma``."""
 
     mu: float
     sigma: float
-    games: int  # that the player sat in; of a country, seats it held there
+    games: int  # of the player; for one country, the seats it had there
 
     @property
     def interval(self) -> tuple[float, float]:
-        """The central 95 %."""
+        """The central 95 % interval."""
         return self.mu - 1.96 * self.sigma, self.mu + 1.96 * self.sigma
 
 
 class RatingBook:
-    """Ratings of players by id. Anchors are fixed: no game changes a bit of theirs.
+    """Ratings of players by id. Anchors are fixed: games never change them.
 
-    Recording takes time, and the file space, with the square of the players that are not anchors.
+    The time to record a game and the size of the file grow with the square of the number of players, without anchors.
     """
 
     def __init__(
@@ -59,25 +59,25 @@ class RatingBook:
         prior: Prior = PRIOR,
         countries: Mapping[str, float] = COUNTRY_POINTS,
     ) -> None:
-        """Nobody has played yet.
+        """Start without games.
 
         Args:
             anchors: fixed players: id -> power -> points.
-            prior: of everybody else.
-            countries: power -> points that it is thought to be worth, of any mean.
+            prior: of all other players.
+            countries: power -> points that it is worth by the prior, of any mean.
         """
         self.anchors = {player: {power: float(of[power]) for power in POWERS} for player, of in anchors.items()}
         self.belief = Belief(prior, countries)
-        self.games: dict[str, int] = {}  # that a player, or an anchor, sat in
-        self.seats: dict[str, list[int]] = {}  # that it held, by country in the order of POWERS
+        self.games: dict[str, int] = {}  # of each player or anchor
+        self.seats: dict[str, list[int]] = {}  # of each player, by country in the order of POWERS
 
     @property
     def players(self) -> tuple[str, ...]:
-        """Everybody who is rated by games, in the order they joined; without the anchors."""
+        """The players that games rate, in the order they joined; without the anchors."""
         return tuple(self.belief.players)
 
     def add(self, player: str, like: str | None = None) -> None:
-        """Take in a player nobody knows, or a frozen copy of ``like`` as it is now, with all that is known of it.
+        """Add an unknown player, or a frozen copy of ``like`` as it is now, with the same belief.
 
         Raises:
             RatingsError: the player is rated already, or ``like`` is not, or is an anchor.
@@ -89,7 +89,7 @@ class RatingBook:
         self.belief.add(player, like)
 
     def remove(self, players: Iterable[str]) -> None:
-        """Strike players out with their counts; what others learned from their games stays. Unknown ids pass."""
+        """Remove players and their counts; what their games told about others stays. Unknown ids are ignored."""
         for player in players:
             self.games.pop(player, None)
             self.seats.pop(player, None)
@@ -97,13 +97,13 @@ class RatingBook:
                 self.belief.remove(player)
 
     def drift(self, player: str, updates: int = 1, *, tau: float = 5.0, memory: float = 0.99) -> None:
-        """A player that learns may have become stronger or weaker: its uncertainty grows.
+        """Widen the uncertainty of a player that learns, since it may have become stronger or weaker.
 
         Args:
-            player: taken in if nobody knows it.
+            player: added if unknown.
             updates: of its weights, since the last call.
             tau: standard deviation of the change of its strength in one update, points.
-            memory: share of what is known of its deviations by country that outlasts one update.
+            memory: share of its deviations by country that remains after one update.
 
         Raises:
             RatingsError: the player is an anchor.
@@ -115,7 +115,7 @@ class RatingBook:
         self.belief.drift(player, updates, tau, memory)
 
     def record(self, score: GameScore) -> None:
-        """Learn from a finished game; players nobody knows yet are taken in."""
+        """Update the ratings by a finished game; unknown players are added."""
         for player in dict.fromkeys(score.seats[power] for power in POWERS):
             if player not in self.anchors and player not in self.belief.players:
                 self.belief.add(player)
@@ -128,7 +128,7 @@ class RatingBook:
     def rating(self, player: str, country: str | None = None) -> Rating:
         """A player's strength: the mean over the seven countries, or as one of them.
 
-        What the country is worth is not in it. Anchors are exact; a player nobody knows has the prior.
+        It excludes the country's worth. Anchors are exact; an unknown player has the prior.
         """
         where = None if country is None else POWERS.index(country)
         games = self.games.get(player, 0)
@@ -143,7 +143,7 @@ class RatingBook:
         return Rating(*belief.estimate(weights, belief.rows(player)), games)
 
     def country(self, power: str) -> Rating:
-        """What a country is worth beside the mean of the seven, points."""
+        """A country's worth relative to the mean of the seven, points."""
         weights = np.full(SEATS, -1 / SEATS)
         weights[POWERS.index(power)] += 1.0
         games = sum(seats[POWERS.index(power)] for seats in self.seats.values())
@@ -157,14 +157,14 @@ class RatingBook:
         return float(self._chances_above(seats, slope=1.0)[POWERS.index(power), POWERS.index(rival)])
 
     def expected_rank(self, power: str, seats: Mapping[str, str]) -> float:
-        """Expected place of a seat, 1 to 7; those who tie share the mean of their places."""
+        """Expected place of a seat, 1 to 7; tied seats get the mean of their places."""
         return 0.5 + float(self._chances_above(seats, slope=1.0)[:, POWERS.index(power)].sum())
 
     def expected_share(self, power: str, seats: Mapping[str, str]) -> float:
-        """Expected sum-of-squares share of a seat (``GameScore.score``), in (0, 1); the seven of a table sum to 1.
+        """Expected sum-of-squares share of a seat (``GameScore.score``), in (0, 1); the seven of a game sum to 1.
 
-        A softmax of the strengths, flatter than the chances of coming first (``ratings_anchors.SHARE_SLOPE``,
-        measured), in the mean over what is not known of them (Daunizeau's approximation, scaled to sum to 1).
+        A softmax of the strengths, flatter than the chances of coming first (``calibration.SHARE_SLOPE``), averaged
+        over the uncertainty of the strengths (Daunizeau's approximation, scaled to sum to 1).
         """
         above = self._chances_above(seats, slope=SHARE_SLOPE)
         np.fill_diagonal(above, 1.0)
@@ -172,12 +172,12 @@ class RatingBook:
         return float(shares[POWERS.index(power)] / shares.sum())
 
     def _belief_of(self, players: Iterable[str]) -> Belief:
-        """What is believed, with the prior for those nobody knows."""
+        """The belief, with unknown players added."""
         unknown = [p for p in dict.fromkeys(players) if p not in self.anchors and p not in self.belief.players]
         return self.belief.copy_with(unknown) if unknown else self.belief
 
     def _strengths(self, belief: Belief, seats: Mapping[str, str]) -> tuple[Array, Array, Array]:
-        """Of the seats, in natural units: means (7,), covariance with all of ``belief`` (D, 7) and with one another."""
+        """Of the seats, in natural units: means (7,), covariance with all of ``belief`` (D, 7) and with each other."""
         design, fixed = np.zeros((SEATS, len(belief.mean))), np.zeros(SEATS)
         for number, power in enumerate(POWERS):
             design[number, number] = 1.0

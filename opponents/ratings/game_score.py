@@ -1,4 +1,4 @@
-"""How one full game ended, as ratings and matchmaking see it: who sat where, and who finished above whom."""
+"""The result of one whole game for ratings and matchmaking: the players, and who finished above whom."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GameScore:
-    """A finished game of seven seats; one player may hold several of them.
+    """A finished game of seven seats; one player may have several of them.
 
     Raises:
-        ValueError: not exactly the seven powers, a negative count, or somebody eliminated who owns centres.
+        ValueError: not exactly the seven powers, a negative count, or an eliminated power that owns centres.
     """
 
     seats: Mapping[str, str]  # power -> player, e.g. "bot/dumbbot", "policy/v20", "learner"
     centers: Mapping[str, int]  # power -> supply centres at the end
     solo: str | None = None  # the power that won alone
-    # Power -> phase or year (anything that grows) in which it fell: of everybody without centres, or of nobody.
+    # Power -> phase or year of its elimination (anything that grows): for all powers without centres, or for none.
     eliminated: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, powers in (("seats", self.seats), ("centers", self.centers)):
             if set(powers) != set(POWERS):
-                raise ValueError(f"{name} must name {', '.join(POWERS)}; got {', '.join(sorted(powers)) or 'nobody'}")
+                raise ValueError(f"{name} must name {', '.join(POWERS)}; got {', '.join(sorted(powers)) or 'none'}")
         if min(self.centers.values()) < 0:
             raise ValueError(f"supply centres cannot be negative: {dict(self.centers)}")
         if self.solo is not None and self.solo not in POWERS:
             raise ValueError(f"solo: there is no power {self.solo!r}")
         fallen = {power for power, count in self.centers.items() if count == 0}
         if self.eliminated and set(self.eliminated) != fallen:
-            raise ValueError(f"eliminated must say when {', '.join(sorted(fallen)) or 'nobody'} fell, all or none")
+            raise ValueError(f"eliminated must say when {', '.join(sorted(fallen)) or 'no power'} fell, all or none")
 
     @classmethod
     def of(cls, seats: Mapping[str, str], outcome: Outcome, eliminated: Mapping[str, int] | None = None) -> GameScore:
@@ -52,8 +52,8 @@ class GameScore:
     def places(self) -> tuple[tuple[str, ...], ...]:
         """Powers from first to last; those in one tuple, in the order of POWERS, share a place.
 
-        More centres are better, among powers without any a later fall. After a solo all others share the second
-        place, as the score has it.
+        More centres are better; among powers without any, a later elimination is. After a solo, all others share the
+        second place, as in the score.
         """
         if self.solo is not None:
             return (self.solo,), tuple(power for power in POWERS if power != self.solo)
@@ -64,7 +64,7 @@ class GameScore:
 
     @property
     def last_is_open(self) -> bool:
-        """Whether nothing is known of the order within the last place: losers of a solo, falls without a date."""
+        """Whether the order within the last place is unknown: losers of a solo, eliminations without a date."""
         if self.solo is not None:
             return True
         return not self.eliminated and min(self.centers.values()) == 0

@@ -1,11 +1,11 @@
-"""How likely a finishing order is, given the strengths of the seven seats: Plackett-Luce, with ties.
+"""The likelihood of a finishing order, given the strengths of the seven seats: Plackett-Luce, with ties.
 
-The places are filled from the first to the last; each time one of the seats still without a place is drawn with
+The places are filled from the first to the last; each time, one of the seats still without a place is drawn with
 probability proportional to exp(strength) (Luce 1959, Plackett 1975). So seat i finishes above seat j with
-probability 1 / (1 + exp(s_j - s_i)), whoever else sits at the table.
+probability 1 / (1 + exp(s_j - s_i)), whatever the other seats are.
 
-Seats that tie are given every order among themselves, with equal weights: between two of them a tie counts as half
-a win for each. A last place that is open says nothing about the order within it, and nothing is made of it.
+Tied seats take every order among themselves with equal weight, so a tie between two counts as half a win for each. If
+the order within the last place is unknown ("open"), that place is left out.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from services.environments.diplomacy.position import POWERS
 Array = NDArray[np.float64]
 SEATS = len(POWERS)
 _NEWTON_STEPS = 50
-_LAST_STEP = 1e-5  # the error after a step is about its square
+_LAST_STEP = 1e-5  # the error after a Newton step is about its square
 _REFINEMENTS = 4
 
 
@@ -33,9 +33,9 @@ _REFINEMENTS = 4
 class Draws:
     """The draws of one finishing order, R of them, over the seven seats in the order of POWERS."""
 
-    among: Array  # (R, 7) 1 where a seat had no place yet, else 0
+    among: Array  # (R, 7) 1 for seats without a place yet, else 0
     weight: Array  # (R,) share of the tied orders in which this draw was made
-    drawn: Array  # (7,) how often a seat was drawn: 1, or 0 in an open last place
+    drawn: Array  # (7,) draws of each seat: 1, or 0 in an open last place
 
 
 def draws_of(score: GameScore) -> Draws:
@@ -54,7 +54,7 @@ def _draws(places: Sequence[Sequence[int]], last_is_open: bool) -> Draws:
         if last_is_open and number == len(places) - 1:
             break
         drawn[list(place)] = 1.0
-        for count in range(len(place)):  # as many of the tied are placed already, each set of them alike
+        for count in range(len(place)):  # this many of the tied seats are placed already; each subset counts alike
             for placed in combinations(place, count):
                 left = waiting.difference(placed)
                 among.append([float(seat in left) for seat in range(SEATS)])
@@ -64,7 +64,7 @@ def _draws(places: Sequence[Sequence[int]], last_is_open: bool) -> Draws:
 
 
 def log_likelihood(draws: Draws, strengths: Array) -> float:
-    """Mean log-probability of the orders that the places allow; ``strengths`` (7,) in the order of POWERS."""
+    """Mean log-probability of the orders that the places admit; ``strengths`` (7,) in the order of POWERS."""
     top = strengths.max()
     totals = draws.among @ np.exp(strengths - top)
     return float(draws.drawn @ (strengths - top) - draws.weight @ np.log(totals))
@@ -80,11 +80,11 @@ def gradient_and_curvature(draws: Draws, strengths: Array) -> tuple[Array, Array
 
 
 def posterior(draws: Draws, mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """One game's message to the strengths' normal distribution, whose covariance may be singular.
+    """One game's update of the strengths' normal distribution, whose covariance may be singular.
 
-    The normal distribution nearest to the posterior, in Kullback and Leibler's sense (Opper and Archambeau 2009): the
-    gradient and curvature that count are their means over it, taken at fourteen points. It starts at the likeliest
-    strengths, which alone would be surer than is right and, game after game, off to one side.
+    It finds the normal distribution nearest to the posterior in Kullback-Leibler divergence (Opper and Archambeau
+    2009), from the means of gradient and curvature over it, taken at fourteen points. It starts at the likeliest
+    strengths; a Laplace approximation there would be overconfident and, over many games, biased.
 
     Returns:
         ``pull`` (7,): the new mean is ``mean + covariance @ pull``.
@@ -102,7 +102,7 @@ def posterior(draws: Draws, mean: Array, covariance: Array) -> tuple[Array, Arra
 
 
 def likeliest(draws: Draws, mean: Array, covariance: Array) -> Array:
-    """``pull`` (7,) to the highest posterior density, ``mean + covariance @ pull``: Newton's method, halved steps."""
+    """``pull`` (7,) to the highest posterior density, ``mean + covariance @ pull``: Newton's method, halving steps."""
 
     def objective(pull: Array) -> float:
         return log_likelihood(draws, mean + covariance @ pull) - float(pull @ covariance @ pull) / 2
@@ -124,7 +124,7 @@ def likeliest(draws: Draws, mean: Array, covariance: Array) -> Array:
 
 
 def _mean_gradient_and_curvature(draws: Draws, mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """Over a normal distribution of strengths, exact for cubic functions (the cubature rule of degree three)."""
+    """Means over a normal distribution of strengths, by the cubature rule of degree three (exact for cubics)."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     root = (vectors * np.sqrt(SEATS * np.maximum(values, 0.0))).T
     strengths = np.concatenate([mean + root, mean - root])  # (14, 7)

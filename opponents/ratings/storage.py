@@ -1,4 +1,4 @@
-"""The file of a run's ratings, ``ratings.json``: everything a ``RatingBook`` holds, to the last bit."""
+"""Saves and loads a run's ratings, ``ratings.json``: all that a ``RatingBook`` holds, bit for bit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from grpo_core.checkpoints.atomic_write import write_atomically
+from opponents.population.files import schema_of, write_document
 from opponents.ratings.belief import BLOCK, Prior
 from opponents.ratings.book import RatingBook, RatingsError
 from opponents.ratings.likelihood import SEATS, Array
@@ -16,13 +16,9 @@ from services.environments.diplomacy.position import POWERS
 SCHEMA_VERSION = 1
 
 
-class _SchemaOnly(msgspec.Struct):
-    schema: int
-
-
 class _Anchor(msgspec.Struct, forbid_unknown_fields=True):
     id: str
-    points: list[float]  # by country, here and below in the order of POWERS
+    points: list[float]  # by country; all lists by country are in the order of POWERS
 
 
 class _Player(msgspec.Struct, forbid_unknown_fields=True):
@@ -51,11 +47,11 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     countries: list[float]
     players: list[_Player]
     counts: list[_Count]
-    covariance: bytes  # of countries, then of each player's strength and deviations: lower triangle, float64
+    covariance: bytes  # of countries, then each player's strength and deviations: lower triangle, float64
 
 
 def save_ratings(book: RatingBook, path: Path) -> None:
-    """Write the file so that a crash leaves the old or the new one.
+    """Replace the file in one step.
 
     Raises:
         OSError: it cannot be written.
@@ -73,31 +69,30 @@ def save_ratings(book: RatingBook, path: Path) -> None:
         counts=[_Count(player, games, book.seats[player]) for player, games in book.games.items()],
         covariance=belief.covariance[np.tril_indices(len(belief.mean))].astype("<f8").tobytes(),
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+    write_document(path, document)
 
 
 def load_ratings(path: Path) -> RatingBook:
-    """Read a ratings file; its anchors are those that its ratings were made with.
+    """Read a ratings file, with the anchors that its ratings were made with.
 
     Raises:
-        RatingsError: the file is missing, is no ratings file or is damaged, or has another schema.
+        RatingsError: the file is missing, damaged or not a ratings file, or has another schema.
     """
     try:
         text = path.read_bytes()
     except OSError as error:
         raise RatingsError(f"cannot read the ratings {path}: {error.strerror}") from error
     try:
-        schema = msgspec.json.decode(text, type=_SchemaOnly).schema
+        schema = schema_of(text)
         if schema != SCHEMA_VERSION:
             raise RatingsError(f"{path} has ratings schema {schema}; this version reads {SCHEMA_VERSION}")
         return _book_of(msgspec.json.decode(text, type=_Document))
-    except (msgspec.DecodeError, ValueError) as error:  # a ValidationError is a DecodeError too
+    except (msgspec.DecodeError, ValueError) as error:  # a ValidationError is a DecodeError
         raise RatingsError(f"{path} is not a ratings file, or is damaged: {error}") from error
 
 
 def _book_of(document: _Document) -> RatingBook:
-    """The book; ``ValueError`` where parts contradict one another or are no numbers."""
+    """The book of a document; ``ValueError`` if parts contradict each other or are not finite."""
     players = [player.id for player in document.players]
     ids = [*players, *(anchor.id for anchor in document.anchors)]
     if len(set(ids)) < len(ids):
@@ -123,7 +118,7 @@ def _book_of(document: _Document) -> RatingBook:
 
 
 def _symmetric(packed: bytes, size: int) -> Array:
-    """The covariance from its lower triangle; ``ValueError`` if it is none."""
+    """The covariance from its lower triangle; ``ValueError`` if it is not a covariance."""
     triangle = np.frombuffer(packed, "<f8") if len(packed) % 8 == 0 else np.zeros(0)
     if triangle.size != size * (size + 1) // 2:
         raise ValueError(f"its covariance is {len(packed)} bytes, not those of {size} numbers")

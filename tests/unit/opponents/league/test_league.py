@@ -172,7 +172,7 @@ def test_a_resume_remembers_results_ratings_and_levels_and_a_new_run_forgets_the
         metrics = league.updated(1)
         play(league, range(140, 143))  # after the update: kept by an orderly end
         expected = league.metrics()
-    assert any("climbs to level 1: bot/dumbbot" in notice for notice in notices)
+    assert any("moves up to level 1: bot/dumbbot" in notice for notice in notices)
     check(metrics)
     assert metrics["entente_curriculum_level{country=GERMANY}"] == 3.0
     assert metrics["entente_opponent_score{opponent=bot/random}"] > 0.9

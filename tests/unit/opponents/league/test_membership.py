@@ -41,10 +41,10 @@ def league_in(folder: Path, *members: Member, resume: bool = False, version: int
 
 def at(league: League, version: int) -> tuple[NewSnapshot | None, list[str]]:
     """What training does at an update."""
-    joining = league.snapshot_due(version)
-    notices = league.change_members(version, joining, lambda population: population.add(snapshot(version)))
+    new = league.snapshot_due(version)
+    notices = league.change_members(version, new, lambda population: population.add(snapshot(version)))
     check(league.updated(version))
-    return joining, notices
+    return new, notices
 
 
 def play(league: League, blocks: range, own: int) -> None:
@@ -63,16 +63,16 @@ def test_a_learner_that_wins_joins_off_schedule_and_one_that_draws_does_not(tmp_
         assert joined == [None] * 4  # level with the random bot
         for version in range(5, 8):
             play(league, range(version * 7, version * 7 + 7), own=20)
-            joining, notices = at(league, version)
-            if joining is not None:
+            new, notices = at(league, version)
+            if new is not None:
                 break
-        assert joining is not None
-        assert joining.lead is not None
-        low = joining.lead.lower_bound(2.0)
-        assert joining.lead.rival_rating + 10 < low < joining.lead.rating
-        assert notices == [f"v{version} joins the population: {joining.why}"]
-        for said in (f"{joining.lead.rating:.1f} +- {joining.lead.sigma:.1f}", f"{low:.1f} above bot/random's"):
-            assert said in joining.why
+        assert new is not None
+        assert new.lead is not None
+        low = new.lead.lower_bound(2.0)
+        assert new.lead.rival_rating + 10 < low < new.lead.rating
+        assert notices == [f"v{version} joins the population: {new.reason}"]
+        for said in (f"{new.lead.rating:.1f} +- {new.lead.sigma:.1f}", f"{low:.1f} above bot/random's"):
+            assert said in new.reason
         assert f"policy/v{version}" in league.population
         assert league.snapshot_due(version) is None, "once is enough"
         assert at(league, version + 1)[0] is None, "it is its own rival now, and too new"
@@ -97,9 +97,9 @@ def test_schedule_and_promotion_together_make_one_snapshot_an_update(tmp_path) -
     with league_in(tmp_path, member("random"), **keys) as league:
         for version in range(1, 4):
             play(league, range(version * 7, version * 7 + 7), own=20)
-            joining, notices = at(league, version)
-            assert joining is not None
-            assert joining.why == "a snapshot every 1 updates"
+            new, notices = at(league, version)
+            assert new is not None
+            assert new.reason == "a snapshot every 1 updates"
             assert len(notices) == 1
         assert [each.id for each in league.population.members[1:]] == ["policy/v1", "policy/v2", "policy/v3"]
 
@@ -173,13 +173,13 @@ def test_specialists_join_as_seven_and_each_takes_the_place_of_its_countrys_last
     keys = {"max_members": 1, "snapshot_every": 1}
     with league_in(tmp_path, member("random"), **keys) as league:
         for version in (1, 2):
-            joining = league.snapshot_due(version)
+            new = league.snapshot_due(version)
 
             def add(population: Population, version: int = version) -> None:
                 for power in POWERS:
                     population.add(member(f"v{version}-{power}", "policy", version=version, country=power))
 
-            notices = league.change_members(version, joining, add)
+            notices = league.change_members(version, new, add)
             league.updated(version)
             assert league.snapshot_due(version) is None
         active = {each.id for each in league.population.active()}

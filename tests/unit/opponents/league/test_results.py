@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from opponents.league.results import COUNTRY_GAMES, SHARE_GAMES, Results
+from opponents.league.results import COUNTRY_GAMES, Results
 from opponents.population.member import PopulationError
-from opponents.ratings.calibration import base_shares
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
@@ -34,13 +33,12 @@ def test_pairwise_scores_are_means_over_a_members_seats_and_a_solo_wins() -> Non
     assert results.countries("bot/greedy")["FRANCE"].points == 0.75 + 1
     assert results.games == {"bot/greedy": 3, "bot/random": 3, "policy/v2": 3}
     shares = 25 / (9 + 36 + 25 + 25 + 4 + 25 + 64) + 0.0 + 1.0
-    assert results.share("FRANCE", 0.15) == pytest.approx((SHARE_GAMES * 0.15 + shares) / (SHARE_GAMES + 3))
+    assert results.countries("policy/v2")["FRANCE"].share == pytest.approx(shares)
 
 
 def test_nothing_known_is_the_prior() -> None:
     results = Results(half_life=10.0)
     assert results.score("bot/nobody") == results.score("bot/nobody", "ITALY") == 0.5
-    assert {power: results.share(power, share) for power, share in base_shares(1905).items()} == base_shares(1905)
     assert results.games == {}
 
 
@@ -56,7 +54,7 @@ def test_a_country_leans_on_the_overall_score_until_it_has_games_of_its_own() ->
 
 @given(st.lists(st.integers(0, 34), min_size=7, max_size=7), st.integers(0, 20), st.sampled_from(POWERS))
 @examples(max_examples=30)
-def test_scores_and_shares_stay_inside(centers: list[int], updates: int, power: str) -> None:
+def test_scores_stay_between_0_and_1(centers: list[int], updates: int, power: str) -> None:
     results = Results(half_life=3.0)
     for _ in range(5):
         results.record(score(*centers), "FRANCE")
@@ -64,7 +62,6 @@ def test_scores_and_shares_stay_inside(centers: list[int], updates: int, power: 
     for who in results.games:
         assert 0 < results.score(who) < 1
         assert 0 < results.score(who, power) < 1
-    assert 0 < results.share(power, 0.15) < 1
 
 
 def test_games_fade_by_half_each_half_life_but_their_count_does_not() -> None:
@@ -104,7 +101,6 @@ def test_results_come_back_from_disk_and_damaged_files_are_refused(tmp_path) -> 
     assert again.update == 3
     assert again.games == results.games
     assert again.countries("bot/greedy") == results.countries("bot/greedy")
-    assert again.share("FRANCE", 0.15) == results.share("FRANCE", 0.15)
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
     for text, message in (

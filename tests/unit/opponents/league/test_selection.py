@@ -8,7 +8,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from opponents.league.selection import STRENGTH_SIGMAS, Candidate, distance, retirements, standing_of, who_retires
+from opponents.league.selection import (
+    STRENGTH_SIGMAS,
+    Candidate,
+    candidate_of,
+    distance,
+    retirements,
+    select_retirements,
+)
 from opponents.population.member import Member
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
@@ -29,19 +36,19 @@ fields = st.lists(
     ),
     min_size=1,
     max_size=9,
-    unique_by=lambda standing: standing.id,
+    unique_by=lambda candidate: candidate.id,
 )
 
 
 @settings(max_examples=40)
 @given(fields, st.integers(1, 9), st.sampled_from([0.0, 0.5, 2.0]), st.randoms(use_true_random=False))
 def test_the_bound_holds_the_newest_and_the_strongest_stay_whatever_the_order(
-    standings: list[Candidate], most: int, diversity: float, chance: random.Random
+    candidates: list[Candidate], most: int, diversity: float, chance: random.Random
 ) -> None:
-    leaving = retirements(standings, most, diversity)
+    leaving = retirements(candidates, most, diversity)
     gone = {each.id for each in leaving}
-    assert len(standings) - len(gone) == min(most, len(standings))
-    by_id = sorted(standings, key=lambda each: each.id)
+    assert len(candidates) - len(gone) == min(most, len(candidates))
+    by_id = sorted(candidates, key=lambda each: each.id)
     newest = max(by_id, key=lambda each: each.age)
     others = sorted((each for each in by_id if each != newest), key=lambda each: -each.strength)
     assert newest.id not in gone
@@ -49,18 +56,18 @@ def test_the_bound_holds_the_newest_and_the_strongest_stay_whatever_the_order(
         assert others[0].id not in gone
     if diversity == 0:
         assert gone == {each.id for each in others[most - 1 :]}
-    chance.shuffle(standings)
-    assert retirements(standings, most, diversity) == leaving
+    chance.shuffle(candidates)
+    assert retirements(candidates, most, diversity) == leaving
 
 
 @settings(max_examples=25)
 @given(fields, st.integers(3, 8))
 def test_where_difference_is_all_nobody_who_left_is_farther_than_those_kept_are_apart(
-    standings: list[Candidate], most: int
+    candidates: list[Candidate], most: int
 ) -> None:
-    gone = {each.id: each for each in retirements(standings, most, 1e9)}
+    gone = {each.id: each for each in retirements(candidates, most, 1e9)}
     assume(gone)
-    kept = [each for each in standings if each.id not in gone]
+    kept = [each for each in candidates if each.id not in gone]
     newest = max(sorted(kept, key=lambda each: each.id), key=lambda each: each.age)
     rest = [each for each in kept if each != newest]
     first = max(sorted(rest, key=lambda each: each.id), key=lambda each: each.strength)
@@ -99,7 +106,7 @@ def book_of(strengths: dict[str, int]) -> RatingBook:
 
 
 def ids_of(members: list[Member], book: RatingBook, **keys: object) -> list[str]:
-    return [each.id for each in who_retires(members, book, OpponentsSettings(**keys))]  # type: ignore[arg-type]
+    return [each.id for each in select_retirements(members, book, OpponentsSettings(**keys))]  # type: ignore[arg-type]
 
 
 def test_the_weakest_retires_and_whom_a_person_or_the_config_wants_never_does() -> None:
@@ -134,16 +141,16 @@ def test_each_country_has_a_bound_of_its_own() -> None:
     members = [*specialists, snapshot(1), snapshot(2)]
     assert ids_of(members, book, max_members=2) == ["policy/v1-FRANCE", "policy/v2-ITALY"]
     as_italy = book.rating("policy/v1-ITALY", "ITALY")
-    standing = standing_of(specialists[3], book)
-    assert standing.strength == pytest.approx(as_italy.mu - STRENGTH_SIGMAS * as_italy.sigma)
-    assert standing.by_country == ()
+    candidate = candidate_of(specialists[3], book)
+    assert candidate.strength == pytest.approx(as_italy.mu - STRENGTH_SIGMAS * as_italy.sigma)
+    assert candidate.by_country == ()
 
 
 def test_unproven_strength_does_not_count() -> None:
     book = book_of({"policy/v1": 2})
     book.add("policy/v2")
     book.add("policy/v3")
-    unproven = standing_of(snapshot(2), book)
-    assert standing_of(snapshot(1), book).strength > unproven.strength
+    unproven = candidate_of(snapshot(2), book)
+    assert candidate_of(snapshot(1), book).strength > unproven.strength
     assert unproven.by_country == pytest.approx(ALIKE)  # and unmeasured is not different
     assert ids_of([snapshot(1), snapshot(2), snapshot(3)], book, max_members=2) == ["policy/v2"]
