@@ -44,7 +44,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run with a checkpoint, an imitated policy and an empty population."""
     folder = tmp_path_factory.mktemp("run")
     (folder / "config.toml").write_text(dump_config(CONFIG))
-    model, tokenizer = make_policy(CONFIG)
+    model, tokenizer = make_policy(CONFIG.policy, CONFIG.run.seed)
     learner = Learner(model, CONFIG.learner, CONFIG.grouping, seed=0)
     save_checkpoint(folder, learner, lambda path: save_model(model, tokenizer, path), {})
     save_model(model, tokenizer, folder / "imitated" / "untrained")
