@@ -42,12 +42,22 @@ def prometheus_yaml(config: ScrapeConfig, command: str) -> str:
         MetricsError: there is nothing to scrape, a target is not host:port, or another value cannot be used.
     """
     _check(config)
-    jobs = [
-        *([_static(config.targets)] if config.targets else []),
-        *([_ray_file(config.ray_file)] if config.ray_file else []),
-        *([_ray_url(config)] if config.ray_url else []),
-        *([_pods(config.namespace)] if config.namespace else []),
-    ]
+    jobs = ""
+    if config.targets:
+        listed = "".join(f"          - '{target}'\n" for target in config.targets)
+        jobs += f"""  - job_name: entente          # a run's driver, with metrics.port set
+    static_configs:
+      - targets:
+{listed}"""
+    if config.ray_file:
+        jobs += f"""  - job_name: ray              # every node of the Ray cluster, as Ray lists them
+    file_sd_configs:
+      - files: ['{config.ray_file}']
+"""
+    if config.ray_url:
+        jobs += _ray_url(config)
+    if config.namespace:
+        jobs += _pods(config.namespace)
     return f"""# Written by: {command}
 global:
   scrape_interval: {config.interval_s}s
@@ -57,7 +67,7 @@ rule_files:
 # Alerts are shown on the dashboards; for messages add your Alertmanager here:
 # alerting: {{alertmanagers: [{{static_configs: [{{targets: ["alertmanager:9093"]}}]}}]}}
 scrape_configs:
-""" + "".join(jobs)
+{jobs}"""
 
 
 def rules_yaml() -> str:
@@ -124,21 +134,6 @@ def _check(config: ScrapeConfig) -> None:
     for text in (config.ray_file, config.ray_url, config.ray_token_file):
         if any(mark in text for mark in "'\n"):
             raise MetricsError(f"{text!r} holds a quote or a line end, which the configuration cannot")
-
-
-def _static(targets: Sequence[str]) -> str:
-    listed = "".join(f"          - '{target}'\n" for target in targets)
-    return f"""  - job_name: entente          # a run's driver, with metrics.port set
-    static_configs:
-      - targets:
-{listed}"""
-
-
-def _ray_file(path: str) -> str:
-    return f"""  - job_name: ray              # every node of the Ray cluster, as Ray lists them
-    file_sd_configs:
-      - files: ['{path}']
-"""
 
 
 def _ray_url(config: ScrapeConfig) -> str:

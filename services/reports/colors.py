@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# As the engine's map fills their provinces.
+# The engine's map fills provinces with them.
 MAP_COLORS = {
     "AUSTRIA": "#c48f85",
     "ENGLAND": "#9400d3",
@@ -12,7 +12,7 @@ MAP_COLORS = {
     "RUSSIA": "#757d91",
     "TURKEY": "#b9a61c",
 }
-# The same hues for lines and bars, told apart on white and on near-black.
+# The same hues for lines and bars, distinct on white and on near-black.
 LINE_COLORS = {
     "AUSTRIA": "#d4695c",
     "ENGLAND": "#a855e0",

@@ -1,4 +1,4 @@
-"""Self-contained pages: templates, styles, scripts and data in one HTML file that asks no network for anything."""
+"""Self-contained pages: templates, styles, scripts and data in one HTML file that needs no network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from grpo_core.checkpoints.atomic_write import write_atomically
 from services.reports.errors import ReportError
 
-# Nothing may be fetched: what is not in the file does not exist.
+# The browser may fetch nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
@@ -28,7 +28,7 @@ def embed_json(data: Any) -> str:
 
 
 def page(title: str, body: str, *, styles: str, data: Mapping[str, Any], scripts: list[str]) -> str:
-    """A whole page; ``body`` is trusted HTML, ``data`` is found by scripts as the JSON text of ``#data``."""
+    """A whole page; ``body`` is trusted HTML, and scripts find ``data`` as the JSON text of ``#data``."""
     return "\n".join(
         [
             "<!doctype html>",
@@ -48,7 +48,7 @@ def page(title: str, body: str, *, styles: str, data: Mapping[str, Any], scripts
 
 
 def write_page(out: Path, text: str) -> Path:
-    """Write the file, whole or not at all.
+    """Write the file atomically.
 
     Raises:
         ReportError: it cannot be written.

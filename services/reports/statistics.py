@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, variance
 
@@ -27,20 +27,15 @@ class Estimate:
 
 def mean_interval(values: Sequence[float]) -> Estimate | None:
     """Mean of independent values with Student's t interval; None without values, no interval from a single one."""
-    if not values:
-        return None
-    mean = fmean(values)
-    if len(values) == 1:
-        return Estimate(mean, None, None, 1)
-    return _welch(mean, len(values), [(variance(values) / len(values), len(values) - 1)])
+    return clustered_mean([[value] for value in values])
 
 
 def stratified_mean(strata: Mapping[str, Sequence[float]]) -> Estimate | None:
     """Mean over strata (countries) of equal weight, whatever their sizes, with its t interval.
 
-    The variance is the sum of the strata's own squared standard errors over K^2; degrees of freedom by
-    Welch and Satterthwaite (Satterthwaite, Biometrics 2, 1946). None where a stratum is empty: the mean
-    over the others would be another quantity. No interval where a stratum has a single value.
+    The variance is the sum of the strata's squared standard errors over K^2, with degrees of freedom by Welch and
+    Satterthwaite (Satterthwaite, Biometrics 2, 1946). None where a stratum is empty: the mean over the others would be
+    another quantity. No interval where a stratum has a single value.
     """
     if not strata or not all(strata.values()):
         return None
@@ -50,15 +45,9 @@ def stratified_mean(strata: Mapping[str, Sequence[float]]) -> Estimate | None:
     if any(len(values) == 1 for values in strata.values()):
         return Estimate(mean, None, None, n)
     parts = [(variance(values) / len(values) / count**2, len(values) - 1) for values in strata.values()]
-    return _welch(mean, n, parts)
-
-
-def _welch(mean: float, n: int, parts: Iterable[tuple[float, int]]) -> Estimate:
-    """Combine independent (squared standard error, degrees of freedom) parts of a sum."""
-    parts = [part for part in parts if part[0] > 0]
-    if not parts:
-        return Estimate(mean, mean, mean, n)
     squared = sum(part for part, _ in parts)
+    if squared == 0:
+        return Estimate(mean, mean, mean, n)
     # Scaled by the sum, so that tiny variances do not underflow when squared.
     freedom = 1 / sum((part / squared) ** 2 / df for part, df in parts)
     return _student(mean, squared, freedom, n)

@@ -1,4 +1,4 @@
-"""A saved game as frames: one shared map, and what the engine's own renderer draws on it in each phase."""
+"""A saved game as frames: one shared map, and the engine's drawing of each phase on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from services.reports.errors import ReportError
 
 _LAYERS = ("OrderLayer", "UnitLayer", "DislodgedUnitLayer", "HighestOrderLayer")
 _DRAWN = (*_LAYERS, "MapLayer")
-_WRITING = ("currentnotetext", "currentnoterect", "currentphasetext")  # the map's own captions; the page has better
+_CAPTIONS = ("currentnotetext", "currentnoterect", "currentphasetext")  # of the map; the page has its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +24,11 @@ class Frame:
     """One phase."""
 
     phase: str  # "S1901M"
-    layers: Mapping[str, str]  # layer id -> SVG inside it: units and orders of the phase, before it is adjudicated
-    owners: Mapping[str, tuple[str, ...]]  # power -> ids of the map's province elements it colours
+    layers: Mapping[str, str]  # layer id -> its SVG: units and orders before the phase is adjudicated
+    owners: Mapping[str, tuple[str, ...]]  # power -> ids of its province elements on the map
     centers: Mapping[str, int]  # power -> supply centres
-    units: Mapping[str, int]  # power -> units, dislodged ones left out
-    orders: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]  # power -> (order, results); () results: succeeded
+    units: Mapping[str, int]  # power -> units without dislodged ones
+    orders: Mapping[str, tuple[tuple[str, tuple[str, ...]], ...]]  # power -> (order, results); no results: it succeeded
     messages: tuple[tuple[str, str, str], ...]  # sender, recipient, text
 
 
@@ -38,14 +38,14 @@ class Film:
 
     game_id: str
     rules: tuple[str, ...]
-    note: str  # of the engine, e.g. "Victory by: FRANCE"
+    note: str  # the engine's, e.g. "Victory by: FRANCE"
     powers: tuple[str, ...]
     map_svg: str  # without units, orders and owners
     frames: tuple[Frame, ...]
 
 
 def read_saved_game(saved_game: Path | Mapping[str, Any]) -> Mapping[str, Any]:
-    """The saved-game document, from a file or as it is.
+    """The saved-game document, from a file or given.
 
     Raises:
         ReportError: it cannot be read or has no phases.
@@ -126,7 +126,7 @@ def _results(order: str, results: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _bare_map(game: Any) -> str:
-    """The map without anything on it, as text for a page."""
+    """The SVG text of the empty map."""
     game.clear_units()
     game.clear_centers()
     for power in game.powers.values():
@@ -135,17 +135,17 @@ def _bare_map(game: Any) -> str:
     svg = drawing.documentElement
     for node in list(svg.childNodes):
         if node.nodeType == node.COMMENT_NODE or (
-            node.nodeType == node.ELEMENT_NODE and node.getAttribute("class") in _WRITING
+            node.nodeType == node.ELEMENT_NODE and node.getAttribute("class") in _CAPTIONS
         ):
             svg.removeChild(node)
-    # The page sizes it.
+    # The page sets its size.
     svg.removeAttribute("width")
     svg.removeAttribute("height")
     return str(svg.toxml())
 
 
 def _light(map_xml: str) -> str:
-    """The renderer's map without outlines, symbols and labels: it draws the same on it and has less to parse."""
+    """The renderer's map without outlines, symbols and labels: the same drawing with less to parse."""
     drawing = _parse(map_xml)
     for layer in list(drawing.documentElement.childNodes):
         if layer.nodeType != layer.ELEMENT_NODE or layer.tagName == "text" or layer.getAttribute("id") in _DRAWN:
@@ -172,7 +172,7 @@ def _owners(drawing: Any, powers: tuple[str, ...]) -> dict[str, tuple[str, ...]]
 
 
 def _parse(svg: str) -> Any:
-    return minidom.parseString(svg)  # noqa: S318 -- written by the engine a moment ago, not by others
+    return minidom.parseString(svg)  # noqa: S318 -- the engine wrote it
 
 
 def _by_id(drawing: Any, name: str) -> Any:

@@ -1,4 +1,4 @@
-"""A saved game as a page: the engine's own map phase by phase, orders with their results, centres over time."""
+"""A saved game as a page: the engine's map phase by phase, orders with their results, centres over time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from services.reports.colors import LINE_COLORS, MAP_COLORS
 from services.reports.game_viewer.frames import Film, make_film, read_saved_game
 from services.reports.page import asset, page, write_page
 
-Defects = Mapping[str, Mapping[str, Sequence[str]]]  # phase -> power -> what was wrong with its orders
+Defects = Mapping[str, Mapping[str, Sequence[str]]]  # phase -> power -> defects of its orders
 
 
 def write_viewer(
@@ -26,11 +26,11 @@ def write_viewer(
     Args:
         saved_game: the engine's saved-game format, as a file or a document.
         out: the page to write.
-        seats: who played each power, where known.
-        defects: what was wrong with orders that were not sent on, by phase and power, where known.
+        seats: the player of each power, where known.
+        defects: those of orders that were not used, by phase and power, where known.
 
     Raises:
-        ReportError: not a saved game, or the page cannot be written; one line.
+        ReportError: not a saved game, or the page cannot be written; the message is one line.
     """
     film = make_film(read_saved_game(saved_game))
     title = f"Game {film.game_id}" if film.game_id else "A game of Diplomacy"
@@ -45,15 +45,9 @@ def write_viewer(
         "map": film.map_svg,
         "frames": [asdict(frame) for frame in film.frames],
     }
+    body, script = asset("game_viewer/game_viewer.html"), asset("game_viewer/game_viewer.js")
     styles = asset("common.css") + asset("game_viewer/game_viewer.css")
-    text = page(
-        title,
-        asset("game_viewer/game_viewer.html"),
-        styles=styles,
-        data=data,
-        scripts=[asset("game_viewer/game_viewer.js")],
-    )
-    return write_page(out, text)
+    return write_page(out, page(title, body, styles=styles, data=data, scripts=[script]))
 
 
 def _subtitle(film: Film) -> str:

@@ -1,4 +1,4 @@
-"""A run folder as plain data for its report. What is missing is empty; only ``summary.json`` must be there."""
+"""A run folder as plain data for its report. Only ``summary.json`` must exist; other missing files give empty data."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 from services.reports.errors import ReportError
 
-Points = tuple[list[float], list[float]]  # x (update) and y of one course
+Points = tuple[list[float], list[float]]  # x (updates) and y
 
 
 @dataclass(frozen=True, slots=True)
 class RunData:
-    """What a run left on disk."""
+    """The files of a run."""
 
     folder: Path
     summary: Mapping[str, Any]
@@ -26,27 +26,27 @@ class RunData:
     lines: tuple[Mapping[str, Any], ...]  # of metrics.jsonl, in order of updates
     audits: tuple[Mapping[str, Any], ...]  # one an update, in order of versions
 
-    def course(self, key: str) -> Points:
-        """One measurement over updates; updates without it are left out, of a list its mean is taken."""
+    def series(self, key: str) -> Points:
+        """A measurement over the updates that have it; a list counts by its mean."""
         points = [(line["update"], line["metrics"][key]) for line in self.lines if key in line["metrics"]]
         kept = [(x, _number(y)) for x, y in points if y != []]
         return [x for x, _ in kept], [y for _, y in kept]
 
     def country_mean(self, name: str) -> Points:
-        """Mean of a measurement over the countries, weighted equally; only updates that measured all of them."""
+        """Mean of a measurement over the countries, weighted equally, over the updates that have all of them."""
         keys = [f"{name}{{country={country}}}" for country in self.countries]
         lines = [line for line in self.lines if keys and all(key in line["metrics"] for key in keys)]
         means = [sum(_number(line["metrics"][key]) for key in keys) / len(keys) for line in lines]
         return [line["update"] for line in lines], means
 
     def label_values(self, name: str) -> list[str]:
-        """The values of the single label of a metric, sorted: of ``entente_groups{level=country}`` it is country."""
+        """The sorted values of a metric's only label: ``country`` for ``entente_groups{level=country}``."""
         pattern = re.compile(re.escape(name) + r"\{[^=]+=([^,}]*)\}")
         found = {match[1] for line in self.lines for key in line["metrics"] if (match := pattern.fullmatch(key))}
         return sorted(found)
 
     def rate(self, counter: str, per_seconds: float = 1.0) -> Points:
-        """How fast a counter rose, between consecutive updates, by the run's own clock (downtime left out)."""
+        """A counter's rate between consecutive updates by the run's clock, without downtime."""
         clock = "entente_run_seconds_total"
         rows = [
             (line["update"], line["metrics"][counter], line["metrics"][clock])
@@ -62,22 +62,22 @@ class RunData:
 
     @property
     def evaluations(self) -> Sequence[Mapping[str, Any]]:
-        """Rows of the summary's evaluations that have games, by checkpoint."""
+        """The summary's evaluations with games, sorted by checkpoint."""
         rows = [row for row in self.summary.get("evaluations", ()) if row.get("mean_centers") is not None]
         return sorted(rows, key=checkpoint_update)
 
     @property
     def countries(self) -> list[str]:
-        """Every country (or other role) with a measurement or an evaluation."""
+        """The countries (or other roles) with a measurement or an evaluation."""
         evaluated = {country for row in self.evaluations for country in row.get("by_country", {})}
         return sorted(evaluated.union(self.label_values("entente_batch_centers")))
 
 
 def load_run(run_dir: Path) -> RunData:
-    """Read a run folder; a last line of metrics torn by a crash is left out.
+    """Read a run folder; a torn last line of metrics is skipped.
 
     Raises:
-        ReportError: it is no run folder, or one of its files is damaged; one line.
+        ReportError: it is no run folder, or a file is damaged; the message is one line.
     """
     summary_path = run_dir / "summary.json"
     if not summary_path.exists():
@@ -95,13 +95,13 @@ def load_run(run_dir: Path) -> RunData:
 
 
 def checkpoint_update(row: Mapping[str, Any]) -> int:
-    """The update a checkpoint stands for: the last number in its name, 0 without one."""
+    """A checkpoint's update: the last number in its name, 0 without one."""
     numbers = re.findall(r"\d+", str(row.get("checkpoint", "")))
     return int(numbers[-1]) if numbers else 0
 
 
 def interval(row: Mapping[str, Any], name: str) -> tuple[float, float] | None:
-    """The 95% interval ``<name>_ci95`` of an evaluation row, ``[low, high]``; None where there is none."""
+    """The 95% interval ``<name>_ci95`` of an evaluation row, or None."""
     ends = row.get(f"{name}_ci95")
     return (float(ends[0]), float(ends[1])) if isinstance(ends, Sequence) and len(ends) == 2 else None
 

@@ -1,4 +1,4 @@
-"""``report.html``: what a run did, on one page that works offline."""
+"""``report.html``: a run's results on one page that works offline."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def write_report(run_dir: Path, defaults: Mapping[str, Mapping[str, Any]] | None
     """Write ``report.html`` into a run folder, from its summary, metrics, configuration and audit records.
 
     Args:
-        run_dir: the run folder; ``summary.json`` must be there, charts without data are left out.
-        defaults: the configuration's defaults by section; with them the page lists what the run set differently.
+        run_dir: the run folder with ``summary.json``; charts without data are left out.
+        defaults: the configuration's defaults by section; with them the page lists the values that differ.
 
     Raises:
-        ReportError: no run folder, a damaged file, or the page cannot be written; one line.
+        ReportError: no run folder, a damaged file, or the page cannot be written; the message is one line.
     """
     run = load_run(run_dir)
     made = charts(run)
@@ -46,7 +46,7 @@ def write_report(run_dir: Path, defaults: Mapping[str, Mapping[str, Any]] | None
 
 
 def _share_scale(made: Sequence[Chart]) -> None:
-    """Countries are compared by eye, so their curves share one scale."""
+    """Give all countries' curves one scale, so that they can be compared."""
     curves = [chart for chart in made if chart["section"] == "curves"]
     tops = [
         y + above
@@ -93,7 +93,7 @@ def _note(section: str, run: RunData) -> str:
         )
     return {
         "comparison": "Mean final centres as each country, with 95% intervals; every country plays equally often.",
-        "speed": "By the run's own clock; evaluations and waiting included, downtime between resumes left out.",
+        "speed": "By the run's clock, with evaluations and waiting, without downtime between resumes.",
         "learning": "Faint points are single updates, lines a moving average over a tenth of the run.",
         "groups": "A group that is too small falls back to the next, coarser level.",
     }[section]

@@ -1,4 +1,4 @@
-"""The words and tables of a run's report, as HTML; everything that comes from files is escaped."""
+"""The texts and tables of a run's report, as HTML; all texts from files are escaped."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from services.reports.run_report.charts import anchors
 from services.reports.run_report.data import RunData, interval
 
-_WHO = re.compile(r"(\w+://)[^/@\s]+@")  # user and password of a URL
-_PASSWORD = re.compile(r"([?&]\w*password=)[^&\s]+")  # of a URL's query: of a server, or of a key's file
+_ACCOUNT = re.compile(r"(\w+://)[^/@\s]+@")  # user and password of a URL
+_PASSWORD = re.compile(r"([?&]\w*password=)[^&\s]+")  # in a URL's query, of a server or of a key file
 _DASH = "–"
 
 
@@ -37,7 +37,7 @@ def header(run: RunData) -> str:
 
 
 def headlines(run: RunData) -> str:
-    """Before and after, one card an anchor."""
+    """The first and last evaluation, one card per opponent."""
     cards = [_headline([row for row in run.evaluations if row["against"] == anchor]) for anchor in anchors(run)]
     return f'<section class="headlines" aria-label="Results">{"".join(cards)}</section>' if cards else ""
 
@@ -61,7 +61,7 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[float, float | None]:
-    """Difference of means and the half-width of its 95% interval, two independent samples, normal approximation."""
+    """Difference of means and half the width of its 95% interval, for independent samples, normal approximation."""
     ends = [interval(row, "mean_centers") for row in (before, after)]
     difference = after["mean_centers"] - before["mean_centers"]
     if ends[0] is None or ends[1] is None:
@@ -87,7 +87,7 @@ def facts(run: RunData) -> str:
 
 
 def evaluations(run: RunData) -> str:
-    """Every evaluation as a row."""
+    """The table of all evaluations."""
     if not run.evaluations:
         return ""
     head = ("checkpoint", "against", "games", "centres", "95% interval", "solos", "leads", "survives", "squares")
@@ -111,7 +111,7 @@ def evaluations(run: RunData) -> str:
 
 
 def configuration(run: RunData, defaults: Mapping[str, Mapping[str, Any]] | None) -> str:
-    """What the run set differently from the defaults, and the whole configuration folded away."""
+    """The values that differ from the defaults, and the whole configuration, folded."""
     if not run.config:
         return ""
     whole = html.escape("\n".join(f"{name} = {_value(value)}" for name, value in _flat(run.config)))
@@ -125,12 +125,12 @@ def configuration(run: RunData, defaults: Mapping[str, Mapping[str, Any]] | None
         if name not in usual or usual[name] != value
     ]
     table = _table(("key", "this run", "default"), rows, texts=3) if rows else "<p>All defaults.</p>"
-    note = '<p class="soft">What differs from the defaults.</p>'
+    note = '<p class="soft">Values that differ from the defaults.</p>'
     return f"<section><h2>Configuration</h2>{note}{table}{folded}</section>"
 
 
 def provenance(run: RunData) -> str:
-    """What it takes to do it again."""
+    """The facts needed to reproduce the run."""
     summary = run.summary
     rows = [
         ["commit", str(summary.get("commit", "unknown"))],
@@ -142,7 +142,7 @@ def provenance(run: RunData) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
-    """A table whose first ``texts`` columns are text and whose others are numbers."""
+    """A table with ``texts`` columns of text, then columns of numbers."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         kinds = ["" if i < texts else ' class="number"' for i in range(len(row))]
@@ -164,7 +164,7 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_value, value))
-    return _PASSWORD.sub(r"\1***", _WHO.sub(r"\1***@", str(value)))  # a report is passed around; passwords are not
+    return _PASSWORD.sub(r"\1***", _ACCOUNT.sub(r"\1***@", str(value)))  # reports are shared; passwords are not
 
 
 def _interval(row: Mapping[str, Any]) -> str:

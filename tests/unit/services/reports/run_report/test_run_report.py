@@ -62,9 +62,9 @@ def make_run(folder: Path, summary: dict[str, Any] | None = None, updates: int =
 
 def test_series_read_numbers_and_means_of_lists(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path))
-    assert run.course("entente_loss") == ([1, 2, 3, 4, 5, 6], [1 / n for n in range(1, 7)])
-    assert run.course("entente_weight_swap_seconds")[1] == pytest.approx([0.2] * 6)
-    assert run.course("entente_kl") == ([], [])
+    assert run.series("entente_loss") == ([1, 2, 3, 4, 5, 6], [1 / n for n in range(1, 7)])
+    assert run.series("entente_weight_swap_seconds")[1] == pytest.approx([0.2] * 6)
+    assert run.series("entente_kl") == ([], [])
     assert run.label_values("entente_groups") == ["country+phase"]
 
 
