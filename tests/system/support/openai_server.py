@@ -58,7 +58,7 @@ def make_chat_model(folder: Path) -> None:
 
 
 class OpenAIServer:
-    """A server process and what it started; ``kill`` ends them by their ids."""
+    """A server process and its children; ``kill`` ends them by their ids."""
 
     def __init__(self, folder: Path) -> None:
         make_chat_model(folder / "model")
@@ -82,7 +82,7 @@ class OpenAIServer:
         )  # fmt: skip
 
     def wait(self) -> None:
-        """Until it answers."""
+        """Wait until the server answers."""
         deadline = time.monotonic() + START_TIMEOUT_S
         while True:
             assert self.process.poll() is None, self.log_file.read_text()[-4000:]
@@ -114,7 +114,7 @@ class OpenAIServer:
 
 @contextmanager
 def openai_server(folder: Path) -> Iterator[OpenAIServer]:
-    """A server that answers; it has ended when the block is left, however that happens."""
+    """A server that answers; it is ended when the block is left."""
     server = OpenAIServer(folder)
     try:
         server.wait()

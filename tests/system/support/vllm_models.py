@@ -1,4 +1,4 @@
-"""Small models with opinions over the real vocabulary of orders, for tests of vLLM beside the torch engine."""
+"""Small models over the real vocabulary of orders, for tests that compare vLLM with the torch engine."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def word_tokenizer() -> PreTrainedTokenizerBase:
     return make_word_tokenizer(words(), WORD_PATTERN)
 
 
-def lively_model(architecture: str = "qwen3", *, tied: bool = False, seed: int = 0) -> PreTrainedModel:
-    """Untrained models are so uniform that wrong weights would go unnoticed; this one is not."""
+def peaked_model(architecture: str = "qwen3", *, tied: bool = False, seed: int = 0) -> PreTrainedModel:
+    """A model with peaked distributions: those of untrained ones are so uniform that wrong weights go unnoticed."""
     tokenizer = word_tokenizer()
     settings = PolicySettings(architecture=architecture, hidden_size=64, layers=2, intermediate_size=96)
     model = make_small_model(
@@ -41,11 +41,11 @@ def lively_model(architecture: str = "qwen3", *, tied: bool = False, seed: int =
         config = copy.deepcopy(model.config)
         config.tie_word_embeddings = True
         model = type(model)(config).eval()
-    return shaken(model, seed)
+    return perturbed(model, seed)
 
 
-def shaken(model: PreTrainedModel, seed: int) -> PreTrainedModel:
-    """The model, every weight moved at random."""
+def perturbed(model: PreTrainedModel, seed: int) -> PreTrainedModel:
+    """The model with random changes to every weight."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
@@ -57,7 +57,7 @@ def shaken(model: PreTrainedModel, seed: int) -> PreTrainedModel:
 def vllm_engine(
     model: PreTrainedModel, folder: Path, settings: InferenceSettings | None = None, *, max_lora_rank: int = 0
 ) -> Iterator[tuple[VLLMEngine, asyncio.Runner]]:
-    """A vLLM that runs the model, and the loop it lives in."""
+    """A vLLM engine that runs the model, and its event loop."""
     save_model(model, word_tokenizer(), folder)
     settings = settings or InferenceSettings(kv_cache_mib=64)
     with asyncio.Runner() as runner:
@@ -75,5 +75,5 @@ def vllm_engine(
 
 
 async def write_all(engine: Engine, requests: Sequence[GenerationRequest]) -> list[Generation]:
-    """All at once."""
+    """Generate all at once."""
     return list(await asyncio.gather(*(engine.generate(request) for request in requests)))

@@ -1,4 +1,4 @@
-"""vLLM's own process dies or hangs in the middle of training: its actor is replaced, and every episode counts once."""
+"""vLLM's own process dies or hangs during training: its actor is replaced, and every episode counts once."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ UPDATES = 6
 
 
 def engine_of(training: TrainingProcess) -> psutil.Process:
-    """The process that computes, which belongs to the only rollout actor."""
+    """The engine's process, a child of the only rollout actor."""
     (actor,) = [p for p in training.family.values() if p.is_running() and "RolloutActor" in " ".join(p.cmdline())]
     (engine,) = [child for child in actor.children(recursive=True) if "EngineCore" in " ".join(child.cmdline())]
     return engine
 
 
 @pytest.mark.parametrize("fault", ["kill", "suspend"])
-def test_training_goes_on_after_the_engine_s_process_was_lost(fault: str, tmp_path: Path) -> None:
+def test_training_goes_on_after_the_engines_process_died(fault: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = (
         *QUICK,

@@ -1,4 +1,4 @@
-"""vLLM and the torch engine write the same sheets with the same log-probabilities, before and after every swap."""
+"""Parity of vLLM and the torch engine: the same sheets and log-probabilities, before and after every swap."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from grpo_core.settings import PolicySettings
 from services.inference.engine import EngineError, Generation, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.vllm_backend.engine import VLLMEngine
-from tests.system.support.vllm_models import lively_model, shaken, vllm_engine, write_all
+from tests.system.support.vllm_models import peaked_model, perturbed, vllm_engine, write_all
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
 pytestmark = pytest.mark.system
@@ -47,8 +47,8 @@ class Pair:
         )
         self.runner.run(self.theirs.update_weights(payload, version, **options))
 
-    def must_agree(self, version: int, policy: str = "learner") -> list[list[int]]:
-        """Greedy sheets are the same, token for token, and so are their log-probabilities; gives them."""
+    def check_parity(self, version: int, policy: str = "learner") -> list[list[int]]:
+        """Check that greedy sheets and their log-probabilities are the same; return the sheets."""
         requests = [replace(request, temperature=0.0, policy=policy) for request in self.requests]
         ours, theirs = self.write(requests)
         for mine, other in zip(ours, theirs, strict=True):
@@ -64,21 +64,21 @@ class Pair:
 @pytest.fixture(scope="module", params=[("qwen3", False), ("qwen3", True), ("llama", False), ("llama", True)], ids=str)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     architecture, tied = request.param
-    model = lively_model(architecture, tied=tied)
+    model = peaked_model(architecture, tied=tied)
     requests = real_requests(24)
     with vllm_engine(model, tmp_path_factory.mktemp("model"), max_lora_rank=RANK) as (theirs, runner):
         ours = TorchEngine(copy.deepcopy(model), max_concurrent_decisions=64)
         yield Pair(model, ours, theirs, runner, requests)
 
 
-def test_full_weights_after_three_updates_and_adapters_over_the_first(pair: Pair) -> None:
-    first = pair.must_agree(0)
+def test_parity_after_full_updates_and_adapters(pair: Pair) -> None:
+    first = pair.check_parity(0)
     for version in (1, 2, 3):
-        model = shaken(copy.deepcopy(pair.model), version)
+        model = perturbed(copy.deepcopy(pair.model), version)
         probe = make_probe(model, [request.prompt_ids for request in pair.requests[:3]])
         pair.update(weights_payload(model), version, probe=probe)
-        assert pair.must_agree(version) != first
-    # Adapters are over the weights the engine began with, whatever the learner's are now: both take turns.
+        assert pair.check_parity(version) != first
+    # Adapters apply to the weights the engine began with, not to the learner's newest: both take turns.
     wrapped = add_adapters(copy.deepcopy(pair.model), PolicySettings(use_peft=True, lora_r=RANK), seed=0)
     for version in (4, 5, 6):
         with torch.no_grad():
@@ -86,14 +86,14 @@ def test_full_weights_after_three_updates_and_adapters_over_the_first(pair: Pair
                 if "lora_" in name:
                     weight.normal_(std=0.1)
         pair.update(adapter_payload(wrapped), version, policy="opponent")
-        assert pair.must_agree(version, "opponent") != first
-    pair.must_agree(3)
+        assert pair.check_parity(version, "opponent") != first
+    pair.check_parity(3)
     pair.update(weights_payload(plain_model(pair.model)), 7)
-    assert pair.must_agree(7) == first
+    assert pair.check_parity(7) == first
 
 
-def test_sampled_decisions_carry_the_probability_they_were_sampled_with(pair: Pair) -> None:
-    """Under the mask, at a temperature, seed by seed, and the same again."""
+def test_sampled_logprobs_equal_a_plain_forward_pass(pair: Pair) -> None:
+    """Under the mask and at a temperature; the same seeds give the same tokens."""
     requests = [replace(request, temperature=0.7, seed=number) for number, request in enumerate(pair.requests)]
     _, written = pair.write(requests)
     _, again = pair.write(requests)
@@ -111,7 +111,7 @@ def test_sampled_decisions_carry_the_probability_they_were_sampled_with(pair: Pa
         assert not one.logprobs[~one.sampled_mask].any()
 
 
-def test_free_text_agrees_too(pair: Pair) -> None:
+def test_parity_of_free_text(pair: Pair) -> None:
     requests = [
         replace(request, constraint=None, temperature=0.0, max_completion_length=24) for request in pair.requests
     ]
@@ -122,16 +122,18 @@ def test_free_text_agrees_too(pair: Pair) -> None:
         assert mine.finished == other.finished
 
 
-def test_what_does_not_fit_is_refused_and_the_old_weights_stay(pair: Pair) -> None:
-    before = pair.must_agree(7)
-    alien = weights_payload(lively_model(seed=3) if pair.model.config.model_type == "llama" else lively_model("llama"))
-    other = shaken(copy.deepcopy(pair.model), 9)
-    lying = make_probe(pair.model, [pair.requests[0].prompt_ids])
-    for payload, probe, says in (
+def test_wrong_weights_are_refused_and_the_old_ones_stay(pair: Pair) -> None:
+    before = pair.check_parity(7)
+    foreign = weights_payload(
+        peaked_model(seed=3) if pair.model.config.model_type == "llama" else peaked_model("llama")
+    )
+    other = perturbed(copy.deepcopy(pair.model), 9)
+    wrong_probe = make_probe(pair.model, [pair.requests[0].prompt_ids])
+    for payload, probe, message in (
         (b"nothing", None, "safetensors"),
-        (alien, None, "another model"),
-        (weights_payload(other), lying, "does not compute what the learner does"),
+        (foreign, None, "another model"),
+        (weights_payload(other), wrong_probe, "does not compute what the learner does"),
     ):
-        with pytest.raises(EngineError, match=says):
+        with pytest.raises(EngineError, match=message):
             pair.runner.run(pair.theirs.update_weights(payload, 8, probe=probe))
-    assert pair.must_agree(7) == before
+    assert pair.check_parity(7) == before

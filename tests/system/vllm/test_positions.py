@@ -19,7 +19,7 @@ from services.environments.diplomacy.orders import WAIVE, OrderSlot, parse, shee
 from services.environments.diplomacy.position import POWERS, Position
 from services.inference.engine import GenerationRequest
 from tests.paths import RECORDED_GAMES
-from tests.system.support.vllm_models import lively_model, vllm_engine, word_tokenizer, write_all
+from tests.system.support.vllm_models import peaked_model, vllm_engine, word_tokenizer, write_all
 from tests.unit.services.environments.diplomacy.sheets import format_sheet
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
@@ -47,7 +47,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Writer:
-    """vLLM with a model that has opinions."""
+    """vLLM with a model whose distributions are peaked."""
 
     engine: Any
     runner: Any
@@ -79,13 +79,13 @@ class Writer:
 
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
-    with vllm_engine(lively_model(), tmp_path_factory.mktemp("model")) as (engine, runner):
+    with vllm_engine(peaked_model(), tmp_path_factory.mktemp("model")) as (engine, runner):
         yield Writer(engine, runner, OrderTokens(word_tokenizer()))
 
 
 @pytest.fixture(scope="module")
 def tasks() -> list[Task]:
-    """A thousand decisions of random play: so many of each kind, out of as many games as that takes."""
+    """A thousand decisions of random play, with a fixed number of each kind."""
     missing, found = Counter(KINDS), []
     for seed in range(400):
         if not +missing:
@@ -138,13 +138,13 @@ def random_orders(slots: Sequence[OrderSlot], rng: random.Random) -> list[str]:
 
 
 def is_legal(task: Task, text: str) -> bool:
-    """Strictly read, the sheet is complete and nothing is wrong with it."""
+    """Whether the strict parser finds the sheet complete and without defects."""
     parsed = parse(text, task.position, task.power)
     return not parsed.defects and len(parsed.orders) == len(task.slots)
 
 
 def taken_by_the_game(task: Task, orders: Sequence[str], *, expand: bool) -> list[str]:
-    """Orders as a game in this state has them after they were submitted; it must find nothing wrong with them."""
+    """The orders that a game in this state has after they were submitted; the game must accept all of them."""
     game = Game()
     game.set_state(dict(task.state))
     assert game.get_current_phase() == task.position.phase
@@ -174,12 +174,12 @@ def test_every_sheet_under_the_mask_is_complete_and_legal(writer: Writer, tasks:
     assert len({task.position.year for task in tasks}) > 5
     texts = writer.sheets(tasks, masked=True)
     must_all_be_legal(tasks, texts)
-    # A writer that always held, waived or never convoyed would be legal, too.
+    # A model that always held or waived would also be legal, so every kind of order must occur.
     written = "".join(texts)
     assert all(part in written for part in (" H\n", " - ", " S ", " C A ", " VIA\n", " R ", " D\n", " B\n", "WAIVE\n"))
 
 
-def test_free_text_is_counted_not_trusted(writer: Writer, tasks: list[Task]) -> None:
+def test_free_text_of_a_random_model_is_mostly_illegal(writer: Writer, tasks: list[Task]) -> None:
     texts = writer.sheets(tasks, masked=False)
     lines = [(task, line) for task, text in zip(tasks, texts, strict=True) for line in text.splitlines() if line]
     legal_sheets = sum(is_legal(task, text) for task, text in zip(tasks, texts, strict=True))
@@ -191,7 +191,7 @@ def test_free_text_is_counted_not_trusted(writer: Writer, tasks: list[Task]) -> 
     assert len(texts) == COUNT
     assert legal_sheets < COUNT / 10
     assert legal_lines < len(lines) / 2
-    # The same count takes what is right: a random choice of legal orders.
+    # The same count accepts a random choice of legal orders.
     rng = random.Random(0)
     assert all(is_legal(task, format_sheet(random_orders(task.slots, rng))) for task in tasks)
 

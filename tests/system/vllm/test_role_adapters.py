@@ -1,4 +1,4 @@
-"""Seven specialists in vLLM at once: they write what the torch engine does, and are swapped all or none."""
+"""Seven role adapters in vLLM at once: they have parity with the torch engine and are swapped all or none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from services.inference.engine import Engine, EngineError
 from services.inference.torch_backend.engine import TorchEngine
 from services.settings import InferenceSettings
 from services.weights.payload import Payload, make_role_payload
-from tests.system.support.vllm_models import lively_model, vllm_engine, word_tokenizer
+from tests.system.support.vllm_models import peaked_model, vllm_engine, word_tokenizer
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
 pytestmark = pytest.mark.system
@@ -32,9 +32,9 @@ pytestmark = pytest.mark.system
 RANK = 8
 
 
-def test_the_seven_write_as_in_the_torch_engine_and_one_refusal_changes_none(tmp_path: Path) -> None:
+def test_parity_of_seven_role_adapters_and_all_or_none_swaps(tmp_path: Path) -> None:
     tokens = OrderTokens(word_tokenizer())
-    base = lively_model()
+    base = peaked_model()
     model = add_specialists(copy.deepcopy(base), PolicySettings(use_peft=True, lora_r=RANK), 0, POWERS)
     position = DiplomacyGame(1901).position
 
@@ -60,7 +60,7 @@ def test_the_seven_write_as_in_the_torch_engine_and_one_refusal_changes_none(tmp
         seat = specialists.seat(0.0)
         return list(await asyncio.gather(*(seat.act(position, power, 3) for power in POWERS)))
 
-    def must_agree(version: int) -> list[tuple[str, ...]]:
+    def check_parity(version: int) -> list[tuple[str, ...]]:
         written = runner.run(sheets(ours)), runner.run(sheets(theirs))
         for mine, other in zip(*written, strict=True):
             assert mine.orders == other.orders
@@ -79,13 +79,13 @@ def test_the_seven_write_as_in_the_torch_engine_and_one_refusal_changes_none(tmp
 
         first = published(1)
         swap(make_role_payload(1, first))
-        before = must_agree(1)
+        before = check_parity(1)
         second = published(2)
         swap(make_role_payload(2, second))
-        after = must_agree(2)
+        after = check_parity(2)
         assert all(one != other for one, other in zip(before, after, strict=True))
-        lying = published(3) | {"TURKEY": (second["TURKEY"][0], first["TURKEY"][1])}
+        wrong = published(3) | {"TURKEY": (second["TURKEY"][0], first["TURKEY"][1])}
         for each in (ours, theirs):
             with pytest.raises(EngineError, match=r"learner/TURKEY#3.* does not compute what the learner does"):
-                runner.run(each.swap(make_role_payload(3, lying)))
-        assert must_agree(2) == after
+                runner.run(each.swap(make_role_payload(3, wrong)))
+        assert check_parity(2) == after

@@ -1,4 +1,4 @@
-"""vLLM while its weights change under it: turns, waiting, keeping, sleeping, adapters that leave."""
+"""Weight swaps in vLLM: turns, waiting, kept decisions, sleep and the removal of adapters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from services.inference.vllm_backend.engine import VLLMEngine
 from services.inference.vllm_backend.startup import CoreOptions, start_core
 from services.inference.vllm_backend.worker_extension import WeightsExtension
 from services.settings import InferenceSettings
-from tests.system.support.vllm_models import lively_model, shaken, vllm_engine, word_tokenizer, write_all
+from tests.system.support.vllm_models import peaked_model, perturbed, vllm_engine, word_tokenizer, write_all
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
 pytestmark = pytest.mark.system
@@ -41,7 +41,7 @@ def requests() -> Sequence[GenerationRequest]:
 
 @pytest.fixture(scope="module")
 def model() -> PreTrainedModel:
-    return lively_model()
+    return peaked_model()
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def served(model: PreTrainedModel, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def expected(model: PreTrainedModel, requests: Sequence[GenerationRequest]) -> list[list[int]]:
-    """What the torch engine writes with these weights."""
+    """The sheets of the torch engine with these weights."""
     engine = TorchEngine(copy.deepcopy(model), max_concurrent_decisions=64)
     return sheets(asyncio.run(write_all(engine, [replace(request, policy=LEARNER) for request in requests])))
 
@@ -63,9 +63,9 @@ def sheets(generations: Sequence[Generation]) -> list[list[int]]:
 def test_policies_of_full_weights_take_turns(
     served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]
 ) -> None:
-    """All asked at once, in mixed order; none is written under another's weights, and none waits for ever."""
+    """All are requested at once, in mixed order; each is written under its own policy's weights."""
     engine, runner = served
-    models = {LEARNER: model, "v10": shaken(copy.deepcopy(model), 10), "v20": shaken(copy.deepcopy(model), 20)}
+    models = {LEARNER: model, "v10": perturbed(copy.deepcopy(model), 10), "v20": perturbed(copy.deepcopy(model), 20)}
     runner.run(engine.update_weights(weights_payload(model), 3))
     for name in ("v10", "v20"):
         runner.run(engine.update_weights(weights_payload(models[name]), int(name[1:]), policy=name))
@@ -82,11 +82,11 @@ def test_policies_of_full_weights_take_turns(
         runner.run(engine.generate(mixed[1]))
 
 
-def test_a_swap_waits_for_decisions_in_flight_and_later_ones_wait_for_it(
+def test_a_swap_waits_for_decisions_in_flight_and_holds_later_ones(
     served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]
 ) -> None:
     engine, runner = served
-    newer = shaken(copy.deepcopy(model), 30)
+    newer = perturbed(copy.deepcopy(model), 30)
     runner.run(engine.update_weights(weights_payload(model), 3))
 
     async def swap_in_the_middle() -> list[list[Generation]]:
@@ -112,7 +112,9 @@ def test_a_swap_waits_for_decisions_in_flight_and_later_ones_wait_for_it(
     assert meanwhile[-1].policy_version == 4
 
 
-def test_it_sleeps_and_wakes(served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]) -> None:
+def test_sleep_finishes_decisions_and_holds_later_ones_until_wake(
+    served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]
+) -> None:
     engine, runner = served
     runner.run(engine.update_weights(weights_payload(model), 5))
 
@@ -132,7 +134,7 @@ def test_it_sleeps_and_wakes(served: Served, model: PreTrainedModel, requests: S
     assert sheets(runner.run(nap())) == expected(model, requests)
 
 
-def test_an_adapter_stays_while_a_decision_is_written_with_it(
+def test_an_adapter_stays_loaded_while_a_decision_uses_it(
     served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]
 ) -> None:
     engine, runner = served
@@ -161,7 +163,7 @@ def test_an_adapter_stays_while_a_decision_is_written_with_it(
     assert {generation.policy_version for generation in early} == {1}
 
 
-def test_the_base_is_itself_beside_as_many_adapters_as_there_are_slots(
+def test_the_base_is_unchanged_when_all_adapter_slots_are_in_use(
     served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]
 ) -> None:
     engine, runner = served
@@ -186,7 +188,7 @@ def test_the_base_is_itself_beside_as_many_adapters_as_there_are_slots(
     runner.run(remove_all())
 
 
-def test_an_opponents_adapter_waits_for_an_engine_that_sleeps(
+def test_an_opponents_adapter_update_waits_until_the_engine_wakes(
     served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]
 ) -> None:
     engine, runner = served
@@ -204,10 +206,10 @@ def test_an_opponents_adapter_waits_for_an_engine_that_sleeps(
     assert runner.run(nap()).policy_version == 1
 
 
-def test_games_go_on_under_new_weights_where_decisions_are_kept(
+def test_kept_decisions_go_on_under_new_weights(
     model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
 ) -> None:
-    newer = shaken(copy.deepcopy(model), 40)
+    newer = perturbed(copy.deepcopy(model), 40)
     payload, probe = weights_payload(newer), make_probe(newer, [requests[0].prompt_ids])
     with vllm_engine(model, tmp_path, InferenceSettings(kv_cache_mib=64, swap="keep")) as (engine, runner):
 
@@ -215,7 +217,7 @@ def test_games_go_on_under_new_weights_where_decisions_are_kept(
             early = asyncio.create_task(write_all(engine, requests))
             await asyncio.sleep(0.02)
             await engine.update_weights(payload, 1, probe=probe)
-            assert not early.done()  # nobody waited for them
+            assert not early.done()  # the swap did not wait for them
             return await early
 
         early = runner.run(swap_in_the_middle())
@@ -223,7 +225,7 @@ def test_games_go_on_under_new_weights_where_decisions_are_kept(
         old = expected(model, requests)
         assert sheets(early) != old  # the ends of those in flight are the new weights'
         assert sheets(runner.run(write_all(engine, requests))) == expected(newer, requests)
-        other = shaken(copy.deepcopy(model), 41)
+        other = perturbed(copy.deepcopy(model), 41)
         runner.run(engine.update_weights(weights_payload(other), 9, policy="frozen"))
         assert runner.run(swap_under_an_opponent(engine, requests, payload)) == expected(other, requests)
         # The last token of each was sampled under the new weights, with keys and values made by them.
@@ -244,7 +246,7 @@ def test_weights_that_break_half_way_leave_the_old_ones_in_use(
     model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
 ) -> None:
     """Names and shapes are right, so nothing refuses them before they are on their way."""
-    newer = shaken(copy.deepcopy(model), 60)
+    newer = perturbed(copy.deepcopy(model), 60)
     with vllm_engine(model, tmp_path) as (engine, runner):
         real = WeightsExtension.load_policy
         broken = iter([True, False])
@@ -274,17 +276,17 @@ def test_weights_that_break_half_way_leave_the_old_ones_in_use(
 async def swap_under_an_opponent(
     engine: VLLMEngine, requests: Sequence[GenerationRequest], payload: bytes
 ) -> list[list[int]]:
-    """What a frozen opponent writes while the learner's weights come: they are not its own, so they wait."""
+    """A frozen opponent's sheets while the learner's weights arrive: the swap waits for them."""
     early = asyncio.create_task(write_all(engine, [replace(request, policy="frozen") for request in requests]))
     await asyncio.sleep(0.05)
     await engine.update_weights(payload, 2)
     return sheets(await early)
 
 
-def test_in_a_process_of_its_own_it_does_the_same(
+def test_parity_in_a_process_of_its_own(
     model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
 ) -> None:
-    newer = shaken(copy.deepcopy(model), 50)
+    newer = perturbed(copy.deepcopy(model), 50)
     settings = InferenceSettings(kv_cache_mib=64, engine_process="own")
     with vllm_engine(model, tmp_path, settings, max_lora_rank=8) as (engine, runner):
         assert sheets(runner.run(write_all(engine, requests))) == expected(model, requests)
@@ -300,7 +302,7 @@ def test_in_a_process_of_its_own_it_does_the_same(
         assert sheets(runner.run(write_all(engine, asked))) == expected(model, requests)  # a fresh adapter adds nothing
 
 
-def test_why_it_does_not_start_is_said_in_one_line(model: PreTrainedModel, tmp_path: Path) -> None:
+def test_start_errors_name_the_cause_in_one_line(model: PreTrainedModel, tmp_path: Path) -> None:
     save_model(model, word_tokenizer(), tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "elsewhere")
     with pytest.raises(EngineError, match="cannot read the weights") as missing:
@@ -309,7 +311,7 @@ def test_why_it_does_not_start_is_said_in_one_line(model: PreTrainedModel, tmp_p
     with pytest.raises(EngineError, match=r"too little memory.*inference.kv_cache_mib") as memory:
         start_core(tmp_path, InferenceSettings(kv_cache_mib=10_000_000), CoreOptions(on_gpu=False))
     config = (tmp_path / "config.json").read_text()
-    (tmp_path / "config.json").write_text(config.replace("Qwen3ForCausalLM", "NobodysForCausalLM"))
+    (tmp_path / "config.json").write_text(config.replace("Qwen3ForCausalLM", "UnknownForCausalLM"))
     with pytest.raises(EngineError, match=r"does not know the model.*inference.engine = torch") as unknown:
         start_core(tmp_path, InferenceSettings(kv_cache_mib=64), CoreOptions(on_gpu=False))
     assert all("\n" not in str(error.value) for error in (missing, memory, unknown))

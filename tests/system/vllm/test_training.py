@@ -1,4 +1,4 @@
-"""The main job on vLLM: it learns as on the torch engine, plays its own snapshots, and loses no process."""
+"""Training on vLLM: it learns as on the torch engine, plays its own snapshots, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def test_snapshots_take_turns_with_the_learner_in_one_engine(tmp_path: Path) -> 
     assert {"policy/v2", "policy/v4"} <= {member["id"] for member in members}
 
 
-def test_adapters_in_a_process_of_its_own_which_leaves_with_its_actor(tmp_path: Path) -> None:
-    """The learner's adapter and frozen ones in one engine; the engine's process dies with the actor that owns it."""
+def test_the_engines_process_dies_with_its_actor(tmp_path: Path) -> None:
+    """The learner's adapter and frozen ones share one engine, whose process dies with the actor that owns it."""
     run = tmp_path / "run"
     arguments = (
         *QUICK,
@@ -62,8 +62,8 @@ def test_adapters_in_a_process_of_its_own_which_leaves_with_its_actor(tmp_path: 
     assert set(episodes_used(run).values()) == {1}
 
 
-def test_it_learns(tmp_path: Path) -> None:
-    """A tenth of the demo: as far from the untrained policy as the torch engine gets in as many games."""
+def test_training_on_vllm_improves_the_policy(tmp_path: Path) -> None:
+    """A tenth of the demo must improve the policy as much as the torch engine does in as many games."""
     run = tmp_path / "run"
     arguments = ("--set", "learner.updates=9", "--set", "evaluation.final_against=[]", "--set", "metrics.display=false")
     with TrainingProcess(run, *VLLM, *arguments, config="laptop") as training:

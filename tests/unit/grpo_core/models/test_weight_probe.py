@@ -12,13 +12,13 @@ from grpo_core.models.weight_probe import Probe, compare, make_probe
 from services.inference.engine import EngineError
 from services.inference.parity import probe_requests
 from services.inference.torch_backend.engine import TorchEngine
-from tests.unit.services.inference.torch_backend.test_engine import lively_model, shaken
+from tests.unit.services.inference.torch_backend.test_engine import peaked_model, perturbed
 
 PROMPTS = ((1, 9, 11, 13), (1, 20))
 
 
 def test_a_probe_is_the_greedy_continuation_of_a_plain_forward_pass() -> None:
-    model = lively_model()
+    model = peaked_model()
     probe = make_probe(model, PROMPTS, length=3)
     for prompt, tokens, logprobs, leads in zip(PROMPTS, probe.tokens, probe.logprobs, probe.leads, strict=True):
         ids = torch.tensor([[*prompt, *tokens]])
@@ -51,8 +51,8 @@ def test_what_counts_as_a_disagreement() -> None:
 
 
 def test_an_engine_refuses_weights_that_do_not_compute_what_the_learner_does() -> None:
-    model = lively_model()
-    newer, newest = shaken(copy.deepcopy(model), 1), shaken(copy.deepcopy(model), 2)
+    model = peaked_model()
+    newer, newest = perturbed(copy.deepcopy(model), 1), perturbed(copy.deepcopy(model), 2)
 
     async def play() -> None:
         engine = TorchEngine(copy.deepcopy(model))
@@ -75,8 +75,8 @@ def test_an_engine_refuses_weights_that_do_not_compute_what_the_learner_does() -
 
 def test_an_engine_asleep_finishes_what_it_began_and_holds_the_rest() -> None:
     async def play() -> None:
-        engine = TorchEngine(lively_model())
-        (request, other) = probe_requests(make_probe(lively_model(), PROMPTS), "learner")
+        engine = TorchEngine(peaked_model())
+        (request, other) = probe_requests(make_probe(peaked_model(), PROMPTS), "learner")
         early = asyncio.create_task(engine.generate(request))
         await asyncio.sleep(0)
         await asyncio.sleep(0)

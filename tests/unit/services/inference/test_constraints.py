@@ -13,7 +13,7 @@ END, NEWLINE = 2, 9
 
 
 def every_sheet(constraint: SheetConstraint) -> set[tuple[int, ...]]:
-    """All sheets a constraint allows, by enumerating combinations of alternatives: the definition, word for word."""
+    """All sheets a constraint allows: enumerates combinations of alternatives, as the definition does."""
     sheets = set()
     for choice in itertools.product(*(range(len(slot.alternatives)) for slot in constraint.slots)):
         taken: set[int] = set()
@@ -31,7 +31,7 @@ def every_sheet(constraint: SheetConstraint) -> set[tuple[int, ...]]:
 
 
 def reachable(constraint: SheetConstraint) -> set[tuple[int, ...]]:
-    """All sheets the state machine can write, by trying every admissible id everywhere."""
+    """All sheets the state machine can write: tries every admissible id everywhere."""
     sheets = set()
     frontier: list[tuple[int, ...]] = [()]
     while frontier:
@@ -58,12 +58,12 @@ bodies = st.lists(st.integers(10, 13), min_size=1, max_size=3).map(tuple)
 def slots(draw: st.DrawFn, with_claims: bool) -> SlotConstraint:
     alternatives = draw(st.lists(bodies, min_size=1, max_size=5, unique=True))
     claims = [draw(st.none() | st.integers(0, 2)) if with_claims else None for _ in alternatives]
-    # A way out that claims nothing, as WAIVE is.
+    # An alternative without a claim, such as WAIVE, keeps every slot possible.
     return SlotConstraint((*((*body, NEWLINE) for body in alternatives), (14, NEWLINE)), (*claims, None))
 
 
 @given(st.lists(slots(with_claims=True), max_size=3))
-def test_writes_exactly_the_sheets_the_definition_allows(drawn: list[SlotConstraint]) -> None:
+def test_reachable_sheets_are_exactly_those_of_the_definition(drawn: list[SlotConstraint]) -> None:
     constraint = SheetConstraint(tuple(drawn), END)
     expected = every_sheet(constraint)
     assert reachable(constraint) == expected
@@ -76,7 +76,7 @@ def test_longest_is_exact_without_claims() -> None:
     assert SheetConstraint((slot, slot), END).longest == 9
 
 
-def test_slots_with_one_alternative_and_no_slots_are_forced_to_the_end() -> None:
+def test_sheets_without_choices_are_forced_to_the_end() -> None:
     only = SlotConstraint(((5, 6, NEWLINE),), (None,))
     state = SheetState(SheetConstraint((only, only), END))
     assert not state.finished
@@ -97,7 +97,7 @@ def test_a_claim_turns_a_later_choice_into_a_forced_run() -> None:
     assert state.finished
 
 
-def test_prefix_free_alternatives_are_demanded() -> None:
+def test_alternatives_must_be_prefix_free() -> None:
     with pytest.raises(ConstraintError, match="prefix"):
         SheetState(SheetConstraint((SlotConstraint(((5, 6), (5, 6, 7)), (None, None)),), END))
     with pytest.raises(ConstraintError, match="prefix"):
@@ -108,7 +108,7 @@ def test_prefix_free_alternatives_are_demanded() -> None:
         SlotConstraint(((5,), (6,)), (None,))
 
 
-def test_what_is_not_admissible_is_refused() -> None:
+def test_inadmissible_tokens_are_refused() -> None:
     slot = SlotConstraint(((5, NEWLINE), (6, NEWLINE)), (0, 0))
     state = SheetState(SheetConstraint((slot,), END))
     with pytest.raises(ConstraintError, match="token 7 is not admissible"):
@@ -120,14 +120,14 @@ def test_what_is_not_admissible_is_refused() -> None:
         state.advance(5)
 
 
-def test_claims_that_leave_nothing_are_an_error() -> None:
+def test_claims_that_leave_no_alternative_are_an_error() -> None:
     slot = SlotConstraint(((5, NEWLINE), (6, NEWLINE)), (0, 0))
     state = SheetState(SheetConstraint((slot, slot), END))
     with pytest.raises(ConstraintError, match="no alternative"):
         state.advance(5)
 
 
-def test_constraints_are_plain_hashable_values() -> None:
+def test_constraints_are_hashable_values() -> None:
     rng = random.Random(0)
     alternatives = tuple((token, NEWLINE) for token in rng.sample(range(10, 99), 20))
     first = SheetConstraint((SlotConstraint(alternatives, (None,) * 20),), END)

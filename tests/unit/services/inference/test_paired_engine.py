@@ -13,14 +13,14 @@ from grpo_core.settings import PolicySettings
 from services.inference.engine import EngineError, GenerationRequest
 from services.inference.paired_engine import PairedEngine
 from services.inference.torch_backend.engine import TorchEngine
-from tests.unit.services.inference.torch_backend.test_engine import lively_model, shaken
+from tests.unit.services.inference.torch_backend.test_engine import peaked_model, perturbed
 
 REQUEST = GenerationRequest(prompt_ids=(1, 9, 11), constraint=None, seed=0, temperature=0.0, max_completion_length=6)
 
 
-def test_full_weights_of_others_live_in_the_second_engine_and_all_else_in_the_first() -> None:
-    model = lively_model()
-    other = shaken(copy.deepcopy(model), 5)
+def test_only_opponents_full_weights_are_in_the_second_engine() -> None:
+    model = peaked_model()
+    other = perturbed(copy.deepcopy(model), 5)
     wrapped = add_adapters(copy.deepcopy(model), PolicySettings(use_peft=True, lora_r=4), seed=0)
     with torch.no_grad():
         for name, weight in wrapped.named_parameters():
@@ -51,13 +51,13 @@ def test_full_weights_of_others_live_in_the_second_engine_and_all_else_in_the_fi
     asyncio.run(play())
 
 
-def test_bytes_that_are_no_weights_are_refused() -> None:
-    pair = PairedEngine(TorchEngine(lively_model()), TorchEngine(lively_model()))
+def test_bytes_that_are_not_weights_are_refused() -> None:
+    pair = PairedEngine(TorchEngine(peaked_model()), TorchEngine(peaked_model()))
     with pytest.raises(EngineError, match="'frozen' version 1 were refused"):
         asyncio.run(pair.update_weights(b"nothing", 1, policy="frozen"))
 
 
-def test_a_second_engine_needs_room_for_weights_and_cache_in_the_smaller_share() -> None:
+def test_a_second_engine_fits_if_the_smaller_share_holds_weights_and_cache() -> None:
     gib = 1 << 30
     assert second_engine_fits(15 * gib, 4 * gib, 80 * gib, utilization=0.85)
     assert not second_engine_fits(15 * gib, 4 * gib, 40 * gib, utilization=0.85)

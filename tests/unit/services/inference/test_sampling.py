@@ -39,7 +39,7 @@ def test_frequencies_follow_the_probabilities() -> None:
         assert abs(share - probability) < 5 * math.sqrt(probability * (1 - probability) / count)
 
 
-def test_a_row_does_not_depend_on_its_company() -> None:
+def test_a_row_does_not_depend_on_other_rows() -> None:
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(40, 30)).astype(np.float32)
     admissible = [np.sort(rng.choice(30, rng.integers(2, 9), replace=False)).astype(np.int32) for _ in range(40)]
@@ -51,7 +51,7 @@ def test_a_row_does_not_depend_on_its_company() -> None:
         assert alone[0] == together[row]
 
 
-def test_greedy_takes_the_peak_and_the_lowest_of_equals() -> None:
+def test_greedy_takes_the_likeliest_id_and_the_lowest_of_equals() -> None:
     logits = np.array([[9.0, 1.0, 3.0, 3.0]], np.float32)
     tokens, logprobs = sample(logits, [np.array([1, 2, 3], np.int32)], np.zeros(1), np.array([0.99]))
     assert tokens.tolist() == [2]
@@ -65,7 +65,7 @@ def test_any_integer_seeds_a_stream(seed: int) -> None:
     assert (values == draws(seed, 3)).all()
 
 
-def test_neighbouring_seeds_and_draws_are_unrelated() -> None:
+def test_neighbouring_seeds_and_draws_are_uncorrelated() -> None:
     table = np.stack([draws(seed, 200) for seed in range(200)])
     assert len(np.unique(table)) == table.size
     for correlation in (

@@ -43,7 +43,7 @@ def test_standard_files_load_with_the_standard_class(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("listed", [["BUR", "BUR"], ["<eos>"], ["A PAR BUR"], [""]])
-def test_words_the_pattern_cannot_give_are_refused(listed: list[str]) -> None:
+def test_words_that_the_pattern_does_not_match_are_refused(listed: list[str]) -> None:
     with pytest.raises(ValueError, match="word"):
         make_word_tokenizer(listed, WORD_PATTERN)
 
@@ -54,20 +54,20 @@ pieces = st.sampled_from([*words(), *SPECIAL_TOKENS, " ", "\n", "; ", ", ", "(",
 
 
 @given(st.lists(pieces, max_size=12), st.sampled_from(["", " "]))
-def test_the_quick_encoder_agrees_with_the_tokenizer_on_any_text(drawn: list[str], between: str) -> None:
+def test_the_fast_encoder_equals_the_tokenizer_on_any_text(drawn: list[str], between: str) -> None:
     encode, text = word_encoder(TOKENIZER), between.join(drawn)
     assert encode is not None
     assert list(encode(text)) == TOKENIZER.encode(text) == TOKENIZER.encode(text, add_special_tokens=False)
 
 
-def test_loaded_files_have_the_quick_encoder_too(tmp_path: Path) -> None:
+def test_a_loaded_tokenizer_has_the_fast_encoder_too(tmp_path: Path) -> None:
     TOKENIZER.save_pretrained(tmp_path)
     encode = word_encoder(AutoTokenizer.from_pretrained(tmp_path))
     assert encode is not None
     assert list(encode(TEXT)) == TOKENIZER.encode(TEXT)
 
 
-def test_tokenizers_that_do_more_than_look_words_up_have_no_quick_encoder() -> None:
+def test_other_tokenizers_have_no_fast_encoder() -> None:
     backend = make_word_tokenizer(words(), WORD_PATTERN).backend_tokenizer
     backend.normalizer = normalizers.Lowercase()
     assert word_encoder(PreTrainedTokenizerFast(tokenizer_object=backend)) is None

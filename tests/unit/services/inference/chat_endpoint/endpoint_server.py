@@ -1,4 +1,4 @@
-"""A small OpenAI-compatible server on loopback, in the test's own event loop; what it answers is a script."""
+"""A small OpenAI-compatible server on loopback, in the test's own event loop; a script gives its answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Script = Callable[[Request], web.Response | Awaitable[web.Response]]
 
 
 class FakeEndpoint:
-    """Keeps every request; ``most_at_once`` is the largest number under way together."""
+    """Keeps every request; ``most_at_once`` is the largest number in flight together."""
 
     def __init__(self, script: Script) -> None:
         self._script = script

@@ -1,4 +1,4 @@
-"""The client of an endpoint: its limits, retries, counters and what it says when there is no answer."""
+"""The client of an endpoint: its limits, retries, counters and error messages."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def one_after_another(*answers: web.Response) -> Script:
     return lambda _: waiting.pop(0)
 
 
-def test_what_is_asked_and_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_request_fields_counters_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
 
     async def use(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
@@ -94,8 +94,8 @@ def test_what_is_asked_and_what_it_costs(monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-def test_without_a_key_variable_no_key_of_this_machine_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-for-somebody-else")
+def test_without_a_key_variable_no_key_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-another-server")
 
     async def use(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
         await complete(client)
@@ -104,14 +104,14 @@ def test_without_a_key_variable_no_key_of_this_machine_is_sent(monkeypatch: pyte
     ask(lambda _: answer("yes"), use)
 
 
-def test_a_key_that_is_not_there_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(KEY_VARIABLE, raising=False)
     settings = EndpointSettings(base_url="http://127.0.0.1:1/v1", model="m", api_key_variable=KEY_VARIABLE)
     with pytest.raises(EndpointRefusedError, match=f"variable {KEY_VARIABLE}, which should hold its key, is not set"):
         OpenAIClient("remote:test", settings)
 
 
-def test_busy_servers_are_asked_again_and_no_more_often_than_allowed() -> None:
+def test_calls_to_busy_servers_are_retried_up_to_the_limit() -> None:
     async def recovers(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
         assert (await complete(client)).text == "yes"
         assert (client.counters.retries, client.counters.calls, client.counters.failures) == (2, 1, 0)
@@ -137,7 +137,7 @@ def test_busy_servers_are_asked_again_and_no_more_often_than_allowed() -> None:
         (refusal(400, "sk-secret is too long\nfor me"), "HTTP 400: *** is too long for me; the server does not", False),
     ],
 )
-def test_what_repeating_cannot_mend_is_not_repeated(
+def test_permanent_errors_are_not_retried(
     response: web.Response, expected: str, kind: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
@@ -152,7 +152,7 @@ def test_what_repeating_cannot_mend_is_not_repeated(
     ask(one_after_another(response), use, api_key_variable=KEY_VARIABLE)
 
 
-def test_waits_grow_up_to_a_bound_and_a_servers_wish_is_obeyed_up_to_one() -> None:
+def test_backoff_and_retry_after_are_bounded() -> None:
     for attempt, longest in ((0, 0.5), (1, 1.0), (2, 2.0), (10, 8.0), (1000, 8.0)):
         waits = [backoff_s(attempt) for _ in range(50)]
         assert 0.75 * longest <= min(waits) < max(waits) <= longest
@@ -161,7 +161,7 @@ def test_waits_grow_up_to_a_bound_and_a_servers_wish_is_obeyed_up_to_one() -> No
         assert retry_after_s(openai.RateLimitError("busy", response=response, body=None)) == obeyed
 
 
-def test_no_answer_no_server_and_no_api_are_told_apart() -> None:
+def test_timeout_no_connection_and_no_api_have_different_errors() -> None:
     async def late(request: Request) -> web.Response:
         await asyncio.sleep(1)
         return answer("too late")
@@ -180,14 +180,14 @@ def test_no_answer_no_server_and_no_api_are_told_apart() -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
 
-    async def nobody_there(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
+    async def no_server(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
         text = str(await failure(client))
         assert "no connection (All connection attempts failed); is the server up" in text
 
-    ask(lambda _: answer(""), nobody_there, max_retries=0, base_url=f"http://127.0.0.1:{port}/v1")
+    ask(lambda _: answer(""), no_server, max_retries=0, base_url=f"http://127.0.0.1:{port}/v1")
 
 
-def test_no_more_calls_are_under_way_than_allowed() -> None:
+def test_calls_in_flight_are_limited() -> None:
     async def use(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
         answers = await asyncio.gather(*(complete(client) for _ in range(12)))
         assert [got.text for got in answers] == ["yes"] * 12
@@ -200,7 +200,7 @@ def masks(request: Request) -> bool:
     return "structured_outputs" in request
 
 
-def test_masks_are_asked_for_and_a_refusal_is_remembered() -> None:
+def test_masks_are_requested_until_the_server_refuses_or_ignores_them() -> None:
     async def taken(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
         assert await complete(client, "yes|no") == Completion("yes", True, True)
         assert endpoint.requests[0]["structured_outputs"] == {"regex": "yes|no"}
@@ -231,7 +231,7 @@ def test_masks_are_asked_for_and_a_refusal_is_remembered() -> None:
     ask(lambda _: answer("yes"), off, structured="off")
 
 
-def test_a_request_refused_for_another_reason_says_nothing_of_masks() -> None:
+def test_a_request_refused_for_another_reason_leaves_masks_accepted() -> None:
     def script(request: Request) -> web.Response:
         return refusal(400, "context too long") if len(seen) == 1 else answer("yes")
 
@@ -248,7 +248,7 @@ def test_a_request_refused_for_another_reason_says_nothing_of_masks() -> None:
     ask(script, use)
 
 
-def test_demanded_masks_that_are_not_there_are_an_error() -> None:
+def test_required_masks_that_the_server_lacks_are_an_error() -> None:
     async def ignored(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
         error = await failure(client, "yes|no")
         assert isinstance(error, EndpointRefusedError)
@@ -270,7 +270,7 @@ def test_demanded_masks_that_are_not_there_are_an_error() -> None:
     ask(lambda _: answer("ye", finish_reason="length"), cut_off, structured="on")
 
 
-def test_names_and_seeds_that_a_server_does_not_take_are_changed_once() -> None:
+def test_fields_that_a_server_refuses_are_adapted_once() -> None:
     def particular(request: Request) -> web.Response:
         if "max_tokens" in request:
             return refusal(400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.")
@@ -288,6 +288,6 @@ def test_names_and_seeds_that_a_server_does_not_take_are_changed_once() -> None:
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host/v1", "http://user:pw@host/v1", "http://host/v1?key=1"])
-def test_urls_that_are_none_or_hold_secrets_are_refused(url: str) -> None:
+def test_invalid_urls_and_urls_with_secrets_are_refused(url: str) -> None:
     with pytest.raises(ValidationError, match="base_url must"):
         EndpointSettings(base_url=url, model="m")

@@ -29,8 +29,8 @@ from services.inference.torch_backend.plain_decoder import PlainDecoder
 END, NEWLINE, VOCABULARY, CONTEXT = 2, 3, 48, 128
 
 
-def lively_model(architecture: str = "qwen3", seed: int = 0, *, key_value_heads: int = 2, tied: bool = False):
-    """A tiny model with opinions: untrained ones are so uniform that wrong weights would go unnoticed."""
+def peaked_model(architecture: str = "qwen3", seed: int = 0, *, key_value_heads: int = 2, tied: bool = False):
+    """A tiny model with peaked distributions: with the uniform ones of untrained models wrong weights go unnoticed."""
     settings = PolicySettings(
         architecture=architecture, hidden_size=64, layers=2, intermediate_size=96, context_length=CONTEXT
     )
@@ -39,10 +39,10 @@ def lively_model(architecture: str = "qwen3", seed: int = 0, *, key_value_heads:
         config = copy.deepcopy(model.config)
         config.num_key_value_heads, config.tie_word_embeddings = key_value_heads, tied
         model = type(model)(config).eval()
-    return shaken(model, seed)
+    return perturbed(model, seed)
 
 
-def shaken(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
+def perturbed(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
@@ -50,30 +50,30 @@ def shaken(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
     return model.eval()
 
 
-def many_key_heads() -> PreTrainedModel:
-    """Attention biases, and more key heads than plain products are used for."""
+def qwen2_model() -> PreTrainedModel:
+    """A model with attention biases, and with more key heads than plain products are used for."""
     sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": CONTEXT}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 4}
-    return shaken(Qwen2ForCausalLM(Qwen2Config(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
+    return perturbed(Qwen2ForCausalLM(Qwen2Config(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
 
 
-def growing_angles() -> PreTrainedModel:
-    """Rotary angles that depend on the longest sequence of a pass, here never beyond what it was made for."""
+def dynamic_rope_model() -> PreTrainedModel:
+    """A model whose rotary angles depend on the longest sequence of a pass, here never beyond its context."""
     sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": CONTEXT}
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     heads = {"num_attention_heads": 2, "num_key_value_heads": 1, "rope_parameters": rope}
-    return shaken(LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
+    return perturbed(LlamaForCausalLM(LlamaConfig(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
 
 
-def of_another_build() -> PreTrainedModel:
-    """Scaled embeddings, norms that add one, GELU: runs as transformers has it."""
+def gemma_model() -> PreTrainedModel:
+    """A model that runs through transformers: scaled embeddings, norms that add one, GELU."""
     sizes = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "max_position_embeddings": CONTEXT}
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16}
-    return shaken(GemmaForCausalLM(GemmaConfig(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
+    return perturbed(GemmaForCausalLM(GemmaConfig(vocab_size=VOCABULARY, **sizes, **heads, eos_token_id=END)))
 
 
 def order_sheet(rng: random.Random, slots: int) -> SheetConstraint:
-    """Orders-like slots: a forced unit word, then a choice of holds, moves and supports, then a newline."""
+    """Slots like those of orders: a forced unit word, then a choice of holds, moves and supports, then a newline."""
     made = []
     for _ in range(slots):
         unit = rng.randint(4, 9)
@@ -107,7 +107,7 @@ def write(engine: TorchEngine, wanted: Sequence[GenerationRequest]) -> list[Gene
 def check_against_plain_forward(
     model: PreTrainedModel, request: GenerationRequest, generation: Generation, tolerance: float = 1e-4
 ) -> None:
-    """Every log-probability equals that of one plain forward pass over prompt and completion, renormalised."""
+    """Compare every log-probability with a plain forward pass over prompt and completion, renormalised."""
     completion = generation.completion_ids.tolist()
     with torch.inference_mode():
         logits = model(torch.tensor([[*request.prompt_ids, *completion]])).logits[0].double()
@@ -128,7 +128,7 @@ def check_against_plain_forward(
 
 
 def check_follows_sheet(request: GenerationRequest, generation: Generation) -> None:
-    """Forced and admissible ids are those of the state machine, and the sheet is complete."""
+    """Check that forced and admissible ids are those of the state machine, and that the sheet is complete."""
     assert request.constraint is not None
     state = SheetState(request.constraint)
     written, number = state.forced(), 0
@@ -153,11 +153,11 @@ def check_follows_sheet(request: GenerationRequest, generation: Generation) -> N
 def test_logprobs_equal_a_plain_forward_pass(
     architecture: str, key_value_heads: int, tied: bool, temperature: float
 ) -> None:
-    check_logprobs(lively_model(architecture, key_value_heads=key_value_heads, tied=tied), temperature)
+    check_logprobs(peaked_model(architecture, key_value_heads=key_value_heads, tied=tied), temperature)
 
 
-@pytest.mark.parametrize("make", [many_key_heads, growing_angles, of_another_build])
-def test_logprobs_of_other_builds_equal_a_plain_forward_pass(make: Callable[[], PreTrainedModel]) -> None:
+@pytest.mark.parametrize("make", [qwen2_model, dynamic_rope_model, gemma_model])
+def test_logprobs_of_other_architectures_equal_a_plain_forward_pass(make: Callable[[], PreTrainedModel]) -> None:
     check_logprobs(make(), 0.6)
 
 
@@ -172,29 +172,29 @@ def check_logprobs(model: PreTrainedModel, temperature: float) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "llama"])
-def test_after_each_weight_update_tokens_and_logprobs_are_the_new_models(architecture: str) -> None:
-    engine = TorchEngine(lively_model(architecture), max_concurrent_decisions=8)
+def test_tokens_and_logprobs_after_each_update_are_the_new_models(architecture: str) -> None:
+    engine = TorchEngine(peaked_model(architecture), max_concurrent_decisions=8)
     wanted = requests(12, temperature=0.0)
     seen = {tuple(generation.completion_ids) for generation in write(engine, wanted)}
     for version in (1, 2, 3):
-        published = lively_model(architecture, seed=version)
+        published = peaked_model(architecture, seed=version)
         asyncio.run(engine.update_weights(memoryview(weights_payload(published)), version))
         generations = write(engine, wanted)
         for request, generation in zip(wanted, generations, strict=True):
             assert generation.policy_version == version
             check_against_plain_forward(published, request, generation)
         tokens = {tuple(generation.completion_ids) for generation in generations}
-        assert tokens - seen, "the new weights write what the old ones wrote; the test shows nothing"
+        assert tokens - seen, "the new weights write what the old ones wrote: the test would not detect a failed swap"
         seen |= tokens
 
 
-def test_a_result_does_not_depend_on_its_company() -> None:
+def test_a_result_does_not_depend_on_the_rest_of_the_batch() -> None:
     wanted = requests(24)
     wanted += [replace(request, constraint=None, max_completion_length=9) for request in requests(6, 1)]
-    together = write(TorchEngine(lively_model()), wanted)
-    crowded = write(TorchEngine(lively_model(), max_concurrent_decisions=5, tokens_per_pass=50), wanted[::-1])[::-1]
-    lonely_engine = TorchEngine(lively_model())
-    alone = [write(lonely_engine, [request])[0] for request in wanted]
+    together = write(TorchEngine(peaked_model()), wanted)
+    crowded = write(TorchEngine(peaked_model(), max_concurrent_decisions=5, tokens_per_pass=50), wanted[::-1])[::-1]
+    single_engine = TorchEngine(peaked_model())
+    alone = [write(single_engine, [request])[0] for request in wanted]
     for others in (crowded, alone):
         for one, other in zip(together, others, strict=True):
             assert one.completion_ids.tolist() == other.completion_ids.tolist()
@@ -202,12 +202,12 @@ def test_a_result_does_not_depend_on_its_company() -> None:
 
 
 @pytest.mark.parametrize("tokens_per_pass", [60, 1024])
-def test_equal_prompts_are_written_each_for_itself(tokens_per_pass: int) -> None:
+def test_equal_prompts_are_completed_independently(tokens_per_pass: int) -> None:
     wanted = requests(8)
     shared = [replace(request, prompt_ids=wanted[index % 2].prompt_ids) for index, request in enumerate(requests(9, 2))]
     again = [replace(request, seed=request.seed + 1) for request in (*wanted[:3], *shared)]
     wanted = [*wanted, *shared, *again]
-    model = lively_model()
+    model = peaked_model()
     reference = copy.deepcopy(model)
     engine = TorchEngine(model, max_concurrent_decisions=12, tokens_per_pass=tokens_per_pass)
     for request, generation in zip(wanted, write(engine, wanted), strict=True):
@@ -215,8 +215,8 @@ def test_equal_prompts_are_written_each_for_itself(tokens_per_pass: int) -> None
         check_follows_sheet(request, generation)
 
 
-def test_seeds_decide_and_all_choices_come_up() -> None:
-    engine = TorchEngine(lively_model())
+def test_seeds_determine_tokens_with_the_right_frequencies() -> None:
+    engine = TorchEngine(peaked_model())
     sheet = SheetConstraint((SlotConstraint(((20, NEWLINE), (21, NEWLINE), (22, NEWLINE)), (None,) * 3),), END)
     wanted = [GenerationRequest((5, 6, 7), sheet, seed=seed, temperature=2.0) for seed in range(200)]
     first, again = write(engine, wanted), write(engine, wanted)
@@ -231,13 +231,13 @@ def test_draws_of_one_decision_are_independent() -> None:
     coin = SlotConstraint(((20, NEWLINE), (21, NEWLINE)), (None, None))
     sheet = SheetConstraint((coin, coin, coin), END)
     wanted = [GenerationRequest((5, 6, 7), sheet, seed=seed, temperature=1000.0) for seed in range(400)]
-    tosses = np.array([generation.completion_ids[:6:2] for generation in write(TorchEngine(lively_model()), wanted)])
+    tosses = np.array([generation.completion_ids[:6:2] for generation in write(TorchEngine(peaked_model()), wanted)])
     for first, second in ((0, 1), (1, 2), (0, 2)):
         assert abs(np.mean(tosses[:, first] == tosses[:, second]) - 0.5) < 5 * 0.5 / 400**0.5
 
 
-def test_rows_that_join_or_outgrow_the_cache_leave_what_it_holds() -> None:
-    model = lively_model()
+def test_joining_rows_and_cache_growth_keep_cached_values() -> None:
+    model = peaked_model()
     reference = copy.deepcopy(model)
     engine = TorchEngine(model)
     rng = random.Random(0)
@@ -258,22 +258,22 @@ def test_rows_that_join_or_outgrow_the_cache_leave_what_it_holds() -> None:
         check_against_plain_forward(reference, request, generation)
 
 
-def test_claims_are_honoured() -> None:
+def test_claims_are_respected() -> None:
     site = SlotConstraint(((20, NEWLINE), (21, NEWLINE), (22, NEWLINE), (30, NEWLINE)), (0, 1, 2, None))
     sheet = SheetConstraint((site, site, site), END)
     wanted = [GenerationRequest((5,), sheet, seed=seed, temperature=3.0) for seed in range(60)]
-    for request, generation in zip(wanted, write(TorchEngine(lively_model()), wanted), strict=True):
+    for request, generation in zip(wanted, write(TorchEngine(peaked_model()), wanted), strict=True):
         check_follows_sheet(request, generation)
         built = [token for token in generation.completion_ids.tolist() if token in (20, 21, 22)]
         assert len(built) == len(set(built))
 
 
-def test_a_sheet_without_choices_needs_no_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sheet_without_choices_does_not_call_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the model was called")
 
     monkeypatch.setattr(PlainDecoder, "logits", refuse)
-    engine = TorchEngine(lively_model())
+    engine = TorchEngine(peaked_model())
     only = SlotConstraint(((7, 10, NEWLINE),), (None,))
     generation = write(engine, [GenerationRequest((5, 6), SheetConstraint((only, only), END), seed=0)])[0]
     assert generation.completion_ids.tolist() == [7, 10, NEWLINE, 7, 10, NEWLINE, END]
@@ -287,7 +287,7 @@ def test_a_sheet_without_choices_needs_no_model(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_free_text_ends_at_the_end_id_or_the_limit() -> None:
-    engine = TorchEngine(lively_model())
+    engine = TorchEngine(peaked_model())
     wanted = [
         GenerationRequest((5,) * length, None, seed=seed, temperature=5.0, max_completion_length=60)
         for seed, length in enumerate([3] * 30 + [CONTEXT - 4] * 30)
@@ -304,8 +304,8 @@ def test_free_text_ends_at_the_end_id_or_the_limit() -> None:
         assert len(generation.admissible_ids) == len(generation.admissible_offsets) == 0
 
 
-def test_several_policies_write_at_once_each_under_its_own_weights() -> None:
-    models = {name: lively_model(seed=seed) for seed, name in enumerate((LEARNER, "policy/v1", "policy/v2"))}
+def test_several_policies_run_at_once_under_their_own_weights() -> None:
+    models = {name: peaked_model(seed=seed) for seed, name in enumerate((LEARNER, "policy/v1", "policy/v2"))}
     engine = TorchEngine(copy.deepcopy(models[LEARNER]), max_concurrent_decisions=6)
     for version, name in enumerate(models):
         if name != LEARNER:
@@ -318,7 +318,7 @@ def test_several_policies_write_at_once_each_under_its_own_weights() -> None:
 
 
 def test_decisions_in_flight_finish_under_the_weights_they_began_with() -> None:
-    old, new = lively_model(seed=0), lively_model(seed=1)
+    old, new = peaked_model(seed=0), peaked_model(seed=1)
     engine = TorchEngine(copy.deepcopy(old), max_concurrent_decisions=4)
     wanted = requests(12)
 
@@ -336,9 +336,9 @@ def test_decisions_in_flight_finish_under_the_weights_they_began_with() -> None:
         check_against_plain_forward((old, new)[generation.policy_version], request, generation)
 
 
-def test_a_removed_policy_finishes_what_it_began_and_then_is_unknown() -> None:
-    engine = TorchEngine(lively_model(), max_concurrent_decisions=2)
-    asyncio.run(engine.update_weights(weights_payload(lively_model(seed=1)), 1, "policy/v1"))
+def test_a_removed_policy_finishes_its_decisions_and_then_is_unknown() -> None:
+    engine = TorchEngine(peaked_model(), max_concurrent_decisions=2)
+    asyncio.run(engine.update_weights(weights_payload(peaked_model(seed=1)), 1, "policy/v1"))
     wanted = requests(6, policy="policy/v1")
 
     async def remove_midway() -> list[Generation | BaseException]:
@@ -359,8 +359,8 @@ def test_a_removed_policy_finishes_what_it_began_and_then_is_unknown() -> None:
     assert write(engine, requests(1))[0].finished
 
 
-def test_foreign_weights_are_refused_and_the_old_ones_stay() -> None:
-    model = lively_model()
+def test_weights_of_another_model_are_refused_and_the_old_ones_stay() -> None:
+    model = peaked_model()
     reference = copy.deepcopy(model)
     engine = TorchEngine(model)
     other = make_small_model(PolicySettings(layers=1), VOCABULARY, eos_id=END, bos_id=1, pad_id=0, seed=0)
@@ -373,8 +373,8 @@ def test_foreign_weights_are_refused_and_the_old_ones_stay() -> None:
         check_against_plain_forward(reference, request, generation)
 
 
-def test_what_cannot_be_written_is_refused_before_decoding() -> None:
-    engine = TorchEngine(lively_model())
+def test_impossible_requests_are_refused_before_decoding() -> None:
+    engine = TorchEngine(peaked_model())
     good = requests(1)[0]
     assert good.constraint is not None
     for request, complaint in (
@@ -396,8 +396,8 @@ def test_what_cannot_be_written_is_refused_before_decoding() -> None:
     assert write(engine, [exact])[0].finished
 
 
-def test_a_sheet_that_claims_leave_incomplete_fails_alone() -> None:
-    engine = TorchEngine(lively_model())
+def test_a_sheet_made_impossible_by_claims_fails_alone() -> None:
+    engine = TorchEngine(peaked_model())
     slot = SlotConstraint(((20, NEWLINE), (21, NEWLINE)), (0, 0))
     bad = GenerationRequest((5, 6), SheetConstraint((slot, slot), END), seed=0)
     wanted = requests(6)
@@ -415,9 +415,9 @@ def test_a_sheet_that_claims_leave_incomplete_fails_alone() -> None:
         assert one.completion_ids.tolist() == other.completion_ids.tolist()
 
 
-def test_a_pass_that_fails_tells_everyone_who_waits_and_the_engine_goes_on() -> None:
-    engine = TorchEngine(lively_model(), max_concurrent_decisions=2)
-    broken = lively_model(seed=1)
+def test_a_failed_pass_fails_all_waiting_decisions_and_the_engine_goes_on() -> None:
+    engine = TorchEngine(peaked_model(), max_concurrent_decisions=2)
+    broken = peaked_model(seed=1)
     with torch.no_grad():
         broken.lm_head.weight.fill_(float("nan"))
     asyncio.run(engine.update_weights(weights_payload(broken), 1))
@@ -429,12 +429,12 @@ def test_a_pass_that_fails_tells_everyone_who_waits_and_the_engine_goes_on() -> 
     for outcome in asyncio.run(all_outcomes()):
         assert isinstance(outcome, EngineError)
         assert "not finite" in str(outcome)
-    asyncio.run(engine.update_weights(weights_payload(lively_model(seed=2)), 2))
+    asyncio.run(engine.update_weights(weights_payload(peaked_model(seed=2)), 2))
     assert all(generation.finished for generation in write(engine, requests(5)))
 
 
-def test_who_stops_waiting_harms_nobody() -> None:
-    engine = TorchEngine(lively_model(), max_concurrent_decisions=2)
+def test_cancelled_decisions_do_not_affect_others() -> None:
+    engine = TorchEngine(peaked_model(), max_concurrent_decisions=2)
     wanted = requests(8)
     expected = write(engine, wanted)
 
@@ -449,8 +449,8 @@ def test_who_stops_waiting_harms_nobody() -> None:
         assert one.completion_ids.tolist() == other.completion_ids.tolist()
 
 
-def test_closing_fails_what_waits_and_what_comes_later() -> None:
-    engine = TorchEngine(lively_model(), max_concurrent_decisions=2)
+def test_close_fails_waiting_and_later_decisions() -> None:
+    engine = TorchEngine(peaked_model(), max_concurrent_decisions=2)
 
     async def close_midway() -> list[Generation | BaseException]:
         tasks = [asyncio.create_task(engine.generate(request)) for request in requests(8)]
@@ -466,11 +466,11 @@ def test_closing_fails_what_waits_and_what_comes_later() -> None:
     with pytest.raises(EngineError, match="closed"):
         write(engine, requests(1))
     with pytest.raises(EngineError, match="closed"):
-        asyncio.run(engine.update_weights(weights_payload(lively_model()), 1))
+        asyncio.run(engine.update_weights(weights_payload(peaked_model()), 1))
 
 
-def test_an_idle_engine_leaves_no_task_behind_and_counts_what_it_did() -> None:
-    engine = TorchEngine(lively_model())
+def test_an_idle_engine_has_no_task_and_correct_counters() -> None:
+    engine = TorchEngine(peaked_model())
     wanted = requests(5)
 
     async def write_and_look() -> list[Generation]:

@@ -1,4 +1,4 @@
-"""The torch engine under adapters: each a lane of the base it was constructed with, merged."""
+"""The torch engine with adapters: each is merged with the base that the engine was constructed with."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tests.unit.services.inference.torch_backend.test_engine import (
     END,
     VOCABULARY,
     check_against_plain_forward,
-    lively_model,
-    of_another_build,
+    gemma_model,
+    peaked_model,
     requests,
     write,
 )
 
 LORA = PolicySettings(use_peft=True, lora_r=4, lora_alpha=8)
-BUILDS = {"plain": lively_model, "tied": lambda: lively_model(tied=True), "other": of_another_build}
+BUILDS = {"plain": peaked_model, "tied": lambda: peaked_model(tied=True), "other": gemma_model}
 
 
 def adapted(base: PreTrainedModel, *targets: str) -> nn.Module:
@@ -39,7 +39,7 @@ def adapted(base: PreTrainedModel, *targets: str) -> nn.Module:
 
 
 def trained(model: nn.Module, seed: int) -> nn.Module:
-    """The same model after what might have been an update: another adapter."""
+    """The model with random adapter weights, as after an update."""
     generator = torch.Generator().manual_seed(seed)
     for name, value in model.named_parameters():
         if ".lora_" in name:
@@ -54,7 +54,7 @@ def send(engine: TorchEngine, payload: bytes, version: int, policy: str = LEARNE
 def sheets(
     engine: TorchEngine, wanted: Sequence[GenerationRequest], models: dict[str, nn.Module]
 ) -> set[tuple[int, ...]]:
-    """Write, compare every log-probability and greedy choice with the policy's model; what was written."""
+    """Generate, compare every log-probability and greedy choice with the policy's model, and return the sheets."""
     generations = write(engine, wanted)
     for request, generation in zip(wanted, generations, strict=True):
         check_against_plain_forward(models[request.policy], request, generation)
@@ -62,7 +62,7 @@ def sheets(
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_after_each_adapter_the_engine_writes_what_the_peft_model_would(build: str) -> None:
+def test_output_after_each_adapter_equals_that_of_the_peft_model(build: str) -> None:
     base = BUILDS[build]()
     model = adapted(base)
     engine = TorchEngine(base, max_concurrent_decisions=8)
@@ -71,18 +71,18 @@ def test_after_each_adapter_the_engine_writes_what_the_peft_model_would(build: s
     for version in (1, 2, 3):
         send(engine, adapter_payload(trained(model, version)), version)
         written = sheets(engine, wanted, {LEARNER: model})
-        assert written - seen, "the new adapter writes what the old one wrote; the test shows nothing"
+        assert written - seen, "the new adapter writes what the old one wrote: the test would not detect a failed swap"
         seen |= written
         assert {generation.policy_version for generation in write(engine, wanted)} == {version}
 
 
-def test_adapters_and_full_weights_write_side_by_side_and_go() -> None:
-    base = lively_model()
+def test_adapters_and_full_weights_run_side_by_side_until_removed() -> None:
+    base = peaked_model()
     models = {
         LEARNER: trained(adapted(base), 1),
         "policy/v1": trained(adapted(base), 2),
         "policy/v2": trained(adapted(base, "o_proj", "up_proj"), 3),
-        "policy/v3": lively_model(seed=4),
+        "policy/v3": peaked_model(seed=4),
     }
     engine = TorchEngine(base, max_concurrent_decisions=6)
     for version, (name, model) in enumerate(models.items()):
@@ -111,7 +111,7 @@ def test_full_weights_of_the_learner_are_not_the_base_of_later_adapters(build: s
 
 
 @pytest.mark.parametrize("build", BUILDS)
-def test_what_an_adapter_leaves_alone_is_not_copied(build: str) -> None:
+def test_weights_an_adapter_does_not_change_are_not_copied(build: str) -> None:
     base = BUILDS[build]()
     model = trained(adapted(base, "o_proj", "up_proj"), 1)
     engine = TorchEngine(base)
@@ -132,14 +132,14 @@ def test_what_an_adapter_leaves_alone_is_not_copied(build: str) -> None:
 
 
 def test_wrong_adapters_are_refused_and_the_old_weights_stay() -> None:
-    base = lively_model()
+    base = peaked_model()
     model = trained(adapted(base), 1)
     good = adapter_payload(model)
     engine = TorchEngine(copy.deepcopy(base))
     send(engine, good, 1)
     tensors, texts = from_safetensors(good), metadata_of(good)
     name = next(iter(tensors))
-    wider = add_adapters(lively_model(), LORA.model_copy(update={"lora_r": 5}), seed=1)
+    wider = add_adapters(peaked_model(), LORA.model_copy(update={"lora_r": 5}), seed=1)
     shape = PolicySettings(hidden_size=64, layers=3, intermediate_size=96, context_length=CONTEXT)
     deeper = make_small_model(shape, VOCABULARY, eos_id=END, bos_id=1, pad_id=0, seed=0)
     head = {"base_model.model.lm_head.lora_A.weight": torch.zeros(4, 64)}
@@ -147,7 +147,7 @@ def test_wrong_adapters_are_refused_and_the_old_weights_stay() -> None:
         (good[:-1], "not safetensors"),
         (good[:40], "not safetensors"),
         (adapter_payload(adapted(deeper)), "model.layers.2.*no linear layer"),
-        (adapter_payload(adapted(lively_model(seed=1))), "trained in other weights"),
+        (adapter_payload(adapted(peaked_model(seed=1))), "trained in other weights"),
         (to_safetensors(from_safetensors(adapter_payload(wider)), texts), "expected"),
         (to_safetensors({**tensors, **head}, texts), "only one of the two factors of lm_head"),
         (to_safetensors({**tensors, name: tensors[name][:, :-1]}, texts), "expected"),
@@ -160,9 +160,9 @@ def test_wrong_adapters_are_refused_and_the_old_weights_stay() -> None:
     sheets(engine, requests(3), {LEARNER: model})
 
 
-def test_over_a_bf16_base_engine_and_adapter_hold_the_same_numbers() -> None:
-    """The learner computes the frozen blocks in bfloat16, the engine in fp32: over the very same weights."""
-    rough = lively_model().to(torch.bfloat16)
+def test_an_adapter_over_a_bf16_base_gives_the_same_logprobs_in_fp32() -> None:
+    """The learner computes the frozen blocks in bfloat16 and the engine in fp32, with the same weights."""
+    rough = peaked_model().to(torch.bfloat16)
     model = trained(adapted(rough), 1)
     assert {value.dtype for value in model.parameters()} == {torch.float32, torch.bfloat16}
     engine = TorchEngine(copy.deepcopy(rough).float())
