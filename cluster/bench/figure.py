@@ -11,10 +11,12 @@ from typing import TypeVar
 
 import torch
 
+from grpo_core.errors import EntenteError
+
 Side = TypeVar("Side", bound=str)
 
 
-class MissingRequirementError(Exception):
+class MissingRequirementError(EntenteError):
     """A benchmark cannot run here; the message is one line that names what to install."""
 
 

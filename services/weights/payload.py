@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pickle import PickleBuffer  # a marker for buffers that travel beside a message; nothing is unpickled here
 from typing import SupportsIndex
 
+from grpo_core.errors import EntenteError
 from grpo_core.models.weight_probe import Probe
 from grpo_core.types import PolicyVersion
 
 
-class WeightsError(ValueError):
+class WeightsError(EntenteError, ValueError):
     """These bytes are not the weights they should be; the message names the version."""
 
 
