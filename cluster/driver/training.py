@@ -89,7 +89,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         try:
             if run.version == 0:
                 if config.imitation.wanted:
-                    evaluate_untrained(config, folder, run.recorder)
+                    evaluate_untrained(config, folder, display.stage, run.recorder.evaluation)
                 for against in config.evaluation.against:
                     evaluate(run, against, "imitated" if config.imitation.wanted else "untrained")
             learn(run)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from cluster.configs.schema import Config
-from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
 from cluster.runs.folder import RunFolder
@@ -51,8 +50,19 @@ def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
     )
 
 
-def evaluate_untrained(config: Config, folder: RunFolder, progress: MetricsRecorder) -> None:
+def evaluate_untrained(
+    config: Config,
+    folder: RunFolder,
+    stage: Callable[[str], None],
+    record: Callable[[str, dict[str, Any], float], None],
+) -> None:
     """Measure the policy as it was before it imitated, in the same games as later; in a process of its own.
+
+    Args:
+        config: of the run.
+        folder: of the run.
+        stage: shows what is being done.
+        record: takes each evaluation: its label, its row and the seconds it took.
 
     Raises:
         RunError: the games against one opponent take longer than an hour, or the process died.
@@ -62,12 +72,12 @@ def evaluate_untrained(config: Config, folder: RunFolder, progress: MetricsRecor
         return
     with _measuring(folder.imitated / UNTRAINED, config) as rows:
         for against in settings.against:
-            progress.display.stage(f"evaluating the untrained policy against six {against}")
+            stage(f"evaluating the untrained policy against six {against}")
             start = time.monotonic()
             games = 7 * settings.games_per_country
             row = _next_of(rows, f"{games} games of the untrained policy against six {against}")
             row["checkpoint"] = f"imitated/{UNTRAINED}"
-            progress.evaluation("untrained", row, time.monotonic() - start)
+            record("untrained", row, time.monotonic() - start)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import time
 from multiprocessing.connection import Connection
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,15 +30,6 @@ def one_and_dies(rows: Connection, candidate: str, config: Config) -> None:
     os._exit(9)
 
 
-class MetricsRecorder:
-    def __init__(self) -> None:
-        self.display = SimpleNamespace(stage=lambda name: None)
-        self.rows: list[dict[str, Any]] = []
-
-    def evaluation(self, label: str, row: dict[str, Any], seconds: float) -> None:
-        self.rows.append(row)
-
-
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("measure", "limit_s", "message", "rows"),
@@ -51,9 +41,11 @@ class MetricsRecorder:
 def test_it_ends_with_a_reason(tmp_path, monkeypatch, measure, limit_s, message, rows) -> None:
     monkeypatch.setattr(cluster.imitation.warm_start, "_measure", measure)
     monkeypatch.setattr(cluster.imitation.warm_start, "EVALUATION_TIMEOUT_S", limit_s)
-    progress: Any = MetricsRecorder()
+    recorded: list[dict[str, Any]] = []
     with pytest.raises(RunError, match=message):
-        evaluate_untrained(CONFIG, RunFolder(tmp_path), progress)
+        evaluate_untrained(
+            CONFIG, RunFolder(tmp_path), lambda name: None, lambda label, row, seconds: recorded.append(row)
+        )
     assert not multiprocessing.active_children()
-    assert len(progress.rows) == rows
-    assert all(row["checkpoint"] == "imitated/untrained" for row in progress.rows)
+    assert len(recorded) == rows
+    assert all(row["checkpoint"] == "imitated/untrained" for row in recorded)

@@ -1,0 +1,110 @@
+"""``summary.json``: a run's totals, throughput and evaluations, over all processes that trained it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from cluster.runs.counters import COUNTERS, NONFINITE
+from cluster.runs.folder import RunFolder
+from cluster.runs.imitation_report import read_report
+from cluster.runs.provenance import commit, provenance
+
+# Work done while the policy trains -> the counter that counts it.
+_WORK = {
+    "games": "entente_games_total",
+    "decisions": "entente_decisions_total",
+    "completion_tokens": "entente_completion_tokens_total",
+    "learner_tokens": "entente_learner_tokens_total",
+}
+
+
+class RunSummary:
+    """Adds up training time and work, keeps evaluations, and writes both to ``summary.json``.
+
+    ``counters`` below are the run's counters at that moment, by the names of the metrics catalogue.
+    """
+
+    def __init__(self, folder: RunFolder, run_name: str, config_digest: str, *, resume: bool) -> None:
+        """Begin a summary, or continue the one on disk if ``resume``."""
+        self._folder = folder
+        # Read before the training loop: git may take seconds.
+        self._identity = {"run": run_name, "commit": commit(), "config_digest": config_digest}
+        self._provenance = provenance()
+        stored = folder.read_summary() if resume else {}
+        # No line of an update holds these last values: the summary is written at a run's end, whatever ended it.
+        self.stored_counters = {
+            NONFINITE: float(stored.get("nonfinite_updates", 0)),
+            "entente_games_total": float(stored.get("games", 0)),
+        }
+        self._evaluations: list[dict[str, Any]] = list(stored.get("evaluations", []))
+        self._training: dict[str, float] = dict(stored.get("training", {}))
+        self._wall_before = float(stored.get("wall_seconds", 0.0))
+        self._opened = time.monotonic()
+        self._begin: tuple[float, dict[str, float]] | None = None
+
+    def training_begins(self, counters: Mapping[str, float]) -> None:
+        """From here on time and work count into the throughput."""
+        self._begin = (time.monotonic(), {name: counters[name] for name in COUNTERS})
+
+    def training_ends(self, counters: Mapping[str, float]) -> None:
+        """Stop counting; evaluations are not training."""
+        self._training = self._training_total(counters)
+        self._begin = None
+
+    def add_evaluation(self, label: str, row: Mapping[str, Any], seconds: float) -> None:
+        """Add a row; a resumed run may measure the same checkpoint again, and the newer row replaces the older."""
+        key = (row["checkpoint"], row["against"])
+        self._evaluations = [old for old in self._evaluations if (old["checkpoint"], old["against"]) != key]
+        self._evaluations.append({"label": label, **row, "seconds": round(seconds, 1)})
+
+    def start_centers(self) -> dict[str, float]:
+        """Mean centres of the untrained policy by country; empty if it was not evaluated."""
+        for row in self._evaluations:
+            if row["label"] == "untrained":
+                return {country: cell["mean_centers"] for country, cell in row["by_country"].items()}
+        return {}
+
+    def throughput(self, counters: Mapping[str, float]) -> dict[str, float | None]:
+        """Rates over the wall time of training alone; None before it has begun."""
+        total = self._training_total(counters)
+        seconds = total.get("seconds", 0.0)
+
+        def rate(name: str, per: float = 1.0) -> float | None:
+            return total.get(name, 0.0) / seconds * per if seconds > 0 else None
+
+        return {
+            "games_per_hour": rate("games", 3600.0),
+            "decisions_per_second": rate("decisions"),
+            "completion_tokens_per_second": rate("completion_tokens"),
+            "learner_tokens_per_second": rate("learner_tokens"),
+        }
+
+    def write(self, version: int, counters: Mapping[str, float]) -> None:
+        """Replace ``summary.json``."""
+        self._folder.write_summary(
+            {
+                **self._identity,
+                "updates": version,
+                "episodes": int(counters["entente_episodes_total"]),
+                "games": int(counters["entente_games_total"]),
+                "nonfinite_updates": int(counters[NONFINITE]),
+                "wall_seconds": round(self._wall_before + time.monotonic() - self._opened, 1),
+                "throughput": self.throughput(counters),
+                "imitation": read_report(self._folder.imitated),
+                "training": self._training_total(counters),
+                "evaluations": self._evaluations,
+                "provenance": self._provenance,
+            }
+        )
+
+    def _training_total(self, counters: Mapping[str, float]) -> dict[str, float]:
+        total = dict(self._training)
+        if self._begin is not None:
+            start, before = self._begin
+            done = {"seconds": time.monotonic() - start}
+            done |= {work: counters[name] - before[name] for work, name in _WORK.items()}
+            for name, value in done.items():
+                total[name] = total.get(name, 0.0) + value
+        return total
