@@ -29,8 +29,8 @@ class LearnerActor:
         config = Config.model_validate_json(config_json)
         self._worker = LearnerWorker(config, run_dir, redis_buffer(config, redis_url, run_id), resume)
 
-    def beat(self) -> None:
-        """Nothing but a sign of life; called in a thread of its own, it answers while another one learns."""
+    def heartbeat(self) -> None:
+        """Only a sign of life; it runs in a thread of its own and so answers while another one learns."""
 
     def version(self) -> int:  # noqa: D102
         return self._worker.version()

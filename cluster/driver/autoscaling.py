@@ -1,9 +1,9 @@
-"""How many rollout actors a run needs, from what learner and actors were seen to do: measured, smoothed, bounded.
+"""How many rollout actors a run needs, from the measured load of learner and actors, smoothed and bounded.
 
 Learner and rollouts each leave the other waiting when they do not match. With ``n`` actors whose seats are taken for a
 share ``u`` of the time, while the learner is busy for a share ``b`` of it, ``n * u / b`` actors would wait as long as
 the learner does: more when the learner starves (``b`` small), fewer when admission keeps seats empty (``u`` small).
-There are somewhat more than that, for an idle learner costs more than an idle actor.
+``HEADROOM`` adds some, because an idle learner costs more than an idle actor.
 """
 
 from __future__ import annotations
@@ -15,56 +15,56 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from cluster.configs.schema import Config
+from cluster.configs.schema import RolloutSettings
 
 HEADROOM = 1.25  # by which the actors' share of busy time may lie below the learner's
 UP_AFTER = 2  # windows that must agree before actors are added
-DOWN_AFTER = 4  # before some are let go: a node that was given back takes minutes to return
-UP_BAND = 1.1  # no change while the need is within these factors of what is there
+DOWN_AFTER = 4  # before some are removed: a node that was given back takes minutes to return
+UP_BAND = 1.1  # no change while the need is within these factors of the present number
 DOWN_BAND = 0.8
-MOST_GROWTH = 2.0  # factor of one step: the figures of few actors say little about many
+MAX_GROWTH = 2.0  # factor of one step: measurements of few actors predict little about many
 LONGEST_WINDOW = 10  # times rollout.scale_every_s, for updates that take longer than that
-LEAST_BUSY = 0.02  # a learner that was busy for less than this has shown nothing but that it starves
+MIN_BUSY = 0.02  # a learner that was busy for less than this only shows that it starves
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one window of time showed."""
+    """Means over one window of time."""
 
-    actors: float  # that could play, mean
+    actors: float  # that could play
     taken: float  # share of their seats that were taken, 0..1
     busy: float  # share of the time that the learner had an update under way, 0..1
 
     @property
     def needed(self) -> float:
         """Actors whose seats would be taken for ``1 / HEADROOM`` of the time that the learner is busy."""
-        return HEADROOM * self.actors * self.taken / max(self.busy, LEAST_BUSY)
+        return HEADROOM * self.actors * self.taken / max(self.busy, MIN_BUSY)
 
 
 class LoadMeter:
-    """Adds up what was seen at each look, each look standing for the time since the one before."""
+    """Adds up observations; each stands for the time since the one before."""
 
     def __init__(self, now: float) -> None:
         """Begin.
 
         Args:
-            now: seconds on a clock that never goes back; all times given later are on it too.
+            now: seconds on a monotonic clock, as all times below.
         """
         self.restart(now)
 
     def restart(self, now: float) -> None:
-        """Forget the window: a new one begins, or what happened in it says nothing, such as an evaluation."""
+        """Begin a new window; also after something that says nothing about the load, such as an evaluation."""
         self._start = self._last = now
         self._actors = self._seats = self._taken = self._busy = 0.0
 
-    def look(self, now: float, *, actors: int, games: int, seats: int, learning: bool) -> None:
-        """What has been the case since the last look.
+    def observe(self, now: float, *, actors: int, games: int, seats: int, learning: bool) -> None:
+        """Add the state since the last observation.
 
         Args:
             now: seconds.
             actors: that have loaded their engine.
-            games: that they were given.
-            seats: that they have.
+            games: that they have.
+            seats: of these actors.
             learning: whether the learner had an update under way.
         """
         seconds = now - self._last
@@ -75,11 +75,11 @@ class LoadMeter:
         self._busy += seconds * learning
 
     def seconds(self) -> float:
-        """Of the window so far."""
+        """Length of the window so far."""
         return self._last - self._start
 
     def load(self) -> Load | None:
-        """What the window showed so far; None while nobody could play."""
+        """Of the window so far; None while no actor could play."""
         seconds = self.seconds()
         if seconds <= 0 or self._seats <= 0:
             return None
@@ -87,12 +87,12 @@ class LoadMeter:
 
 
 class Autoscaler:
-    """Says how many actors there should be; slow to change its mind, and slower to let actors go."""
+    """Decides how many actors there should be; it adds actors slowly and removes them more slowly."""
 
-    def __init__(self, config: Config) -> None:
-        rollout = config.rollout
-        self.least = rollout.actors
-        self.most = max(rollout.actors, min(rollout.max_actors or 0, useful_actors(config)))
+    def __init__(self, rollout: RolloutSettings, episodes_per_update: int) -> None:
+        self.min_actors = rollout.actors
+        useful = useful_actors(rollout, episodes_per_update)
+        self.max_actors = max(rollout.actors, min(rollout.max_actors or 0, useful))
         self._needs: deque[float] = deque(maxlen=max(UP_AFTER, DOWN_AFTER))
         self._wanted = rollout.actors
 
@@ -102,14 +102,14 @@ class Autoscaler:
         recent = list(self._needs)
         up, down = recent[-UP_AFTER:], recent[-DOWN_AFTER:]
         wanted = self._wanted
-        all_came = load.actors >= self._wanted
-        if all_came and len(up) == UP_AFTER and min(up) > UP_BAND * load.actors:
-            wanted = math.ceil(min(*up, MOST_GROWTH * load.actors))
+        all_there = load.actors >= self._wanted
+        if all_there and len(up) == UP_AFTER and min(up) > UP_BAND * load.actors:
+            wanted = math.ceil(min(*up, MAX_GROWTH * load.actors))
         elif len(down) == DOWN_AFTER and max(down) < DOWN_BAND * load.actors:
             wanted = math.ceil(max(down))
-        wanted = min(max(wanted, self.least), self.most)
+        wanted = min(max(wanted, self.min_actors), self.max_actors)
         if wanted != self._wanted:
-            self._needs.clear()  # what was measured before says little about what comes now
+            self._needs.clear()  # earlier measurements predict little for another number of actors
             self._wanted = wanted
         return wanted
 
@@ -119,7 +119,7 @@ class Pool(Protocol):
 
     @property
     def ready(self) -> int:
-        """Actors that may be given games."""
+        """Actors that accept games."""
         ...
 
     @property
@@ -133,60 +133,57 @@ class Pool(Protocol):
 
 
 class Scaling:
-    """Looks at the load of a run's learner and actors, and has as many actors as ``Autoscaler`` says."""
+    """Observes the load of a run's learner and actors, and resizes the pool as ``Autoscaler`` decides."""
 
     def __init__(
         self,
-        config: Config,
+        rollout: RolloutSettings,
+        episodes_per_update: int,
         pool: Pool,
         log: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin to look.
+        """Begin to observe.
 
         Args:
-            config: of the run.
-            pool: resized only where ``rollout.max_actors`` is set.
-            log: hears of changes, and of a bound that can never be reached.
+            rollout: settings of the actors.
+            episodes_per_update: of the learner.
+            pool: resized only if ``rollout.max_actors`` is set.
+            log: shows the user changes, and a bound that can never be reached.
             clock: seconds.
         """
-        self._settings = config.rollout
+        self._settings = rollout
         self._pool = pool
         self._log = log
         self._clock = clock
-        self._scaler = Autoscaler(config)
+        self._scaler = Autoscaler(rollout, episodes_per_update)
         self._meter = LoadMeter(clock())
-        self._latest: Load | None = None
-        self.wanted = config.rollout.actors
-        useful = useful_actors(config)
-        if config.rollout.max_actors is not None and useful < config.rollout.max_actors:
+        self.load: Load | None = None  # of the last whole window; None before there was one
+        self.wanted = rollout.actors
+        useful = useful_actors(rollout, episodes_per_update)
+        if rollout.max_actors is not None and useful < rollout.max_actors:
             log(
                 f"more than {useful} rollout actors would have empty seats (rollout.max_staleness and "
                 "learner.episodes_per_update bound the games in flight, rollout.games_per_actor are one actor's): "
-                f"at most {self._scaler.most} of rollout.max_actors = {config.rollout.max_actors} will be asked for"
+                f"at most {self._scaler.max_actors} of rollout.max_actors = {rollout.max_actors} will be asked for"
             )
 
-    @property
-    def load(self) -> Load | None:
-        """What the last whole window showed; None before there was one."""
-        return self._latest
-
     def restart(self) -> None:
-        """What has happened since the last look says nothing about the load: an evaluation, say."""
+        """Begin a new window: what happened since the last observation, such as an evaluation, is not the load."""
         self._meter.restart(self._clock())
 
-    def look(self, *, learning: bool, updated: bool) -> None:
-        """To be asked all the time.
+    def observe(self, *, learning: bool, updated: bool) -> None:
+        """Observe the load, and resize the pool at the end of a window; call it all the time.
 
         Args:
             learning: whether the learner has an update under way.
-            updated: whether an update has ended since the last look. A window ends with an update, so that the parts
-                of one, waiting and learning, are seen as often as each other.
+            updated: whether an update has ended since the last call. A window ends with an update, so that the parts
+                of one, waiting and learning, are observed equally often.
         """
         ready = self._pool.ready
         seats = ready * self._settings.games_per_actor
         games = self._pool.games_in_flight
-        self._meter.look(self._clock(), actors=ready, games=games, seats=seats, learning=learning)
+        self._meter.observe(self._clock(), actors=ready, games=games, seats=seats, learning=learning)
         seconds = self._meter.seconds()
         if seconds < self._settings.scale_every_s or not (
             updated or seconds >= LONGEST_WINDOW * self._settings.scale_every_s
@@ -196,8 +193,8 @@ class Scaling:
         self.restart()
         if load is None:
             return
-        self._latest = load
-        if self._scaler.most == self._scaler.least:
+        self.load = load
+        if self._scaler.max_actors == self._scaler.min_actors:
             return
         wanted = self._scaler.decide(load)
         if wanted != self.wanted:
@@ -209,8 +206,7 @@ class Scaling:
         self._pool.resize(wanted)
 
 
-def useful_actors(config: Config) -> int:
+def useful_actors(rollout: RolloutSettings, episodes_per_update: int) -> int:
     """More than this many actors would have empty seats: admission bounds the games in flight."""
-    rollout = config.rollout
-    in_flight = (rollout.max_staleness + 1) * config.learner.episodes_per_update
+    in_flight = (rollout.max_staleness + 1) * episodes_per_update
     return math.ceil(in_flight / rollout.games_per_actor)

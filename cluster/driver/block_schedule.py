@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from cluster.actors.messages import BlockReport
-from cluster.configs.schema import Config
+from cluster.configs.schema import RolloutSettings
 from cluster.errors import RunError
+from grpo_core.settings import LearnerSettings
 from opponents.matchmaking.lineup import LineupBlock, block_name, extra_block, learner_of_block
 from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import ReplayBuffer
@@ -18,8 +20,26 @@ _BLOCKS_AT_ONCE = 1_000  # of the schedule looked up together
 _NUMBERS_AT_ONCE = 16  # of extra blocks looked up together
 
 
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """How far rollouts may run ahead of the learner: AReaL's staleness bound, counted in episodes.
+
+    Games start only while all episodes ever started fit ``(version + max_staleness + 1) * episodes_per_update``. An
+    episode that starts under this bound is used at most ``max_staleness`` updates after the version that began it, so
+    staleness is bounded without discarding episodes. The bound counts episodes of the schedule; extra ones, which top
+    an update up, each replace a used one and are bounded by ``learner.top_up_episodes``.
+    """
+
+    episodes_per_update: int
+    max_staleness: int
+
+    def admits(self, version: int, started: int, episodes: int) -> bool:
+        """Whether ``episodes`` more may start when ``started`` have, at learner version ``version``."""
+        return started + episodes <= (version + self.max_staleness + 1) * self.episodes_per_update
+
+
 class Lineups(Protocol):
-    """Draws the blocks: a ``Matchmaker``, or the ``League`` that remembers what it drew."""
+    """Draws the blocks: a ``Matchmaker``, or a ``League``, which records its draws."""
 
     def block(self, index: int, newest_snapshot: int | None = None) -> LineupBlock:
         """The block at ``index``, against snapshots up to that version."""
@@ -37,15 +57,18 @@ class BlockSchedule:
     ``learner.top_up_episodes`` allows the next update, so it asks for the fewer others.
     """
 
-    def __init__(self, config: Config, lineups: Lineups, version: int) -> None:
+    def __init__(
+        self, seed: int, learner: LearnerSettings, rollout: RolloutSettings, lineups: Lineups, version: int
+    ) -> None:
+        """Begin after update ``version``; ``lineups`` draws the blocks of the run with this seed."""
         self._lineups = lineups
-        self._seed = config.run.seed
-        self._per_update = config.blocks_per_update
-        self._generations = config.rollout.num_generations
-        self._max_staleness = config.rollout.max_staleness
-        self._total = config.learner.updates * self._per_update
-        self._updates = config.learner.updates
-        self._most_extra = config.learner.top_up_episodes // config.rollout.num_generations  # blocks of an update
+        self._seed = seed
+        self._generations = rollout.num_generations
+        self._per_update = learner.episodes_per_update // rollout.num_generations
+        self._max_staleness = rollout.max_staleness
+        self._total = learner.updates * self._per_update
+        self._updates = learner.updates
+        self._most_extra = learner.top_up_episodes // rollout.num_generations  # blocks of an update
         self._next = 0
         self._complete: set[int] = set()  # stored whole before this process began
         self._started = 0

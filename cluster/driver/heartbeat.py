@@ -1,4 +1,4 @@
-"""Whether the learner's process lives, however long it computes."""
+"""Whether the learner's process lives, and time limits that a stopped driver does not use up."""
 
 from __future__ import annotations
 
@@ -6,49 +6,77 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from cluster.driver.stall_timer import ATTENTION_S, StallTimer
 from cluster.errors import LostError
-from cluster.runtime.ray_calls import answer
+from cluster.runtime.ray_calls import get_answer
 
-GROUP = "pulse"  # Ray's concurrency group of the thread that answers, beside the one that learns
-BEAT_EVERY_S = 2.0
+HEARTBEAT_GROUP = "heartbeat"  # Ray's concurrency group of the thread that answers, beside the one that learns
+HEARTBEAT_EVERY_S = 2.0
+MAX_STEP_S = 5.0  # the most waiting that the time between two checks counts as
+
+
+class StallTimer:
+    """A limit on waiting that counts only while the driver checks it: a stopped driver did not wait.
+
+    So a run whose driver was suspended for hours continues when it wakes, instead of giving up at its first check.
+    """
+
+    def __init__(self, limit_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin to wait.
+
+        Args:
+            limit_s: seconds.
+            clock: seconds.
+        """
+        self.limit_s = limit_s
+        self._clock = clock
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin again: what was awaited has come, or was not awaited meanwhile."""
+        self._checked, self._waited_s = self._clock(), 0.0
+
+    def over(self) -> bool:
+        """Whether the limit is passed; call it all the time."""
+        now = self._clock()
+        self._waited_s += min(now - self._checked, MAX_STEP_S)
+        self._checked = now
+        return self._waited_s > self.limit_s
 
 
 class Heartbeat:
-    """Asks the learner's process for a sign of life again and again; a thread of its own answers while it computes.
+    """Calls the learner's process again and again; a thread of its own answers there while another one computes.
 
-    An update may take half an hour, so that no limit on updates finds a process that was stopped, swapped out or cut
-    off within sensible time. What this does not find is a computation that hangs in a process that is alive; the limit
-    on updates does.
+    An update may take half an hour, so a limit on updates cannot find in reasonable time a process that was stopped,
+    swapped out or cut off. A computation that hangs in a live process is left to the limit on updates.
     """
 
     def __init__(
         self,
-        ask: Callable[[], Any],
+        send: Callable[[], Any],
         limit_s: float,
         clock: Callable[[], float] = time.monotonic,
         answered: Callable[[Any], bool] | None = None,
     ) -> None:
-        """Ask for nothing yet.
+        """Send nothing yet.
 
         Args:
-            ask: asks the process; gives a reference to its answer.
+            send: calls the process; returns a reference to its answer.
             limit_s: of silence.
             clock: seconds.
-            answered: whether a reference has its answer; Ray knows, unless said otherwise. Raises LostError where that
-                is the process's end.
+            answered: whether a reference has its answer, by default as Ray reports it. Raises LostError if the process
+                has ended.
         """
-        self._ask = ask
+        self._send = send
         self._silence = StallTimer(limit_s, clock)
         self._clock = clock
         self._answered = answered or _answered
         self._waits_for: Any = None
-        self._asked = float("-inf")
+        self._sent = float("-inf")
 
-    def look(self) -> None:
-        """See whether there is an answer, and ask again where it is time to.
+    def check(self) -> None:
+        """See whether there is an answer, and send the next call when it is due.
 
-        Silence is counted while somebody looks: a driver that was stopped itself, or busy elsewhere, did not listen.
+        Silence counts only between checks: a driver that was stopped or busy elsewhere did not listen.
 
         Raises:
             LostError: the process is dead, or has been silent for too long.
@@ -63,8 +91,8 @@ class Heartbeat:
                 "(run.silence_timeout_s), which it gives while it computes, too: it was stopped, or its machine is "
                 "overloaded or cut off"
             )
-        if self._waits_for is None and now - self._asked >= BEAT_EVERY_S:
-            self._waits_for, self._asked = self._ask(), now
+        if self._waits_for is None and now - self._sent >= HEARTBEAT_EVERY_S:
+            self._waits_for, self._sent = self._send(), now
 
 
 def _answered(ref: Any) -> bool:
@@ -72,5 +100,5 @@ def _answered(ref: Any) -> bool:
 
     ready, _ = ray.wait([ref], timeout=0)
     if ready:
-        answer(ref, ATTENTION_S, "the learner")
+        get_answer(ref, MAX_STEP_S, "the learner")
     return bool(ready)

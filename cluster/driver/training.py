@@ -15,14 +15,12 @@ import ray
 from cluster.actors.messages import UpdateReport
 from cluster.actors.ray_actors import LearnerActor, RolloutActor
 from cluster.configs.schema import Config
-from cluster.driver.admission import Admission
 from cluster.driver.autoscaling import Scaling
-from cluster.driver.block_schedule import BlockSchedule
-from cluster.driver.heartbeat import GROUP, Heartbeat
+from cluster.driver.block_schedule import Admission, BlockSchedule
+from cluster.driver.heartbeat import HEARTBEAT_GROUP, Heartbeat, StallTimer
 from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.driver.population_changes import change_population, open_league, open_population
 from cluster.driver.rollout_pool import RolloutPool
-from cluster.driver.stall_timer import StallTimer
 from cluster.driver.update_call import UpdateCall
 from cluster.errors import LateError, RunError
 from cluster.evaluation.evaluation_games import evaluation_games, summarize
@@ -33,7 +31,7 @@ from cluster.runs.recovery import ACCIDENTS
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.memory import check_memory
 from cluster.runtime.placement import Placement, Slot, check_gpus, placed
-from cluster.runtime.ray_calls import answer
+from cluster.runtime.ray_calls import get_answer
 from cluster.runtime.ray_session import ray_cluster
 from cluster.runtime.redis_clients import population_mirror, redis_buffer
 from cluster.runtime.replay_server import replay_server
@@ -65,6 +63,11 @@ class TrainingRun:
     def log(self) -> Callable[[str], None]:
         """Shows the user one line."""
         return self.recorder.display.log
+
+    @property
+    def take_timeout_s(self) -> float:
+        """For the learner to get blocks from the buffer."""
+        return self.config.redis.group_timeout_s + self.config.redis.answer_timeout_s
 
 
 def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
@@ -127,10 +130,10 @@ def set_up(
     first_weights = learner.publish.remote()
     if config.rollout.share_gpu_with_learner:
         # A starting engine measures how much of the GPU is free, so it waits until the learner has left the GPU.
-        answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
+        get_answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
     pool = start_rollouts(config, folder, placement, redis_url, learner)
     stack.callback(pool.close)
-    version: int = answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
+    version: int = get_answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
     recorder = stack.enter_context(MetricsRecorder(config, folder, display, version if resume else None, exporter))
     mirror = population_mirror(config, redis_url, folder.run_id)
     stack.callback(mirror.close)
@@ -138,7 +141,8 @@ def set_up(
     pool.wait_ready()
     pool.broadcast(first_weights, version)
     league = stack.enter_context(open_league(config, folder, population, version, resume))
-    run = TrainingRun(config, folder, learner, pool, BlockSchedule(config, league, version), league, recorder, version)
+    schedule = BlockSchedule(config.run.seed, config.learner, config.rollout, league, version)
+    run = TrainingRun(config, folder, learner, pool, schedule, league, recorder, version)
     if resume:
         recover(run, redis_url)
     return run
@@ -148,7 +152,7 @@ def start_learner(config: Config, folder: RunFolder, placement: Placement, redis
     """The handle of a new learner actor, which loads its model."""
     environment = actor_environment(config.learner.threads, gpus=config.learner.gpus)
     # Its concurrency group is a thread that answers heartbeats while another one learns.
-    actor = ray.remote(concurrency_groups={GROUP: 1})(LearnerActor)
+    actor = ray.remote(concurrency_groups={HEARTBEAT_GROUP: 1})(LearnerActor)
     actor = actor.options(**placement.of_learner(), runtime_env=environment)
     return actor.remote(config.model_dump_json(), str(folder.path), redis_url, folder.run_id, resume)
 
@@ -180,7 +184,7 @@ def recover(run: TrainingRun, redis_url: str) -> None:
     config, folder, version = run.config, run.folder, run.version
     for damaged in passed_over(folder.path, version):
         run.log(f"checkpoint {damaged} is not whole, or altered: passed over for checkpoint {version}")
-    report: UpdateReport | None = answer(run.learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
+    report: UpdateReport | None = get_answer(run.learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
     buffer = redis_buffer(config, redis_url, folder.run_id)
     try:
         run.schedule.recover(buffer, {} if report is None else report.topped_up)
@@ -196,9 +200,11 @@ def learn(run: TrainingRun) -> None:
     config, pool, recorder = run.config, run.pool, run.recorder
     admission = Admission(config.learner.episodes_per_update, config.rollout.max_staleness)
     may_learn = pool.rest if config.rollout.share_gpu_with_learner else None
-    call = UpdateCall(config, run.learner, run.schedule, run.log, may_learn=may_learn)
-    scaling = Scaling(config, pool, run.log)
-    heartbeat = Heartbeat(run.learner.beat.options(concurrency_group=GROUP).remote, config.run.silence_timeout_s)
+    call = UpdateCall(config.learner, run.take_timeout_s, run.learner, run.schedule, run.log, may_learn=may_learn)
+    scaling = Scaling(config.rollout, config.learner.episodes_per_update, pool, run.log)
+    heartbeat = Heartbeat(
+        run.learner.heartbeat.options(concurrency_group=HEARTBEAT_GROUP).remote, config.run.silence_timeout_s
+    )
     stall_timer = StallTimer(config.rollout.update_timeout_s)
     recorder.training_begins()
     while run.version < config.learner.updates:
@@ -211,8 +217,8 @@ def learn(run: TrainingRun) -> None:
         events = pool.poll(call.waits_for, POLL_S)
         if both_busy:
             recorder.overlapped(time.monotonic() - wait_start)
-        heartbeat.look()
-        scaling.look(learning=bool(call.waits_for), updated=bool(events.other))
+        heartbeat.check()
+        scaling.observe(learning=bool(call.waits_for), updated=bool(events.other))
         recorder.workers(pool.ready, scaling.wanted, pool.replacements_left)
         for played in events.blocks:
             run.schedule.finished(played)
@@ -222,7 +228,7 @@ def learn(run: TrainingRun) -> None:
         for notice in events.notices:
             run.log(notice)
         # 4. After an update, send its weights to every engine (which wakes resting ones) and record its metrics.
-        if events.other and (update := call.answered(run.version)):
+        if events.other and (update := call.finish(run.version)):
             evaluated = finish_update(run, *update)
             stall_timer.restart()
             if evaluated:
@@ -269,7 +275,7 @@ def write_snapshot_and_change_population(run: TrainingRun) -> None:
     """Let the league take in or retire members after an update; the learner writes a snapshot if it joins."""
 
     def write_snapshot(path: Path) -> None:
-        answer(run.learner.snapshot.remote(str(path)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
+        get_answer(run.learner.snapshot.remote(str(path)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
 
     change_population(run.config, run.folder, run.league, run.version, write_snapshot, run.log)
 
@@ -293,9 +299,9 @@ def save_interrupted(run: TrainingRun) -> None:
     """Save a last checkpoint within a bounded time; further signals are ignored so that they do not cut it short."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    limit_s = SAVE_TIMEOUT_S + run.config.redis.group_timeout_s + run.config.redis.answer_timeout_s
+    limit_s = SAVE_TIMEOUT_S + run.take_timeout_s
     run.recorder.display.stage(f"stopping: saving a checkpoint (at most {limit_s:.0f} s)")
     try:
-        answer(run.learner.checkpoint.remote(), limit_s, "the learner, saving,")
+        get_answer(run.learner.checkpoint.remote(), limit_s, "the learner, saving,")
     except ACCIDENTS as error:
         raise RunError(f"{error}; the last checkpoint is intact: go on with --resume") from None

@@ -37,7 +37,7 @@ def _lost_its_server(error: Any) -> bool:
     return bool(lines) and lines[-1].partition(":")[0].rpartition(".")[2] == ServerLostError.__name__
 
 
-def answer(ref: Any, timeout_s: float, who: str) -> Any:
+def get_answer(ref: Any, timeout_s: float, who: str) -> Any:
     """What an actor answered.
 
     Raises:

@@ -37,8 +37,7 @@ from cluster.bench.system.load_processes import (
 )
 from cluster.bench.system.replay import BareStream
 from cluster.configs.loader import load_config
-from cluster.driver.admission import Admission
-from cluster.driver.block_schedule import BlockSchedule
+from cluster.driver.block_schedule import Admission, BlockSchedule
 from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode
 from opponents.matchmaking.lineup import LineupBlock
@@ -158,7 +157,7 @@ def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int) -
         )
         return _drive(
             count,
-            BlockSchedule(config, matchmaker, 0),
+            BlockSchedule(config.run.seed, config.learner, config.rollout, matchmaker, 0),
             Admission(config.learner.episodes_per_update, config.rollout.max_staleness),
             actors,
             learner,

@@ -49,7 +49,7 @@ def free_cpus() -> float:
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_actors_that_go_finish_their_games_and_give_their_room_back(tmp_path: Path) -> None:
+def test_leaving_actors_finish_their_games_and_give_back_their_places(tmp_path: Path) -> None:
     with Table(tmp_path, actors=1, games_per_actor=2, further=room) as table:
         table.pool.resize(3)
         table.wait(lambda: table.pool.ready == 3 and table.swaps == 3, "two further actors with weights")
@@ -81,7 +81,7 @@ def test_actors_that_go_finish_their_games_and_give_their_room_back(tmp_path: Pa
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_room_that_never_comes_is_given_up_and_a_lost_actor_is_asked_for_anew(tmp_path: Path) -> None:
+def test_overdue_place_is_given_up_and_a_lost_actor_is_requested_again(tmp_path: Path) -> None:
     rooms = [100.0, 1.0, 1.0, 100.0]
     with Table(tmp_path, actors=1, further=lambda: room(rooms.pop(0)), node_timeout_s=2.0) as table:
         table.pool.resize(2)
@@ -101,7 +101,7 @@ def test_room_that_never_comes_is_given_up_and_a_lost_actor_is_asked_for_anew(tm
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("unshare") is None, reason="needs Linux's unshare")
-def test_a_real_autoscaler_brings_nodes_under_load_and_takes_idle_ones_back(tmp_path: Path) -> None:
+def test_real_autoscaler_adds_nodes_under_load_and_removes_idle_ones(tmp_path: Path) -> None:
     probe = subprocess.run([*NAMESPACES, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, timeout=20)
     if probe.returncode:
         pytest.skip(f"network and process namespaces may not be made here: {probe.stderr.strip()}")

@@ -73,14 +73,14 @@ def test_every_actor_sees_its_own_gpus_and_places_are_given_back() -> None:
         assert len({number for (number,) in rollouts}) == 2
 
 
-def test_by_turns_learner_and_rollouts_see_the_same_gpu() -> None:
+def test_learner_and_rollouts_that_take_turns_see_the_same_gpu() -> None:
     with placed(config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")) as places:
         learner, rollout = look(places)
         assert learner == rollout
         assert len(learner) == 1
 
 
-def test_what_cannot_be_placed_is_one_line_that_says_what_was_asked_and_what_there_is() -> None:
+def test_impossible_placement_is_refused_in_one_line_with_request_and_resources() -> None:
     with pytest.raises(RunError) as caught, placed(config("rollout.actors=2", "rollout.gpus_per_actor=3")):
         raise AssertionError("placed")
     text = str(caught.value)

@@ -1,4 +1,4 @@
-"""Rollout actors that are killed, stopped, slow or contrary while they take weights: real Ray, real processes."""
+"""Rollout actors that are killed, stopped, slow or refuse weights: real Ray, real processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def local_ray() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("how", "cause"), [(signal.SIGKILL, "died"), (signal.SIGSTOP, "timed_out")])
-def test_an_actor_lost_in_the_middle_of_a_swap(tmp_path: Path, how: signal.Signals, cause: str) -> None:
+def test_actor_lost_during_a_swap_is_replaced(tmp_path: Path, how: signal.Signals, cause: str) -> None:
     with Table(tmp_path, swap_timeout_s=3.0) as table:
         first = [Block(f"old/{number}", hang=frozenset({0})) for number in range(2)]
         table.start(*first)
@@ -59,7 +59,7 @@ def test_an_actor_lost_in_the_middle_of_a_swap(tmp_path: Path, how: signal.Signa
         assert table.pool.games_in_flight == 0
 
 
-def test_others_play_on_while_one_is_stuck(tmp_path: Path) -> None:
+def test_other_actors_play_while_one_is_stuck(tmp_path: Path) -> None:
     with Table(tmp_path, swap_timeout_s=60.0) as table:
         table.broadcast(Weights(1, hang=frozenset({0})))
         table.start(*(Block(f"b/{number}") for number in range(6)))
@@ -68,7 +68,7 @@ def test_others_play_on_while_one_is_stuck(tmp_path: Path) -> None:
         assert table.pool.restarts == 0
 
 
-def test_a_slow_start_is_no_stuck_swap_but_has_a_limit_of_its_own(tmp_path: Path) -> None:
+def test_slow_start_has_its_own_limit_and_is_no_failed_swap(tmp_path: Path) -> None:
     players = {1: {"loading_s": 3600.0}, 2: {"loading_s": 4.0}}
     with Table(tmp_path, players=players, actors=1, swap_timeout_s=2.0, start_timeout_s=10.0) as table:
         os.kill(table.pid(0), signal.SIGKILL)
@@ -112,7 +112,7 @@ def owned_by_the_dead(weights: Weights) -> Any:
     raise AssertionError("the weights outlived their owner")
 
 
-def test_weights_whose_owner_died(tmp_path: Path) -> None:
+def test_weights_whose_owner_died_are_published_again(tmp_path: Path) -> None:
     with Table(tmp_path, max_replacements=1) as table:
         table.republished = [Weights(1)]
         table.pool.broadcast(owned_by_the_dead(Weights(1)), 1)
@@ -123,7 +123,7 @@ def test_weights_whose_owner_died(tmp_path: Path) -> None:
         assert "could not fetch weights of version 1" in table.notices[0]
 
 
-def test_weights_of_a_dead_learner_are_a_lost_run(tmp_path: Path) -> None:
+def test_weights_of_a_dead_learner_end_the_run(tmp_path: Path) -> None:
     with Table(tmp_path) as table:
         publisher = ray.remote(Publisher).options(num_cpus=0.1, max_concurrency=2).remote()
         pid = ray.get(publisher.pid.remote(), timeout=30)
@@ -188,7 +188,7 @@ def test_engines_that_fail_at_an_evaluation_are_replaced_up_to_the_limit_of_repl
             table.pool.evaluate(list(range(40)), lambda _: None, 30.0)
 
 
-def test_a_rest_holds_the_games_and_costs_them_no_time(tmp_path: Path) -> None:
+def test_rest_pauses_games_and_their_time_limits(tmp_path: Path) -> None:
     with Table(tmp_path, actors=1, block_timeout_s=4.0) as table:
         table.start(Block("long", seconds=1.0))
         table.wait(lambda: table.said("0 plays long"), "block")

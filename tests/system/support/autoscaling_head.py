@@ -106,7 +106,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
 
     with Table(folder, actors=1, games_per_actor=2, further=further, start_timeout_s=60.0) as table:
         notes: list[str] = []
-        scaling = Scaling(config, table.pool, notes.append)
+        scaling = Scaling(config.rollout, config.learner.episodes_per_update, table.pool, notes.append)
         started: list[str] = []
         killed = False
         deadline = time.monotonic() + 100
@@ -115,7 +115,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
             nonlocal most_ready
             assert time.monotonic() < deadline, f"nodes {seen}, {notes}, {table.notices}"
             table.poll()
-            scaling.look(learning=learning, updated=True)
+            scaling.observe(learning=learning, updated=True)
             most_ready = max(most_ready, table.pool.ready)
             if (now := nodes()) != seen[-1]:
                 seen.append(now)

@@ -1,4 +1,4 @@
-"""What the learner takes from the buffer, whatever the order it came in."""
+"""What the learner takes from the buffer: in any order of arrival, and when blocks are unreadable or lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots in a rollout actor's engine: loaded once, whoever waits, and unloaded when idle."""
+"""Snapshots in a rollout actor's engine: loaded once for all waiters, and unloaded when idle."""
 
 from __future__ import annotations
 

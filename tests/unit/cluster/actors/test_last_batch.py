@@ -11,7 +11,7 @@ from services.replay.codec import encode
 from tests.unit.grpo_core.cases import ragged_episodes
 
 
-def test_the_newest_batch_comes_back_as_it_was(tmp_path: Path) -> None:
+def test_newest_batch_is_loaded_as_it_was_saved(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert load_last_batch(folder) is None
     save_last_batch(folder, Batch(ragged_episodes(1), 6))
@@ -38,7 +38,7 @@ def test_the_newest_batch_comes_back_as_it_was(tmp_path: Path) -> None:
         (lambda data: data[:5] + b"\x92\x01\x91\xc4\x01x", "damaged"),  # an episode that is none
     ],
 )
-def test_what_is_no_batch_is_refused_in_one_line(tmp_path: Path, damage, hint: str) -> None:  # type: ignore[no-untyped-def]
+def test_damaged_batch_is_refused_in_one_line(tmp_path: Path, damage, hint: str) -> None:  # type: ignore[no-untyped-def]
     folder = RunFolder(tmp_path)
     save_last_batch(folder, Batch(ragged_episodes(1)[:2], 3))
     path = last_batch_path(folder)

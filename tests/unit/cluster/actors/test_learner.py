@@ -70,7 +70,7 @@ def updated(worker: LearnerWorker) -> tuple[dict[str, float], Payload]:
 
 
 @pytest.mark.parametrize("options", [(), ("policy.dtype=bfloat16",), ("learner.bf16=true",)])
-def test_adapters_go_on_after_a_restart_as_if_there_had_been_none(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_adapters_train_the_same_over_a_restart(tmp_path: Path, options: tuple[str, ...]) -> None:
     lora = ("policy.use_peft=true", "policy.lora_r=2", "learner.beta=0.1", *options)
     run = tmp_path / "run"
     worker = worker_at(run, *lora)
@@ -91,7 +91,7 @@ def test_adapters_go_on_after_a_restart_as_if_there_had_been_none(tmp_path: Path
         assert torch.equal(sent[name], tensor), name
 
 
-def test_a_policy_with_adapters_publishes_and_freezes_them_alone(tmp_path: Path) -> None:
+def test_policy_with_adapters_publishes_and_snapshots_only_them(tmp_path: Path) -> None:
     adapted = worker_at(tmp_path / "adapted", "policy.use_peft=true", "policy.lora_r=1")
     plain = worker_at(tmp_path / "plain")
     for worker, kind in ((adapted, True), (plain, False)):
@@ -106,7 +106,7 @@ def test_a_policy_with_adapters_publishes_and_freezes_them_alone(tmp_path: Path)
 
 @pytest.mark.parametrize("source", ["made", "folder"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_engines_start_from_the_very_weights_that_the_adapter_sits_on(tmp_path: Path, source: str, dtype: str) -> None:
+def test_engines_start_from_the_base_weights_of_the_adapter(tmp_path: Path, source: str, dtype: str) -> None:
     options = ["policy.use_peft=true", f"policy.dtype={dtype}"]
     if source == "folder":
         worker_at(tmp_path / "made")
@@ -141,7 +141,7 @@ async def _load_together(rollouts: RolloutWorker, member: Member) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("policy.use_peft=true",), ("policy.use_peft=true", "policy.dtype=bfloat16")])
-def test_rollout_actors_take_what_the_learner_publishes_and_freezes(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_rollout_actors_load_published_weights_and_snapshots(tmp_path: Path, options: tuple[str, ...]) -> None:
     worker = worker_at(tmp_path, *options)
     folder = RunFolder(tmp_path)
     rollouts = RolloutWorker(worker._config, str(folder.checkpoints / "0"), str(folder.population), None)
@@ -166,7 +166,7 @@ def test_rollout_actors_take_what_the_learner_publishes_and_freezes(tmp_path: Pa
     assert learner.logprobs.tolist() == newest.logprobs.tolist() != first.logprobs.tolist()
 
 
-def test_a_figure_that_is_not_finite_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metric_that_is_not_finite_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = worker_at(tmp_path / "run")
     step = worker._learner.step
 
@@ -209,7 +209,7 @@ def test_a_half_written_checkpoint_is_passed_over_and_a_damaged_one_never_costs_
     assert worker_at(run, resume=True).version() == 1
 
 
-def test_adapters_without_the_weights_they_sit_on_are_refused(tmp_path: Path) -> None:
+def test_adapters_without_their_base_weights_are_refused(tmp_path: Path) -> None:
     worker = worker_at(tmp_path / "run", "policy.use_peft=true")
     updated(worker)
     (tmp_path / "run" / "checkpoints" / "0").rename(tmp_path / "gone")
@@ -217,7 +217,7 @@ def test_adapters_without_the_weights_they_sit_on_are_refused(tmp_path: Path) ->
         worker_at(tmp_path / "run", "policy.use_peft=true", resume=True)
 
 
-def test_a_learner_that_does_not_fit_is_refused_before_anything_is_written(
+def test_learner_that_does_not_fit_in_memory_is_refused_before_anything_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster.actors.learner, "available_bytes", lambda: 1 << 20)
@@ -229,7 +229,7 @@ def test_a_learner_that_does_not_fit_is_refused_before_anything_is_written(
     assert worker_at(tmp_path / "run").version() == 0
 
 
-def test_a_checkpoint_that_is_on_disk_is_not_replaced_by_its_like(tmp_path: Path) -> None:
+def test_checkpoint_on_disk_is_not_written_again(tmp_path: Path) -> None:
     # A run that is stopped just after one was written asks for it again, and is perhaps killed before it has it.
     buffer = MemoryBuffer(group_timeout_s=60)
     worker = worker_at(tmp_path, buffer=buffer)

@@ -77,7 +77,7 @@ def test_a_payload_of_roles_is_one_file_after_another_under_one_checksum(
             verify(wrong)
 
 
-def test_specialists_go_on_after_a_restart_as_if_there_had_been_none(
+def test_specialists_train_the_same_over_a_restart(
     trained: tuple[Path, LearnerWorker, list[Payload]],
 ) -> None:
     run, worker, payloads = trained
@@ -89,7 +89,7 @@ def test_specialists_go_on_after_a_restart_as_if_there_had_been_none(
     payloads[2:] = [straight[1]]
 
 
-def test_rollouts_play_every_power_with_its_own_and_swap_all_or_none(
+def test_rollouts_play_each_power_with_its_specialist_and_swap_all_or_none(
     trained: tuple[Path, LearnerWorker, list[Payload]],
 ) -> None:
     run, worker, payloads = trained
@@ -132,7 +132,7 @@ def test_rollouts_play_every_power_with_its_own_and_swap_all_or_none(
     asyncio.run(play())
 
 
-def test_snapshots_are_members_that_sit_at_their_own_country_alone(
+def test_snapshots_of_specialists_play_only_their_own_country(
     trained: tuple[Path, LearnerWorker, list[Payload]], tmp_path: Path
 ) -> None:
     run, worker, _ = trained
@@ -172,7 +172,7 @@ def test_snapshots_are_members_that_sit_at_their_own_country_alone(
     asyncio.run(play())
 
 
-def test_who_needs_one_policy_for_all_says_so_in_one_line(
+def test_commands_that_need_one_policy_refuse_specialists_in_one_line(
     trained: tuple[Path, LearnerWorker, list[Payload]], tmp_path: Path
 ) -> None:
     run, _, payloads = trained
@@ -199,7 +199,7 @@ def test_who_needs_one_policy_for_all_says_so_in_one_line(
         ("opponents.lineup=same", "set opponents.lineup = mixed"),
     ],
 )
-def test_contradictions_are_refused_in_one_line(override: str, hint: str) -> None:
+def test_contradicting_settings_are_refused_in_one_line(override: str, hint: str) -> None:
     with pytest.raises(ConfigError, match=hint) as caught:
         load_config("smoke", [*LORA, override])
     assert "\n" not in str(caught.value)

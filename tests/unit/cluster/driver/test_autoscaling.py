@@ -1,4 +1,4 @@
-"""How many rollout actors are wanted: by a simulated run whose best number is known, and case by case."""
+"""How many rollout actors are wanted: in simulated runs whose best number is known, and in single cases."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ from cluster.errors import ConfigError
 def config(*overrides: str) -> Config:
     wide = ("rollout.games_per_actor=8", "learner.episodes_per_update=64", "rollout.num_generations=8")
     return load_config("smoke", ("rollout.max_actors=16", *wide, *overrides))
+
+
+def autoscaler(*overrides: str) -> Autoscaler:
+    settings = config(*overrides)
+    return Autoscaler(settings.rollout, settings.learner.episodes_per_update)
 
 
 @dataclass
@@ -43,7 +48,13 @@ class Run:
         self.wanted = wanted
 
     def play(self, seconds: int, noise: random.Random | None = None) -> Scaling:
-        scaling = Scaling(self.settings, self, self.notes.append, lambda: self.clock)
+        scaling = Scaling(
+            self.settings.rollout,
+            self.settings.learner.episodes_per_update,
+            self,
+            self.notes.append,
+            lambda: self.clock,
+        )
         update = self.settings.learner.episodes_per_update
         ahead = (self.settings.rollout.max_staleness + 1) * update
         for _ in range(seconds):
@@ -61,12 +72,12 @@ class Run:
             if self.learning_s <= 0 and self.stored >= update:
                 self.stored -= update
                 self.learning_s = self.learn_s
-            scaling.look(learning=learning, updated=updated)
+            scaling.observe(learning=learning, updated=updated)
         return scaling
 
 
 @pytest.mark.parametrize(("learn_s", "rate", "best"), [(16, 1.0, 4), (8, 1.0, 8), (64, 1.0, 1), (10, 0.8, 8)])
-def test_neither_side_waits_for_the_other_in_the_end(learn_s: float, rate: float, best: int) -> None:
+def test_scaling_converges_to_the_number_at_which_neither_side_waits(learn_s: float, rate: float, best: int) -> None:
     run = Run(config(), learn_s, rate)
     scaling = run.play(3000)
     assert best <= run.wanted <= 1.5 * best + 1
@@ -77,7 +88,7 @@ def test_neither_side_waits_for_the_other_in_the_end(learn_s: float, rate: float
     assert len(set(settled)) == 1, f"it goes on changing its mind: {settled}"
 
 
-def test_noise_does_not_make_actors_come_and_go() -> None:
+def test_noise_does_not_change_the_number_of_actors() -> None:
     run = Run(config(), 16, 1.0)
     run.play(6000, random.Random(3))
     changes = sum(before != after for before, after in zip(run.asked[40:], run.asked[41:], strict=False))
@@ -85,7 +96,7 @@ def test_noise_does_not_make_actors_come_and_go() -> None:
     assert 4 <= run.wanted <= 7
 
 
-def test_what_the_learner_no_longer_needs_is_let_go_and_comes_back() -> None:
+def test_idle_actors_are_removed_and_added_again_when_needed() -> None:
     run = Run(config(), 8, 1.0)
     run.play(2000)
     grown = run.wanted
@@ -99,19 +110,19 @@ def test_what_the_learner_no_longer_needs_is_let_go_and_comes_back() -> None:
     assert run.wanted >= 8
 
 
-def test_never_fewer_than_at_the_start_never_more_than_allowed_or_of_use() -> None:
+def test_number_stays_between_rollout_actors_and_the_useful_maximum() -> None:
     starving = Load(actors=3, taken=1.0, busy=0.0)
     idle = Load(actors=3, taken=0.0, busy=1.0)
     for overrides, most in (((), 16), (("rollout.max_actors=5",), 5), (("rollout.games_per_actor=32",), 4)):
-        scaler = Autoscaler(config("rollout.actors=3", *overrides))
+        scaler = autoscaler("rollout.actors=3", *overrides)
         seen = [scaler.decide(Load(actors=scaler.decide(starving), taken=1.0, busy=0.0)) for _ in range(20)]
         assert max(seen) == most
         down = [scaler.decide(idle) for _ in range(20)]
         assert down[-1] == 3
 
 
-def test_one_window_alone_changes_nothing_and_a_step_at_most_doubles() -> None:
-    scaler = Autoscaler(config("rollout.actors=2"))
+def test_one_window_changes_nothing_and_a_step_at_most_doubles() -> None:
+    scaler = autoscaler("rollout.actors=2")
     starving = Load(actors=2, taken=1.0, busy=0.05)
     assert [scaler.decide(starving) for _ in range(UP_AFTER)] == [2] * (UP_AFTER - 1) + [4]
     idle = Load(actors=4, taken=0.1, busy=0.9)
@@ -123,19 +134,19 @@ def test_one_window_alone_changes_nothing_and_a_step_at_most_doubles() -> None:
     assert scaler.decide(idle) == 2
 
 
-def test_what_was_asked_for_and_has_not_come_is_not_asked_for_again() -> None:
+def test_pending_actors_are_not_requested_again() -> None:
     run = Run(config(), 4, 1.0, nodes=2)
     run.play(3000)
     assert run.wanted == max(run.asked) == 4  # one step beyond what there is, not one a window
 
 
-def test_the_meter_weighs_what_it_sees_by_time() -> None:
+def test_meter_weighs_observations_by_time() -> None:
     meter = LoadMeter(10.0)
     assert meter.load() is None
-    meter.look(11.0, actors=0, games=0, seats=0, learning=False)
+    meter.observe(11.0, actors=0, games=0, seats=0, learning=False)
     assert meter.load() is None
-    meter.look(12.0, actors=2, games=4, seats=16, learning=True)
-    meter.look(14.0, actors=2, games=40, seats=16, learning=False)  # more than fit count as full
+    meter.observe(12.0, actors=2, games=4, seats=16, learning=True)
+    meter.observe(14.0, actors=2, games=40, seats=16, learning=False)  # more than fit count as full
     load = meter.load()
     assert load == Load(actors=6 / 4, taken=(4 + 32) / 48, busy=1 / 4)
     assert load.needed == pytest.approx(1.25 * 1.5 * 0.75 / 0.25)
@@ -143,16 +154,16 @@ def test_the_meter_weighs_what_it_sees_by_time() -> None:
     assert meter.seconds() == 0.0
 
 
-def test_a_bound_beyond_use_is_named_at_the_start() -> None:
+def test_bound_above_the_useful_number_is_reported_at_the_start() -> None:
     settings = config("rollout.games_per_actor=32", "rollout.max_staleness=1")
-    assert useful_actors(settings) == 4
+    assert useful_actors(settings.rollout, settings.learner.episodes_per_update) == 4
     run = Run(settings, 1, 1.0)
     run.play(1)
     (note,) = run.notes
     assert "at most 4 of rollout.max_actors = 16" in note
 
 
-def test_without_a_bound_there_are_always_as_many() -> None:
+def test_without_max_actors_the_number_never_changes() -> None:
     settings = load_config("smoke", ("rollout.actors=2",))
     run = Run(settings, 1, 0.1, wanted=2)
     scaling = run.play(2000)
@@ -161,6 +172,6 @@ def test_without_a_bound_there_are_always_as_many() -> None:
     assert scaling.wanted == 2
 
 
-def test_fewer_at_most_than_at_the_start_is_refused() -> None:
+def test_max_actors_below_actors_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"rollout.max_actors \(2\) is less than rollout.actors \(3\)"):
         config("rollout.actors=3", "rollout.max_actors=2")

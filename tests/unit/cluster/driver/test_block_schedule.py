@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from cluster.actors.messages import BlockReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.driver.admission import Admission
-from cluster.driver.block_schedule import BlockSchedule
+from cluster.driver.block_schedule import Admission, BlockSchedule
 from cluster.errors import RunError
 from grpo_core.types import Episode
 from opponents.matchmaking.lineup import LineupBlock
@@ -27,38 +26,39 @@ SMALL = ("rollout.num_generations=2", "learner.episodes_per_update=10", "learner
 CONFIG = load_config("smoke", SMALL)
 
 
-def ledger_at(version: int, config: Config = CONFIG) -> BlockSchedule:
+def schedule_at(version: int, config: Config = CONFIG) -> BlockSchedule:
     population = Population(Path("population.json"))
     population.add_bot("random")
-    return BlockSchedule(config, Matchmaker(population, config.rollout.num_generations, config.run.seed), version)
+    matchmaker = Matchmaker(population, config.rollout.num_generations, config.run.seed)
+    return BlockSchedule(config.run.seed, config.learner, config.rollout, matchmaker, version)
 
 
 def test_the_schedule_rotates_countries_and_ends_with_the_run() -> None:
-    ledger = ledger_at(0)
+    schedule = schedule_at(0)
     blocks = []
-    while ledger.wanted():
-        blocks.append(ledger.next_block())
+    while schedule.wanted():
+        blocks.append(schedule.next_block())
     assert [block.index for block in blocks] == list(range(25))
-    assert ledger.started_episodes == 50
+    assert schedule.started_episodes == 50
     for start in range(0, 21, 7):
         assert {block.learner_power for block in blocks[start : start + 7]} == set(POWERS)
-    quotas = [ledger.quota(update) for update in range(5)]
+    quotas = [schedule.quota(update) for update in range(5)]
     assert all(sum(quota.values()) == 5 for quota in quotas)
 
 
-def test_an_update_is_ready_when_its_countries_are_whatever_the_order() -> None:
-    ledger = ledger_at(0)
-    blocks = [ledger.next_block() for _ in range(5)]
-    assert not ledger.ready()
-    assert sum(ledger.missing().values()) == 5
+def test_update_is_ready_when_its_countries_are_in_any_order() -> None:
+    schedule = schedule_at(0)
+    blocks = [schedule.next_block() for _ in range(5)]
+    assert not schedule.ready()
+    assert sum(schedule.missing().values()) == 5
     for block in reversed(blocks):
-        ledger.finished(BlockReport(block, 2, 2, 0.1))
-    assert ledger.ready()
-    assert ledger.hand_over() == ledger.quota(0)
-    assert ledger.ready()
-    assert ledger.hand_over() == {}
-    ledger.updated()
-    assert not ledger.ready()
+        schedule.finished(BlockReport(block, 2, 2, 0.1))
+    assert schedule.ready()
+    assert schedule.hand_over() == schedule.quota(0)
+    assert schedule.ready()
+    assert schedule.hand_over() == {}
+    schedule.updated()
+    assert not schedule.ready()
 
 
 def episode(block: str, member: int, role: str) -> Episode:
@@ -66,29 +66,29 @@ def episode(block: str, member: int, role: str) -> Episode:
 
 
 def test_after_a_restart_only_incomplete_blocks_are_played_again() -> None:
-    first = ledger_at(0)
+    first = schedule_at(0)
     blocks = [first.next_block() for _ in range(6)]
     buffer = MemoryBuffer(group_timeout_s=60)
     for block in blocks:
         members = 1 if block.index == 3 else 2  # block 3 was cut off after one game
         buffer.append([episode(block.block_id, member, block.learner_power) for member in range(members)])
-    again = ledger_at(0)
+    again = schedule_at(0)
     again.recover(buffer, {})
     assert again.started_episodes == 10
     assert again.next_block().index == 3
     assert again.next_block().index == 6
 
 
-def test_the_last_of_many_extra_blocks_is_found_though_all_before_it_are_still_played() -> None:
+def test_last_of_many_extra_blocks_is_found_while_all_before_it_are_still_played() -> None:
     config = load_config("smoke", [*SMALL, "learner.top_up_episodes=80"])
-    ledger, buffer = ledger_at(0, config), MemoryBuffer(group_timeout_s=60)
-    while ledger.wanted():
-        play(ledger, buffer, [ledger.next_block()])
-    ledger.hand_over()
-    assert ledger.top_up({"FRANCE": 40})
-    extra = [ledger.next_extra_block() for _ in range(40)]
-    play(ledger, buffer, extra[-1:])
-    again = ledger_at(0, config)
+    schedule, buffer = schedule_at(0, config), MemoryBuffer(group_timeout_s=60)
+    while schedule.wanted():
+        play(schedule, buffer, [schedule.next_block()])
+    schedule.hand_over()
+    assert schedule.top_up({"FRANCE": 40})
+    extra = [schedule.next_extra_block() for _ in range(40)]
+    play(schedule, buffer, extra[-1:])
+    again = schedule_at(0, config)
     again.recover(buffer, {})
     again.hand_over()
     assert again.top_up({"FRANCE": 40})
@@ -113,42 +113,42 @@ class Waiting:
 
 @given(rng=st.randoms(use_true_random=False), staleness=st.integers(0, 2), gives_up=st.booleans())
 @settings(max_examples=60, deadline=None)
-def test_extra_blocks_neither_starve_an_update_nor_make_others_wait_longer(
+def test_extra_blocks_neither_starve_an_update_nor_delay_others(
     rng: random.Random, staleness: int, gives_up: bool
 ) -> None:
     config = load_config("smoke", [*SMALL, "learner.top_up_episodes=8", f"rollout.max_staleness={staleness}"])
-    ledger, admission = ledger_at(0, config), Admission(config.learner.episodes_per_update, staleness)
+    schedule, admission = schedule_at(0, config), Admission(config.learner.episodes_per_update, staleness)
     flights: list[tuple[LineupBlock, int]] = []
     waiting, ages, taken = Waiting(), [], 0
 
     def play(version: int) -> None:
         """Start what may start; one block ends, the first that began."""
-        while ledger.extra_wanted():
-            flights.append((ledger.next_extra_block(), version))
-        while ledger.wanted() and admission.admits(version, ledger.started_episodes, 2):
-            flights.append((ledger.next_block(), version))
+        while schedule.extra_wanted():
+            flights.append((schedule.next_extra_block(), version))
+        while schedule.wanted() and admission.admits(version, schedule.started_episodes, 2):
+            flights.append((schedule.next_block(), version))
         assert flights, "nothing is played and the update waits: a deadlock"
         block, began = flights.pop(0)
         waiting.by_country[block.learner_power].append(began)
-        ledger.finished(BlockReport(block, 2, 2, 0.1))
+        schedule.finished(BlockReport(block, 2, 2, 0.1))
 
     for version in range(config.learner.updates):
-        while not ledger.ready():
+        while not schedule.ready():
             play(version)
-        ages += [version - began for began in waiting.take(ledger.hand_over())]
+        ages += [version - began for began in waiting.take(schedule.hand_over())]
         for _ in range(2):  # two rounds of asking, unless patience ends
             wanted = {power: rng.randint(0, 2) for power in rng.sample(POWERS, 2)}
-            if not ledger.top_up(wanted):
+            if not schedule.top_up(wanted):
                 continue
             for _ in range(rng.randint(0, 3) if gives_up else 100):
-                if ledger.ready():
+                if schedule.ready():
                     break
                 play(version)
-            ages += [version - began for began in waiting.take(ledger.hand_over())]
-            if not ledger.ready():
+            ages += [version - began for began in waiting.take(schedule.hand_over())]
+            if not schedule.ready():
                 break
-        taken = sum(ledger.topped_up.values())
-        ledger.updated()
+        taken = sum(schedule.topped_up.values())
+        schedule.updated()
     assert len(ages) == 25 + taken
     assert gives_up or max(ages) <= staleness
 
@@ -158,26 +158,26 @@ TOPPED_UP = load_config(
 )
 
 
-def play(ledger: BlockSchedule, buffer: MemoryBuffer, blocks: Iterable[LineupBlock]) -> None:
+def play(schedule: BlockSchedule, buffer: MemoryBuffer, blocks: Iterable[LineupBlock]) -> None:
     for block in blocks:
         buffer.append([episode(block.block_id, member, block.learner_power) for member in range(block.num_generations)])
-        ledger.finished(BlockReport(block, 2, 2, 0.1))
+        schedule.finished(BlockReport(block, 2, 2, 0.1))
 
 
-def test_an_extra_block_that_is_lost_after_another_was_used_in_its_stead_is_played_again() -> None:
+def test_extra_block_lost_after_another_was_used_instead_is_played_again() -> None:
     buffer = MemoryBuffer(group_timeout_s=60)
-    ledger = ledger_at(0, TOPPED_UP)
-    blocks = [ledger.next_block() for _ in range(14)]  # two updates', as max_staleness = 1 admits
-    play(ledger, buffer, blocks[:7])
-    ledger.hand_over()
-    assert ledger.top_up({"FRANCE": 1})
-    lost = ledger.next_extra_block()  # is being played while the next update's block of France is used
-    play(ledger, buffer, blocks[7:])
-    assert ledger.hand_over() == {"FRANCE": 1}
-    topped_up = ledger.topped_up
-    ledger.updated()
+    schedule = schedule_at(0, TOPPED_UP)
+    blocks = [schedule.next_block() for _ in range(14)]  # two updates', as max_staleness = 1 admits
+    play(schedule, buffer, blocks[:7])
+    schedule.hand_over()
+    assert schedule.top_up({"FRANCE": 1})
+    lost = schedule.next_extra_block()  # is being played while the next update's block of France is used
+    play(schedule, buffer, blocks[7:])
+    assert schedule.hand_over() == {"FRANCE": 1}
+    topped_up = schedule.topped_up
+    schedule.updated()
     for _ in range(2):  # the driver dies, and again before the block is played
-        again = ledger_at(1, TOPPED_UP)
+        again = schedule_at(1, TOPPED_UP)
         again.recover(buffer, topped_up)
         assert again.missing() == {"FRANCE": 1}
         assert again.next_extra_block() == lost
@@ -187,61 +187,63 @@ def test_an_extra_block_that_is_lost_after_another_was_used_in_its_stead_is_play
     assert not again.top_up({})  # it was not late: nothing is left over
 
 
-def test_late_blocks_are_among_those_that_the_bound_allows() -> None:
+def test_late_blocks_count_toward_the_bound() -> None:
     buffer = MemoryBuffer(group_timeout_s=60)
-    ledger = ledger_at(0, TOPPED_UP)
-    blocks = [ledger.next_block() for _ in range(21)]
-    play(ledger, buffer, blocks[:7])
-    ledger.hand_over()
-    assert ledger.top_up({"FRANCE": 1, "ITALY": 1})
-    late = [ledger.next_extra_block() for _ in range(2)]
-    ledger.updated()  # it gave up waiting
-    play(ledger, buffer, [*blocks[7:14], late[0]])
-    ledger.hand_over()
-    assert ledger.top_up({"ENGLAND": 1})  # for the late block of France alone: Italy's may yet come, two are the bound
-    assert not ledger.extra_wanted()
-    assert ledger.hand_over() == {"FRANCE": 1}
-    assert not ledger.top_up({"ENGLAND": 1})
-    play(ledger, buffer, late[1:])
-    assert ledger.top_up({"ENGLAND": 1})
-    assert ledger.hand_over() == {"ITALY": 1}
-    assert not ledger.top_up({"ENGLAND": 1})
-    ledger.updated()
-    play(ledger, buffer, blocks[14:])
-    ledger.hand_over()
-    assert ledger.top_up({"ENGLAND": 2})
-    assert [ledger.next_extra_block().learner_power for _ in range(2)] == ["ENGLAND"] * 2
+    schedule = schedule_at(0, TOPPED_UP)
+    blocks = [schedule.next_block() for _ in range(21)]
+    play(schedule, buffer, blocks[:7])
+    schedule.hand_over()
+    assert schedule.top_up({"FRANCE": 1, "ITALY": 1})
+    late = [schedule.next_extra_block() for _ in range(2)]
+    schedule.updated()  # it gave up waiting
+    play(schedule, buffer, [*blocks[7:14], late[0]])
+    schedule.hand_over()
+    assert schedule.top_up(
+        {"ENGLAND": 1}
+    )  # only for the late block of France: Italy's may still come, two are the bound
+    assert not schedule.extra_wanted()
+    assert schedule.hand_over() == {"FRANCE": 1}
+    assert not schedule.top_up({"ENGLAND": 1})
+    play(schedule, buffer, late[1:])
+    assert schedule.top_up({"ENGLAND": 1})
+    assert schedule.hand_over() == {"ITALY": 1}
+    assert not schedule.top_up({"ENGLAND": 1})
+    schedule.updated()
+    play(schedule, buffer, blocks[14:])
+    schedule.hand_over()
+    assert schedule.top_up({"ENGLAND": 2})
+    assert [schedule.next_extra_block().learner_power for _ in range(2)] == ["ENGLAND"] * 2
 
 
-def test_extra_blocks_are_found_again_after_a_restart_by_the_update_that_asked() -> None:
+def test_restarted_update_finds_the_extra_blocks_it_asked_for() -> None:
     config = load_config("smoke", [*SMALL, "learner.top_up_episodes=8"])
     buffer = MemoryBuffer(group_timeout_s=60)
 
     def stored(block: LineupBlock, members: int) -> None:
         buffer.append([episode(block.block_id, member, block.learner_power) for member in range(members)])
 
-    def up_to_the_first_asking(ledger: BlockSchedule) -> list[LineupBlock]:
-        while ledger.wanted():
-            block = ledger.next_block()
+    def up_to_the_first_asking(schedule: BlockSchedule) -> list[LineupBlock]:
+        while schedule.wanted():
+            block = schedule.next_block()
             stored(block, 2)
-            ledger.finished(BlockReport(block, 2, 2, 0.1))
-        ledger.hand_over()
-        assert ledger.top_up({"FRANCE": 2, "ITALY": 1})
+            schedule.finished(BlockReport(block, 2, 2, 0.1))
+        schedule.hand_over()
+        assert schedule.top_up({"FRANCE": 2, "ITALY": 1})
         extra = []
-        while ledger.extra_wanted():
-            extra.append(ledger.next_extra_block())
+        while schedule.extra_wanted():
+            extra.append(schedule.next_extra_block())
         return extra
 
-    france, other, italy = up_to_the_first_asking(ledger_at(0, config))
+    france, other, italy = up_to_the_first_asking(schedule_at(0, config))
     assert [block.learner_power for block in (france, other, italy)] == ["FRANCE", "FRANCE", "ITALY"]
     stored(france, 2)
     stored(italy, 1)  # cut off after one game
 
-    same = ledger_at(0, config)  # dies before the update was made: asks again, and plays what is not there
+    same = schedule_at(0, config)  # dies before the update was made: asks again, and plays what is not there
     same.recover(buffer, {})
     assert up_to_the_first_asking(same) == [other, italy]
 
-    after = ledger_at(1, config)  # after the update, which had used one of France: the rest is late
+    after = schedule_at(1, config)  # after the update, which had used one of France: the rest is late
     after.recover(buffer, {"FRANCE": 1})
     assert [after.next_extra_block()] == [italy]
     assert not after.extra_wanted()
@@ -253,7 +255,7 @@ def test_extra_blocks_are_found_again_after_a_restart_by_the_update_that_asked()
     assert after.topped_up == {"FRANCE": 1, "ITALY": 1}
 
     with pytest.raises(RunError, match="knows nothing of"):
-        ledger_at(1, config).recover(MemoryBuffer(group_timeout_s=60), {"FRANCE": 1})
+        schedule_at(1, config).recover(MemoryBuffer(group_timeout_s=60), {"FRANCE": 1})
 
 
 @given(

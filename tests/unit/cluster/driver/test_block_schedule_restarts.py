@@ -1,4 +1,4 @@
-"""The ledger of a driver that dies and starts again, against a model of the buffer."""
+"""The schedule of a driver that dies and starts again, against a model of the buffer."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.driver.admission import Admission
-from cluster.driver.block_schedule import BlockSchedule
+from cluster.driver.block_schedule import Admission, BlockSchedule
 from opponents.matchmaking.lineup import LineupBlock
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
-from tests.unit.cluster.driver.test_block_schedule import SMALL, ledger_at, play
+from tests.unit.cluster.driver.test_block_schedule import SMALL, play, schedule_at
 
 
 class DeathError(Exception):
@@ -24,7 +23,7 @@ class DeathError(Exception):
 
 
 class MortalDriver:
-    """A run of the ledger whose driver dies after some blocks; what is durable stays for the next one."""
+    """A run of the schedule whose driver dies after some blocks; what is durable stays for the next one."""
 
     def __init__(self, config: Config, seed: int, patience: int) -> None:
         self.config, self.seed, self.patience = config, seed, patience
@@ -37,40 +36,40 @@ class MortalDriver:
         """Go on from the last update until the run ends, or ``blocks`` were played."""
         self.blocks_left = blocks
         self.flights: list[LineupBlock] = []
-        ledger = ledger_at(len(self.used), self.config)
-        ledger.recover(self.buffer, self.topped_up)
+        schedule = schedule_at(len(self.used), self.config)
+        schedule.recover(self.buffer, self.topped_up)
         while len(self.used) < self.config.learner.updates:
-            taken = self._update(ledger)
-            topped_up = ledger.topped_up
-            ledger.updated()
+            taken = self._update(schedule)
+            topped_up = schedule.topped_up
+            schedule.updated()
             self.used.append(taken)
             self.topped_up = topped_up
 
-    def _update(self, ledger: BlockSchedule) -> list[LineupBlock]:
+    def _update(self, schedule: BlockSchedule) -> list[LineupBlock]:
         asking = random.Random(f"{self.seed} {len(self.used)}")
-        while not ledger.ready():
-            self._play_one(ledger)
-        taken = self._taken(ledger, [])
+        while not schedule.ready():
+            self._play_one(schedule)
+        taken = self._taken(schedule, [])
         for _ in range(2):
-            if not ledger.top_up({power: asking.randint(0, 2) for power in asking.sample(POWERS, 2)}):
+            if not schedule.top_up({power: asking.randint(0, 2) for power in asking.sample(POWERS, 2)}):
                 break
             for _ in range(self.patience):
-                if ledger.ready():
+                if schedule.ready():
                     break
-                self._play_one(ledger)
-            taken = self._taken(ledger, taken)
-            if not ledger.ready():
+                self._play_one(schedule)
+            taken = self._taken(schedule, taken)
+            if not schedule.ready():
                 break
         return taken
 
-    def _play_one(self, ledger: BlockSchedule) -> None:
+    def _play_one(self, schedule: BlockSchedule) -> None:
         """Start what may start; one block ends, not always the first that began."""
         staleness = self.config.rollout.max_staleness
         admission = Admission(self.config.learner.episodes_per_update, staleness)
-        while ledger.extra_wanted():
-            self.flights.append(ledger.next_extra_block())
-        while ledger.wanted() and admission.admits(len(self.used), ledger.started_episodes, 2):
-            self.flights.append(ledger.next_block())
+        while schedule.extra_wanted():
+            self.flights.append(schedule.next_extra_block())
+        while schedule.wanted() and admission.admits(len(self.used), schedule.started_episodes, 2):
+            self.flights.append(schedule.next_block())
         assert self.flights, "nothing is played and the update waits: a deadlock"
         self.blocks_left -= 1
         if self.blocks_left < 0:
@@ -79,14 +78,14 @@ class MortalDriver:
         block = self.flights.pop(rng.randrange(len(self.flights)))
         assert block not in self.arrived
         self.arrived.append(block)
-        play(ledger, self.buffer, [block])
+        play(schedule, self.buffer, [block])
 
-    def _taken(self, ledger: BlockSchedule, so_far: list[LineupBlock]) -> list[LineupBlock]:
+    def _taken(self, schedule: BlockSchedule, so_far: list[LineupBlock]) -> list[LineupBlock]:
         gone = [*so_far, *(block for blocks in self.used for block in blocks)]
         out = list(so_far)
-        for power, count in ledger.hand_over().items():
+        for power, count in schedule.hand_over().items():
             waiting = [block for block in self.arrived if block.learner_power == power and block not in gone]
-            assert len(waiting) >= count, "the buffer does not hold what the ledger hands over"
+            assert len(waiting) >= count, "the buffer does not hold what the schedule hands over"
             out += waiting[:count]
         return out
 
@@ -98,7 +97,7 @@ class MortalDriver:
     patience=st.sampled_from([0, 2, 1000]),
 )
 @settings(max_examples=60, deadline=None)
-def test_a_driver_that_dies_anywhere_leaves_no_update_waiting(
+def test_driver_death_at_any_point_leaves_no_update_waiting(
     seed: int, lives: list[int], staleness: int, patience: int
 ) -> None:
     config = load_config("smoke", [*SMALL, "learner.top_up_episodes=8", f"rollout.max_staleness={staleness}"])
@@ -108,6 +107,6 @@ def test_a_driver_that_dies_anywhere_leaves_no_update_waiting(
             driver.live(blocks)
     driver.live(10_000)
     for update, taken in enumerate(driver.used):
-        quota = ledger_at(0, config).quota(update)
+        quota = schedule_at(0, config).quota(update)
         assert not Counter(quota) - Counter(block.learner_power for block in taken)
         assert len(taken) - sum(quota.values()) <= 4  # top_up_episodes, in blocks

@@ -1,4 +1,4 @@
-"""Updates topped up, from the driver's loop through ledger, buffer and learner; only Ray and the games are left out."""
+"""Dynamic sampling through the driver's loop, schedule, buffer and learner; only Ray and the games are left out."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class Remote:
 
 
 class InstantPool:
-    """Plays one block a poll; ``silent`` says which blocks pay all their games alike, ``late`` which ones wait."""
+    """Plays one block a poll; games of ``zero_variance`` blocks get the same reward, ``late`` ones are held back."""
 
     size, ready, restarts, games_in_flight, replacements_left = 1, 1, 0, 0, 20
     swap_failures: ClassVar[dict[str, int]] = {}
 
-    def __init__(self, config: Config, buffer: MemoryBuffer, silent: Any, version: int, polls: int) -> None:
-        self.config, self.buffer, self.silent, self.version = config, buffer, silent, version
+    def __init__(self, config: Config, buffer: MemoryBuffer, zero_variance: Any, version: int, polls: int) -> None:
+        self.config, self.buffer, self.zero_variance, self.version = config, buffer, zero_variance, version
         self.started: list[LineupBlock] = []
         self.queue: list[tuple[LineupBlock, int]] = []  # with the version that it began with
         self.late: set[int] = set()
@@ -99,7 +99,7 @@ class InstantPool:
 
     def _play(self, block: LineupBlock, member: int, version: int) -> Any:
         rng = np.random.default_rng([block.index, member])
-        reward = 1.0 if self.silent(block) else float(member)
+        reward = 1.0 if self.zero_variance(block) else float(member)
         episode = episode_of(
             (ragged_turn(rng, policy_version=version),),
             role=block.learner_power,
@@ -118,14 +118,14 @@ class InstantPool:
 
 
 class Run:
-    """A training run whose driver may die and start again."""
+    """A training run whose driver may die and restart."""
 
-    def __init__(self, path: Path, silent: Any, *overrides: str) -> None:
+    def __init__(self, path: Path, zero_variance: Any, *overrides: str) -> None:
         self.config = load_config("smoke", [*SMALL, *overrides])
         self.folder = RunFolder(path)
         path.mkdir()
         self.buffer = MemoryBuffer(group_timeout_s=60)
-        self.silent = silent
+        self.zero_variance = zero_variance
         self.log: list[str] = []
         self.reports: list[Any] = []
 
@@ -143,10 +143,12 @@ class Run:
             version=worker.version(),
             resume=worker.version() > 0,
         )
-        ledger = BlockSchedule(self.config, league, worker.version())
+        schedule = BlockSchedule(
+            self.config.run.seed, self.config.learner, self.config.rollout, league, worker.version()
+        )
         report = worker.last_report()
-        ledger.recover(self.buffer, {} if report is None else report.topped_up)
-        pool = InstantPool(self.config, self.buffer, self.silent, worker.version(), polls)
+        schedule.recover(self.buffer, {} if report is None else report.topped_up)
+        pool = InstantPool(self.config, self.buffer, self.zero_variance, worker.version(), polls)
         pool.late = set(late)
         nothing = lambda *_: None  # noqa: E731
         progress = SimpleNamespace(
@@ -156,10 +158,10 @@ class Run:
             overlapped=nothing,
         )
         learner = SimpleNamespace(
-            beat=Remote(lambda: None), collect=Remote(worker.collect), update=Remote(worker.update)
+            heartbeat=Remote(lambda: None), collect=Remote(worker.collect), update=Remote(worker.update)
         )
         with league:
-            learn(TrainingRun(self.config, self.folder, learner, pool, ledger, league, progress, worker.version()))  # type: ignore[arg-type]
+            learn(TrainingRun(self.config, self.folder, learner, pool, schedule, league, progress, worker.version()))  # type: ignore[arg-type]
         return pool
 
     def used(self) -> list[list[str]]:
@@ -172,21 +174,21 @@ class Run:
 
 @pytest.fixture(autouse=True)
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster.driver.update_call, "answer", lambda ref, *_: ref)
+    monkeypatch.setattr(cluster.driver.update_call, "get_answer", lambda ref, *_: ref)
     monkeypatch.setattr(cluster.driver.heartbeat, "_answered", lambda ref: True)
     monkeypatch.setattr("os.fsync", lambda _: None)  # a driver dies here, never the machine
 
 
-def silent_first(country: str, then_extra: int = 0) -> Any:
-    """The first scheduled block of a country is silent, and so are the first extra blocks."""
+def zero_variance_first(country: str, then_extra: int = 0) -> Any:
+    """The first scheduled block of a country has zero variance, and so have the first extra blocks."""
 
-    def silent(block: LineupBlock) -> bool:
+    def zero_variance(block: LineupBlock) -> bool:
         number = (block.index - EXTRA_BLOCKS_FROM) // len(POWERS)
         return block.learner_power == country and (
             block.index < len(POWERS) if block.index < EXTRA_BLOCKS_FROM else number < then_extra
         )
 
-    return silent
+    return zero_variance
 
 
 def assert_each_used_once(run: Run, extra: int) -> None:
@@ -197,8 +199,8 @@ def assert_each_used_once(run: Run, extra: int) -> None:
 
 
 @pytest.mark.parametrize("max_staleness", [0, 1])
-def test_silent_blocks_are_replaced_though_admission_has_no_room(tmp_path: Path, max_staleness: int) -> None:
-    run = Run(tmp_path / "run", silent_first("FRANCE", then_extra=1), f"rollout.max_staleness={max_staleness}")
+def test_zero_variance_blocks_are_replaced_though_admission_has_no_room(tmp_path: Path, max_staleness: int) -> None:
+    run = Run(tmp_path / "run", zero_variance_first("FRANCE", then_extra=1), f"rollout.max_staleness={max_staleness}")
     pool = run.drive()
     assert [block.learner_power for block in pool.started if block.index >= EXTRA_BLOCKS_FROM] == ["FRANCE"] * 2
     assert_each_used_once(run, 4)
@@ -210,13 +212,13 @@ def test_silent_blocks_are_replaced_though_admission_has_no_room(tmp_path: Path,
 
 
 def test_without_topping_up_every_update_has_its_own_blocks(tmp_path: Path) -> None:
-    run = Run(tmp_path / "run", silent_first("FRANCE"), "learner.top_up_episodes=0")
+    run = Run(tmp_path / "run", zero_variance_first("FRANCE"), "learner.top_up_episodes=0")
     run.drive()
     assert_each_used_once(run, 0)
     assert [len(ids) for ids in run.used()] == [14, 14, 14]
 
 
-def test_the_bound_is_kept_and_said(tmp_path: Path) -> None:
+def test_bound_on_extra_episodes_is_kept_and_reported(tmp_path: Path) -> None:
     run = Run(tmp_path / "run", lambda block: block.learner_power in ("FRANCE", "ITALY"), "rollout.max_staleness=0")
     run.drive()
     assert_each_used_once(run, 3 * 4)
@@ -228,9 +230,9 @@ def test_the_bound_is_kept_and_said(tmp_path: Path) -> None:
         assert Counter(POWERS[int(e[1:].split("/")[0]) % 7] for e in ids if e > "b7") == {"FRANCE": 2, "ITALY": 2}
 
 
-def test_what_comes_too_late_is_said_and_used_by_the_next_update(tmp_path: Path) -> None:
+def test_late_extra_block_is_reported_and_used_by_the_next_update(tmp_path: Path) -> None:
     run = Run(
-        tmp_path / "run", silent_first("FRANCE"), "rollout.max_staleness=0", "learner.top_up_timeout_s=0.001",
+        tmp_path / "run", zero_variance_first("FRANCE"), "rollout.max_staleness=0", "learner.top_up_timeout_s=0.001",
     )  # fmt: skip
     late = EXTRA_BLOCKS_FROM + POWERS.index("FRANCE")
     run.drive(late=frozenset({late}))
@@ -243,14 +245,14 @@ def test_what_comes_too_late_is_said_and_used_by_the_next_update(tmp_path: Path)
     assert run.buffer.stats()["waiting"] == 0
 
 
-def test_a_driver_that_dies_anywhere_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    silent = silent_first("FRANCE", then_extra=1)
+def test_driver_death_at_any_point_leads_to_the_same_weights(tmp_path: Path) -> None:
+    zero_variance = zero_variance_first("FRANCE", then_extra=1)
     overrides = ("rollout.max_staleness=0", "learner.checkpoint_every=2")
-    whole = Run(tmp_path / "whole", silent, *overrides)
+    whole = Run(tmp_path / "whole", zero_variance, *overrides)
     polls = 200 - whole.drive().polls
     weights = whole.weights()
     for crash in (7, 8, 9, 11, polls - 1):  # around the collections of the first update, and in the last
-        run = Run(tmp_path / f"crash{crash}", silent, *overrides)
+        run = Run(tmp_path / f"crash{crash}", zero_variance, *overrides)
         with pytest.raises(CrashError):
             run.drive(polls=crash)
         run.drive()
@@ -261,7 +263,7 @@ def test_a_driver_that_dies_anywhere_goes_on_to_the_same_weights(tmp_path: Path)
 
 
 @pytest.mark.parametrize("seed", [3, 5, 8, 10, 30])
-def test_a_run_that_dies_again_and_again_uses_every_block_once_and_keeps_the_bound(tmp_path: Path, seed: int) -> None:
+def test_run_that_dies_repeatedly_uses_every_block_once_and_keeps_the_bound(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     most, share, timeout_s = rng.choice([2, 4, 8]), rng.choice([0.3, 0.6, 0.95]), rng.choice([600, 0.001])
     run = Run(
@@ -287,7 +289,7 @@ def test_a_run_that_dies_again_and_again_uses_every_block_once_and_keeps_the_bou
     assert (stats["delivered"], stats["acknowledged"]) == (0, sum(delivered))
 
 
-def test_an_update_that_never_comes_is_an_accident_that_says_what_it_waited_for(tmp_path: Path) -> None:
+def test_missing_update_raises_an_error_that_names_what_was_awaited(tmp_path: Path) -> None:
     run = Run(tmp_path / "run", lambda _: False, "rollout.update_timeout_s=0.02")
     with pytest.raises(LateError, match=r"no update .* version 0: waiting for blocks of \{.* games in flight"):
         run.drive(1000, late=frozenset(range(100)))

@@ -1,4 +1,4 @@
-"""Learner and rollouts that take turns on one GPU: who waits for whom, and what is moved."""
+"""Learner and rollouts that take turns on one GPU: the order of turns, and the moves of tensors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.unit.grpo_core.cases import episode_of, ragged_turn, tiny_model
 SHARED = ("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")
 
 
-class Ledger:
-    """One that always has an update's blocks."""
+class Schedule:
+    """Always has an update's blocks."""
 
     handed_over = 0
     topped_up: dict[str, int] = {}  # noqa: RUF012
@@ -43,12 +43,12 @@ def test_an_update_waits_until_the_gpu_is_free() -> None:
     update = SimpleNamespace(remote=lambda *arguments: updates.append(arguments) or ["report", "weights"])
     learner = SimpleNamespace(update=SimpleNamespace(options=lambda **_: update))
     free = iter([False, False, True])
-    ledger = Ledger()
-    call = UpdateCall(load_config("smoke"), learner, ledger, print, may_learn=lambda: next(free))  # type: ignore[arg-type]
+    schedule = Schedule()
+    call = UpdateCall(load_config("smoke").learner, 1.0, learner, schedule, print, may_learn=lambda: next(free))  # type: ignore[arg-type]
     for _ in range(2):
         call.proceed(0)
         assert not updates
-        assert not ledger.handed_over
+        assert not schedule.handed_over
         assert not call.waits_for
     call.proceed(0)
     assert len(updates) == 1
@@ -57,7 +57,7 @@ def test_an_update_waits_until_the_gpu_is_free() -> None:
 
 
 class Mover:
-    """A learner that only says where it was taken."""
+    """A learner that only records its moves."""
 
     def __init__(self) -> None:
         self.moves: list[str] = []
@@ -87,7 +87,7 @@ def test_a_shared_gpu_holds_the_learner_only_while_it_works(monkeypatch: pytest.
     assert own.free_bytes(1) == 3
 
 
-def test_a_learner_without_the_gpu_it_was_promised_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_learner_without_its_gpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RunError, match=r"learner.gpus is 1 and PyTorch .* sees no GPU"):
         LearnerDevice(1, shared=False)
@@ -95,7 +95,7 @@ def test_a_learner_without_the_gpu_it_was_promised_says_so(monkeypatch: pytest.M
     assert device.free_bytes(7) == 7
 
 
-def test_moving_a_learner_leaves_nothing_behind() -> None:
+def test_moving_a_learner_moves_all_its_tensors() -> None:
     model = tiny_model("qwen3")
     settings = LearnerSettings(beta=0.1, returns="episode", minibatches=1)
     learner = Learner(model, settings, GroupingSettings(keys=("country",)), 0, reference=tiny_model("qwen3"))

@@ -1,4 +1,4 @@
-"""What a run tells Prometheus besides its lines of metrics.jsonl."""
+"""What a run serves to Prometheus besides its lines of metrics.jsonl."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NONFINITE = "entente_nonfinite_updates_total"
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Exporter]:
-    """One for all: closing takes half a second."""
+    """Shared by all tests: closing it takes half a second."""
     made = Exporter(0)
     yield made
     made.close()
@@ -77,7 +77,7 @@ def report(version: int, **more: object) -> UpdateReport:
     return UpdateReport(version=version, **(known | more))  # type: ignore[arg-type]
 
 
-def test_what_alerts_compare_with_is_served_before_the_first_update(tmp_path: Path, exporter: Exporter) -> None:
+def test_limits_of_alerts_are_served_before_the_first_update(tmp_path: Path, exporter: Exporter) -> None:
     with progress_of(tmp_path, exporter):
         found = served(exporter)
         assert found["entente_updates_planned"] == SMOKE.learner.updates
@@ -88,7 +88,7 @@ def test_what_alerts_compare_with_is_served_before_the_first_update(tmp_path: Pa
     assert read_metrics(tmp_path / "metrics.jsonl") == []
 
 
-def test_a_run_that_goes_on_is_served_before_it_has_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resumed_run_is_served_before_it_has_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[dict[str, float]] = []
 
     @contextmanager
@@ -112,7 +112,7 @@ def test_a_run_that_goes_on_is_served_before_it_has_loaded(tmp_path: Path, monke
     assert while_loading(config, ()) == {}
 
 
-def test_an_update_is_served_with_its_time_and_what_is_left(tmp_path: Path, exporter: Exporter) -> None:
+def test_update_is_served_with_its_time_and_memory(tmp_path: Path, exporter: Exporter) -> None:
     before = time.time()
     with progress_of(tmp_path, exporter) as progress:
         progress.update(report(1, country_episodes={"FRANCE": 2}, memory={"used": 7.0, "limit": 9.0}), 1, 3, {}, {})
@@ -144,9 +144,7 @@ def test_figures_that_are_not_finite_are_counted_and_named(tmp_path: Path, expor
     assert "entente_ratio_max" in progress.display._console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_an_update_that_diverged_is_on_record_and_still_there_after_a_resume(
-    tmp_path: Path, exporter: Exporter
-) -> None:
+def test_diverged_update_is_recorded_and_kept_over_a_resume(tmp_path: Path, exporter: Exporter) -> None:
     progress = progress_of(tmp_path, exporter)
     progress.update(report(1), 1, 0, {}, {})
     progress.update(report(2), 1, 0, {}, {})
@@ -163,7 +161,7 @@ def test_an_update_that_diverged_is_on_record_and_still_there_after_a_resume(
     assert json.loads((tmp_path / "summary.json").read_text())["nonfinite_updates"] == 1
 
 
-def test_time_that_both_sides_were_busy_adds_up_over_updates_and_resumes(tmp_path: Path, exporter: Exporter) -> None:
+def test_overlap_time_adds_up_over_updates_and_resumes(tmp_path: Path, exporter: Exporter) -> None:
     with progress_of(tmp_path, exporter) as progress:
         progress.overlapped(1.5)
         progress.overlapped(0.5)
@@ -175,7 +173,7 @@ def test_time_that_both_sides_were_busy_adds_up_over_updates_and_resumes(tmp_pat
     assert [line.metrics["entente_overlap_seconds_total"] for line in lines] == [2.0, 3.0]
 
 
-def test_what_was_done_for_updates_that_a_crash_undid_stays_counted(tmp_path: Path, exporter: Exporter) -> None:
+def test_work_for_updates_that_a_crash_undid_stays_counted(tmp_path: Path, exporter: Exporter) -> None:
     # Games lie in the buffer and are not played again, calls were paid for, workers did die; updates are made again.
     block = BlockReport(block=cast("LineupBlock", None), games=5, stored=5, seconds=1.0)
     with progress_of(tmp_path, exporter) as progress:

@@ -1,4 +1,4 @@
-"""The process that trains and its population: changes arrive at updates, and move no line-up drawn before."""
+"""The population during training: it changes at updates, and changes move no line-up that was drawn before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG = load_config("smoke", ["opponents.snapshot_every=2", "opponents.members=
 
 
 class Learner:
-    """Freezes weights of its own; another timeline writes others."""
+    """Writes snapshots whose weights all have one value."""
 
     def __init__(self, value: float) -> None:
         self.value = value
@@ -58,7 +58,7 @@ def drive(
     return population
 
 
-def test_the_population_begins_with_the_config_and_grows_at_updates(tmp_path: Path) -> None:
+def test_population_begins_with_the_config_and_grows_at_updates(tmp_path: Path) -> None:
     folder, learner, mirror = RunFolder(tmp_path), Learner(1), Mirror()
     population = drive(folder, learner, mirror, 0, 5)
     assert [member.id for member in population.members] == ["bot/random", "bot/greedy", "policy/v2", "policy/v4"]
@@ -68,7 +68,7 @@ def test_the_population_begins_with_the_config_and_grows_at_updates(tmp_path: Pa
     assert Population.load(folder.population).document() == population.document() == mirror.published[-1]
 
 
-def test_who_joins_by_hand_is_seen_at_the_next_update_and_survives_a_crash(tmp_path: Path) -> None:
+def test_member_added_by_hand_joins_at_the_next_update_and_survives_a_crash(tmp_path: Path) -> None:
     folder, mirror = RunFolder(tmp_path), Mirror()
     population = drive(folder, Learner(1), mirror, 0, 3)
     with Population.load(folder.population).transaction() as other:
@@ -84,7 +84,7 @@ def test_who_joins_by_hand_is_seen_at_the_next_update_and_survives_a_crash(tmp_p
     again.verify(again["policy/v4"])
 
 
-def test_a_snapshot_that_a_crash_came_before_is_made_on_resume(tmp_path: Path) -> None:
+def test_snapshot_missed_by_a_crash_is_written_on_resume(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     drive(folder, Learner(1), Mirror(), 0, 1)
     population = drive(folder, learner := Learner(1), Mirror(), 2, 2, resume=True)
@@ -92,7 +92,7 @@ def test_a_snapshot_that_a_crash_came_before_is_made_on_resume(tmp_path: Path) -
     assert "policy/v2" in population
 
 
-def test_no_line_up_that_may_have_been_drawn_changes_with_who_joins(tmp_path: Path) -> None:
+def test_new_members_change_no_line_up_that_may_have_been_drawn(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     population = drive(folder, Learner(1), Mirror(), 0, 5)
     matchmaker = Matchmaker(population, 2, seed=3)

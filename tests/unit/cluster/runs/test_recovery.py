@@ -11,8 +11,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.driver.heartbeat import BEAT_EVERY_S, Heartbeat
-from cluster.driver.stall_timer import ATTENTION_S, StallTimer
+from cluster.driver.heartbeat import HEARTBEAT_EVERY_S, MAX_STEP_S, Heartbeat, StallTimer
 from cluster.errors import LateError, LostError, RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.recovery import PAUSES_S, RESTARTS, keep_training, restarts
@@ -146,68 +145,68 @@ class Process:
         self.asked: list[float] = []
         self.answers = True
 
-    def pulse(self, limit_s: float, answered: Callable[[object], bool] | None = None) -> Heartbeat:
+    def heartbeat(self, limit_s: float, answered: Callable[[object], bool] | None = None) -> Heartbeat:
         return Heartbeat(self.ask, limit_s, lambda: self.now, answered or (lambda ref: self.answers))
 
     def ask(self) -> object:
         self.asked.append(self.now)
         return len(self.asked)
 
-    def look(self, pulse: Heartbeat, seconds: float, every: float = 0.5) -> None:
+    def check(self, heartbeat: Heartbeat, seconds: float, every: float = 0.5) -> None:
         for _ in range(round(seconds / every)):
             self.now += every
-            pulse.look()
+            heartbeat.check()
 
 
 def test_a_learner_that_answers_lives_and_is_not_asked_more_often_than_needed() -> None:
     process = Process()
-    process.look(process.pulse(10), 100)
-    assert 100 / (BEAT_EVERY_S + 0.5) <= len(process.asked) <= 100 / BEAT_EVERY_S + 1
+    process.check(process.heartbeat(10), 100)
+    assert 100 / (HEARTBEAT_EVERY_S + 0.5) <= len(process.asked) <= 100 / HEARTBEAT_EVERY_S + 1
 
 
 def test_a_learner_that_is_silent_for_too_long_is_lost_within_its_limit() -> None:
     process = Process()
-    pulse = process.pulse(10)
-    process.look(pulse, 30)
+    heartbeat = process.heartbeat(10)
+    process.check(heartbeat, 30)
     process.answers, silent_since = False, process.now
     with pytest.raises(LostError, match=r"no sign of life for 10 s \(run.silence_timeout_s\)"):
-        process.look(pulse, 60)
-    assert 10 <= process.now - silent_since <= 10 + BEAT_EVERY_S + 1
+        process.check(heartbeat, 60)
+    assert 10 <= process.now - silent_since <= 10 + HEARTBEAT_EVERY_S + 1
     process = Process()
-    pulse = process.pulse(10)
+    heartbeat = process.heartbeat(10)
     process.answers = False
-    process.look(pulse, 9)
+    process.check(heartbeat, 9)
     process.answers = True  # a little silence is forgiven
-    process.look(pulse, 9)
+    process.check(heartbeat, 9)
     process.answers = False
-    process.look(pulse, 9)
+    process.check(heartbeat, 9)
 
 
 def test_a_driver_that_did_not_look_does_not_hold_that_against_the_learner() -> None:
     process = Process()
-    pulse = process.pulse(10)
+    heartbeat = process.heartbeat(10)
     process.answers = False
-    process.look(pulse, 2)
-    process.look(pulse, 3600, every=3600)  # an evaluation, or the driver itself was stopped
+    process.check(heartbeat, 2)
+    process.check(heartbeat, 3600, every=3600)  # an evaluation, or the driver itself was stopped
     process.answers = True
-    process.look(pulse, 1)
+    process.check(heartbeat, 1)
     process.answers = False
     with pytest.raises(LostError):
-        process.look(pulse, 3600 * (10 / ATTENTION_S + 2), every=3600)
+        process.check(heartbeat, 3600 * (10 / MAX_STEP_S + 2), every=3600)
 
 
 def test_a_driver_that_was_stopped_did_not_wait_for_an_update() -> None:
     process = Process()
-    patience = StallTimer(1800.0, lambda: process.now)
+    stall_timer = StallTimer(1800.0, lambda: process.now)
     process.now += 8 * 3600.0  # over night, and the update is there a moment later
-    assert not patience.over()
+    assert not stall_timer.over()
     seen = 0
-    while not patience.over():
+    while not stall_timer.over():
         process.now += 0.5
         seen += 1
-    assert seen * 0.5 == pytest.approx(1800.0 - ATTENTION_S, abs=1.0)
-    patience.restart()
-    assert not patience.over()
+    assert seen * 0.5 == pytest.approx(1800.0 - MAX_STEP_S, abs=1.0)
+    stall_timer.restart()
+    assert not stall_timer.over()
 
 
 def test_the_end_of_the_process_is_heard_at_once() -> None:
@@ -216,4 +215,4 @@ def test_the_end_of_the_process_is_heard_at_once() -> None:
 
     process = Process()
     with pytest.raises(LostError, match="died"):
-        process.look(process.pulse(60, died), BEAT_EVERY_S)
+        process.check(process.heartbeat(60, died), HEARTBEAT_EVERY_S)

@@ -1,4 +1,4 @@
-"""The driver's memory check, which knows the model from files alone."""
+"""The driver's memory check, which reads the model's size from files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def needed(config: Config) -> int:
 
 
 @pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])  # with and without tied embeddings
-def test_a_folder_s_size_is_that_of_the_model_in_it(tmp_path: Path, architecture: str) -> None:
+def test_size_from_a_folder_is_that_of_its_model(tmp_path: Path, architecture: str) -> None:
     model = tiny_model(architecture)
     model.save_pretrained(tmp_path)
     config = load_config("smoke", [f"policy.path={tmp_path}"])
@@ -53,7 +53,7 @@ def test_a_folder_s_size_is_that_of_the_model_in_it(tmp_path: Path, architecture
     assert 0.95 < parameters / model.num_parameters() <= 1  # norms and biases are left out
 
 
-def test_the_small_policy_s_shape_is_that_of_the_model_made() -> None:
+def test_shape_of_the_small_policy_is_that_of_the_made_model() -> None:
     for options in ([], ["policy.hidden_size=96"], ["policy.hidden_size=32"]):
         policy = load_config("smoke", options).policy
         made = ModelShape.of(make_small_model(policy, 512, eos_id=1, bos_id=2, pad_id=0, seed=0).config)
@@ -61,7 +61,7 @@ def test_the_small_policy_s_shape_is_that_of_the_model_made() -> None:
 
 
 @pytest.mark.parametrize("targets", ["['all-linear']", "['q_proj', 'down_proj']"])
-def test_adapters_are_as_many_as_peft_makes(targets: str) -> None:
+def test_adapter_parameters_are_as_many_as_peft_makes(targets: str) -> None:
     policy = load_config("smoke", [f"policy.lora_target_modules={targets}", "policy.lora_r=3"]).policy
     model = make_small_model(policy, 512, eos_id=1, bos_id=2, pad_id=0, seed=0)
     made = add_adapters(model, policy, seed=0)
@@ -69,7 +69,7 @@ def test_adapters_are_as_many_as_peft_makes(targets: str) -> None:
     assert adapter_parameters(policy, ModelShape.of(model.config)) == trained
 
 
-def test_what_the_learner_will_hold_is_in_what_a_run_needs(folder: Path) -> None:
+def test_needed_memory_includes_the_learner_s(folder: Path) -> None:
     small, large = load_config("smoke"), load_config("smoke", [f"policy.path={folder}"])
     assert needed(small) < 3 * GIB
     full = learner_estimate(large, 0)
@@ -83,13 +83,13 @@ def test_what_the_learner_will_hold_is_in_what_a_run_needs(folder: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"num_attention_heads": 0, "hidden_size": 1}', None])
-def test_a_folder_that_tells_nothing_counts_as_the_small_policy(tmp_path: Path, text: str | None) -> None:
+def test_unreadable_model_folder_counts_as_the_small_policy(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "config.json").write_text(text)
     assert needed(load_config("smoke", [f"policy.path={tmp_path}"])) == needed(load_config("smoke"))
 
 
-def test_a_run_that_does_not_fit_is_refused_before_anything_is_started(
+def test_run_that_does_not_fit_in_memory_is_refused_before_anything_starts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster.runtime.memory, "available_bytes", lambda: 4 * GIB)
@@ -101,7 +101,7 @@ def test_a_run_that_does_not_fit_is_refused_before_anything_is_started(
         check_memory(load_config("smoke", [f"policy.path={folder}", "grouping.gradient_surgery=pcgrad"]))
 
 
-def test_the_driver_asks_without_torch() -> None:
+def test_memory_check_does_not_import_torch() -> None:
     code = "import sys, cluster.runtime.memory; print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""What the guardian of a run's processes sees of a machine."""
+"""The orphan reaper: the processes it finds, and what it reports."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import pytest
 import cluster.runtime.orphan_reaper
 from cluster.runtime.orphan_reaper import descendants, guarded, processes
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the guardian looks into /proc, which is Linux's")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the orphan reaper reads /proc, which only Linux has")
 
 
-def test_a_process_with_half_a_letter_in_its_name_hides_nobody(tmp_path: Path) -> None:
+def test_process_name_that_is_not_utf8_hides_no_process(tmp_path: Path) -> None:
     program = os.fsencode(tmp_path) + b"/twelve-lette\xc3"  # what is left of a longer name, cut after fifteen bytes
     os.symlink("/bin/sleep", program)
     child = subprocess.Popen([program, "30"])
@@ -32,7 +32,7 @@ def test_a_process_with_half_a_letter_in_its_name_hides_nobody(tmp_path: Path) -
         child.wait(5)
 
 
-def test_what_does_not_end_is_told_and_does_not_hide_why_the_run_did(
+def test_processes_that_do_not_end_are_logged_and_do_not_hide_the_run_s_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sleeper = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]

@@ -1,4 +1,4 @@
-"""Where actors are placed: what is asked of Ray, and what contradicts itself."""
+"""Placement of actors: the bundles requested of Ray, and contradicting settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def config(*overrides: str) -> Config:
     return load_config("smoke", overrides)
 
 
-def test_every_actor_has_a_place_of_its_own() -> None:
+def test_every_actor_has_its_own_bundle() -> None:
     asked = config("rollout.actors=3", "rollout.cpus_per_actor=0.5", "rollout.gpus_per_actor=0.25", "learner.gpus=1")
     assert bundles(asked) == [{"CPU": 1.0, "GPU": 1}, *[{"CPU": 0.5, "GPU": 0.25}] * 3]
     assert (cpus_asked(asked), gpus_asked(asked)) == (3, 1.75)
@@ -25,12 +25,12 @@ def test_every_actor_has_a_place_of_its_own() -> None:
     assert gpus_asked(plain) == 0
 
 
-def test_all_gpus_of_one_engine_are_in_one_place() -> None:
+def test_all_gpus_of_one_engine_are_in_one_bundle() -> None:
     asked = config("rollout.actors=2", "rollout.gpus_per_actor=4", "inference.tensor_parallel_size=4")
     assert bundles(asked) == [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 4.0}, {"CPU": 1.0, "GPU": 4.0}]
 
 
-def test_learner_and_rollouts_that_take_turns_share_one_place() -> None:
+def test_learner_and_rollouts_that_take_turns_share_one_bundle() -> None:
     asked = config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")
     assert bundles(asked) == [{"CPU": 2.0, "GPU": 1}]
     assert bundles(config("rollout.share_gpu_with_learner=true")) == [{"CPU": 2.0}]
@@ -47,14 +47,14 @@ def test_learner_and_rollouts_that_take_turns_share_one_place() -> None:
         (("rollout.share_gpu_with_learner=true", "learner.gpus=1"), "equal to learner.gpus (1)"),
     ],
 )
-def test_places_that_contradict_one_another_are_refused(overrides: tuple[str, ...], hint: str) -> None:
+def test_contradicting_placements_are_refused(overrides: tuple[str, ...], hint: str) -> None:
     with pytest.raises(ConfigError) as caught:
         config(*overrides)
     assert hint in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_machine_with_too_few_gpus_is_told_so_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_gpus_are_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     check_gpus(config("learner.gpus=1"))
