@@ -87,7 +87,7 @@ class MetricsSettings(Settings):
         "127.0.0.1",
         min_length=1,
         description="Address that the exporter listens on; 127.0.0.1: this machine alone; 0.0.0.0: every network this "
-        "machine is in, where whoever reaches the port reads the run's figures (names of the run and its opponents "
-        "included), without a password; it shows no weights, games or keys, and nothing can be changed through it",
+        "machine is in, where all who reach the port can read the run's figures (names of the run and its opponents "
+        "included) without a password; it shows no weights, games or keys, and nothing can be changed through it",
     )
     display: bool = Field(True, description="Live terminal display (falls back to plain lines without a terminal)")

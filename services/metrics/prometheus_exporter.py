@@ -103,8 +103,8 @@ class Exporter:
             self._server, self._thread = start_http_server(port, addr=host, registry=self.registry)
         except OSError as error:
             taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
-            mend = "metrics.port to 0 for a free one" if taken else "metrics.host to an address of this machine"
-            message = f"metrics port {port} on {host} cannot be used ({error.strerror}); set {mend}"
+            advice = "metrics.port to 0 for a free one" if taken else "metrics.host to an address of this machine"
+            message = f"metrics port {port} on {host} cannot be used ({error.strerror}); set {advice}"
             raise MetricsError(message) from error
         self.port: int = self._server.server_port
 

@@ -100,7 +100,7 @@ class ReplayBuffer(Protocol):
         ...
 
     def memory(self) -> Mapping[str, float]:
-        """Bytes of the server: ``used``, and ``limit`` where it has one; empty where it does not tell.
+        """Bytes of the server: ``used``, and ``limit`` where it has one; empty where they are unknown.
 
         Raises:
             ReplayError: the buffer cannot be reached.

@@ -98,7 +98,7 @@ class DiplomacyGame:
             raise RuntimeError("this game is over; no draw can be agreed")
         alive = [name for name in POWERS if not self._engine.powers[name].is_eliminated()]
         if len(set(winners)) < 2 or not set(winners) <= set(alive):
-            raise ValueError(f"a draw needs two or more of {', '.join(alive)}; got {', '.join(winners) or 'nobody'}")
+            raise ValueError(f"a draw needs two or more of {', '.join(alive)}; got {', '.join(winners) or 'none'}")
         self._engine.draw(winners=sorted(set(winners)))
         self._position = None
 

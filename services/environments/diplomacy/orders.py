@@ -13,7 +13,7 @@ Reason = Literal[
     "unreadable",  # not in the order notation
     "not_own_unit",  # readable, but no such unit of this power awaits an order
     "illegal",  # the unit cannot do that now
-    "duplicate",  # the unit (or the building site) already has an order; the first one stands
+    "duplicate",  # the unit (or the building site) already has an order; the first one counts
     "missing",  # a unit without a line (it holds, or disbands), or a disband owed and not ordered ("D")
     "too_many",  # more builds or disbands than allowed
     "repaired",  # was not canonical; its only possible reading is used

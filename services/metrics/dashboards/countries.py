@@ -93,7 +93,7 @@ _NOW = row(
     Panel(
         "Firing",
         (Query(_FIRING),),
-        text="What fires, how bad it is and where. What to do stands in the alert's description.",
+        text="Firing alerts with severity and place. Each alert's description says what to do.",
         kind="table",
         width=12,
         height=6,

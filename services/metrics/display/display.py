@@ -69,7 +69,7 @@ class Display:
         state.stage, state.stage_total, state.stage_done, state.stage_started = text, total, 0, self._clock()
 
     def advance(self, n: int = 1) -> None:
-        """Count ``n`` more pieces of the current stage as done; without a terminal, a line tells it now and then."""
+        """Count ``n`` more pieces of the current stage as done; without a terminal, print a line now and then."""
         state = self._state
         state.stage_done += n
         if self._live is None and state.stage_total and self._clock() - self._last_line >= _LOG_EVERY_S:

@@ -68,8 +68,8 @@ class Connection:
                 passing = may_pass(error)
                 if not passing or time.monotonic() + pause_s > give_up_s:
                     kind = ServerLostError if passing else ReplayError
-                    told = explanation(error, self.shown_url, self._timeout_s)
-                    raise kind(f"{told} (while we {what}: {error})") from error
+                    message = explanation(error, self.shown_url, self._timeout_s)
+                    raise kind(f"{message} (while we {what}: {error})") from error
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_BACKOFF_S)
 
@@ -96,7 +96,7 @@ class Connection:
             )
         if not int(facts.get("aof_enabled", 1)):
             _log.warning(
-                "%s keeps episodes in memory only, so that they die with it: set appendonly yes, appendfsync always",
+                "%s keeps episodes in memory only and loses them when it stops: set appendonly yes, appendfsync always",
                 self.shown_url,
             )
 
@@ -112,8 +112,8 @@ class Connection:
             if lacks_right(error.__cause__):
                 return {}
             raise
-        told = {"used": float(facts.get("used_memory", 0)), "limit": float(facts.get("maxmemory", 0))}
-        return {name: value for name, value in told.items() if value > 0}
+        found = {"used": float(facts.get("used_memory", 0)), "limit": float(facts.get("maxmemory", 0))}
+        return {name: value for name, value in found.items() if value > 0}
 
     def _info(self) -> dict[str, str | int | float]:
         facts: dict[str, str | int | float] = {}

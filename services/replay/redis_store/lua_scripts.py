@@ -9,7 +9,7 @@ from __future__ import annotations
 
 # KEYS: seen, roles, counters, then the stream of each episode.
 # ARGV: token of this call, group, then role, episode id and data of each episode. Returns how many are new.
-# The token tells a repetition of this call (its episodes are new) from another worker's duplicate.
+# The token distinguishes a repetition of this call (its episodes are new) from another worker's duplicate.
 APPEND = """#!lua
 local new = 0
 for i = 4, #KEYS do

@@ -122,10 +122,10 @@ class EmbeddedServer:
         try:
             while time.monotonic() < deadline_s:
                 if self._process.poll() is not None:
-                    told = self._log_lines()
-                    if any("already in use" in line for line in told):
+                    lines = self._log_lines()
+                    if any("already in use" in line for line in lines):
                         raise _PortTakenError(f"port {self.port} of 127.0.0.1 is in use; choose another, or none")
-                    raise ReplayError(f"the replay server in {self.folder} did not start: {told[-1]}")
+                    raise ReplayError(f"the replay server in {self.folder} did not start: {lines[-1]}")
                 try:
                     if client.ping():
                         self.pid = int(client.info("server")["process_id"])

@@ -25,7 +25,7 @@ TIME_LIMIT_S = 90
 
 
 class Workers:
-    """Two producers of the same blocks and one consumer; whichever dies is started again."""
+    """Two producers of the same blocks and one consumer; killed ones are started again."""
 
     def __init__(self, folder: Path) -> None:
         self.state = folder / "checkpoint.json"

@@ -166,7 +166,7 @@ def test_server_ends_with_its_killed_parent(parent: subprocess.Popen[str], tmp_p
         pass  # the folder is free again
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent was killed")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a process whose parent was killed")
 def test_server_ends_when_parent_and_supervisor_are_killed(parent: subprocess.Popen[str]) -> None:
     server, supervisor = pids(parent)
     os.kill(supervisor, signal.SIGKILL)
@@ -191,7 +191,7 @@ def test_orphan_is_stopped_before_its_folder_is_used_again(tmp_path: Path) -> No
     finally:
         orphan.kill()
         orphan.wait(10)
-    # A recorded id that now belongs to somebody else is left alone.
+    # A recorded id that now belongs to another process is left alone.
     (tmp_path / "server.json").write_text(f'{{"pid": {os.getpid()}, "started": 1.0, "url": "x"}}')
     with EmbeddedServer.start(tmp_path):
         pass

@@ -123,7 +123,7 @@ def test_machine_without_the_folder_reads_the_same_verified_weights(
         frozen_weights(member, elsewhere, None)
     path.write_bytes(b"damaged")
     with pytest.raises(PopulationError, match=r"policy/v1: .*v1\.safetensors has SHA-256"):
-        frozen_weights(member, population.path, mirror)  # the file is the truth: its damage is told, not passed over
+        frozen_weights(member, population.path, mirror)  # the file has priority: its damage raises
     client = redis.Redis.from_url(server.url)
     client.hset(f"entente:{run}:population:weights", member.checksum, b"others")
     client.hset(f"entente:{run}:population", "document", b'{"schema": 2}')

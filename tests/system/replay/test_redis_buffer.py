@@ -42,14 +42,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[EmbeddedServer]:
-    """For tests that change its settings or stop it."""
+    """A server for tests that change its settings or stop it."""
     with EmbeddedServer.start(tmp_path / "redis") as started:
         yield started
 
 
 @pytest.fixture
 def connect() -> Iterator[Callable[..., RedisBuffer]]:
-    """Makes buffers that are closed after the test."""
+    """A function that makes buffers, which are closed after the test."""
     made: list[RedisBuffer] = []
 
     def make(
@@ -225,7 +225,7 @@ def test_poison_is_set_aside_counted_and_bounded(
     assert learner.unreadable_ids("ITALY") == frozenset()
     assert facts[b"episode"] == bytes(newer)
     assert b"newer version" in facts[b"reason"]
-    learner.redeliver()  # what is poison does not come back
+    learner.redeliver()  # poison is not delivered again
     assert learner.stats()["poison"] == 4
     assert learner.stats()["waiting"] == 2
 
@@ -275,13 +275,15 @@ def test_unreachable_server_raises_without_its_password(run: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with pytest.raises(ReplayError, match=rf"no Redis server answers at redis://me:\*\*\*@127.0.0.1:{port}/0") as told:
+    with pytest.raises(
+        ReplayError, match=rf"no Redis server answers at redis://me:\*\*\*@127.0.0.1:{port}/0"
+    ) as raised:
         RedisBuffer(f"redis://me:secret@127.0.0.1:{port}/0", run, 10, connect_timeout_s=0.3)
-    assert "secret" not in str(told.value)
-    assert "Without [redis] url a run starts one in its folder" in str(told.value)
-    with pytest.raises(ReplayError) as told:
+    assert "secret" not in str(raised.value)
+    assert "Without [redis] url a run starts one in its folder" in str(raised.value)
+    with pytest.raises(ReplayError) as raised:
         RedisBuffer(f"redis://127.0.0.1:{port}/0?password=secret", run, 10, connect_timeout_s=0.3)
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
 
 
 def test_wrong_password_and_wrong_url_raise(server: EmbeddedServer, run: str) -> None:
@@ -538,5 +540,5 @@ def attempt(buffer: ReplayBuffer, blocks: Mapping[str, int]) -> Delivery | None:
 
 
 def comparable(stats: Mapping[str, float]) -> dict[str, float]:
-    """All but the bytes, which are of different stores, and roles of which nothing waits."""
+    """All but the bytes, which differ between the stores, and roles without waiting episodes."""
     return {name: value for name, value in stats.items() if name != "bytes" and (value or "/" not in name)}

@@ -1,4 +1,4 @@
-"""Every alert, provoked and not, by Prometheus's own test of rules."""
+"""Every alert on series that fire it and on others, by Prometheus' promtool."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Series = Mapping[str, str]  # a series -> its values, one a minute, in promtool'
 
 @dataclass(frozen=True)
 class Case:
-    """An alert: series that make it fire at minute ``at``, and others that do not. WHO stands for the scenario."""
+    """An alert: series that make it fire at minute ``at``, and others that do not. WHO is replaced by the scenario."""
 
     fires: Sequence[Series]
     quiet: Sequence[Series]
@@ -32,7 +32,7 @@ class Case:
 
 
 def of_run(values: Mapping[str, str], **labels: str) -> Series:
-    """Series of a run; more labels may stand in a name already."""
+    """Series of a run; a name may already have labels."""
     more = "".join(f',{name}="{value}"' for name, value in labels.items())
     return {
         f'{name.partition("{")[0]}{{run="WHO"{more}{"," + name.partition("{")[2][:-1] if "{" in name else ""}}}': text
@@ -191,7 +191,7 @@ CASES = {
 
 
 def severities() -> dict[str, str]:
-    """Of every alert of the file, in its order."""
+    """Every alert of the file, in its order."""
     found = re.findall(r"- alert: (\w+)\n(?:.*\n)*?\s+labels: \{severity: (\w+)\}", RULES.read_text())
     return dict(found)
 

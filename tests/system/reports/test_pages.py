@@ -36,7 +36,7 @@ def browser() -> Iterator[Browser]:
 
 
 class Visit:
-    """A page and everything that went wrong on it."""
+    """A page and the problems that the browser reported."""
 
     def __init__(self, browser: Browser, file: Path, viewport: dict[str, int], scheme: str = "light") -> None:
         self.problems: list[str] = []

@@ -1,7 +1,7 @@
 """A Ray head with an autoscaler whose nodes are processes here, and a pool that is scaled by its load.
 
 Run inside process, mount and network namespaces of its own, where nothing else can be met or ended by mistake; its
-last line of output says as JSON what happened.
+last line of output is the result as JSON.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def start_head(folder: Path, sockets: Path) -> str:
             "rollout": {"resources": {"CPU": NODE_CPUS}, "node_config": {}, "min_workers": 0, "max_workers": 2},
         },
     }
-    file = folder / "autoscaling.json"  # which is YAML too
+    file = folder / "autoscaling.json"  # JSON is valid YAML
     file.write_text(json.dumps(settings))
     environment = {**os.environ, "AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1"}
     command = [
@@ -73,7 +73,7 @@ def nodes() -> int:
 
 
 def end_a_node() -> None:
-    """What the spot market does: the raylet of one of the autoscaler's nodes is gone at once."""
+    """Take a node away like a spot market: kill the raylet of one of the autoscaler's nodes."""
     for process in psutil.process_iter(["name", "cmdline"]):
         line = " ".join(process.info["cmdline"] or ())
         if process.info["name"] == "raylet" and "--head" not in line:
@@ -83,7 +83,7 @@ def end_a_node() -> None:
 
 
 def main(folder: Path, sockets: Path) -> dict[str, object]:
-    """What happened."""
+    """The result."""
     import ray
     from ray.util.placement_group import placement_group
 
@@ -120,7 +120,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
             if (now := nodes()) != seen[-1]:
                 seen.append(now)
 
-        # The learner starves: every seat is taken at once, and again.
+        # The learner waits for episodes: all seats are taken at once, repeatedly.
         while not (killed and most_ready == 3 and table.pool.ready == 3 and table.pool.restarts):
             while table.pool.has_room(1):
                 started.append(f"b/{len(started):04d}")
@@ -129,7 +129,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
             if table.pool.ready == 3 and not killed:
                 killed = True
                 end_a_node()
-        # Then it is the learner that is busy.
+        # Then the learner is busy.
         while seen[-1] > 1 or len(table.blocks) < len(started):
             look(learning=True)
         facts = {

@@ -1,4 +1,4 @@
-"""A TCP proxy in front of a server that can lose a reply: the request arrives, its answer does not."""
+"""A TCP proxy in front of a server that can lose a reply: the request arrives, the answer does not."""
 
 from __future__ import annotations
 
@@ -67,5 +67,5 @@ class CuttingProxy:
 def hang_up(*sides: socket.socket) -> None:
     for side in sides:
         with suppress(OSError):  # already gone
-            side.shutdown(socket.SHUT_RDWR)  # closing alone would not wake a thread that reads
+            side.shutdown(socket.SHUT_RDWR)  # closing alone does not wake a reading thread
         side.close()

@@ -1,4 +1,4 @@
-"""A rollout actor that plays nothing: it does what weights and blocks tell it, and writes down what it was asked."""
+"""A fake rollout actor: weights and blocks prescribe its behaviour, and it logs its calls."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOR_EVER_S = 3600.0
 
 @dataclass(frozen=True)
 class Weights:
-    """What the players with these numbers do when the weights come."""
+    """The behaviour of the players with these numbers at a weight swap."""
 
     version: int
     hang: frozenset[int] = frozenset()
@@ -24,13 +24,13 @@ class Weights:
 
 @dataclass(frozen=True)
 class Block:
-    """What stands in for a line-up block."""
+    """A fake line-up block."""
 
     block_id: str
     num_generations: int = 1
     seconds: float = 0.05
-    hang: frozenset[int] = frozenset()  # players that never finish it
-    fails: frozenset[int] = frozenset()  # players whose engine cannot play it
+    hang: frozenset[int] = frozenset()  # players that never finish the block
+    fails: frozenset[int] = frozenset()  # players whose engine fails on it
 
 
 class FakePlayer:
@@ -55,7 +55,7 @@ class FakePlayer:
         self._awake = asyncio.Event()
         self._awake.set()
         self._note(f"pid {os.getpid()}")
-        if has_engine:  # a process of its own, in a group of its own, or Ray would end it together with its player
+        if has_engine:  # a process in its own group, which Ray does not end with the player
             engine = subprocess.Popen(["sleep", f"{FOR_EVER_S:g}"], start_new_session=True)
             self._note(f"engine {engine.pid}")
 
@@ -114,7 +114,7 @@ class FakePlayer:
 
 
 class Publisher:
-    """Owns or makes weights, until it is killed."""
+    """An actor that owns or makes weights until it is killed."""
 
     def pid(self) -> int:
         return os.getpid()

@@ -1,4 +1,4 @@
-"""A real pool of rollout actors that play nothing, and what became of it."""
+"""A real pool of fake rollout actors, and its events."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.system.support.fake_players import Block, FakePlayer, Weights
 
 
 class Table:
-    """A pool of fake players and what became of it."""
+    """A pool of fake players and its events."""
 
     def __init__(
         self,
@@ -28,7 +28,7 @@ class Table:
         further: Callable[[], FurtherPlace] | None = None,
         **settings: Any,
     ) -> None:
-        """``players``: what is special about one; ``further``: asks for room for one more; ``settings``: rollout.*."""
+        """``players``: options of single players; ``further``: requests room for one more; ``settings``: rollout.*."""
         self.log = folder / "log"
         self.log.touch()
         self.republished: list[Weights] = []

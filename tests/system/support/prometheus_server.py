@@ -1,4 +1,4 @@
-"""A real Prometheus for tests: the programs, a server on loopback, and what it answers."""
+"""A real Prometheus for tests: the programs, a server on loopback, and queries."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NO_PROMETHEUS = "no Prometheus on this machine (make prometheus)"
 
 
 def installed(name: str) -> str | None:
-    """``prometheus`` or ``promtool``: on the PATH, or where ``make prometheus`` puts it."""
+    """``prometheus`` or ``promtool`` on the PATH or in the folder of ``make prometheus``."""
     fetched = Path(sys.prefix) / "prometheus" / "usr" / "bin" / name
     return shutil.which(name) or (str(fetched) if fetched.exists() else None)
 
 
 def program(name: str) -> str:
-    """The same; skips where there is none."""
+    """The same; skips the test without one."""
     found = installed(name)
     if found is None:
         pytest.skip(NO_PROMETHEUS)
@@ -43,7 +43,7 @@ class Prometheus:
         self.url = f"http://127.0.0.1:{port}"
 
     def ask(self, path: str, **parameters: str | float) -> Any:
-        """The ``data`` of an answer of the HTTP API; fails with what the server said."""
+        """The ``data`` of an answer of the HTTP API; fails with the server's message."""
         query = urllib.parse.urlencode(parameters)
         try:
             with urllib.request.urlopen(f"{self.url}/api/v1/{path}?{query}", timeout=60) as answer:
@@ -52,12 +52,12 @@ class Prometheus:
             raise AssertionError(f"{parameters}: {error.read().decode()}") from None
 
     def over(self, expr: str, start: float, end: float, step_s: float = 1.0) -> list[dict[str, Any]]:
-        """Series of a range query with at least one value that is a number."""
+        """The series of a range query with at least one numeric value."""
         found = self.ask("query_range", query=expr, start=start, end=end, step=step_s)["result"]
         return [series for series in found if any(value != "NaN" for _, value in series["values"])]
 
     def up(self, job: str) -> dict[str, bool]:
-        """Of every target of a job, whether its latest scrape went well."""
+        """Whether the latest scrape of each target of a job succeeded."""
         targets = self.ask("targets")["activeTargets"]
         return {
             target["labels"]["instance"]: target["health"] == "up"

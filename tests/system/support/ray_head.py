@@ -1,4 +1,4 @@
-"""A real Ray head of a test's own: its own ports and folder, reached with a token, ended by process id."""
+"""A real Ray head for one test: its own ports, folder and token; ended by process id."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ END_TIMEOUT_S = 30
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports of loopback that nobody listens on."""
+    """Different free ports of loopback."""
     probes = [socket.socket() for _ in range(count)]
     try:
         for probe in probes:
@@ -38,12 +38,12 @@ def free_ports(count: int) -> list[int]:
 
 
 class RayHead:
-    """``ray start --head`` with two CPUs; leaving the block ends it and everything it started."""
+    """``ray start --head`` with two CPUs; leaving the block ends it and all its processes."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="ray-"))  # short: names of Unix sockets are bounded
+        self.folder = Path(tempfile.mkdtemp(prefix="ray-"))  # short, because names of Unix sockets are limited
         gcs, dashboard, client, agent = free_ports(4)
-        # Ray's own ports are on loopback too; it takes 127.0.0.1 for this machine's outer address.
+        # Ray's own ports are on loopback too, because 127.0.0.1 is given as this machine's address.
         self.address = f"http://127.0.0.1:{dashboard}"
         self._token = secrets.token_hex(16)
         inherited = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
@@ -93,7 +93,7 @@ class RayHead:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def family(self) -> list[psutil.Process]:
-        """Every process that was seen to descend from the head and still runs."""
+        """The running processes that descend from the head."""
         try:
             for child in psutil.Process(self._process.pid).children(recursive=True):
                 self._family[child.pid] = child
@@ -113,7 +113,7 @@ class RayHead:
         )
 
     def request(self, method: str, path: str) -> Any:
-        """One call of the head's HTTP interface, which ``ray job`` speaks."""
+        """One call of the head's HTTP interface, which ``ray job`` uses."""
         request = urllib.request.Request(
             f"{self.address}{path}", method=method, headers={"Authorization": f"Bearer {self._token}"}
         )
@@ -121,12 +121,12 @@ class RayHead:
             return json.load(reply)
 
     def status(self, name: str) -> str:
-        """Of a job; "" while the head knows none of this name."""
+        """A job's status; "" while the head has no job of this name."""
         try:
             return str(self.request("GET", f"/api/jobs/{name}")["status"])
         except urllib.error.HTTPError:
             return ""
 
     def log(self, name: str) -> str:
-        """What a job's driver has printed."""
+        """The output of a job's driver."""
         return (self.folder / "session_latest" / "logs" / f"job-driver-{name}.log").read_text()

@@ -1,4 +1,4 @@
-"""A rollout worker and a learner that do nothing but use a replay buffer: processes for tests to kill.
+"""A rollout worker and a learner that only use a replay buffer: processes for tests to kill.
 
 ``python -m tests.system.support.replay_processes produce|consume URL RUN BLOCKS STATE``
 """
@@ -32,9 +32,9 @@ def role_of(block: int) -> str:
 
 
 def produce(buffer: RedisBuffer, blocks: int, may_finish: Path) -> None:
-    """Plays all blocks in an order of its own, skipping what is stored; another worker plays the same ones.
+    """Play all blocks in a random order, without stored episodes; another worker plays the same blocks.
 
-    The last block is played when the test allows it, so that the work is never over before its dangers are.
+    The last block waits for the test's permission, so that the work does not end before the test's faults.
     """
     order = list(range(blocks - 1))
     random.shuffle(order)
@@ -51,7 +51,7 @@ def produce(buffer: RedisBuffer, blocks: int, may_finish: Path) -> None:
 
 
 def consume(buffer: RedisBuffer, blocks: int, checkpoint: Path) -> None:
-    """Learns from every block once: what it used is durable before it acknowledges, as a learner's checkpoint is."""
+    """Use every block once: like a learner's checkpoint, the used ids are durable before the acknowledgement."""
     state = json.loads(checkpoint.read_text()) if checkpoint.exists() else {"used": [], "receipts": []}
     buffer.acknowledge([Receipt(role, entry_id) for role, entry_id in state["receipts"]])
     buffer.redeliver()
@@ -67,7 +67,7 @@ def consume(buffer: RedisBuffer, blocks: int, checkpoint: Path) -> None:
             taken += 1
         if receipts and (taken % TAKES_PER_CHECKPOINT == 0 or len(used) == blocks * BLOCK_SIZE):
             save(checkpoint, {"used": used, "receipts": [[r.role, r.entry_id] for r in receipts]})
-            time.sleep(0.01)  # a death between the two is the interesting one
+            time.sleep(0.01)  # a kill between the two is the interesting one
             buffer.acknowledge(receipts)
             receipts = []
 

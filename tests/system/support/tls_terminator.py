@@ -1,4 +1,4 @@
-"""TLS in front of a server that speaks none, as a private network's proxy has it; certificates of a CA made here."""
+"""TLS in front of a server without it, like a private network's proxy; with certificates of a local CA."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HANDSHAKE_S = 10
 
 
 class Authority:
-    """A CA of a test's own: ``ca`` is the file that clients trust."""
+    """A CA for one test; clients trust the file ``ca``."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder / name
@@ -71,7 +71,7 @@ class Authority:
 
 
 class TlsTerminator:
-    """Takes TLS on a port of loopback and passes what is in it on to another one; leaving the block ends it."""
+    """Accepts TLS on a port of loopback and forwards the content to another one; leaving the block ends it."""
 
     def __init__(self, port: int, certificate: tuple[Path, Path], clients_of: Path | None = None) -> None:
         """Listen at once.
@@ -88,7 +88,7 @@ class TlsTerminator:
         self._upstream = port
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
-        self.connections = 0  # encrypted ones that came about
+        self.connections = 0  # established encrypted ones
         self._sockets: list[socket.socket] = []
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
@@ -107,7 +107,7 @@ class TlsTerminator:
             client = self._context.wrap_socket(plain, server_side=True)
         except OSError:
             plain.close()
-            return  # no TLS, or no certificate that counts
+            return  # no TLS, or no valid certificate
         client.settimeout(None)
         server = socket.create_connection(("127.0.0.1", self._upstream), timeout=HANDSHAKE_S)
         server.settimeout(None)

@@ -1,4 +1,4 @@
-"""A training run as its user sees it: a process, a folder, and what it leaves behind."""
+"""A training run from outside: a process and its folder."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ QUICK = (
 
 
 def hear_interrupts() -> None:
-    """In a child: obey SIGINT also where the tests were started in the background, which ignores it."""
+    """In a child: handle SIGINT even if the tests run in the background, which ignores it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class TrainingProcess:
-    """``entente train`` in a process group of its own; leaving the block ends whatever of it still runs."""
+    """``entente train`` in a process group of its own; leaving the block ends its processes."""
 
     def __init__(self, run_dir: Path, *arguments: str, config: str | None = "smoke") -> None:
         self.run_dir = run_dir
@@ -54,7 +54,7 @@ class TrainingProcess:
                 process.kill()
 
     def look(self) -> None:
-        """Remember every process that descends from the run."""
+        """Record the processes that descend from the run."""
         try:
             for child in psutil.Process(self.process.pid).children(recursive=True):
                 self.family[child.pid] = child

@@ -1,4 +1,4 @@
-"""A real run watched by a real Prometheus, which is told where to look by ``entente monitoring``."""
+"""A real run watched by a real Prometheus, configured by ``entente monitoring``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from services.metrics.prometheus_exporter import Exporter
 from tests.system.support.prometheus_server import Prometheus, serving
 from tests.system.support.training_process import ENTENTE
 
-FED = "fed"  # the run that tells what smoke.toml's cannot
-# Metrics that only other configurations have, and which.
+FED = "fed"  # the run with metrics that smoke.toml's lacks
+# Metrics that need other configurations, and these.
 ONLY_ELSEWHERE = {
     "entente_remote_": "opponents.remotes: an endpoint with a chat model",
     "entente_curriculum_level": "opponents.matchmaking = curriculum",
@@ -40,32 +40,32 @@ RESTARTS = "entente_worker_restarts_total"
 
 @dataclass
 class Watch:
-    """What Prometheus saw of the run so far."""
+    """The data that Prometheus has of the run so far."""
 
     server: Prometheus
     start: float  # unix seconds
     elsewhere: Exporter
 
     def series(self, query: Query, run: str) -> int:
-        """How many series with data a panel's query has, at any time of the run."""
+        """The number of series with data of a panel's query, over the whole run."""
         expr = query.expr.replace("$run", run if needs_no_other(query) else FED).replace("$window", "1m")
         for repeated in ("$country", "$against"):
             expr = expr.replace(repeated, ".+")
         return len(self.server.over(expr, self.start, time.time()))
 
     def raise_an_alert(self) -> None:
-        """Something goes wrong in the other run."""
+        """Raise an alert of the other run."""
         self.elsewhere.record(1, {RESTARTS: 9.0})
 
 
 def needs_no_other(query: Query) -> bool:
-    """Whether smoke.toml's run has all that a query asks for."""
+    """Whether smoke.toml's run has all metrics of a query."""
     return not any(name in query.expr for name in ONLY_ELSEWHERE)
 
 
 @contextmanager
 def watching(folder: Path, port: int) -> Iterator[Watch]:
-    """Prometheus, scraping a run's exporter at ``port`` (now or later), another run's, and what stands for Ray."""
+    """Prometheus that scrapes a run's exporter at ``port`` (now or later), another run's, and a substitute of Ray's."""
     elsewhere = Exporter(0, run=FED)
     ray_server, ray_thread = start_http_server(0, addr="127.0.0.1", registry=_ray())
     try:
@@ -91,7 +91,7 @@ def watching(folder: Path, port: int) -> Iterator[Watch]:
 
 
 def _other_values() -> Mapping[str, Value]:
-    """What the other run says; among it all that ``ONLY_ELSEWHERE`` names."""
+    """The other run's values, with all metrics of ``ONLY_ELSEWHERE``."""
     values: dict[str, Value] = {RESTARTS: 0.0, "entente_buffer_server_bytes": 5.0, "entente_kl": 0.01}
     for metric in CATALOGUE.values():
         if any(metric.name.startswith(name) for name in ONLY_ELSEWHERE):

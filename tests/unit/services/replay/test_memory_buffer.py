@@ -64,10 +64,10 @@ def test_take_returns_the_requested_number_of_blocks_per_role(buffer: MemoryBuff
 
 def test_take_with_missing_blocks_raises_and_takes_nothing(buffer: MemoryBuffer) -> None:
     buffer.append([episode("a", 0), episode("a", 1), episode("i", 0, "ITALY")])
-    with pytest.raises(BlocksMissingError, match=r"ITALY lacks 1 block\(s\) \(1 episode") as told:
+    with pytest.raises(BlocksMissingError, match=r"ITALY lacks 1 block\(s\) \(1 episode") as raised:
         buffer.take({"FRANCE": 1, "ITALY": 1, "TURKEY": 2}, 0)
-    assert "TURKEY lacks 2 block(s) (nothing waits)" in str(told.value)
-    assert "FRANCE" not in str(told.value)
+    assert "TURKEY lacks 2 block(s) (nothing waits)" in str(raised.value)
+    assert "FRANCE" not in str(raised.value)
     assert buffer.stats()["waiting"] == 3
 
 

@@ -41,7 +41,7 @@ def position(phase="S1901M", units=UNITS, centers=CENTERS):
     ("power", "order", "expected"),
     [
         ("FRANCE", "A BUR S A RUH", {"GERMANY": 1}),  # support to hold
-        ("FRANCE", "A BUR S A TYR - PIE", {"AUSTRIA": 1}),  # to move, where nobody is
+        ("FRANCE", "A BUR S A TYR - PIE", {"AUSTRIA": 1}),  # support of a move to an empty province
         ("FRANCE", "A BUR S A TYR - MUN", {"AUSTRIA": 1, "GERMANY": -1}),  # helps one against the other
         ("FRANCE", "A BUR S A PAR - MUN", {"GERMANY": -1}),
         ("FRANCE", "A BUR S A RUH - MUN", {"GERMANY": 1}),  # home again is no attack
@@ -95,7 +95,7 @@ def test_allies_are_mutual_and_need_the_threshold(there, back, allied):
 
 
 def followed(played, upto=None):
-    """The fact of every power at each phase, as the table asks for it."""
+    """The fact of every power at each phase."""
     log, facts = AllianceLog(), []
     for where, orders in played[:upto]:
         facts.append({power: log.fact(where, power) for power in POWERS})
