@@ -70,7 +70,7 @@ def play_france(server: OpenAIServer, **settings: Any) -> Watched:
 
 
 @pytest.mark.parametrize("structured", ["auto", "on"])
-def test_under_the_servers_masks_every_order_is_legal(server: OpenAIServer, structured: str) -> None:
+def test_with_structured_output_every_order_is_legal(server: OpenAIServer, structured: str) -> None:
     france = play_france(server, structured=structured)
     assert {"S1901M", "F1901M"} <= {position.phase for position, _, _ in france.seen}
     for position, decision, counted in france.seen:
@@ -84,7 +84,7 @@ def test_under_the_servers_masks_every_order_is_legal(server: OpenAIServer, stru
         assert counted["completion_tokens"] > 5 * len(slots)
 
 
-def test_in_free_text_defects_are_counted_and_the_game_goes_on(server: OpenAIServer) -> None:
+def test_with_free_text_defects_are_counted_and_the_game_continues(server: OpenAIServer) -> None:
     france = play_france(server, structured="off", max_completion_length=48, temperature=1.0)
     assert len(france.seen) >= 2
     # A random model writes no order, neither at first nor when it is told what was wrong.
@@ -93,7 +93,7 @@ def test_in_free_text_defects_are_counted_and_the_game_goes_on(server: OpenAISer
     assert all(counted["defects"] > 0 for position, _, counted in france.seen if position.kind != "A")
 
 
-def test_it_sits_at_the_table_from_the_command_line_until_it_is_killed(server: OpenAIServer, tmp_path: Path) -> None:
+def test_the_play_command_uses_a_chat_endpoint_until_the_server_is_killed(server: OpenAIServer, tmp_path: Path) -> None:
     config = tmp_path / "players.toml"
     config.write_text(
         f'[opponents.remotes.tiny]\nbase_url = "{server.url}"\nmodel = "{MODEL}"\ntimeout_s = 20\nmax_retries = 1\n'

@@ -51,7 +51,7 @@ def rate(run: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=200)
 
 
-def test_bots_snapshots_and_the_learner_are_rated_and_again_with_new_games(tmp_path: Path) -> None:
+def test_rating_matches_rate_bots_snapshots_and_learner_and_continue_in_a_second_run(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run")
     done = rate(run, "--games", "2", "--against", "random", "--json", str(tmp_path / "rated.json"))
     assert done.returncode == 0, done.stderr
@@ -69,7 +69,7 @@ def test_bots_snapshots_and_the_learner_are_rated_and_again_with_new_games(tmp_p
     assert again.rating("learner").sigma < rated["learner"]["sigma"]
 
 
-def test_an_interruption_keeps_what_was_rated(tmp_path: Path) -> None:
+def test_an_interruption_keeps_the_ratings_so_far(tmp_path: Path) -> None:
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.toml").write_text(dump_config(load_config("smoke")))

@@ -39,7 +39,7 @@ def game_of(name: str, until_year: int, seed: int) -> tuple[DiplomacyGame, list[
 
 
 @pytest.mark.parametrize("name", ["dumbbot", "random"])
-def test_every_order_comes_back_out_of_its_turn(name: str) -> None:
+def test_a_turns_tokens_spell_the_orders_it_was_made_of(name: str) -> None:
     _, ordered = game_of(name, 1906, seed=3)
     kinds = set()
     for position, power, orders in ordered:
@@ -53,7 +53,7 @@ def test_every_order_comes_back_out_of_its_turn(name: str) -> None:
     assert kinds == {"M", "R", "A"}
 
 
-def test_builds_in_any_order_are_one_demonstration() -> None:
+def test_builds_in_any_order_give_the_same_turn() -> None:
     built = 0
     ordered = [each for seed in range(4) for each in game_of("dumbbot", 1905, seed)[1]]
     for position, power, orders in ordered:
@@ -79,7 +79,7 @@ def test_a_sheet_that_leaves_its_mask_is_refused() -> None:
             teacher_forced_generation(constraint, wrong)
 
 
-def test_a_demonstrated_game_is_the_teachers_own_and_has_all_seven_seats() -> None:
+def test_a_demonstrated_game_is_reproducible_and_has_turns_of_all_seats() -> None:
     turns = asyncio.run(demonstrate_game(make_bot("dumbbot"), TOKENS, 1902, seed=5))
     again = asyncio.run(demonstrate_game(make_bot("dumbbot"), TOKENS, 1902, seed=5))
     assert len(turns) > 7 * 3
@@ -104,7 +104,7 @@ def test_a_saved_game_gives_the_same_turns_as_the_game_did(tmp_path: Path) -> No
     }
 
 
-def test_who_was_away_or_wrote_otherwise_taught_nothing(tmp_path: Path) -> None:
+def test_powers_without_legal_orders_give_no_turns(tmp_path: Path) -> None:
     game, _ = game_of("dumbbot", 1901, seed=2)
     game.save(tmp_path / "game.json")
     saved = json.loads((tmp_path / "game.json").read_text())
@@ -118,7 +118,7 @@ def test_who_was_away_or_wrote_otherwise_taught_nothing(tmp_path: Path) -> None:
     assert taught == [each.tobytes() for each in ids]
 
 
-def test_what_is_no_saved_game_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_saved_game_is_refused(tmp_path: Path) -> None:
     (tmp_path / "game.json").write_text('{"phases": 3}')
     with pytest.raises(SavedGameError, match=r"game\.json"):
         list(saved_demonstrations(tmp_path / "game.json", TOKENS))

@@ -82,7 +82,7 @@ def test_turn_rewards_and_elapsed_phases_add_up_to_the_game() -> None:
     assert first.keys == {"phase": "S1901M", "segment": "opening", "own_centers": 3, "alliance": "none"}
 
 
-def test_alliances_are_those_before_the_segment_and_reach_the_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alliance_facts_are_from_before_the_segment_and_survive_the_codec(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[tuple[Position, dict[str, tuple[str, ...]]]] = []
     process = DiplomacyGame.process
 
@@ -152,7 +152,7 @@ def test_episodes_carry_their_keys_and_outcome(tmp_path: Path) -> None:
     assert episode.reward == pytest.approx(sum(t.reward for t in episode.turns))
 
 
-def test_rewards_before_the_first_choice_count_for_the_episode_alone() -> None:
+def test_rewards_before_the_first_turn_count_for_the_episode_only() -> None:
     seat = SeatRecord()
     seat.add_rewards({"center_change": 1.0}, {"center_change": 1.0}, 1, 0.5)
     seat.add_turn(turn("F1901M"), 3)
@@ -162,7 +162,7 @@ def test_rewards_before_the_first_choice_count_for_the_episode_alone() -> None:
     assert [(t.reward, t.elapsed_phases) for t in seat.turns] == [(-2.0, 2)]
 
 
-def test_a_reward_is_worth_the_same_whether_or_not_a_choice_came_between() -> None:
+def test_a_reward_has_the_same_return_with_or_without_a_turn_in_between() -> None:
     """A centre in phase 3: the return-to-go of the turn in phase 0 counts three phases of discount either way."""
 
     def first_return(turn_phases: list[int]) -> float:
@@ -177,7 +177,7 @@ def test_a_reward_is_worth_the_same_whether_or_not_a_choice_came_between() -> No
     assert first_return([0]) == first_return([0, 2]) == first_return([0, 1, 3]) == first_return([0, 4]) == 0.5**3
 
 
-def test_evaluation_rows_weigh_countries_alike_and_have_intervals() -> None:
+def test_evaluation_rows_weigh_countries_equally_and_have_intervals() -> None:
     base = EvaluationResult("FRANCE", 5, False, False, True, 0.2, 0)
     results = [replace(base, power=power, centers=c) for power in POWERS for c in (4, 6)]
     row = summarize(results, checkpoint="checkpoints/0", against="random", until_year=1905)
@@ -188,7 +188,7 @@ def test_evaluation_rows_weigh_countries_alike_and_have_intervals() -> None:
     assert set(row["by_country"]) == set(POWERS)  # type: ignore[call-overload]
 
 
-def test_every_candidate_meets_the_same_games() -> None:
+def test_every_candidate_plays_the_same_games() -> None:
     ours = evaluation_games("learner", "random", 2, 1901, 7)
     bots = evaluation_games("hold", "random", 2, 1901, 7)
     assert [(g.power, g.seed) for g in ours] == [(g.power, g.seed) for g in bots]

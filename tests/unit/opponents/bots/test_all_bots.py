@@ -48,7 +48,7 @@ def test_orders_are_legal_complete_and_reproducible_in_every_phase(name):
 
 
 @pytest.mark.parametrize("name", BOT_NAMES)
-def test_act_is_orders_without_a_turn(name):
+def test_act_returns_the_orders_without_a_turn(name):
     position = DiplomacyGame(1901).position
     decision = asyncio.run(make_bot(name).act(position, "RUSSIA", 5))
     assert decision.orders == make_bot(name).orders(position, "RUSSIA", 5)
@@ -56,13 +56,13 @@ def test_act_is_orders_without_a_turn(name):
 
 
 @pytest.mark.parametrize("name", ["random", "greedy", "dumbbot"])
-def test_another_seed_plays_another_opening(name):
+def test_different_seeds_play_different_openings(name):
     position, bot = DiplomacyGame(1901).position, make_bot(name)
     openings = {tuple(bot.orders(position, power, seed) for power in POWERS) for seed in range(30)}
     assert len(openings) > 10
 
 
-def test_an_unknown_bot_is_refused_with_the_names_there_are():
+def test_an_unknown_bot_is_refused_with_the_known_names():
     with pytest.raises(ValueError, match=r"'dumbo'; there are dumbbot, greedy, hold, random"):
         make_bot("dumbo")
 
@@ -90,7 +90,7 @@ def test_random_draws_uniformly_from_a_units_legal_orders():
 
 
 @pytest.mark.parametrize("name", ["greedy", "dumbbot"])
-def test_own_units_never_collide_and_support_what_is_really_ordered(name):
+def test_own_units_never_collide_and_supports_match_the_orders_given(name):
     bot, supports = make_bot(name), 0
     for position in positions_of(name):
         if position.kind != "M":

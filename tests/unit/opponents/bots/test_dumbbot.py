@@ -45,7 +45,7 @@ def test_values_and_orders_equal_the_description(positions):
             assert DumbBot().orders(position, power, 7) == reference_orders(position, power, 7)
 
 
-def test_the_values_of_a_position_are_worked_out_once():
+def test_the_values_of_a_position_are_computed_once():
     position = DiplomacyGame(1901).position
     for power in POWERS:
         DumbBot().orders(position, power, 0)
@@ -90,14 +90,14 @@ def test_walk_stays_moves_on_and_stops_at_the_end():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8), st.integers(0, 2**32))
-def test_walk_always_names_an_entry(entries, seed):
+def test_walk_always_returns_a_valid_index(entries, seed):
     ranked = sorted(entries, reverse=True)
     assert 0 <= walk(ranked, random.Random(seed).random) < len(ranked)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
-def test_any_values_lead_to_one_legal_order_a_unit(value_seed, seed):
+def test_any_values_give_one_legal_order_per_unit(value_seed, seed):
     # Values from nowhere send units after one another in circles, which the real ones seldom do.
     position = CROWDED
     rng = np.random.default_rng(value_seed)

@@ -46,7 +46,7 @@ def _without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)  # a driver dies here, never the machine
 
 
-def test_prioritised_play_moves_to_those_who_beat_the_learner(tmp_path) -> None:
+def test_prioritised_play_draws_members_that_beat_the_learner_more_often(tmp_path) -> None:
     with league_in(tmp_path, matchmaking="pfsp_hard", min_draw_probability=0.05, results_half_life=4) as league:
         first = play(league, range(4))  # as good as nothing is known
         assert first["bot/greedy"] / first.total() < 0.45
@@ -64,7 +64,7 @@ def test_prioritised_play_moves_to_those_who_beat_the_learner(tmp_path) -> None:
         assert grown["bot/greedy"] / grown.total() < 0.45
 
 
-def test_variance_prefers_equals_and_the_rating_window_the_near(tmp_path) -> None:
+def test_variance_prefers_equals_and_rating_window_prefers_near_ratings(tmp_path) -> None:
     for strategy in ("pfsp_variance", "rating_window"):
         folder = tmp_path / strategy
         folder.mkdir()
@@ -81,7 +81,7 @@ def test_variance_prefers_equals_and_the_rating_window_the_near(tmp_path) -> Non
             assert "policy/v2" in drawn
 
 
-def test_by_weight_the_league_draws_what_the_matchmaker_does(tmp_path) -> None:
+def test_weighted_league_draws_the_same_blocks_as_the_matchmaker(tmp_path) -> None:
     with league_in(tmp_path) as league:
         matchmaker = Matchmaker(league.population, 1, seed=7)
         play(league, range(30))
@@ -89,7 +89,7 @@ def test_by_weight_the_league_draws_what_the_matchmaker_does(tmp_path) -> None:
         assert [league.block(i, 2) for i in range(30, 60)] == [matchmaker.block(i, 2) for i in range(30, 60)]
 
 
-def test_every_block_is_written_down_before_it_is_played(tmp_path) -> None:
+def test_every_block_is_logged_before_it_is_played(tmp_path) -> None:
     with league_in(tmp_path, matchmaking="pfsp_hard", anchor_share=0.5, self_play_seats=1, version=3) as league:
         block = league.block(11)
         lines = [json.loads(line) for line in (tmp_path / "lineups.jsonl").read_text().splitlines()]
@@ -108,7 +108,7 @@ def test_every_block_is_written_down_before_it_is_played(tmp_path) -> None:
         assert set(strategies) == {"anchors", "pfsp_hard"}
 
 
-def test_a_restart_goes_on_with_the_recorded_line_ups_whatever_it_knows_by_then(tmp_path) -> None:
+def test_a_restart_uses_the_logged_line_ups_even_if_results_have_changed(tmp_path) -> None:
     keys = {"matchmaking": "pfsp_hard", "min_draw_probability": 0.0}
     with league_in(tmp_path, **keys) as league:
         begun = [league.block(index) for index in range(40)]
@@ -131,7 +131,7 @@ def test_a_restart_goes_on_with_the_recorded_line_ups_whatever_it_knows_by_then(
     assert [line["index"] for line in lines] == list(range(42))
 
 
-def test_a_line_up_whose_snapshot_was_undone_is_drawn_anew(tmp_path) -> None:
+def test_a_line_up_with_a_removed_snapshot_is_drawn_again(tmp_path) -> None:
     with league_in(tmp_path, members=(snapshot(2),)) as league:
         assert {who for _, who in league.block(0).opponents} == {"policy/v2"}
     with league_in(tmp_path, members=(member("random"),), resume=True) as again:
@@ -141,7 +141,7 @@ def test_a_line_up_whose_snapshot_was_undone_is_drawn_anew(tmp_path) -> None:
     assert len((tmp_path / "lineups.jsonl").read_text().splitlines()) == 2
 
 
-def test_few_players_stay_rated_the_drawable_ones_among_them(tmp_path, monkeypatch) -> None:
+def test_the_number_of_rated_players_is_bounded_and_drawable_ones_stay(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("opponents.league.league.MOST_RATED", 4)
     with league_in(tmp_path, members=MEMBERS[:3], max_snapshots=2) as league:
         play(league, range(1))
@@ -152,7 +152,7 @@ def test_few_players_stay_rated_the_drawable_ones_among_them(tmp_path, monkeypat
     assert [player["id"] for player in rated] == [LEARNER, "policy/v4", "policy/v5", "policy/v6"]
 
 
-def test_a_damaged_record_is_named(tmp_path) -> None:
+def test_a_damaged_log_line_is_refused_with_its_number(tmp_path) -> None:
     with league_in(tmp_path) as league:
         league.block(0)
         league.block(1)
@@ -162,7 +162,7 @@ def test_a_damaged_record_is_named(tmp_path) -> None:
         league_in(tmp_path, resume=True)
 
 
-def test_a_resume_remembers_results_ratings_and_levels_and_a_new_run_forgets_them(tmp_path) -> None:
+def test_a_resume_keeps_results_ratings_and_levels_and_a_new_run_deletes_them(tmp_path) -> None:
     keys = {"matchmaking": "curriculum", "curriculum": ("random", "dumbbot", "greedy"), "curriculum_games": 4}
     with league_in(tmp_path, **keys) as league:
         notices = []
@@ -185,7 +185,7 @@ def test_a_resume_remembers_results_ratings_and_levels_and_a_new_run_forgets_the
         assert {anew.metrics()[f"entente_curriculum_level{{country={power}}}"] for power in POWERS} == {0.0}
 
 
-def test_a_snapshot_is_rated_as_the_learner_it_was(tmp_path) -> None:
+def test_a_new_snapshot_gets_the_learners_rating(tmp_path) -> None:
     with league_in(tmp_path, members=MEMBERS[:3], lineup="same") as league:
         play(league, range(70), own=20)
         league.population.add(snapshot(1))

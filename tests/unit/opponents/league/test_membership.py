@@ -53,7 +53,7 @@ def play(league: League, blocks: range, own: int) -> None:
         league.record(block, [game(block, own, EVEN)] * block.num_generations)
 
 
-def test_a_learner_that_wins_joins_off_schedule_and_one_that_draws_does_not(tmp_path) -> None:
+def test_a_winning_learner_is_promoted_and_a_level_one_is_not(tmp_path) -> None:
     keys = {"promote_margin": 10.0, "promote_min_updates": 2, "snapshot_every": 10}
     with league_in(tmp_path, member("random"), **keys) as league:
         joined = []
@@ -92,7 +92,7 @@ def test_a_learner_that_wins_joins_off_schedule_and_one_that_draws_does_not(tmp_
         assert not (tmp_path / "promotions.json").exists()
 
 
-def test_schedule_and_promotion_together_make_one_snapshot_an_update(tmp_path) -> None:
+def test_schedule_and_promotion_together_make_one_snapshot_per_update(tmp_path) -> None:
     keys = {"promote_margin": 1.0, "promote_min_updates": 1, "snapshot_every": 1}
     with league_in(tmp_path, member("random"), **keys) as league:
         for version in range(1, 4):
@@ -104,7 +104,7 @@ def test_schedule_and_promotion_together_make_one_snapshot_an_update(tmp_path) -
         assert [each.id for each in league.population.members[1:]] == ["policy/v1", "policy/v2", "policy/v3"]
 
 
-def test_who_is_being_played_against_retires_when_those_blocks_are_over(tmp_path) -> None:
+def test_a_member_with_blocks_in_progress_retires_when_they_are_over(tmp_path) -> None:
     keys = {"max_members": 1, "snapshot_every": 2}
     with league_in(tmp_path, member("random", weight=1e-9), snapshot(2), **keys) as league:
         begun = [league.block(0), league.block(1)]
@@ -128,7 +128,7 @@ def test_who_is_being_played_against_retires_when_those_blocks_are_over(tmp_path
         assert league.metrics()["entente_population_size{state=active}"] == 3.0  # the bot, v6, and v4 in flight
 
 
-def test_a_resume_goes_on_with_a_block_whose_member_has_retired(tmp_path) -> None:
+def test_a_resume_continues_a_block_whose_member_has_retired(tmp_path) -> None:
     keys = {"max_members": 1, "snapshot_every": 2}
     with league_in(tmp_path, member("random", weight=1e-9), snapshot(2), **keys) as league:
         begun = league.block(0)
@@ -144,7 +144,7 @@ def test_a_resume_goes_on_with_a_block_whose_member_has_retired(tmp_path) -> Non
         assert "policy/v2" not in {who for index in range(1, 20) for _, who in again.block(index).opponents}
 
 
-def test_what_a_resume_further_back_undoes_is_not_known_of_those_that_are_made_anew(tmp_path) -> None:
+def test_a_resume_further_back_removes_the_results_of_snapshots_it_will_make_again(tmp_path) -> None:
     keys = {"snapshot_every": 2, "max_snapshots": 8}
     with league_in(tmp_path, member("random", weight=0.5), **keys) as league:
         for version in range(1, 7):
@@ -169,7 +169,7 @@ def test_what_a_resume_further_back_undoes_is_not_known_of_those_that_are_made_a
     assert rated["policy/v4"]["strength"] == rated[LEARNER]["strength"]
 
 
-def test_specialists_join_as_seven_and_each_takes_the_place_of_its_countrys_last(tmp_path) -> None:
+def test_seven_specialists_join_together_and_each_replaces_its_countrys_last(tmp_path) -> None:
     keys = {"max_members": 1, "snapshot_every": 1}
     with league_in(tmp_path, member("random"), **keys) as league:
         for version in (1, 2):
@@ -189,7 +189,7 @@ def test_specialists_join_as_seven_and_each_takes_the_place_of_its_countrys_last
     assert rated == {LEARNER, *(f"policy/v{version}-{power}" for version in (1, 2) for power in POWERS)}
 
 
-def test_a_new_snapshot_is_rated_as_the_learner_before_selection_compares_others_with_it(tmp_path) -> None:
+def test_a_new_snapshot_is_rated_before_selection_compares_others_with_it(tmp_path) -> None:
     keys = {"max_members": 1, "snapshot_every": 2}
     with league_in(tmp_path, member("random"), **keys) as league:
         for index in range(35):

@@ -93,7 +93,7 @@ def test_a_learner_that_has_gained_is_promoted() -> None:
         (9999, 1, 999, {}, False),  # off by default
     ],
 )
-def test_all_conditions_are_needed(rating, sigma, updates, keys, joins) -> None:
+def test_promotion_needs_all_conditions(rating, sigma, updates, keys, joins) -> None:
     lead = Lead(rating, sigma, RIVAL, 1000.0)
     assert deserves_promotion(lead, updates, OpponentsSettings(**keys)) is joins
 

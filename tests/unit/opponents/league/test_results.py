@@ -36,13 +36,13 @@ def test_pairwise_scores_are_means_over_a_members_seats_and_a_solo_wins() -> Non
     assert results.countries("policy/v2")["FRANCE"].share == pytest.approx(shares)
 
 
-def test_nothing_known_is_the_prior() -> None:
+def test_scores_without_games_equal_the_prior() -> None:
     results = Results(half_life=10.0)
     assert results.score("bot/nobody") == results.score("bot/nobody", "ITALY") == 0.5
     assert results.games == {}
 
 
-def test_a_country_leans_on_the_overall_score_until_it_has_games_of_its_own() -> None:
+def test_a_countrys_score_starts_at_the_overall_score() -> None:
     results = Results(half_life=10.0)
     for _ in range(18):
         results.record(score(1, 1, 5, 1, 1, 1, 1), "FRANCE")
@@ -78,7 +78,7 @@ def test_games_fade_by_half_each_half_life_but_their_count_does_not() -> None:
     assert results.games["policy/v2"] == 1
 
 
-def test_a_stronger_learner_is_soon_seen_as_such() -> None:
+def test_scores_follow_a_learner_that_becomes_stronger() -> None:
     results = Results(half_life=5.0)
     for update in range(1, 60):
         ours = 1 if update <= 30 else 9
@@ -90,7 +90,7 @@ def test_a_stronger_learner_is_soon_seen_as_such() -> None:
     assert results.score("bot/random", "FRANCE") > 0.9
 
 
-def test_results_come_back_from_disk_and_damaged_files_are_refused(tmp_path) -> None:
+def test_results_round_trip_through_disk_and_damaged_files_are_refused(tmp_path) -> None:
     path = tmp_path / "results.json"
     assert Results.load(path, 4.0).games == {}
     results = Results(half_life=4.0)

@@ -62,7 +62,7 @@ def test_the_bound_holds_the_newest_and_the_strongest_stay_whatever_the_order(
 
 @settings(max_examples=25)
 @given(fields, st.integers(3, 8))
-def test_where_difference_is_all_nobody_who_left_is_farther_than_those_kept_are_apart(
+def test_with_large_diversity_no_retired_candidate_is_farther_than_the_kept_are_apart(
     candidates: list[Candidate], most: int
 ) -> None:
     gone = {each.id: each for each in retirements(candidates, most, 1e9)}
@@ -76,7 +76,7 @@ def test_where_difference_is_all_nobody_who_left_is_farther_than_those_kept_are_
     assert all(each.distance <= apart + 1e-9 for each in gone.values())
 
 
-def test_one_that_plays_otherwise_stays_in_the_place_of_a_stronger_copy() -> None:
+def test_a_different_candidate_stays_instead_of_a_stronger_copy() -> None:
     strong, copy = Candidate("policy/v8", 8, 300.0, ALIKE), Candidate("policy/v7", 7, 290.0, ALIKE)
     odd, newest = Candidate("policy/v3", 3, 250.0, OTHER), Candidate("policy/v9", 9, 200.0, ALIKE)
     everybody = [strong, copy, odd, newest]
@@ -88,7 +88,7 @@ def test_one_that_plays_otherwise_stays_in_the_place_of_a_stronger_copy() -> Non
     assert distance(odd, strong) == pytest.approx((6 * 60**2 / 7) ** 0.5)
 
 
-def test_ties_go_by_id_and_specialists_by_strength_alone() -> None:
+def test_ties_are_broken_by_id_and_specialists_compared_by_strength_alone() -> None:
     same = [Candidate(f"policy/{name}", 1, 5.0) for name in "dbca"]
     assert [each.id for each in retirements(same, 2, 1.0)] == ["policy/c", "policy/d"]
 
@@ -109,7 +109,7 @@ def ids_of(members: list[Member], book: RatingBook, **keys: object) -> list[str]
     return [each.id for each in select_retirements(members, book, OpponentsSettings(**keys))]  # type: ignore[arg-type]
 
 
-def test_the_weakest_retires_and_whom_a_person_or_the_config_wants_never_does() -> None:
+def test_the_weakest_retires_but_never_pinned_imported_or_anchor_members() -> None:
     strengths = {"policy/v1": 5, "policy/v2": 0, "policy/v3": 1, "policy/v4": 3, "policy/guest": 0}
     book = book_of(strengths)
     guest = snapshot(9, id="policy/guest", source="/runs/other")

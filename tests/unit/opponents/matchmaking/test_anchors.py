@@ -33,7 +33,7 @@ def test_every_window_of_a_countrys_blocks_has_its_exact_share(share, first, blo
 
 @given(share=SHARES, rounds=st.integers(1, 40))
 @examples(max_examples=30)
-def test_the_seven_countries_together_have_theirs(share, rounds):
+def test_the_seven_countries_together_have_the_exact_share(share, rounds):
     found = sum(is_against_anchors(share, number, place) for number in range(rounds) for place in range(7))
     assert found == floor(7 * rounds * Fraction(str(share)))
 
@@ -50,7 +50,7 @@ def test_countries_have_the_same_number_over_every_window_of_the_schedule(seed, 
     assert set(counts.values()) == {1}
 
 
-def test_extra_blocks_have_their_share_from_update_to_update_and_within_one(tmp_path):
+def test_extra_blocks_have_the_share_across_updates_and_within_one(tmp_path):
     settings = OpponentsSettings(anchor_share=0.25)
     matchmaker = Matchmaker(population_of(tmp_path, member("random"), snapshot(3)), 1, 0, settings)
     for power in POWERS:
@@ -60,7 +60,7 @@ def test_extra_blocks_have_their_share_from_update_to_update_and_within_one(tmp_
     assert extra_block(0, "AUSTRIA", 0) == EXTRA_BLOCKS_FROM
 
 
-def test_a_block_against_anchors_seats_nobody_else(tmp_path):
+def test_a_block_against_anchors_has_only_anchors(tmp_path):
     population = population_of(tmp_path, member("random"), member("dumbbot"), member("gpt", "remote"), snapshot(3))
     for anchors, allowed in (
         ((), {"bot/random", "bot/dumbbot"}),
@@ -84,7 +84,7 @@ def test_anchors_by_name_and_by_id():
     assert [m.id for m in anchors_among(members, ("policy/v3", "remote:gpt"))] == ["remote/gpt", "policy/v3"]
 
 
-def test_a_snapshot_that_is_an_anchor_stays_one_however_many_newer_there_are(tmp_path):
+def test_a_snapshot_named_as_anchor_stays_drawable_despite_newer_ones(tmp_path):
     settings = OpponentsSettings(anchor_share=1.0, anchors=("policy/v1",), max_snapshots=2)
     population = population_of(tmp_path, member("random"), *map(snapshot, range(1, 6)))
     matchmaker = Matchmaker(population, 1, 0, settings)
@@ -92,7 +92,7 @@ def test_a_snapshot_that_is_an_anchor_stays_one_however_many_newer_there_are(tmp
     assert [m.id for m in matchmaker.drawable()] == ["bot/random", "policy/v1", "policy/v4", "policy/v5"]
 
 
-def test_anchors_that_are_not_there_are_an_error(tmp_path):
+def test_missing_anchors_are_refused(tmp_path):
     settings = OpponentsSettings(anchor_share=1.0, anchors=("policy/v9",))
     with pytest.raises(PopulationError, match=r"none of the anchors \(policy/v9\)"):
         Matchmaker(population_of(tmp_path, member("random")), 1, 0, settings).block(0)

@@ -35,13 +35,13 @@ def games(power: str, own: int, rung: str, count: int = 8, other: str = "bot/oth
 
 @given(st.lists(st.floats(0, 1), max_size=7), st.floats(0.01, 0.4))
 @examples(max_examples=30)
-def test_few_games_or_none_are_no_reason_to_move(shares: list[float], base: float) -> None:
+def test_few_or_no_games_do_not_change_the_level(shares: list[float], base: float) -> None:
     assert level_step(shares, base, RULES) == 0
 
 
 @given(st.floats(0, 1), st.integers(8, 100), st.floats(0.05, 0.4))
 @examples(max_examples=30)
-def test_a_constant_score_decides_by_its_value_alone(share: float, count: int, base: float) -> None:
+def test_a_constant_score_is_compared_with_the_thresholds(share: float, count: int, base: float) -> None:
     found = level_step([share] * count, base, RULES)
     # Rounding of the mean must not decide a test that asks for more than the threshold.
     if share > base * RULES.up * (1 + 1e-9):
@@ -62,7 +62,7 @@ def test_order_does_not_matter_and_better_games_never_lower_a_step(
     assert level_step([min(1.0, share + 0.1) for share in shares], base, RULES) >= found or max(shares) > 0.9
 
 
-def test_what_is_not_sure_is_no_reason_either() -> None:
+def test_an_uncertain_mean_does_not_change_the_level() -> None:
     unsure = [0.0, 1.0] * 4  # its mean is far above, but so could luck be
     assert level_step(unsure, 0.14, RULES) == 0
     assert level_step(unsure * 20, 0.14, RULES) == 1
@@ -70,7 +70,7 @@ def test_what_is_not_sure_is_no_reason_either() -> None:
 
 @given(own=st.integers(0, 18), power=st.sampled_from(POWERS))
 @examples(max_examples=40)
-def test_a_constant_score_never_flaps(own: int, power: str) -> None:
+def test_a_constant_score_never_moves_back_and_forth(own: int, power: str) -> None:
     curriculum = Curriculum(SETTINGS, 1910)
     levels = []
     for _ in range(12):
@@ -82,7 +82,7 @@ def test_a_constant_score_never_flaps(own: int, power: str) -> None:
     assert set(others.values()) == {0}
 
 
-def test_a_level_between_the_thresholds_is_held_through_noise() -> None:
+def test_noise_between_the_thresholds_does_not_change_the_level() -> None:
     rng = random.Random(3)
     curriculum = Curriculum(SETTINGS, 1910)
     base = base_shares(1910)["FRANCE"]
@@ -98,7 +98,7 @@ def test_a_level_between_the_thresholds_is_held_through_noise() -> None:
     assert level_step([1.0, *shares[:7]], base, RULES) == 0
 
 
-def test_it_climbs_rung_by_rung_and_comes_down_when_it_is_beaten() -> None:
+def test_a_country_moves_up_level_by_level_and_down_when_it_loses() -> None:
     curriculum = Curriculum(SETTINGS, 1910)
     moves = []
     for own in (12,) * 4 + (0,) * 8:
@@ -109,7 +109,7 @@ def test_it_climbs_rung_by_rung_and_comes_down_when_it_is_beaten() -> None:
     assert curriculum.levels == dict.fromkeys(POWERS, 0)
 
 
-def test_equals_get_what_they_get_in_games_of_that_length() -> None:
+def test_base_shares_depend_on_the_length_of_the_game() -> None:
     assert base_shares(1905)["RUSSIA"] > 1.2 * base_shares(1910)["RUSSIA"]
     assert base_shares(1904)["TURKEY"] == pytest.approx((base_shares(1903)["TURKEY"] + base_shares(1905)["TURKEY"]) / 2)
     assert (base_shares(1899), base_shares(1999)) == (base_shares(1901), base_shares(1920))
@@ -134,7 +134,7 @@ def test_games_against_others_do_not_count() -> None:
     assert curriculum.record([GameScore(players, mixed.centers)] * 8, "ITALY", BOTS).is_up
 
 
-def test_snapshots_are_the_upper_rungs_the_newest_last_and_specialists_none() -> None:
+def test_snapshots_follow_the_named_members_by_age_without_specialists() -> None:
     members = (*BOTS, snapshot(8), snapshot(4), snapshot(9, country="ITALY"))
     assert curriculum_order(members, SETTINGS.curriculum) == (*ORDER, "policy/v4", "policy/v8")
     assert curriculum_order(members, ("dumbbot", "policy/v8")) == ("bot/dumbbot", "policy/v8", "policy/v4")
@@ -142,7 +142,7 @@ def test_snapshots_are_the_upper_rungs_the_newest_last_and_specialists_none() ->
         Curriculum(SETTINGS, 1910).opponent("ITALY", (member("hold"),))
 
 
-def test_a_country_keeps_its_rung_as_the_ladder_changes() -> None:
+def test_a_country_keeps_its_opponent_when_snapshots_come_and_go() -> None:
     curriculum = Curriculum(SETTINGS, 1910)
     old = (*BOTS, snapshot(2), snapshot(4))
     for _ in range(4):
@@ -158,7 +158,7 @@ def test_a_country_keeps_its_rung_as_the_ladder_changes() -> None:
     assert curriculum.opponent("ITALY", later) == "policy/v6"
 
 
-def test_settings_that_make_no_ladder_are_refused() -> None:
+def test_impossible_curriculum_settings_are_refused() -> None:
     for keys, hint in (
         ({"matchmaking": "curriculum"}, "'greedy' is none of the members"),
         ({"curriculum": ("random", "random")}, "a member is named twice"),
@@ -169,7 +169,7 @@ def test_settings_that_make_no_ladder_are_refused() -> None:
             OpponentsSettings(**keys)
 
 
-def test_the_ladder_comes_back_from_disk(tmp_path) -> None:
+def test_the_levels_round_trip_through_disk(tmp_path) -> None:
     path = tmp_path / "curriculum.json"
     curriculum = Curriculum.load(path, SETTINGS, 1910)
     curriculum.record(games("ITALY", 12, "bot/random"), "ITALY", BOTS)

@@ -44,7 +44,7 @@ def test_runs_of_seven_differ_in_order():
     assert len(orders) > 10
 
 
-def test_extra_blocks_are_numbered_apart_and_play_the_country_asked_for(population):
+def test_extra_blocks_have_distinct_numbers_and_the_requested_country(population):
     asked = [(update, power, number) for update in range(3) for power in POWERS for number in (0, 1, 9999)]
     indices = [extra_block(*each) for each in asked]
     assert len(set(indices)) == len(asked)
@@ -57,7 +57,7 @@ def test_extra_blocks_are_numbered_apart_and_play_the_country_asked_for(populati
         extra_block(0, "FRANCE", EXTRA_BLOCKS_PER_UPDATE)
 
 
-def test_a_block_seats_six_others_and_names_its_games(population):
+def test_a_block_has_six_opponents_and_distinct_game_seeds(population):
     block = Matchmaker(population, num_generations=8, seed=5).block(123)
     assert block.block_id == "b000123"
     assert [power for power, _ in block.opponents] == [power for power in POWERS if power != block.learner_power]
@@ -93,12 +93,12 @@ def test_opponents_are_drawn_by_weight(population):
     assert "bot/hold" not in drawn
 
 
-def test_the_ends_of_the_draw_stay_inside():
+def test_draws_at_both_ends_return_a_valid_index():
     assert draw_index([0.5, 3.0, 0.0], 0) == 0
     assert draw_index([0.5, 3.0, 0.0], 2**63 - 1) == 1
 
 
-def test_the_lineup_names_seats_and_versions(tmp_path):
+def test_the_lineup_digest_depends_on_members_and_versions(tmp_path):
     save_file({"w": np.float32([1])}, tmp_path / "weights")
     first = Population(tmp_path / "population.json")
     first.add_policy(tmp_path / "weights", version=1)
@@ -117,7 +117,7 @@ def test_the_lineup_names_seats_and_versions(tmp_path):
     assert len({Matchmaker(first, 2, seed=1).block(index).lineup for index in range(7)}) == 7
 
 
-def test_nobody_to_play_against_is_an_error(tmp_path):
+def test_a_population_without_drawable_members_is_refused(tmp_path):
     empty = Population(tmp_path / "population.json")
     empty.add_bot("hold", weight=0.0)
     with pytest.raises(PopulationError, match="no active member with a weight above 0"):
@@ -129,7 +129,7 @@ def test_nobody_to_play_against_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("keys", [{}, {"anchor_share": 1.0, "anchors": ("random", "dumbbot")}])
-def test_whoever_was_retired_by_hand_gives_place_to_those_who_joined_since(tmp_path, keys):
+def test_later_members_replace_those_retired_by_hand(tmp_path, keys):
     """Else a run could neither go on nor be resumed, not even after ``--undo``, which is a joining too."""
     population = Population(tmp_path / "population.json")
     for name in ("random", "hold"):
@@ -152,7 +152,7 @@ def test_whoever_was_retired_by_hand_gives_place_to_those_who_joined_since(tmp_p
 
 
 @given(st.lists(st.one_of(st.integers(), st.text(max_size=5)), max_size=4))
-def test_derived_seeds_fit_and_repeat(parts):
+def test_derived_seeds_are_in_range_and_reproducible(parts):
     assert 0 <= derive_seed(*parts) < 2**63
     assert derive_seed(*parts) == derive_seed(*parts)
 
@@ -175,7 +175,7 @@ def test_derived_seeds_are_distinct_and_the_same_in_every_process():
     assert printed[0] == printed[1] == f"{derive_seed(7, 'game', 3)}\n"
 
 
-def test_a_line_up_depends_on_the_snapshots_its_index_may_know_not_on_the_hour(tmp_path):
+def test_a_line_up_depends_on_its_snapshot_bound_and_not_on_timing(tmp_path):
     """Whoever joined meanwhile, block 70 of an early bound is the same; of what the bound allows, the newest play."""
     early = Population(tmp_path / "population.json")
     early.add_bot("random")

@@ -55,7 +55,7 @@ def weights(strategy, members=EVERYBODY, standings=NOBODY_KNOWS, power="FRANCE",
         (7_070_005, "RUSSIA", "DDRDDD"),
     ],
 )
-def test_draws_by_weight_are_those_that_earlier_versions_made(tmp_path, index, power, seated):
+def test_draws_by_weight_are_unchanged_from_earlier_versions(tmp_path, index, power, seated):
     population = population_of(tmp_path, member("random"), member("dumbbot", weight=3.0), member("hold", weight=0.0))
     block = Matchmaker(population, num_generations=8, seed=5).block(index)
     assert block.learner_power == power
@@ -64,7 +64,7 @@ def test_draws_by_weight_are_those_that_earlier_versions_made(tmp_path, index, p
 
 @given(WEIGHTS, st.floats(0, 0.99))
 @examples(max_examples=30)
-def test_nobody_falls_below_the_floor_and_the_order_stays(found, floor):
+def test_no_probability_is_below_the_floor_and_the_order_stays(found, floor):
     chances = with_floor(found, floor)
     assert np.isclose(chances.sum(), 1.0)
     assert (chances >= min(floor, 1 / len(found)) - 1e-12).all()
@@ -76,7 +76,7 @@ def test_nobody_falls_below_the_floor_and_the_order_stays(found, floor):
 
 @given(WEIGHTS.filter(lambda found: found.sum() > 0), st.integers(0, 2**63 - 1))
 @examples(max_examples=30)
-def test_a_draw_falls_on_somebody_with_a_weight(found, seed):
+def test_a_draw_never_returns_a_member_without_weight(found, seed):
     assert found[draw_index(found, seed)] > 0
 
 
@@ -93,7 +93,7 @@ def test_priorities_follow_the_learners_scores(scores):
 
 @given(COUNT.flatmap(lambda n: arrays(np.float64, n, elements=st.floats(0, 3000))), st.floats(1, 500))
 @examples(max_examples=30)
-def test_the_window_holds_the_near_and_at_least_three(ratings, width):
+def test_the_rating_window_has_the_near_members_and_at_least_three(ratings, width):
     found = rating_window(ratings, 1500.0, width)
     distances = np.abs(ratings - 1500)
     assert (found[distances <= width] == 1).all()
@@ -117,7 +117,7 @@ def test_each_strategy_weighs_the_population():
     assert weights("latest", foreign)["policy/v4"] == 1.0
 
 
-def test_prioritised_play_and_the_window_ask_for_standings():
+def test_prioritised_play_rating_window_and_curriculum_use_the_stats():
     scores = {"bot/random": 0.9, "bot/greedy": 0.8, "bot/dumbbot": 0.4, "policy/v2": 0.7, "policy/v4": 0.5}
     ratings = {"bot/random": 1000.0, "bot/greedy": 1490.0, "bot/dumbbot": 1250.0, "policy/v2": 1280, "policy/v4": 1310}
     asked = []
@@ -174,7 +174,7 @@ def test_the_same_member_may_fill_all_six_seats(tmp_path):
 
 
 @pytest.mark.parametrize("seats", [1, 2, 5, 6])
-def test_the_learner_fills_as_many_other_seats_as_asked_all_of_them_in_turn(tmp_path, seats):
+def test_self_play_seats_rotate_over_all_other_seats(tmp_path, seats):
     matchmaker = Matchmaker(population_of(tmp_path, *EVERYBODY), 1, 1, OpponentsSettings(self_play_seats=seats))
     count = Counter()
     for index in range(7 * 6):
@@ -188,7 +188,7 @@ def test_the_learner_fills_as_many_other_seats_as_asked_all_of_them_in_turn(tmp_
     assert len(count) == 42
 
 
-def test_a_specialist_sits_at_its_own_country_alone(tmp_path):
+def test_a_specialist_plays_only_its_own_country(tmp_path):
     turk = snapshot(7, id="policy/turk", country="TURKEY", weight=5.0)
     population = population_of(tmp_path, member("random"), turk)
     blocks = [Matchmaker(population, 1, 3).block(index) for index in range(140)]
@@ -201,7 +201,7 @@ def test_a_specialist_sits_at_its_own_country_alone(tmp_path):
         Matchmaker(population_of(tmp_path / "turks", turk), 1, 3).block(0)
 
 
-def test_pinned_snapshots_stay_drawable_and_who_joins_later_waits(tmp_path):
+def test_pinned_snapshots_stay_drawable_and_later_members_wait(tmp_path):
     members = [snapshot(version, pinned=version == 1) for version in range(1, 8)]
     late = member("greedy", created_at_update=6)
     matchmaker = Matchmaker(population_of(tmp_path, *members, late), 1, 3, OpponentsSettings(max_snapshots=2))

@@ -54,7 +54,7 @@ def text_of(position: Position, power: str) -> str:
     return messages(position, power, sheet(position, power))[1]["content"]
 
 
-def test_every_position_is_told_with_its_units_centres_and_legal_orders() -> None:
+def test_the_prompt_lists_units_centres_and_legal_orders() -> None:
     kinds = set()
     for position in POSITIONS:
         for power in position.to_move:
@@ -69,7 +69,7 @@ def test_every_position_is_told_with_its_units_centres_and_legal_orders() -> Non
     assert kinds == {"M", "R", "A"}
 
 
-def test_the_opening_reads_as_a_person_would_write_it() -> None:
+def test_the_prompt_of_known_positions_has_the_expected_text() -> None:
     text = text_of(OPENING, "FRANCE")
     assert text.startswith("Spring 1901, movement\nAUSTRIA: A BUD, A VIE, F TRI; centres BUD TRI VIE (3)\n")
     assert "\nCentres of nobody: BEL BUL DEN GRE HOL NWY POR RUM SER SPA SWE TUN\n" in text
@@ -80,7 +80,7 @@ def test_the_opening_reads_as_a_person_would_write_it() -> None:
     assert text_of(disbands, "RUSSIA").endswith("RUSSIA must disband 1; give 1 order. Legal orders:\nA UKR D\nA WAR D")
 
 
-def test_long_lists_leave_out_help_for_strangers_alone() -> None:
+def test_long_lists_leave_out_only_support_and_convoys_of_other_powers() -> None:
     crowded = [
         (position, power, slot.alternatives)
         for position in POSITIONS
@@ -106,7 +106,7 @@ def allowed(slots: tuple[OrderSlot, ...], lines: tuple[str, ...]) -> bool:
     return len(lines) == len(slots) and all(line in slot.alternatives for line, slot in zip(lines, slots, strict=True))
 
 
-def test_the_mask_matches_the_sheets_that_the_slots_allow_and_nothing_else() -> None:
+def test_the_mask_matches_exactly_the_sheets_that_the_slots_allow() -> None:
     rng, kinds = random.Random(5), set()
     for position in POSITIONS:
         for power in position.to_move:
@@ -131,7 +131,7 @@ def test_the_mask_matches_the_sheets_that_the_slots_allow_and_nothing_else() -> 
     assert kinds == {"M", "R", "A"}
 
 
-def test_of_a_small_position_the_mask_matches_exactly_every_sheet() -> None:
+def test_the_mask_of_a_small_position_matches_exactly_every_sheet() -> None:
     position = board("F1902M", {"ITALY": ["A TUN"], "TURKEY": ["F ION"]})
     slots = sheet(position, "ITALY")
     pattern = re.compile(sheet_regex(slots))
@@ -155,7 +155,7 @@ def test_of_a_small_position_the_mask_matches_exactly_every_sheet() -> None:
         "`a mar -> spa`\nA PAR-BUR.\n  F BRE - MAO  ",
     ],
 )
-def test_what_chat_models_put_around_orders_is_no_defect(written: str) -> None:
+def test_decoration_around_orders_is_not_a_defect(written: str) -> None:
     parsed = parse(order_lines(written), OPENING, "FRANCE", repair=True)
     assert sorted(parsed.orders) == sorted(GOOD.splitlines())
     assert {defect.reason for defect in parsed.defects} <= {"repaired"}
@@ -213,12 +213,12 @@ def test_an_answer_that_leaves_units_out_is_corrected_once() -> None:
     assert at_the_table(lambda _: answer(next(worse)), check) == ("A MAR - SPA",)
 
 
-def test_comments_beside_a_whole_sheet_are_counted_and_cost_no_call() -> None:
+def test_comments_beside_a_complete_sheet_are_counted_without_another_call() -> None:
     orders = at_the_table(lambda _: answer(f"Here you are:\n{GOOD}"), counted(calls=1, corrections=0, defects=1))
     assert orders == tuple(GOOD.splitlines())
 
 
-def test_two_builds_in_one_place_are_left_to_the_reading() -> None:
+def test_two_builds_in_one_place_are_reduced_to_one_when_parsed() -> None:
     winter = board("W1902A", {"FRANCE": ["A GAS"]}, {"FRANCE": ["PAR", "BRE", "MAR"]})
     assert at_the_table(lambda _: answer("A PAR B\nA PAR B"), counted(corrections=1, defects=1), winter) == ("A PAR B",)
 
@@ -232,7 +232,7 @@ def test_a_call_that_fails_stops_the_game_or_is_counted_as_held() -> None:
         at_the_table(lambda _: refusal(401, "oh"), counted(held=0), on_failure="hold")
 
 
-def test_remotes_are_opened_by_name_and_report_what_they_cost() -> None:
+def test_chat_players_are_opened_by_name_and_report_their_counters() -> None:
     settings = ChatPlayerSettings(base_url="http://127.0.0.1:1/v1", model="m", max_retries=0, on_failure="hold")
     remotes = ChatPlayers({"one": settings, "two": settings})
     assert remotes.policy("one") is remotes.policy("one")
@@ -247,7 +247,7 @@ def test_remotes_are_opened_by_name_and_report_what_they_cost() -> None:
     assert remotes.totals()["remote_failures"] == 1
 
 
-def test_remotes_join_the_population_and_are_drawn(tmp_path: Path) -> None:
+def test_chat_players_join_the_population_and_are_drawn(tmp_path: Path) -> None:
     settings = ChatPlayerSettings(base_url="http://127.0.0.1:1/v1", model="m")
     population = Population(tmp_path / "population.json")
     opponents = OpponentsSettings(members={"random": 0.0, "remote:chat": 1.0}, remotes={"chat": settings})
@@ -263,7 +263,7 @@ def test_remotes_join_the_population_and_are_drawn(tmp_path: Path) -> None:
         ChatPlayers({"chat": settings.model_copy(update={"model": "other"})}).member(member)
 
 
-def test_configs_name_remotes_they_describe(tmp_path: Path) -> None:
+def test_configs_may_only_name_chat_players_they_describe(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[opponents.remotes.chat]\nbase_url = "http://127.0.0.1:1/v1/"\nmodel = "m"\n')
     config = load_config(file, ["opponents.members.remote:chat=2.0", "opponents.remotes.chat.timeout_s=5"])

@@ -69,7 +69,7 @@ def test_whole_games_under_the_mask_have_no_defective_order(engine: TorchEngine)
     assert asyncio.run(play_several()) == [0, 0, 0]
 
 
-def test_the_orders_are_the_ones_the_tokens_spell() -> None:
+def test_the_orders_are_those_that_the_tokens_spell() -> None:
     tokens = OrderTokens(TOKENIZER)
     seen: set[str] = set()
     for position in positions(1905, 3):
@@ -107,7 +107,7 @@ def test_claims_of_one_sheet_mean_the_same_place_in_every_slot() -> None:
     assert checked > 20
 
 
-def test_free_decoding_records_what_went_wrong(engine: TorchEngine) -> None:
+def test_free_decoding_records_defects(engine: TorchEngine) -> None:
     policy = LLMPolicy(engine, OrderTokens(TOKENIZER), decoding="free", max_completion_length=12)
     position = positions(1901, 0)[0]
     decision = asyncio.run(policy.act(position, "RUSSIA", 5))
@@ -119,7 +119,7 @@ def test_free_decoding_records_what_went_wrong(engine: TorchEngine) -> None:
     assert set(decision.orders) <= {order for slot in sheet(position, "RUSSIA") for order in slot.alternatives}
 
 
-def test_the_prompt_is_known_to_the_tokenizer_and_the_seed_decides(engine: TorchEngine) -> None:
+def test_the_tokenizer_covers_the_prompt_and_the_seed_decides_the_completion(engine: TorchEngine) -> None:
     position = positions(1902, 1)[2]
     policy = LLMPolicy(engine, OrderTokens(TOKENIZER))
     ids = OrderTokens(TOKENIZER).prompt(render(position, position.to_move[0]))

@@ -45,7 +45,7 @@ def run(processes: list[multiprocessing.Process]) -> list[int | None]:
     return [process.exitcode for process in processes]
 
 
-def test_four_processes_add_forty_members_and_lose_nobody(tmp_path: Path) -> None:
+def test_four_processes_add_forty_members_and_lose_none(tmp_path: Path) -> None:
     path = tmp_path / "population.json"
     context = multiprocessing.get_context("fork")  # starting anew would import everything four times
     assert run([context.Process(target=write, args=(str(path), writer)) for writer in range(WRITERS)]) == [0] * WRITERS
@@ -59,7 +59,7 @@ def test_four_processes_add_forty_members_and_lose_nobody(tmp_path: Path) -> Non
         assert own == [f"{writer}-{number}" for number in range(MEMBERS)]
 
 
-def test_a_writer_that_dies_in_a_change_leaves_the_old_state_and_no_lock(tmp_path: Path) -> None:
+def test_a_writer_that_dies_in_a_transaction_leaves_the_old_state_and_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "population.json"
     with Population(path).transaction() as population:
         population.add_bot("random")
@@ -71,7 +71,7 @@ def test_a_writer_that_dies_in_a_change_leaves_the_old_state_and_no_lock(tmp_pat
     assert [member.name for member in Population.load(path).members] == ["random", "hold"]
 
 
-def test_who_holds_the_file_for_too_long_is_named(tmp_path: Path) -> None:
+def test_a_process_that_holds_the_lock_too_long_is_named(tmp_path: Path) -> None:
     population = Population(tmp_path / "population.json")
     with (
         population.transaction(),
@@ -84,7 +84,7 @@ def test_who_holds_the_file_for_too_long_is_named(tmp_path: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # free again
 
 
-def test_the_stale_are_refused_and_see_the_newest_after_a_look(tmp_path: Path) -> None:
+def test_stale_changes_are_refused_and_refresh_reads_the_newest_state(tmp_path: Path) -> None:
     driver = Population(tmp_path / "population.json")
     driver.add_bot("random")
     driver.save()
@@ -109,7 +109,7 @@ def test_the_stale_are_refused_and_see_the_newest_after_a_look(tmp_path: Path) -
         fresh.save()
 
 
-def test_a_change_that_fails_or_changes_nothing_is_no_revision(tmp_path: Path) -> None:
+def test_a_failed_or_empty_transaction_makes_no_revision(tmp_path: Path) -> None:
     heard: list[int] = []
     population = Population(tmp_path / "population.json", on_saved=lambda now, _: heard.append(now.revision))
     with population.transaction():
@@ -123,7 +123,7 @@ def test_a_change_that_fails_or_changes_nothing_is_no_revision(tmp_path: Path) -
     assert (population.revision, heard) == (1, [1, 1])  # published again: a mirror may have lost it
 
 
-def test_a_file_that_is_gone_or_went_back_is_noticed(tmp_path: Path) -> None:
+def test_a_missing_or_older_file_is_refused(tmp_path: Path) -> None:
     population = Population(tmp_path / "population.json")
     with population.transaction():
         population.add_bot("random")

@@ -57,7 +57,7 @@ def same(data: bytes, folder: Path) -> bool:
     return found.keys() == wanted.keys() and all((found[name] == wanted[name]).all() for name in wanted)
 
 
-def test_a_runs_newest_checkpoint_joins_with_its_origin(runs: Path) -> None:
+def test_a_runs_newest_checkpoint_is_imported_with_its_origin(runs: Path) -> None:
     here, there = runs / "here", runs / "there"
     assert find_source(there).name == "there-v4"
     member, data = joined(there, here)
@@ -77,7 +77,7 @@ def test_a_runs_newest_checkpoint_joins_with_its_origin(runs: Path) -> None:
     )
 
 
-def test_a_member_of_another_population_joins_as_it_was(runs: Path) -> None:
+def test_a_member_of_another_population_is_imported_unchanged(runs: Path) -> None:
     here, there = runs / "here", runs / "there"
     assert find_source(there, "policy/v2").name == "there-v2"
     member, data = joined(there, here, "policy/v2")
@@ -88,7 +88,7 @@ def test_a_member_of_another_population_joins_as_it_was(runs: Path) -> None:
     assert member.checksum == Population.load(there / "population.json")["policy/v2"].checksum
 
 
-def test_adapters_stay_adapters_on_their_own_base_and_join_others_merged(runs: Path) -> None:
+def test_adapters_stay_adapters_on_their_own_base_and_are_merged_elsewhere(runs: Path) -> None:
     lora, other = runs / "lora", runs / "here"
     snapshot = lora / "population" / "v2.safetensors"
     # Told apart by the header as the code that merges them does.
@@ -109,7 +109,7 @@ def test_adapters_stay_adapters_on_their_own_base_and_join_others_merged(runs: P
     assert all((tensor == wanted[name]).all() for name, tensor in from_safetensors(data).items())
 
 
-def test_a_specialist_joins_as_one_of_its_country_alone(runs: Path, tmp_path: Path) -> None:
+def test_a_specialist_is_imported_for_its_country_alone(runs: Path, tmp_path: Path) -> None:
     seven, other = tmp_path / "seven", runs / "here"
     settings = PolicySettings.model_validate({**TINY, "use_peft": True, "specialists": True, "lora_r": 1})
     model = add_specialists(tiny_model(4), settings, 4, POWERS)  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def test_a_specialist_joins_as_one_of_its_country_alone(runs: Path, tmp_path: Pa
     assert (taken.country, taken.form) == ("ITALY", "full")
 
 
-def test_what_cannot_play_here_is_refused_and_leaves_nothing(runs: Path, tmp_path: Path) -> None:
+def test_incompatible_policies_are_refused_and_leave_no_files(runs: Path, tmp_path: Path) -> None:
     here, damaged = runs / "here", runs / "there"
     before = sorted(path.name for path in here.rglob("*"))
     wider = write_checkpoint(tmp_path / "wider", tiny_model(2, intermediate_size=64), 1)
@@ -165,7 +165,7 @@ def test_what_cannot_play_here_is_refused_and_leaves_nothing(runs: Path, tmp_pat
     assert sorted(path.name for path in here.rglob("*")) == before
 
 
-def test_a_models_folder_joins_and_the_same_weights_twice_do_not(runs: Path, tmp_path: Path) -> None:
+def test_a_model_folder_is_imported_and_the_same_weights_twice_are_refused(runs: Path, tmp_path: Path) -> None:
     here = runs / "here"
     model = tiny_model(5)
     train_a_little(model, 5)
@@ -185,7 +185,7 @@ def test_a_models_folder_joins_and_the_same_weights_twice_do_not(runs: Path, tmp
 @pytest.mark.parametrize(
     ("name", "message"), [("v7", "what the run calls its own"), ("../x", "letters, digits"), ("", "letters")]
 )
-def test_names_are_plain_and_not_the_runs_own(name: str, message: str) -> None:
+def test_names_must_be_plain_and_not_those_of_snapshots(name: str, message: str) -> None:
     with pytest.raises(PopulationError, match=message):
         member_id_of(name)
     assert member_id_of("strong") == member_id_of("policy/strong") == "policy/strong"

@@ -39,7 +39,7 @@ def listed(population):
     return sorted(path.name for path in population.path.parent.iterdir())
 
 
-def test_it_comes_back_from_disk_as_it_was(population):
+def test_a_population_round_trips_through_disk(population):
     population.retire("bot/random")
     population.pin("policy/v10")
     population.advance_to(23)
@@ -88,7 +88,7 @@ def test_a_folder_can_move_with_its_weights(population, tmp_path):
         os.rename(moved, tmp_path)
 
 
-def test_a_bot_of_another_release_is_noticed(population):
+def test_a_bot_of_another_release_fails_verification(population):
     old = Member(
         id="bot/old",
         kind="bot",
@@ -123,7 +123,7 @@ def test_impossible_members_are_refused(population, tmp_path):
 
 
 @pytest.mark.parametrize("content", ["pickle", "torch", "cut", "empty"])
-def test_weights_are_safetensors_by_their_content_whatever_the_name(population, tmp_path, content):
+def test_weights_must_be_safetensors_by_content(population, tmp_path, content):
     path = tmp_path / "snapshots" / "99.safetensors"
     whole = (tmp_path / "snapshots" / "30.safetensors").read_bytes()
     if content == "empty":
@@ -136,14 +136,14 @@ def test_weights_are_safetensors_by_their_content_whatever_the_name(population, 
     assert "policy/v99" not in population
 
 
-def test_an_adapter_is_told_by_its_content(population, tmp_path):
+def test_an_adapter_is_recognised_by_its_content(population, tmp_path):
     save_file({"a": np.ones(2, np.float32)}, tmp_path / "snapshots" / "adapter.st", {"adapter_config": '{"r": 2}'})
     save_file({"a": np.ones(2, np.float32)}, tmp_path / "snapshots" / "adapter_config.safetensors", {"format": "pt"})
     assert population.add_policy(tmp_path / "snapshots" / "adapter.st", version=40).form == "adapter"
     assert population.add_policy(tmp_path / "snapshots" / "adapter_config.safetensors", version=41).form == "full"
 
 
-def test_what_a_crash_undid_is_forgotten_and_what_a_person_added_stays(population, tmp_path):
+def test_a_resume_removes_later_snapshots_and_keeps_members_added_by_hand(population, tmp_path):
     file = tmp_path / "snapshots" / "30.safetensors"
     population.add_policy(file, version=30)
     population.advance_to(30)
@@ -186,7 +186,7 @@ def test_what_a_crash_undid_is_forgotten_and_what_a_person_added_stays(populatio
         ('{"schema": 2, "revision": 1, "update": 0, "members": [{"retird": true}]}', "a field 'retird'"),
     ],
 )
-def test_other_files_are_refused_in_one_line(tmp_path, text, message):
+def test_other_files_are_refused_with_a_message_of_one_line(tmp_path, text, message):
     path = tmp_path / "population.json"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(PopulationError, match=message) as caught:
@@ -214,7 +214,7 @@ def test_damaged_members_are_refused(population, change, message):
         Population.load(population.path)
 
 
-def test_files_of_the_first_schema_are_read(population):
+def test_files_of_schema_1_are_read(population):
     population.save()
     document = json.loads(population.path.read_bytes())
     for member in document["members"]:
@@ -238,7 +238,7 @@ def test_a_missing_file_is_named(tmp_path):
         Population.load(tmp_path / "population.json")
 
 
-def test_a_save_that_fails_leaves_the_old_file_and_no_litter(population, monkeypatch):
+def test_a_failed_save_leaves_the_old_file_and_no_draft(population, monkeypatch):
     population.save()
     before = population.path.read_bytes()
     assert json.loads(before)["schema"] == 2

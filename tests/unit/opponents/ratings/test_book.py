@@ -44,7 +44,7 @@ def everything(book: RatingBook) -> list[object]:
     return [*rated, *map(book.country, POWERS)]
 
 
-def test_anchors_never_move_by_a_bit():
+def test_anchor_ratings_never_change():
     book = RatingBook()
     before = {(name, power): book.rating(name, power) for name in ANCHORS for power in (None, *POWERS)}
     after(some_games(40), book)
@@ -57,7 +57,7 @@ def test_anchors_never_move_by_a_bit():
         book.drift("bot/random")
 
 
-def test_games_that_no_rating_could_change_teach_countries_alone():
+def test_games_among_anchors_only_change_the_countries():
     book = after(some_games(30, names=("bot/random", "bot/dumbbot")))
     assert book.players == ()
     assert book.country("TURKEY").sigma < RatingBook().country("TURKEY").sigma
@@ -72,7 +72,7 @@ def test_the_order_in_which_seats_are_listed_does_not_matter():
     assert everything(after(scores)) == everything(after(backwards))
 
 
-def test_names_do_not_matter():
+def test_player_names_do_not_matter():
     new_names = {"learner": "zz", "policy/v10": "learner", "policy/v20": "0"}
     scores = some_games(25)
     renamed = [
@@ -84,7 +84,7 @@ def test_names_do_not_matter():
         assert [one.rating(old, c) for c in (None, *POWERS)] == [other.rating(new, c) for c in (None, *POWERS)]
 
 
-def test_every_game_takes_uncertainty_away_and_none_adds_any():
+def test_every_game_reduces_uncertainty():
     book = RatingBook()
     after(some_games(1), book)
     for score in some_games(20, seed=1):
@@ -95,7 +95,7 @@ def test_every_game_takes_uncertainty_away_and_none_adds_any():
     assert book.rating("learner").sigma < 0.4 * RatingBook().rating("learner").sigma
 
 
-def test_what_a_player_plays_against_itself_says_nothing_of_its_strength():
+def test_games_of_a_player_against_itself_do_not_change_its_strength():
     book = RatingBook()
     before, country = book.rating("learner"), book.country("TURKEY").sigma
     after(some_games(10, names=("learner",)), book)
@@ -105,7 +105,7 @@ def test_what_a_player_plays_against_itself_says_nothing_of_its_strength():
     assert book.country("TURKEY").sigma < country
 
 
-def test_a_player_nobody_knows_has_the_prior():
+def test_an_unknown_player_has_the_prior():
     book = after(some_games(5))
     unknown = book.rating("policy/v99")
     assert (unknown.mu, unknown.games) == (1000.0, 0)
@@ -120,7 +120,7 @@ def test_a_player_nobody_knows_has_the_prior():
     ) == pytest.approx(1)
 
 
-def test_a_frozen_copy_learns_with_the_learner_until_that_goes_on():
+def test_a_frozen_copy_is_updated_with_the_learner_until_it_drifts():
     book = after(some_games(15, names=("learner", "bot/random")))
     book.add("policy/v30", like="learner")
     assert book.rating("policy/v30").mu == pytest.approx(book.rating("learner").mu)
@@ -137,7 +137,7 @@ def test_a_frozen_copy_learns_with_the_learner_until_that_goes_on():
             book.add(bad, like)
 
 
-def test_who_is_forgotten_leaves_the_others_as_they_are():
+def test_removing_a_player_leaves_the_others_unchanged():
     book = after(some_games(20))
     kept = {player: book.rating(player) for player in ("learner", "policy/v20")}
     book.remove(["policy/v10", "nobody"])
@@ -156,7 +156,7 @@ def test_the_shipped_constants_are_the_measured_ones():
     assert RatingBook().rating("bot/random").mu == pytest.approx(1000, abs=0.1)
 
 
-def test_the_file_brings_everything_back_to_the_last_bit(tmp_path):
+def test_the_file_round_trips_bit_for_bit(tmp_path):
     path = tmp_path / "run" / "ratings.json"
     book = after(some_games(12), RatingBook(prior=Prior(sigma=300.0)))
     save_ratings(book, path)
@@ -169,7 +169,7 @@ def test_the_file_brings_everything_back_to_the_last_bit(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_save_that_fails_leaves_the_old_file_and_no_litter(tmp_path):
+def test_a_failed_save_leaves_the_old_file_and_no_draft(tmp_path):
     path = tmp_path / "ratings.json"
     path.mkdir()
     with pytest.raises(OSError, match="director"):
@@ -195,7 +195,7 @@ def packed(values: np.ndarray) -> str:
         ({"anchors": [{"id": "learner", "points": [1.0] * 7}]}, "twice"),
     ],
 )
-def test_damaged_files_are_refused_in_one_line(tmp_path, change, message):
+def test_damaged_files_are_refused_with_a_message_of_one_line(tmp_path, change, message):
     path = tmp_path / "ratings.json"
     save_ratings(after(some_games(4, names=("learner", "bot/random"))), path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
@@ -205,7 +205,7 @@ def test_damaged_files_are_refused_in_one_line(tmp_path, change, message):
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_are_none_are_refused(tmp_path):
+def test_missing_and_other_files_are_refused(tmp_path):
     with pytest.raises(PopulationError, match=r"cannot read the ratings .*: No such file"):
         load_ratings(tmp_path / "ratings.json")
     (tmp_path / "ratings.json").write_text("{")

@@ -15,7 +15,7 @@ def game(*centers: int, **others: object) -> GameScore:
     return GameScore(SEATS, dict(zip(POWERS, centers, strict=True)), **others)
 
 
-def test_places_go_by_centres_then_by_the_later_fall():
+def test_places_follow_centres_then_later_elimination():
     score = game(8, 5, 12, 5, 0, 4, 0, eliminated={"ITALY": 1903, "TURKEY": 1905})
     assert score.places() == (("FRANCE",), ("AUSTRIA",), ("ENGLAND", "GERMANY"), ("RUSSIA",), ("TURKEY",), ("ITALY",))
     assert not score.last_is_open
@@ -23,7 +23,7 @@ def test_places_go_by_centres_then_by_the_later_fall():
     assert sum(map(score.score, POWERS)) == pytest.approx(1)
 
 
-def test_without_dates_nothing_is_known_of_the_order_of_the_fallen():
+def test_without_dates_the_order_of_the_eliminated_is_open():
     score = game(8, 5, 12, 5, 0, 4, 0)
     assert score.places()[-1] == ("ITALY", "TURKEY")
     assert score.last_is_open

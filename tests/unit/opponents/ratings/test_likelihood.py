@@ -53,12 +53,12 @@ def by_enumeration(score: GameScore, strengths: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", [name for name in GAMES if name != "all tie"])
-def test_it_is_the_chance_of_the_orders_that_the_places_allow(name):
+def test_the_likelihood_is_the_mean_over_the_orders_that_the_places_admit(name):
     assert log_likelihood(draws_of(GAMES[name]), STRENGTHS) == pytest.approx(by_enumeration(GAMES[name], STRENGTHS))
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_gradient_and_curvature_are_its_derivatives(name):
+def test_gradient_and_curvature_are_the_derivatives_of_the_likelihood(name):
     draws, step = draws_of(GAMES[name]), 1e-5
     gradient, curvature = gradient_and_curvature(draws, STRENGTHS)
     for seat in range(7):
@@ -82,7 +82,7 @@ def test_the_likeliest_strengths_are_found_from_far_away_and_without_an_inverse(
 
 
 @pytest.mark.parametrize("name", ["two pairs tie", "solo"])
-def test_the_posterior_is_that_of_weighted_draws(name):
+def test_the_posterior_equals_that_of_weighted_samples(name):
     """Importance sampling from the prior; two seats have the same player, whose strength they share."""
     random = np.random.default_rng(5)
     root = 0.7 * np.eye(7)
@@ -100,7 +100,7 @@ def test_the_posterior_is_that_of_weighted_draws(name):
     assert covariance - covariance @ information @ covariance == pytest.approx(spread, abs=0.02)
 
 
-def test_with_little_to_learn_an_update_is_openskills():
+def test_an_update_with_a_narrow_prior_equals_openskills():
     """Weng and Lin's update is the first step of this one: they meet where the prior is narrow."""
     prior = Prior(mu=1000.0, sigma=1.0, deviation_sigma=0.25, country_sigma=0.5)
     countries = dict(zip(POWERS, (0.0, 60, -90, 40, 200, -10, 150), strict=True))
@@ -133,7 +133,7 @@ def test_with_little_to_learn_an_update_is_openskills():
 
 
 @pytest.mark.parametrize("own", [("FRANCE",), ("FRANCE", "ITALY", "TURKEY"), POWERS[:6]])
-def test_a_player_in_several_seats_is_rated_as_the_integral_says(own):
+def test_a_player_in_several_seats_is_rated_as_by_numerical_integration(own):
     """Against fixed opponents a rating is one number, whose posterior can be integrated."""
     prior = Prior(mu=1000.0, sigma=150.0, deviation_sigma=1e-3, country_sigma=1e-3)
     anchor = {"bot/random": dict.fromkeys(POWERS, 1000.0)}

@@ -56,7 +56,7 @@ def after(world: World, games: int, seats: Callable[[], list[str]]) -> RatingBoo
     return book
 
 
-def test_true_values_lie_in_the_95_percent_intervals_as_often_as_that():
+def test_the_95_percent_intervals_cover_the_true_values_as_often():
     overall, by_country, countries, correlations = [], [], [], []
     for seed in range(6):
         world = World(seed)
@@ -79,7 +79,7 @@ def test_true_values_lie_in_the_95_percent_intervals_as_often_as_that():
     assert np.mean(correlations) > 0.93
 
 
-def test_unfair_countries_are_not_held_against_those_who_play_them():
+def test_ratings_are_unbiased_by_unfair_countries():
     """The strong mostly get what the weak mostly do not: Germany and Austria instead of Turkey and France."""
     countries = np.array([-300.0, 0, 300, -400, 0, 0, 400])
     strong, weak = PLAYERS[:3], PLAYERS[3:6]
@@ -109,7 +109,7 @@ def test_unfair_countries_are_not_held_against_those_who_play_them():
     assert informed.country("TURKEY").mu - informed.country("GERMANY").mu == pytest.approx(800, abs=150)
 
 
-def test_a_specialist_shows_in_its_country_and_the_others_lean_on_its_strength():
+def test_a_players_strong_country_shows_in_its_rating_by_country():
     world = World(1)
     world.deviation["p0"] = 300.0 * np.eye(7)[POWERS.index("ITALY")]
 
@@ -129,7 +129,7 @@ def test_a_specialist_shows_in_its_country_and_the_others_lean_on_its_strength()
     assert turkey.sigma > russia.sigma > max(italy.sigma, england.sigma)
 
 
-def test_predictions_are_right_on_average_over_what_is_not_known():
+def test_predictions_equal_their_mean_over_the_uncertainty():
     """Against the mean of the same quantity over draws of the strengths."""
     world = World(2)
     book = after(world, 10, world.anybody)
