@@ -154,7 +154,7 @@ class OpponentsSettings(Settings):
     def _names_are_plain(cls, value: dict[str, ChatPlayerSettings]) -> dict[str, ChatPlayerSettings]:
         for name in value:
             if _CHAT_PLAYER_NAME.fullmatch(name) is None:
-                raise ValueError(f"a remote's name is letters, digits, - and _, not {name!r}")
+                raise ValueError(f"the name of a chat player is letters, digits, - and _, not {name!r}")
         return value
 
     @model_validator(mode="after")

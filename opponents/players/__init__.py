@@ -1,1 +1,1 @@
-"""Who decides for a country: the protocol, language-model policies and chat models."""
+"""Players: the protocol, language-model policies and chat models."""

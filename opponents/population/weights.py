@@ -12,7 +12,7 @@ from opponents.population.member import Form, Member, PopulationError
 ADAPTER_CONFIG = "adapter_config"  # key in the header of an adapter's file, as ``grpo_core.models.lora`` writes it
 
 
-def form_of(who: str, path: Path) -> Form:
+def form_of(member_id: str, path: Path) -> Form:
     """Whether a file holds full weights or an adapter, by its header; its tensors are not read.
 
     Raises:
@@ -23,23 +23,23 @@ def form_of(who: str, path: Path) -> Form:
             texts, tensors = file.metadata() or {}, len(file.keys())
     except OSError as error:  # the library's own errors have no errno
         reason = "No such file or directory" if isinstance(error, FileNotFoundError) else str(error)
-        raise PopulationError(f"{who}: cannot read its weights {path}: {reason}") from error
+        raise PopulationError(f"{member_id}: cannot read its weights {path}: {reason}") from error
     except SafetensorError as error:
         raise PopulationError(
-            f"{who}: {path} holds no whole safetensors file ({error}), and no other kind of weights is read"
+            f"{member_id}: {path} holds no whole safetensors file ({error}), and no other kind of weights is read"
         ) from error
     if not tensors:
-        raise PopulationError(f"{who}: {path} holds no tensors")
+        raise PopulationError(f"{member_id}: {path} holds no tensors")
     return "adapter" if ADAPTER_CONFIG in texts else "full"
 
 
-def checksum_of(who: str, path: Path) -> str:
+def checksum_of(member_id: str, path: Path) -> str:
     """SHA-256 of a file's content, in lower-case hexadecimal; PopulationError if it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise PopulationError(f"{who}: cannot read its weights {path}: {error.strerror}") from error
+        raise PopulationError(f"{member_id}: cannot read its weights {path}: {error.strerror}") from error
 
 
 def check_checksum(member: Member, found: str, where: str) -> None:

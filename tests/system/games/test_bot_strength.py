@@ -1,4 +1,4 @@
-"""How strong the bots are, over whole games with fixed seeds, against the figures published for DumbBot."""
+"""The strength of the bots over whole games with fixed seeds, compared with the figures published for DumbBot."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_seven_dumbbots_get_the_published_centres_and_shares():
 
 
 def one_against_six(one: str, six: str, games: int) -> list[tuple[float, float, float]]:
-    """Centres, survival and solo of the lonely seat, which goes round the table."""
+    """Centres, survival and solo of the one seat, which rotates over the powers."""
     results = []
     for seed in range(games):
         seat = POWERS[seed % 7]

@@ -1,4 +1,4 @@
-"""A real OpenAI-compatible server at the table: under its masks, in free text, and when it is killed."""
+"""Games with a real OpenAI-compatible server: with structured output, with free text, and when it is killed."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ class Watched:
 
 def play_france(server: OpenAIServer, **settings: Any) -> Watched:
     """France is the endpoint's, to the end of 1901; the six others play at random."""
-    remote = ChatPlayerSettings(base_url=server.url, model=MODEL, timeout_s=60, **settings)
+    player = ChatPlayerSettings(base_url=server.url, model=MODEL, timeout_s=60, **settings)
 
     async def play() -> Watched:
-        remotes = ChatPlayers({"tiny": remote})
-        france = Watched(remotes.policy("tiny"))
+        players = ChatPlayers({"tiny": player})
+        france = Watched(players.policy("tiny"))
         seats: dict[str, Policy] = {power: make_bot("random") for power in POWERS}
         seats["FRANCE"] = france
         try:
             await play_game(DiplomacyGame(1901), seats, 3)
         finally:
-            await remotes.close()
+            await players.close()
         return france
 
     return asyncio.run(play())
@@ -87,7 +87,7 @@ def test_with_structured_output_every_order_is_legal(server: OpenAIServer, struc
 def test_with_free_text_defects_are_counted_and_the_game_continues(server: OpenAIServer) -> None:
     france = play_france(server, structured="off", max_completion_length=48, temperature=1.0)
     assert len(france.seen) >= 2
-    # A random model writes no order, neither at first nor when it is told what was wrong.
+    # A random model writes no order, neither at first nor after the correction.
     assert all(counted["calls"] == 2 for _, _, counted in france.seen)
     assert all(counted["corrections"] == 1 for _, _, counted in france.seen)
     assert all(counted["defects"] > 0 for position, _, counted in france.seen if position.kind != "A")

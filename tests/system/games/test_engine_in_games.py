@@ -1,4 +1,4 @@
-"""The engine under whole games: many tables at once, order sheets of real positions."""
+"""The engine in whole games: several games at once, order sheets of real positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Populations without files, and games with known ends."""
+"""Helpers: populations without weight files, and games with known results."""
 
 from __future__ import annotations
 

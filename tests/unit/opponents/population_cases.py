@@ -1,4 +1,4 @@
-"""Run folders as training leaves them, without training: a tiny policy, its checkpoints and a population."""
+"""Helpers: run folders like those of training, with a tiny policy, its checkpoints and a population."""
 
 from __future__ import annotations
 

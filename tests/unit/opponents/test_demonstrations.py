@@ -1,4 +1,4 @@
-"""Demonstrations: what a bot or a person did, as turns under the mask that the policy plays under."""
+"""Demonstrations: the orders of bots and people, as turns under the mask that the policy plays with."""
 
 from __future__ import annotations
 
@@ -112,10 +112,10 @@ def test_powers_without_legal_orders_give_no_turns(tmp_path: Path) -> None:
     orders = saved["phases"][0]["orders"]
     orders["ITALY"], orders["RUSSIA"], orders["TURKEY"] = None, [], ["A CON-BUL", "A SMY holds"]
     (tmp_path / "game.json").write_text(json.dumps(saved))
-    taught = [turn.prompt_ids.tobytes() for turn in saved_demonstrations(tmp_path / "game.json", TOKENS)]
+    found = [turn.prompt_ids.tobytes() for turn in saved_demonstrations(tmp_path / "game.json", TOKENS)]
     position = DiplomacyGame(1901).position
     ids = [np.asarray(TOKENS.prompt(render(position, power)), np.int32) for power in POWERS[:4]]
-    assert taught == [each.tobytes() for each in ids]
+    assert found == [each.tobytes() for each in ids]
 
 
 def test_a_file_that_is_not_a_saved_game_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The table without a cluster: whole games, rewards credited to the turns that earned them."""
+"""Playing whole games without a cluster; rewards are credited to the turns that earned them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every bot in whole games: legal, complete, reproducible orders; and what hold, random and greedy promise."""
+"""Every bot in whole games gives legal, complete, reproducible orders; hold, random and greedy follow their rules."""
 
 from __future__ import annotations
 

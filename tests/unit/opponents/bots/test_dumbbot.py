@@ -1,4 +1,4 @@
-"""DumbBot's values against the description followed place by place, and the rules of choosing by them."""
+"""DumbBot's values equal those of the published description, and its orders follow from them."""
 
 from __future__ import annotations
 

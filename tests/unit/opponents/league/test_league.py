@@ -1,4 +1,4 @@
-"""The league of a run: results shift the draws, line-ups are recorded before they are played, a resume goes on."""
+"""The league of a run: results change the draws, line-ups are logged before they are played, a resume continues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def league_in(folder: Path, *, members=MEMBERS, resume=False, version=0, generat
 
 
 def play(league: League, blocks: range, own: int = 5) -> Counter[str]:
-    """Draw blocks and report how they ended; who was drawn how often."""
+    """Draw blocks and report how they ended; returns how often each member was drawn."""
     drawn: Counter[str] = Counter()
     for index in blocks:
         block = league.block(index)
@@ -56,7 +56,7 @@ def test_prioritised_play_draws_members_that_beat_the_learner_more_often(tmp_pat
         last = play(league, range(280, 350))
         assert last["bot/greedy"] / last.total() > 0.65
         assert last["bot/greedy"] > 3 * last["policy/v2"] > 3 * last["bot/random"] > 0
-        # The learner grows: greedy is beaten now, so who is its equal is met more again.
+        # The learner becomes stronger and beats greedy, so it meets the others more often again.
         for update in range(3, 40):
             play(league, range(1000 + update * 2, 1002 + update * 2), own=20)
             league.updated(update + 1)
@@ -180,9 +180,9 @@ def test_a_resume_keeps_results_ratings_and_levels_and_a_new_run_deletes_them(tm
     assert metrics["entente_rating{player=learner}"] > metrics["entente_rating{player=bot/random}"] == 1000.0
     with league_in(tmp_path, resume=True, version=1, **keys) as again:
         assert again.metrics() == expected
-    with league_in(tmp_path, **keys) as anew:
-        assert not any(name.startswith("entente_opponent") for name in anew.metrics())
-        assert {anew.metrics()[f"entente_curriculum_level{{country={power}}}"] for power in POWERS} == {0.0}
+    with league_in(tmp_path, **keys) as new_run:
+        assert not any(name.startswith("entente_opponent") for name in new_run.metrics())
+        assert {new_run.metrics()[f"entente_curriculum_level{{country={power}}}"] for power in POWERS} == {0.0}
 
 
 def test_a_new_snapshot_gets_the_learners_rating(tmp_path) -> None:

@@ -1,4 +1,4 @@
-"""The population at an update: who joins and why, who retires, and blocks in flight that still name them."""
+"""The population at an update: snapshots that join and retire, also with blocks in progress against them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def league_in(folder: Path, *members: Member, resume: bool = False, version: int = 0, **keys: object) -> League:
-    """With the population that lies in the folder, or a new one of these members."""
+    """A league with the folder's population, or a new one of these members."""
     settings = OpponentsSettings(members={"random": 1.0}, **keys)  # type: ignore[arg-type]
     population = Population(folder / "population.json")
     with population.transaction():
@@ -40,7 +40,7 @@ def league_in(folder: Path, *members: Member, resume: bool = False, version: int
 
 
 def at(league: League, version: int) -> tuple[NewSnapshot | None, list[str]]:
-    """What training does at an update."""
+    """Do what training does at an update."""
     new = league.snapshot_due(version)
     notices = league.change_members(version, new, lambda population: population.add(snapshot(version)))
     check(league.updated(version))
@@ -87,8 +87,8 @@ def test_a_winning_learner_is_promoted_and_a_level_one_is_not(tmp_path) -> None:
         with again.population.transaction():
             again.population.remove_snapshots_after(version - 1)  # a resume further back
         assert again.metrics()["entente_promotions_total"] == 0.0
-    with league_in(tmp_path, **keys) as anew:
-        assert anew.metrics()["entente_promotions_total"] == 0.0
+    with league_in(tmp_path, **keys) as new_run:
+        assert new_run.metrics()["entente_promotions_total"] == 0.0
         assert not (tmp_path / "promotions.json").exists()
 
 
@@ -112,7 +112,7 @@ def test_a_member_with_blocks_in_progress_retires_when_they_are_over(tmp_path) -
         _, notices = at(league, 4)
         assert notices == ["v4 joins the population: a snapshot every 2 updates"]
         assert not league.population["policy/v2"].retired
-        # But it is drawn no more, also where the one that joined may not be drawn yet.
+        # But it is not drawn again, even where the new snapshot may not be drawn yet.
         after = [league.block(index) for index in range(2, 30)]
         assert {who for block in after for _, who in block.opponents} == {"policy/v4"}
         early = league.block(30, newest_snapshot=3)
@@ -133,7 +133,7 @@ def test_a_resume_continues_a_block_whose_member_has_retired(tmp_path) -> None:
     with league_in(tmp_path, member("random", weight=1e-9), snapshot(2), **keys) as league:
         begun = league.block(0)
         assert {who for _, who in begun.opponents} == {"policy/v2"}
-    # The next process knows of no block in flight before it draws one again, so it retires the member first.
+    # The next process knows no block in progress before it draws one again, so it retires the member first.
     with league_in(tmp_path, resume=True, version=4, **keys) as again:
         at(again, 4)
         assert again.population["policy/v2"].retired
@@ -157,7 +157,7 @@ def test_a_resume_further_back_removes_the_results_of_snapshots_it_will_make_aga
         metrics = again.metrics()
         rating = "entente_rating{player=learner}"
         assert metrics[rating] == pytest.approx(before[rating], abs=1.0)
-        # It is as unsure as after three further updates without a game: nobody has seen this learner play since.
+        # It is as uncertain as after three further updates without a game: this learner has not played since.
         sigma = "entente_rating_deviation{player=learner}"
         assert metrics[sigma] ** 2 - before[sigma] ** 2 > 3 * 5.0**2 - 1
         assert metrics["entente_opponent_games_total{opponent=policy/v2}"] > 0

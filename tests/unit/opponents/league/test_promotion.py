@@ -1,4 +1,4 @@
-"""Promotion: never on noise, surely on gain, and never on a point estimate alone."""
+"""Promotion: rarely by noise, surely after a gain, and never by a point estimate alone."""
 
 from __future__ import annotations
 
@@ -101,9 +101,9 @@ def test_promotion_needs_all_conditions(rating, sigma, updates, keys, joins) -> 
 def test_an_uncertain_rival_makes_the_bound_uncertain_and_a_fresh_copy_does_not() -> None:
     book = RatingBook()
     book.drift(LEARNER)
-    everybody = dict(zip(POWERS, [LEARNER, *["bot/random"] * 6], strict=True))
+    seats = dict(zip(POWERS, [LEARNER, *["bot/random"] * 6], strict=True))
     for _ in range(20):
-        book.record(GameScore(everybody, dict(zip(POWERS, (9, 1, 2, 3, 4, 5, 6), strict=True))))
+        book.record(GameScore(seats, dict(zip(POWERS, (9, 1, 2, 3, 4, 5, 6), strict=True))))
     own = book.rating(LEARNER).sigma
     book.add("policy/v2", like=LEARNER)
     assert lead_of(book, LEARNER, against("policy/v2")).sigma == own

@@ -1,4 +1,4 @@
-"""What the learner scored: counted by member and country, fading, with a prior, and back from disk."""
+"""The learner's scores: counted by member and country, fading, with a prior, and saved to disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selection: the bound holds, the newest, the strongest and the different stay, and some are never asked to go."""
+"""Selection: the bound holds; the newest, strongest and most different stay; some members never retire."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ def test_with_large_diversity_no_retired_candidate_is_farther_than_the_kept_are_
 def test_a_different_candidate_stays_instead_of_a_stronger_copy() -> None:
     strong, copy = Candidate("policy/v8", 8, 300.0, ALIKE), Candidate("policy/v7", 7, 290.0, ALIKE)
     odd, newest = Candidate("policy/v3", 3, 250.0, OTHER), Candidate("policy/v9", 9, 200.0, ALIKE)
-    everybody = [strong, copy, odd, newest]
-    (leaving,) = retirements(everybody, 3, 1.0)
-    assert (leaving.id, leaving.strength, leaving.distance) == ("policy/v7", 290.0, 0.0)
-    assert leaving.nearest in ("policy/v8", "policy/v9")
-    assert [each.id for each in retirements(everybody, 3, 0.0)] == ["policy/v3"]
-    assert [each.id for each in retirements(everybody, 3, 0.5)] == ["policy/v3"]  # 28 points do not outweigh 40
+    candidates = [strong, copy, odd, newest]
+    (retired,) = retirements(candidates, 3, 1.0)
+    assert (retired.id, retired.strength, retired.distance) == ("policy/v7", 290.0, 0.0)
+    assert retired.nearest in ("policy/v8", "policy/v9")
+    assert [each.id for each in retirements(candidates, 3, 0.0)] == ["policy/v3"]
+    assert [each.id for each in retirements(candidates, 3, 0.5)] == ["policy/v3"]  # 28 points do not outweigh 40
     assert distance(odd, strong) == pytest.approx((6 * 60**2 / 7) ** 0.5)
 
 
@@ -134,7 +134,7 @@ def test_each_country_has_a_bound_of_its_own() -> None:
     book = RatingBook()
     for each in specialists:
         book.add(each.id)
-    for _ in range(4):  # as Italy the oldest is the best, as France the second one; nobody else has played
+    for _ in range(4):  # as Italy the oldest is the best, as France the second one; no other has played
         for power, player in (("ITALY", "policy/v1-ITALY"), ("FRANCE", "policy/v2-FRANCE")):
             seats = {other: player if other == power else "bot/random" for other in POWERS}
             book.record(GameScore(seats, {other: 18 if other == power else 3 for other in POWERS}, solo=power))

@@ -1,4 +1,4 @@
-"""Blocks against anchors alone: an exact share, the same for every country, never by chance."""
+"""Blocks against anchors alone: an exact, deterministic share, the same for every country."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def test_a_block_against_anchors_has_only_anchors(tmp_path):
         )  # fmt: skip
         matchmaker = Matchmaker(population, 1, 4, settings)
         drawn = [matchmaker.draw(index) for index in range(70)]
-        seated = {m for d in drawn if d.strategy == "anchors" for _, m in d.block.opponents}
-        assert seated == allowed
+        opponents = {m for d in drawn if d.strategy == "anchors" for _, m in d.block.opponents}
+        assert opponents == allowed
         assert {m for d in drawn if d.strategy == "weighted" for _, m in d.block.opponents} > allowed
         assert sum(d.strategy == "anchors" for d in drawn) == 35
 

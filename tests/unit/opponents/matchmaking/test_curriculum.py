@@ -1,4 +1,4 @@
-"""The ladder: countries climb when they surely do better than equals would, step down when surely worse."""
+"""The curriculum: countries move up when they surely do better than equals would, down when surely worse."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ SETTINGS = OpponentsSettings(
 ORDER = ["bot/random", "bot/greedy", "bot/dumbbot"]
 
 
-def games(power: str, own: int, rung: str, count: int = 8, other: str = "bot/other", seats: int = 6) -> list[GameScore]:
-    """The learner against ``seats`` of its rung, everybody else with four centres."""
+def games(
+    power: str, own: int, opponent: str, count: int = 8, other: str = "bot/other", seats: int = 6
+) -> list[GameScore]:
+    """Games of the learner against ``seats`` of ``opponent``; all others end with four centres."""
     others = [each for each in POWERS if each != power]
-    players = {power: LEARNER} | {each: rung if n < seats else other for n, each in enumerate(others)}
+    players = {power: LEARNER} | {each: opponent if n < seats else "bot/other" for n, each in enumerate(others)}
     return [GameScore(players, {each: own if each == power else 4 for each in POWERS})] * count
 
 
@@ -76,7 +78,7 @@ def test_a_constant_score_never_moves_back_and_forth(own: int, power: str) -> No
     for _ in range(12):
         curriculum.record(games(power, own, curriculum.opponent(power, BOTS)), power, BOTS)
         levels.append(curriculum.levels[power])
-    assert levels == sorted(levels)  # from the foot of the ladder it only climbs
+    assert levels == sorted(levels)  # from level 0 it only moves up
     assert levels[-1] in (0, 2)
     others = {each: level for each, level in curriculum.levels.items() if each != power}
     assert set(others.values()) == {0}
@@ -102,8 +104,8 @@ def test_a_country_moves_up_level_by_level_and_down_when_it_loses() -> None:
     curriculum = Curriculum(SETTINGS, 1910)
     moves = []
     for own in (12,) * 4 + (0,) * 8:
-        rung = curriculum.opponent("ITALY", BOTS)
-        if move := curriculum.record(games("ITALY", own, rung), "ITALY", BOTS):
+        opponent = curriculum.opponent("ITALY", BOTS)
+        if move := curriculum.record(games("ITALY", own, opponent), "ITALY", BOTS):
             moves.append((move.opponent, move.is_up))
     assert moves == [("bot/greedy", True), ("bot/dumbbot", True), ("bot/greedy", False), ("bot/random", False)]
     assert curriculum.levels == dict.fromkeys(POWERS, 0)
@@ -114,19 +116,19 @@ def test_base_shares_depend_on_the_length_of_the_game() -> None:
     assert base_shares(1904)["TURKEY"] == pytest.approx((base_shares(1903)["TURKEY"] + base_shares(1905)["TURKEY"]) / 2)
     assert (base_shares(1899), base_shares(1999)) == (base_shares(1901), base_shares(1920))
     assert all(sum(base_shares(year).values()) == pytest.approx(1.0, abs=2e-3) for year in range(1901, 1930))
-    # Level with everybody Russia has a seventh: clearly more than equals' Russia has by 1910, and less so by 1905.
-    for until_year, climbs in ((1905, False), (1910, True)):
+    # With equal centres Russia has a seventh: clearly more than among equals by 1910, and less so by 1905.
+    for until_year, is_up in ((1905, False), (1910, True)):
         curriculum = Curriculum(SETTINGS, until_year)
         assert 0.106 * 1.2 < 1 / 7 < 0.136 * 1.2
         moved = curriculum.record(games("RUSSIA", 4, "bot/random"), "RUSSIA", BOTS)
-        assert (moved is not None) == climbs
+        assert (moved is not None) == is_up
 
 
 def test_games_against_others_do_not_count() -> None:
     curriculum = Curriculum(SETTINGS, 1910)
-    for stranger in (games("ITALY", 12, "bot/greedy", 50), games("ITALY", 12, "bot/random", 50, seats=3)):
-        assert curriculum.record(stranger, "ITALY", BOTS) is None
-    # Of the four seats that are not the learner's own, three are the rung.
+    for unrelated in (games("ITALY", 12, "bot/greedy", 50), games("ITALY", 12, "bot/random", 50, seats=3)):
+        assert curriculum.record(unrelated, "ITALY", BOTS) is None
+    # Of the four seats that are not the learner's own, three are the opponent of the level.
     mixed = games("ITALY", 12, "bot/random", seats=3)[0]
     own = dict.fromkeys(list(mixed.seats)[-2:], LEARNER)
     players = {**mixed.seats, **{power: LEARNER for power, who in mixed.seats.items() if who == "bot/other"}, **own}
@@ -154,7 +156,7 @@ def test_a_country_keeps_its_opponent_when_snapshots_come_and_go() -> None:
     assert curriculum.opponent("ITALY", new) == "policy/v4"
     assert curriculum.opponent("ITALY", BOTS) == "bot/dumbbot"  # of the members a block may know, the nearest
     later = (*BOTS, snapshot(6))
-    assert curriculum.record(games("ITALY", 12, "policy/v4"), "ITALY", later) is None  # that rung is gone
+    assert curriculum.record(games("ITALY", 12, "policy/v4"), "ITALY", later) is None  # that opponent is gone
     assert curriculum.opponent("ITALY", later) == "policy/v6"
 
 

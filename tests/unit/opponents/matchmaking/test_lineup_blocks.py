@@ -1,4 +1,4 @@
-"""Line-up blocks: exact rotation, draws by weight, and nothing but seed, index and members behind them."""
+"""Line-up blocks: exact rotation, draws by weight, and no dependence beyond seed, index and members."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_population_without_drawable_members_is_refused(tmp_path):
 
 @pytest.mark.parametrize("keys", [{}, {"anchor_share": 1.0, "anchors": ("random", "dumbbot")}])
 def test_later_members_replace_those_retired_by_hand(tmp_path, keys):
-    """Else a run could neither go on nor be resumed, not even after ``--undo``, which is a joining too."""
+    """Otherwise a run could neither go on nor be resumed, not even after ``--undo``, which also joins a member."""
     population = Population(tmp_path / "population.json")
     for name in ("random", "hold"):
         population.add_bot(name)
@@ -176,7 +176,7 @@ def test_derived_seeds_are_distinct_and_the_same_in_every_process():
 
 
 def test_a_line_up_depends_on_its_snapshot_bound_and_not_on_timing(tmp_path):
-    """Whoever joined meanwhile, block 70 of an early bound is the same; of what the bound allows, the newest play."""
+    """Blocks with an early bound are the same whatever joined since; of the admitted snapshots the newest play."""
     early = Population(tmp_path / "population.json")
     early.add_bot("random")
     late = Population(tmp_path / "population.json")

@@ -1,4 +1,4 @@
-"""Who is drawn: each strategy's weights, the floor under them, and seats that are nobody's draw."""
+"""Matchmaking strategies: their weights, the floor under these, and the seats of self-play and specialists."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ FOLDER = Path("nowhere")  # nothing is saved
 COUNT = st.integers(1, 12)
 WEIGHTS = COUNT.flatmap(lambda n: arrays(np.float64, n, elements=st.floats(0, 1)))
 FAIR = {"random": 1.0, "greedy": 1.0, "dumbbot": 1.0}
-EVERYBODY = (member("random"), member("greedy", weight=3.0), member("dumbbot"), snapshot(2), snapshot(4))
-NOBODY_KNOWS = OpponentStats(
+MEMBERS = (member("random"), member("greedy", weight=3.0), member("dumbbot"), snapshot(2), snapshot(4))
+NO_RESULTS = OpponentStats(
     score=lambda *_: 0.5, rating=lambda _: 1000.0, curriculum=lambda power, members: members[0].id
 )
 
 
-def weights(strategy, members=EVERYBODY, standings=NOBODY_KNOWS, power="FRANCE", **keys):
+def weights(strategy, members=MEMBERS, stats=NO_RESULTS, power="FRANCE", **keys):
     settings = OpponentsSettings(members=FAIR, matchmaking=strategy, **keys)
-    found = make_strategy(settings, standings, LEARNER)(members, power)
+    found = make_strategy(settings, stats, LEARNER)(members, power)
     return dict(zip((each.id for each in members), (found / found.sum()).round(6).tolist(), strict=True))
 
 
 @pytest.mark.parametrize(
-    ("index", "power", "seated"),
+    ("index", "power", "opponents"),
     [
         (0, "ENGLAND", "DRDRDD"),
         (1, "AUSTRIA", "RDRDDD"),
@@ -55,11 +55,11 @@ def weights(strategy, members=EVERYBODY, standings=NOBODY_KNOWS, power="FRANCE",
         (7_070_005, "RUSSIA", "DDRDDD"),
     ],
 )
-def test_draws_by_weight_are_unchanged_from_earlier_versions(tmp_path, index, power, seated):
+def test_draws_by_weight_are_unchanged_from_earlier_versions(tmp_path, index, power, opponents):
     population = population_of(tmp_path, member("random"), member("dumbbot", weight=3.0), member("hold", weight=0.0))
     block = Matchmaker(population, num_generations=8, seed=5).block(index)
     assert block.learner_power == power
-    assert [who for _, who in block.opponents] == [{"D": "bot/dumbbot", "R": "bot/random"}[each] for each in seated]
+    assert [who for _, who in block.opponents] == [{"D": "bot/dumbbot", "R": "bot/random"}[each] for each in opponents]
 
 
 @given(WEIGHTS, st.floats(0, 0.99))
@@ -84,9 +84,9 @@ def test_a_draw_never_returns_a_member_without_weight(found, seed):
 @examples(max_examples=30)
 def test_priorities_follow_the_learners_scores(scores):
     found = np.array(scores)
-    assert (np.diff(hard(np.sort(found))) <= 0).all()  # who beats the learner comes first
+    assert (np.diff(hard(np.sort(found))) <= 0).all()  # members that beat the learner come first
     balance = np.argsort(np.abs(found - 0.5), kind="stable")
-    assert (np.diff(variance(found)[balance]) <= 1e-12).all()  # who is level with it comes first
+    assert (np.diff(variance(found)[balance]) <= 1e-12).all()  # equals come first
     assert hard(np.array([0.25]))[0] == 0.5625
     assert variance(np.array([0.25]))[0] == 0.1875
 
@@ -107,13 +107,13 @@ def test_the_rating_window_has_the_near_members_and_at_least_three(ratings, widt
 def test_each_strategy_weighs_the_population():
     assert weights("weighted")["bot/greedy"] == round(3 / 7, 6)
     assert set(weights("uniform").values()) == {0.2}
-    assert weights("latest") == dict.fromkeys((m.id for m in EVERYBODY[:4]), 0.0) | {"policy/v4": 1.0}
-    bots, anchors = EVERYBODY[:3], {"anchors": ("greedy", "random")}
+    assert weights("latest") == dict.fromkeys((m.id for m in MEMBERS[:4]), 0.0) | {"policy/v4": 1.0}
+    bots, anchors = MEMBERS[:3], {"anchors": ("greedy", "random")}
     assert weights("latest", bots, **anchors) == {"bot/random": 0.25, "bot/greedy": 0.75, "bot/dumbbot": 0.0}
-    specialists = (*EVERYBODY, snapshot(5, id="policy/v5-ITALY"), snapshot(5, id="policy/v5-TURKEY"))
+    specialists = (*MEMBERS, snapshot(5, id="policy/v5-ITALY"), snapshot(5, id="policy/v5-TURKEY"))
     newest = {"policy/v5-ITALY": 0.5, "policy/v5-TURKEY": 0.5}
-    assert weights("latest", specialists) == dict.fromkeys((m.id for m in EVERYBODY), 0.0) | newest
-    foreign = (*EVERYBODY, snapshot(900, id="policy/theirs", source="another run"))
+    assert weights("latest", specialists) == dict.fromkeys((m.id for m in MEMBERS), 0.0) | newest
+    foreign = (*MEMBERS, snapshot(900, id="policy/theirs", source="another run"))
     assert weights("latest", foreign)["policy/v4"] == 1.0
 
 
@@ -131,19 +131,19 @@ def test_prioritised_play_rating_window_and_curriculum_use_the_stats():
 
     known = OpponentStats(score=score, rating=rating, curriculum=lambda *_: "bot/dumbbot")
     raw = {"bot/random": 0.01, "bot/greedy": 3 * 0.04, "bot/dumbbot": 0.36, "policy/v2": 0.09, "policy/v4": 0.25}
-    found = weights("pfsp_hard", standings=known, power="ITALY", min_draw_probability=0.0)
+    found = weights("pfsp_hard", stats=known, power="ITALY", min_draw_probability=0.0)
     assert found == {who: round(value / sum(raw.values()), 6) for who, value in raw.items()}
     assert set(asked) == {"ITALY"}
     raw = {"bot/random": 0.09, "bot/greedy": 3 * 0.16, "bot/dumbbot": 0.24, "policy/v2": 0.21, "policy/v4": 0.25}
-    found = weights("pfsp_variance", standings=known, min_draw_probability=0.0)
+    found = weights("pfsp_variance", stats=known, min_draw_probability=0.0)
     assert found == {who: round(value / sum(raw.values()), 6) for who, value in raw.items()}
-    near = weights("rating_window", standings=known, rating_window=50.0, min_draw_probability=0.03)
+    near = weights("rating_window", stats=known, rating_window=50.0, min_draw_probability=0.03)
     third = round(0.03 + 0.85 / 3, 6)
     assert near == dict.fromkeys(scores, 0.03) | dict.fromkeys(("bot/dumbbot", "policy/v2", "policy/v4"), third)
-    wide = weights("rating_window", standings=known, rating_window=170.0, min_draw_probability=0.0)
+    wide = weights("rating_window", stats=known, rating_window=170.0, min_draw_probability=0.0)
     assert [who for who, share in wide.items() if share == 0] == ["bot/random"]
-    ladder = weights("curriculum", standings=known, min_draw_probability=0.05)
-    assert ladder == dict.fromkeys(scores, 0.05) | {"bot/dumbbot": 0.8}
+    by_level = weights("curriculum", stats=known, min_draw_probability=0.05)
+    assert by_level == dict.fromkeys(scores, 0.05) | {"bot/dumbbot": 0.8}
 
 
 @pytest.mark.parametrize("strategy", ["pfsp_hard", "pfsp_variance", "rating_window", "curriculum"])
@@ -154,7 +154,7 @@ def test_the_floor_holds_in_the_line_ups_that_are_drawn(tmp_path, strategy):
         rating=lambda who: 9000.0 if who == "policy/v2" else 1000.0,
         curriculum=lambda *_: "bot/dumbbot",
     )
-    population = population_of(tmp_path, *EVERYBODY)
+    population = population_of(tmp_path, *MEMBERS)
     matchmaker = Matchmaker(population, 1, 1, settings, make_strategy(settings, hopeless, LEARNER))
     drawn = [matchmaker.draw(index) for index in range(280)]
     free = [who for each in drawn if each.strategy == strategy for _, who in each.block.opponents]
@@ -167,15 +167,15 @@ def test_the_floor_holds_in_the_line_ups_that_are_drawn(tmp_path, strategy):
 
 def test_the_same_member_may_fill_all_six_seats(tmp_path):
     settings = OpponentsSettings(lineup="same")
-    matchmaker = Matchmaker(population_of(tmp_path, *EVERYBODY), 1, 1, settings)
+    matchmaker = Matchmaker(population_of(tmp_path, *MEMBERS), 1, 1, settings)
     fills = [{who for _, who in matchmaker.block(index).opponents} for index in range(140)]
     assert all(len(fill) == 1 for fill in fills)
-    assert set.union(*fills) == {each.id for each in EVERYBODY}
+    assert set.union(*fills) == {each.id for each in MEMBERS}
 
 
 @pytest.mark.parametrize("seats", [1, 2, 5, 6])
 def test_self_play_seats_rotate_over_all_other_seats(tmp_path, seats):
-    matchmaker = Matchmaker(population_of(tmp_path, *EVERYBODY), 1, 1, OpponentsSettings(self_play_seats=seats))
+    matchmaker = Matchmaker(population_of(tmp_path, *MEMBERS), 1, 1, OpponentsSettings(self_play_seats=seats))
     count = Counter()
     for index in range(7 * 6):
         block = matchmaker.block(index)
@@ -216,9 +216,9 @@ def test_a_draw_is_a_function_of_seed_index_and_state(seed, index, lineup, seats
     settings = OpponentsSettings(members=FAIR, **keys)
 
     def matchmaker(score):
-        standings = OpponentStats(score=lambda *_: score, rating=lambda _: 0.0, curriculum=lambda *_: "")
-        strategy = make_strategy(settings, standings, LEARNER)
-        return Matchmaker(population_of(FOLDER, *EVERYBODY), 2, seed, settings, strategy)
+        stats = OpponentStats(score=lambda *_: score, rating=lambda _: 0.0, curriculum=lambda *_: "")
+        strategy = make_strategy(settings, stats, LEARNER)
+        return Matchmaker(population_of(FOLDER, *MEMBERS), 2, seed, settings, strategy)
 
     drawn = matchmaker(0.4).draw(index)
     assert matchmaker(0.4).draw(index) == drawn

@@ -1,4 +1,4 @@
-"""A chat model at the table: what it is told, what mask it gets, how its answer is read, what is counted."""
+"""A chat model as a player: its prompt, its mask, the parsing of its answer, and its counters."""
 
 from __future__ import annotations
 
@@ -58,13 +58,13 @@ def test_the_prompt_lists_units_centres_and_legal_orders() -> None:
     kinds = set()
     for position in POSITIONS:
         for power in position.to_move:
-            rules, told = messages(position, power, sheet(position, power))
+            rules, prompt = messages(position, power, sheet(position, power))
             assert f"You play {power}" in rules["content"]
             for units in position.units.values():
-                assert all(unit in told["content"] for unit in units)
+                assert all(unit in prompt["content"] for unit in units)
             for slot in sheet(position, power):
                 if len(slot.alternatives) <= LONG_LIST:
-                    assert all(order in told["content"] for order in slot.alternatives)
+                    assert all(order in prompt["content"] for order in slot.alternatives)
             kinds.add(position.kind)
     assert kinds == {"M", "R", "A"}
 
@@ -94,9 +94,9 @@ def test_long_lists_leave_out_only_support_and_convoys_of_other_powers() -> None
             line for line in text_of(position, power).splitlines() if line.startswith(f"{alternatives[0][:5]}: ")
         ]
         assert line.endswith(" | also supports and convoys of other powers' units")
-        told = set(line.split(": ", 1)[1].split(" | ")[:-1])
-        left_out = set(alternatives) - told
-        assert told < set(alternatives)
+        listed = set(line.split(": ", 1)[1].split(" | ")[:-1])
+        left_out = set(alternatives) - listed
+        assert listed < set(alternatives)
         assert all(order.split()[2] in "SC" for order in left_out)
         assert not [order for order in left_out for unit in position.units[power] if f" {unit}" in order]
     assert all(len(text_of(position, power)) < 8000 for position, power, _ in crowded)
@@ -161,7 +161,7 @@ def test_decoration_around_orders_is_not_a_defect(written: str) -> None:
     assert {defect.reason for defect in parsed.defects} <= {"repaired"}
 
 
-def at_the_table(
+def orders_of_france(
     script: Script,
     check: Callable[[ChatPolicy, FakeEndpoint], object],
     position: Position = OPENING,
@@ -171,14 +171,14 @@ def at_the_table(
 
     async def run() -> tuple[str, ...]:
         async with serving(script) as endpoint:
-            remotes = ChatPlayers({"chat": endpoint.settings(**settings)})
-            policy = remotes.policy("chat")
+            players = ChatPlayers({"chat": endpoint.settings(**settings)})
+            policy = players.policy("chat")
             try:
                 decision = await policy.act(position, "FRANCE", 11)
                 assert decision.turn is None
                 return decision.orders
             finally:
-                await remotes.close()
+                await players.close()
                 check(policy, endpoint)
 
     return asyncio.run(run())
@@ -193,12 +193,12 @@ def counted(**expected: float) -> Callable[[ChatPolicy, FakeEndpoint], object]:
 
 
 def test_a_good_answer_is_played_as_it_is() -> None:
-    orders = at_the_table(lambda _: answer(GOOD), counted(decisions=1, calls=1, defects=0, corrections=0))
+    orders = orders_of_france(lambda _: answer(GOOD), counted(decisions=1, calls=1, defects=0, corrections=0))
     assert orders == tuple(GOOD.splitlines())
 
 
 def test_an_answer_that_leaves_units_out_is_corrected_once() -> None:
-    def told(policy: ChatPolicy, endpoint: FakeEndpoint) -> None:
+    def check_correction(policy: ChatPolicy, endpoint: FakeEndpoint) -> None:
         assert policy.stats()["corrections"] == 1
         assert policy.stats()["defects"] == 0
         complaint = endpoint.requests[1]["messages"][-1]["content"]
@@ -206,45 +206,47 @@ def test_an_answer_that_leaves_units_out_is_corrected_once() -> None:
         assert "F BRE: missing" in complaint
 
     answers = iter(["A MAR - SPA\nA PAR - LON", GOOD])
-    assert at_the_table(lambda _: answer(next(answers)), told) == tuple(GOOD.splitlines())
+    assert orders_of_france(lambda _: answer(next(answers)), check_correction) == tuple(GOOD.splitlines())
 
     worse = iter(["A MAR - SPA\nA PAR - LON", "I give up"])
     check = counted(decisions=1, calls=2, corrections=1, defects=2)
-    assert at_the_table(lambda _: answer(next(worse)), check) == ("A MAR - SPA",)
+    assert orders_of_france(lambda _: answer(next(worse)), check) == ("A MAR - SPA",)
 
 
 def test_comments_beside_a_complete_sheet_are_counted_without_another_call() -> None:
-    orders = at_the_table(lambda _: answer(f"Here you are:\n{GOOD}"), counted(calls=1, corrections=0, defects=1))
+    orders = orders_of_france(lambda _: answer(f"Here you are:\n{GOOD}"), counted(calls=1, corrections=0, defects=1))
     assert orders == tuple(GOOD.splitlines())
 
 
 def test_two_builds_in_one_place_are_reduced_to_one_when_parsed() -> None:
     winter = board("W1902A", {"FRANCE": ["A GAS"]}, {"FRANCE": ["PAR", "BRE", "MAR"]})
-    assert at_the_table(lambda _: answer("A PAR B\nA PAR B"), counted(corrections=1, defects=1), winter) == ("A PAR B",)
+    assert orders_of_france(lambda _: answer("A PAR B\nA PAR B"), counted(corrections=1, defects=1), winter) == (
+        "A PAR B",
+    )
 
 
 def test_a_call_that_fails_stops_the_game_or_is_counted_as_held() -> None:
     with pytest.raises(EndpointError, match="HTTP 500: out of memory"):
-        at_the_table(lambda _: refusal(500, "out of memory"), counted(failures=1, held=0), max_retries=0)
+        orders_of_france(lambda _: refusal(500, "out of memory"), counted(failures=1, held=0), max_retries=0)
     check = counted(decisions=1, calls=0, failures=1, held=1)
-    assert at_the_table(lambda _: refusal(500, "oh"), check, max_retries=0, on_failure="hold") == ()
+    assert orders_of_france(lambda _: refusal(500, "oh"), check, max_retries=0, on_failure="hold") == ()
     with pytest.raises(EndpointRefusedError, match="HTTP 401"):
-        at_the_table(lambda _: refusal(401, "oh"), counted(held=0), on_failure="hold")
+        orders_of_france(lambda _: refusal(401, "oh"), counted(held=0), on_failure="hold")
 
 
 def test_chat_players_are_opened_by_name_and_report_their_counters() -> None:
     settings = ChatPlayerSettings(base_url="http://127.0.0.1:1/v1", model="m", max_retries=0, on_failure="hold")
-    remotes = ChatPlayers({"one": settings, "two": settings})
-    assert remotes.policy("one") is remotes.policy("one")
+    players = ChatPlayers({"one": settings, "two": settings})
+    assert players.policy("one") is players.policy("one")
     with pytest.raises(EndpointError, match="no remote is called 'three'; there are one, two"):
-        remotes.policy("three")
+        players.policy("three")
     with pytest.raises(EndpointError, match=r"describe it in a table \[opponents.remotes.three\]"):
         ChatPlayers({}).policy("three")
-    assert remotes.report() == []
-    assert asyncio.run(remotes.policy("one").act(OPENING, "FRANCE", 0)).orders == ()
-    (line,) = remotes.report()
+    assert players.report() == []
+    assert asyncio.run(players.policy("one").act(OPENING, "FRANCE", 0)).orders == ()
+    (line,) = players.report()
     assert line.startswith("remote:one: decisions 1, calls 0, retries 0, failures 1, corrections 0, defects 0, held 1;")
-    assert remotes.totals()["remote_failures"] == 1
+    assert players.totals()["remote_failures"] == 1
 
 
 def test_chat_players_join_the_population_and_are_drawn(tmp_path: Path) -> None:

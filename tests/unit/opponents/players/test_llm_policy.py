@@ -1,4 +1,4 @@
-"""A language model at the table: only legal sheets under the mask, recorded defects without it."""
+"""A language model as a player: only legal sheets under the mask, recorded defects without it."""
 
 from __future__ import annotations
 

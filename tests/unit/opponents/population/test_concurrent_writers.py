@@ -1,4 +1,4 @@
-"""Many processes change one population: nobody is lost, the stale are refused, everybody sees the others' changes."""
+"""Many processes change one population: no member is lost, stale changes are refused, and changes are seen by all."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(processes: list[multiprocessing.Process]) -> list[int | None]:
 
 def test_four_processes_add_forty_members_and_lose_none(tmp_path: Path) -> None:
     path = tmp_path / "population.json"
-    context = multiprocessing.get_context("fork")  # starting anew would import everything four times
+    context = multiprocessing.get_context("fork")  # a fresh start would import everything four times
     assert run([context.Process(target=write, args=(str(path), writer)) for writer in range(WRITERS)]) == [0] * WRITERS
     population = Population.load(path)
     assert {member.name for member in population.members} == {
@@ -110,8 +110,8 @@ def test_stale_changes_are_refused_and_refresh_reads_the_newest_state(tmp_path: 
 
 
 def test_a_failed_or_empty_transaction_makes_no_revision(tmp_path: Path) -> None:
-    heard: list[int] = []
-    population = Population(tmp_path / "population.json", on_saved=lambda now, _: heard.append(now.revision))
+    saved: list[int] = []
+    population = Population(tmp_path / "population.json", on_saved=lambda now, _: saved.append(now.revision))
     with population.transaction():
         population.add_bot("random")
     before = population.document()
@@ -120,7 +120,7 @@ def test_a_failed_or_empty_transaction_makes_no_revision(tmp_path: Path) -> None
     assert population.document() == before == Population.load(population.path).document()
     with population.transaction():
         population.advance_to(0)
-    assert (population.revision, heard) == (1, [1, 1])  # published again: a mirror may have lost it
+    assert (population.revision, saved) == (1, [1, 1])  # published again: a mirror may have lost it
 
 
 def test_a_missing_or_older_file_is_refused(tmp_path: Path) -> None:

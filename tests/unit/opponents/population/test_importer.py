@@ -1,4 +1,4 @@
-"""Policies from elsewhere: what joins is what played there, its origin is noted, and what cannot play is refused."""
+"""Imported policies: the weights are unchanged, the origin is recorded, and incompatible ones are refused."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MADE = {"here": {"seed": 1}, "there": {"seed": 2}, "lora": {"seed": 3, "lora": T
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs that tests copy: making one costs more than most tests do with it."""
+    """Runs that tests copy, because making one is slower than most tests."""
     parent = tmp_path_factory.mktemp("runs")
     for name, options in MADE.items():
         population_cases.make_run(parent / name, **options)  # type: ignore[arg-type]
@@ -91,7 +91,7 @@ def test_a_member_of_another_population_is_imported_unchanged(runs: Path) -> Non
 def test_adapters_stay_adapters_on_their_own_base_and_are_merged_elsewhere(runs: Path) -> None:
     lora, other = runs / "lora", runs / "here"
     snapshot = lora / "population" / "v2.safetensors"
-    # Told apart by the header as the code that merges them does.
+    # They are recognised by the header, as in the code that merges them.
     for path in (snapshot, lora / "checkpoints" / "4" / "model.safetensors"):
         assert (form_of("x", path) == "adapter") == (adapter_config_of(path.read_bytes()) is not None)
     base = named_tensors(load_model(lora / "checkpoints" / "0")[0])
@@ -123,10 +123,10 @@ def test_a_specialist_is_imported_for_its_country_alone(runs: Path, tmp_path: Pa
     assert adapter_config_of(own) is not None
     for found in (merged(base, own), from_safetensors(compatible_weights(source, other, "ITALY"))):
         assert all((tensor == found[name]).all() for name, tensor in wanted.items())
-    for nobodys in (None, "ATLANTIS"):
+    for country in (None, "ATLANTIS"):
         with pytest.raises(PopulationError, match=r"has specialists, for AUSTRIA, .*: say with --country whose"):
-            compatible_weights(source, seven, nobodys)
-    # A frozen one brings its country along, also to another base.
+            compatible_weights(source, seven, country)
+    # A frozen specialist keeps its country, also on another base.
     (seven / "population").mkdir()
     frozen = seven / "population" / "v4-ITALY.safetensors"
     frozen.write_bytes(adapter)

@@ -1,4 +1,4 @@
-"""The population: what it refuses, what it keeps, and that a crash cannot spoil its file."""
+"""The population: what it refuses, what it stores, and that a crash cannot damage its file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rating book: what never moves, what must not matter, and its file."""
+"""The rating book: fixed anchors, invariances, uncertainty, and its file."""
 
 from __future__ import annotations
 

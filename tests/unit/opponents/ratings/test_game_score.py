@@ -1,4 +1,4 @@
-"""A finished game as ratings see it: places, shares, and what is not known."""
+"""The result of a game for ratings: places, shares, and places whose order is unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The likelihood of finishing orders against its definition, and one update against openskill and against integrals."""
+"""The likelihood equals its definition; one update equals openskill and numerical integrals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_gradient_and_curvature_are_the_derivatives_of_the_likelihood(name):
         assert gradient[seat] == pytest.approx(slope, abs=1e-8)
         bend = gradient_and_curvature(draws, STRENGTHS + nudge)[0] - gradient_and_curvature(draws, STRENGTHS - nudge)[0]
         assert curvature[seat] == pytest.approx(-bend / (2 * step), abs=1e-8)
-    assert gradient.sum() == pytest.approx(0, abs=1e-12)  # nobody is above the others when all are moved alike
+    assert gradient.sum() == pytest.approx(0, abs=1e-12)  # moving all strengths alike changes nothing
 
 
 def test_the_likeliest_strengths_are_found_from_far_away_and_without_an_inverse():

@@ -1,4 +1,4 @@
-"""Ratings find again what simulated players are worth, as surely as they say, whatever countries they were given."""
+"""Ratings recover the strengths of simulated players with calibrated intervals, whatever countries they played."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FLAT = dict.fromkeys(POWERS, 0.0)
 
 
 class World:
-    """Players with true strengths who play by Plackett and Luce's rule; ``bot/anchor`` is known."""
+    """Players with true strengths that play by Plackett and Luce's rule; ``bot/anchor`` is known."""
 
     def __init__(self, seed: int, countries: np.ndarray | None = None) -> None:
         self.random = np.random.default_rng(seed)
@@ -133,7 +133,7 @@ def test_predictions_equal_their_mean_over_the_uncertainty():
     """Against the mean of the same quantity over draws of the strengths."""
     world = World(2)
     book = after(world, 10, world.anybody)
-    seats = dict(zip(POWERS, ["p0", "p1", "p2", "p2", "bot/anchor", "p3", "nobody knows me"], strict=True))
+    seats = dict(zip(POWERS, ["p0", "p1", "p2", "p2", "bot/anchor", "p3", "unknown"], strict=True))
     mean, _, covariance = book._strengths(book._belief_of(seats.values()), seats)
     drawn = world.random.multivariate_normal(mean, covariance, 20_000, method="eigh")
     above = 1 / (1 + np.exp(drawn[:, None, :] - drawn[:, :, None]))
