@@ -32,7 +32,7 @@ from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
 from grpo_core.learner import Learner
 from grpo_core.models.lora import add_adapters, load_adapters
 from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy_payload, save_model
-from grpo_core.models.role_adapters import add_specialists, load_specialists, speaking_as, specialist_payloads
+from grpo_core.models.role_adapters import active_role, add_role_adapters, load_role_adapters, role_adapter_payloads
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch
@@ -198,7 +198,7 @@ class LearnerWorker:
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         if self._config.policy.specialists:
-            specialists = specialist_payloads(self._model)
+            specialists = role_adapter_payloads(self._model)
             files = {
                 file: specialists[power]
                 for power, file in snapshot_files(target, specialists=self._config.policy.specialists).items()
@@ -218,14 +218,14 @@ class LearnerWorker:
         if self._config.policy.specialists:
             return make_role_payload(
                 self._learner.version,
-                {power: (data, self._probe_as(power)) for power, data in specialist_payloads(self._model).items()},
+                {power: (data, self._probe_as(power)) for power, data in role_adapter_payloads(self._model).items()},
             )
         probe = make_probe(self._model, probe_prompts(self._tokenizer))
         return make_payload(self._learner.version, policy_payload(self._model), probe)
 
     def _probe_as(self, power: str) -> Probe:
         """What a specialist writes first; of its own view alone, for there are seven of them."""
-        with speaking_as(self._model, power):
+        with active_role(self._model, power):
             return make_probe(self._model, probe_prompts(self._tokenizer, [power]))
 
     def _first_weights(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -238,7 +238,7 @@ class LearnerWorker:
         """What is trained: the base itself, or adapters in it."""
         settings = self._config.policy
         if settings.specialists:
-            return add_specialists(base, settings, self._config.run.seed, POWERS)
+            return add_role_adapters(base, settings, self._config.run.seed, POWERS)
         return add_adapters(base, settings, self._config.run.seed) if settings.use_peft else base
 
     def _check_memory(self) -> None:
@@ -305,7 +305,7 @@ class LearnerWorker:
             dtype = getattr(torch, self._config.policy.dtype)
             base, self._tokenizer = load_model(folder, dtype, shared_base=True)
             self._model = self._trained(base)
-            load_specialists(self._model, folder / ADAPTER)
+            load_role_adapters(self._model, folder / ADAPTER)
         elif self._config.policy.use_peft:
             # What the adapters were put into, not ``folder``'s weights, which have them merged.
             first = self._first_folder("policy.use_peft", f"start a new run with policy.path = {folder}")

@@ -121,13 +121,13 @@ def training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> T
     )
 
 
-def minibatch_shares(
+def split_minibatches(
     turns: Sequence[TrainingTurn], normalizer: Normalizer, count: int, generator: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Random shares of the turns (indices, ascending), one an optimizer step; each turn is in exactly one.
+    """Random minibatches (indices of turns, ascending), one an optimizer step; each turn is in exactly one.
 
-    Where episodes are to weigh equally they stay whole, so that each has its weight in one step. There are fewer
-    than ``count`` shares where there are fewer turns (or episodes).
+    Under the normaliser ``episode`` an episode stays whole, so that it has its weight in one step. There are fewer than
+    ``count`` minibatches where there are fewer turns (or episodes).
     """
     if not turns:
         return []

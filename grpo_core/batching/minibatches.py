@@ -1,4 +1,4 @@
-"""What each optimizer step of an epoch learns from: shares of the turns, of each specialist's role by themselves."""
+"""The minibatches of each optimizer step of an epoch; each role with an adapter of its own has its own."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from itertools import zip_longest
 import numpy as np
 from numpy.typing import NDArray
 
-from grpo_core.batching.microbatches import TrainingTurn, minibatch_shares
+from grpo_core.batching.microbatches import TrainingTurn, split_minibatches
 from grpo_core.batching.token_weights import turn_token_weights
 from grpo_core.settings import LearnerSettings
 from grpo_core.types import FloatArray
 
-Part = tuple[str | None, Sequence[TrainingTurn]]
-"""A specialist's role and its turns of a batch; None: one policy for all roles, and all turns."""
+RoleTurns = tuple[str | None, Sequence[TrainingTurn]]
+"""A role with an adapter of its own and its turns of a batch; None: one policy for all roles, and all turns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minibatch:
-    """Turns of one optimizer step that are learned from under one adapter, normalised among themselves."""
+    """Turns of one optimizer step under one adapter; their token weights are normalised among themselves."""
 
-    role: str | None  # of the specialist; None: there is one policy
+    role: str | None  # whose adapter is trained; None: there is one policy
     turns: Sequence[TrainingTurn]
     advantages: FloatArray  # (turns,)
     weights: NDArray[np.float64]  # (turns,) of each of its tokens in the loss
@@ -30,27 +30,27 @@ class Minibatch:
 
 
 def optimizer_steps(
-    parts: Sequence[Part], turn_advantages: FloatArray, settings: LearnerSettings, generator: np.random.Generator
+    by_role: Sequence[RoleTurns], turn_advantages: FloatArray, settings: LearnerSettings, generator: np.random.Generator
 ) -> Iterator[list[Minibatch]]:
-    """One epoch: the shares of each step, one a part, as long as a part has turns left.
+    """One epoch: the minibatches of each step, one a role, as long as a role has turns left.
 
-    Each part is drawn into ``minibatches`` shares of its own, so that a specialist takes as many steps as one alone
+    Each role's turns are split into ``minibatches`` by themselves, so that its adapter takes as many steps as one alone
     would.
 
     Args:
-        parts: roles and turns.
+        by_role: roles and turns.
         turn_advantages: by turn of the batch.
         settings: ``minibatches`` and the normaliser.
-        generator: of the draw, part by part.
+        generator: of the shuffles, role by role.
     """
     drawn = []
-    for role, turns in parts:
+    for role, turns in by_role:
         tokens = sum(len(turn.position_S) for turn in turns)
-        splits = minibatch_shares(turns, settings.named_normalizer, settings.minibatches, generator)
+        splits = split_minibatches(turns, settings.named_normalizer, settings.minibatches, generator)
         picked = [[turns[index] for index in split] for split in splits]
-        drawn.append([_share(role, own, turn_advantages, settings, tokens / len(splits)) for own in picked])
+        drawn.append([_minibatch(role, own, turn_advantages, settings, tokens / len(splits)) for own in picked])
     for step in zip_longest(*drawn):
-        yield [share for share in step if share is not None]
+        yield [minibatch for minibatch in step if minibatch is not None]
 
 
 def learning_turns(advantages: FloatArray, settings: LearnerSettings) -> list[int]:
@@ -60,7 +60,7 @@ def learning_turns(advantages: FloatArray, settings: LearnerSettings) -> list[in
     return indices
 
 
-def _share(
+def _minibatch(
     role: str | None,
     turns: Sequence[TrainingTurn],
     turn_advantages: FloatArray,

@@ -32,7 +32,7 @@ class SurgeryRecord:
     cosine_mean: float  # over pairs, [-1, 1]
 
 
-def operate(
+def apply_surgery(
     parameters: Mapping[str, Tensor],
     groups: Mapping[str, Sequence[int]],
     backward: Callable[[Sequence[int]], float],

@@ -79,7 +79,7 @@ def _lora_config(model: PreTrainedModel, settings: PolicySettings) -> LoraConfig
 
 
 def has_adapters(model: nn.Module) -> bool:
-    """Whether ``add_adapters`` made this model (or ``specialists.add_specialists``)."""
+    """Whether ``add_adapters`` made this model (or ``specialists.add_role_adapters``)."""
     return hasattr(model, "peft_config")
 
 

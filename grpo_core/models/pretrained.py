@@ -28,7 +28,7 @@ from grpo_core.models.fsdp import whole
 from grpo_core.models.lora import adapter_config_of, adapter_payload, has_adapters, merged_tensors, save_adapters
 from grpo_core.models.named_tensors import from_safetensors, to_safetensors
 from grpo_core.models.named_tensors import named_tensors as named_tensors
-from grpo_core.models.role_adapters import save_specialists, saved_roles, specialists_of
+from grpo_core.models.role_adapters import adapter_roles, save_role_adapters, saved_roles
 from grpo_core.settings import PolicySettings
 
 ADAPTER = "adapter"  # folder of the adapter within a model's folder, or of the specialists' folders
@@ -96,8 +96,8 @@ def save_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Pat
     folder.mkdir(parents=True, exist_ok=True)
     disable_progress_bar()  # its bar of written shards would run through whatever display is on
     plain_model(model).save_pretrained(folder, state_dict=plain_tensors(model))
-    if specialists_of(model):
-        save_specialists(model, folder / ADAPTER)
+    if adapter_roles(model):
+        save_role_adapters(model, folder / ADAPTER)
     elif has_adapters(model):
         save_adapters(model, folder / ADAPTER)
     tokenizer.save_pretrained(folder)
@@ -178,7 +178,7 @@ def weights_payload(model: nn.Module) -> bytes:
 def policy_payload(model: nn.Module) -> bytes:
     """What engines are sent and snapshots keep: the adapter of a model that has one, else all weights.
 
-    Of specialists there are several: ``specialists.specialist_payloads``.
+    Of specialists there are several: ``specialists.role_adapter_payloads``.
     """
     return adapter_payload(model) if has_adapters(model) else weights_payload(model)
 
@@ -195,7 +195,7 @@ def plain_tensors(model: nn.Module) -> dict[str, Tensor]:
 
     Of specialists: the base that they share.
     """
-    if specialists_of(model):
+    if adapter_roles(model):
         return merged_tensors(model, None)
     if has_adapters(model):
         return merged_tensors(model)

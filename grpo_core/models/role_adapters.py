@@ -1,7 +1,7 @@
 """One adapter a role over one frozen base: each is trained on its role's turns alone, and all are kept together.
 
 Every adapter has the same rank, scale and target layers, and begins with the same random ``A`` (and ``B = 0``): what
-comes to distinguish two roles are their games, not the luck of a start. Outside ``speaking_as`` none is active and the
+comes to distinguish two roles are their games, not the luck of a start. Outside ``active_role`` none is active and the
 model computes as the base.
 
 Their gradients have nothing to do with one another, so each role is normalised and clipped by itself: its adapter is
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def add_specialists(model: PreTrainedModel, settings: PolicySettings, seed: int, roles: Sequence[str]) -> PeftModel:
+def add_role_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int, roles: Sequence[str]) -> PeftModel:
     """Freeze a model and put an adapter for each role into it, each as ``add_adapters`` makes one.
 
     Args:
@@ -72,14 +72,14 @@ def add_specialists(model: PreTrainedModel, settings: PolicySettings, seed: int,
     return wrapped
 
 
-def specialists_of(model: nn.Module) -> tuple[str, ...]:
+def adapter_roles(model: nn.Module) -> tuple[str, ...]:
     """The roles that have adapters of their own, in order; empty where one policy plays all."""
     adapters: Mapping[str, object] = getattr(model, "peft_config", {})
     return tuple(role for role in adapters if role != ONLY)
 
 
 @contextmanager
-def speaking_as(model: nn.Module, role: str | None) -> Iterator[None]:
+def active_role(model: nn.Module, role: str | None) -> Iterator[None]:
     """Let the model compute, forwards and backwards, under a role's adapter; None leaves it as it is.
 
     Which adapters are trained does not change: peft's own ``set_adapter`` would freeze the others.
@@ -90,7 +90,7 @@ def speaking_as(model: nn.Module, role: str | None) -> Iterator[None]:
     if role is None:
         yield
         return
-    if role not in (roles := specialists_of(model)):
+    if role not in (roles := adapter_roles(model)):
         raise ValueError(f"there is no specialist for {role!r}; there are {', '.join(roles) or 'none'}")
     layers = adapter_layers(model)
     before = [layer._active_adapter for layer in layers]
@@ -116,7 +116,7 @@ def turns_by_role(
     Raises:
         ValueError: a turn's role has no specialist.
     """
-    specialists = specialists_of(model)
+    specialists = adapter_roles(model)
     if not specialists:
         return [(None, list(turns))]
     parts: dict[str, list[TrainingTurn]] = {role: [] for role in specialists}
@@ -128,7 +128,7 @@ def turns_by_role(
     return [(role, own) for role, own in parts.items() if own]
 
 
-def clip_each(named: Mapping[str, nn.Parameter], roles: Sequence[str], max_norm: float) -> float:
+def clip_by_role(named: Mapping[str, nn.Parameter], roles: Sequence[str], max_norm: float) -> float:
     """Scale the gradients of each role's adapter down to ``max_norm``; without roles those of all parameters together.
 
     Returns:
@@ -140,27 +140,27 @@ def clip_each(named: Mapping[str, nn.Parameter], roles: Sequence[str], max_norm:
     return max(norms) if all(map(math.isfinite, norms)) else math.nan
 
 
-def specialist_payloads(model: nn.Module) -> dict[str, bytes]:
+def role_adapter_payloads(model: nn.Module) -> dict[str, bytes]:
     """Each role's adapter as ``adapter_payload`` gives one; engines and snapshots take them as any adapter."""
-    return {role: adapter_payload(model, role) for role in specialists_of(model)}
+    return {role: adapter_payload(model, role) for role in adapter_roles(model)}
 
 
-def save_specialists(model: nn.Module, folder: Path) -> None:
+def save_role_adapters(model: nn.Module, folder: Path) -> None:
     """Write ``folder/<ROLE>/`` in peft's layout for each role."""
-    for role in specialists_of(model):
+    for role in adapter_roles(model):
         save_adapters(model, folder / role, role)
 
 
-def load_specialists(model: nn.Module, folder: Path) -> None:
-    """Take all roles' weights from ``save_specialists``' folder.
+def load_role_adapters(model: nn.Module, folder: Path) -> None:
+    """Take all roles' weights from ``save_role_adapters``' folder.
 
     Raises:
         CheckpointError: an adapter is missing, damaged, or of another shape.
     """
-    for role in specialists_of(model):
+    for role in adapter_roles(model):
         load_adapters(model, folder / role, role)
 
 
 def saved_roles(folder: Path) -> tuple[str, ...]:
-    """The roles whose adapters ``save_specialists`` wrote into a folder, sorted; empty of any other folder."""
+    """The roles whose adapters ``save_role_adapters`` wrote into a folder, sorted; empty of any other folder."""
     return tuple(sorted(path.parent.name for path in folder.glob(f"*/{CONFIG_FILE}")))

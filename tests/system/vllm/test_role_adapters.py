@@ -12,7 +12,7 @@ import torch
 
 from cluster.actors.role_policies import Specialists
 from grpo_core.models.lora import adapter_payload
-from grpo_core.models.role_adapters import add_specialists, speaking_as
+from grpo_core.models.role_adapters import active_role, add_role_adapters
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.settings import PolicySettings
 from opponents.players.llm_policy import LLMPolicy, OrderTokens
@@ -35,7 +35,7 @@ RANK = 8
 def test_parity_of_seven_role_adapters_and_all_or_none_swaps(tmp_path: Path) -> None:
     tokens = OrderTokens(word_tokenizer())
     base = peaked_model()
-    model = add_specialists(copy.deepcopy(base), PolicySettings(use_peft=True, lora_r=RANK), 0, POWERS)
+    model = add_role_adapters(copy.deepcopy(base), PolicySettings(use_peft=True, lora_r=RANK), 0, POWERS)
     position = DiplomacyGame(1901).position
 
     def published(version: int) -> dict[str, tuple[bytes, Probe | None]]:
@@ -46,7 +46,7 @@ def test_parity_of_seven_role_adapters_and_all_or_none_swaps(tmp_path: Path) -> 
                 for name, weight in model.named_parameters():
                     if name.endswith(f".{power}.weight"):
                         weight.normal_(std=0.1, generator=generator)
-            with speaking_as(model, power):
+            with active_role(model, power):
                 probe = make_probe(model, [tokens.prompt(render(position, power))])
             found[power] = adapter_payload(model, power), probe
         return found

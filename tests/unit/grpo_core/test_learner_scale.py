@@ -95,7 +95,7 @@ def test_an_adapter_is_its_own_reference() -> None:
     learner = Learner(model, settings, GROUPING, seed=0)
     twin_model = add_adapters(tiny_model(), LORA, seed=1)
     twin = Learner(twin_model, settings, GROUPING, seed=0)
-    twin._reference = PolicyForward(tiny_model())  # what the adapter stands for, as a second model
+    twin._passes.reference = PolicyForward(tiny_model())  # what the adapter stands for, as a second model
     for version in range(3):
         batch = Batch(ragged_episodes(version), version)
         metrics, expected = (each.step(batch).metrics for each in (learner, twin))

@@ -20,7 +20,7 @@ from cluster.runs.folder import RunFolder, snapshot_files
 from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors
-from grpo_core.models.role_adapters import specialist_payloads
+from grpo_core.models.role_adapters import role_adapter_payloads
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.players.chat_players import ChatPlayers
 from opponents.population.compatibility import compatible_weights
@@ -64,7 +64,7 @@ def test_a_payload_of_roles_is_one_file_after_another_under_one_checksum(
     arrived: Payload = pickle.loads(pickle.dumps(payload, protocol=5))
     assert arrived == payload
     assert tuple(payload.by_role) == POWERS
-    assert {power: bytes(data) for power, (data, _) in arrived.by_role.items()} == specialist_payloads(worker._model)
+    assert {power: bytes(data) for power, (data, _) in arrived.by_role.items()} == role_adapter_payloads(worker._model)
     probes = {probe.logprobs for _, probe in payload.by_role.values()}
     assert len(probes) == len({probe.prompts for _, probe in payload.by_role.values()}) == 7
     assert len({bytes(data) for data, _ in first.by_role.values()}) == 1, "before the first update all are alike"
@@ -146,7 +146,7 @@ def test_snapshots_of_specialists_play_only_their_own_country(
             path.name for path in files.values()
         )
         for country, file in files.items():
-            assert file.read_bytes() == specialist_payloads(worker._model)[country]
+            assert file.read_bytes() == role_adapter_payloads(worker._model)[country]
             population.add_snapshot(file, version=version, config_digest="d", country=country)
     population.save()
     member = population["policy/v2-ITALY"]

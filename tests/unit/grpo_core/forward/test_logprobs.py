@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from grpo_core.batching.microbatches import micro_batches, minibatch_shares, split_by_budget, training_turns
+from grpo_core.batching.microbatches import micro_batches, split_by_budget, split_minibatches, training_turns
 from grpo_core.forward.hidden_states import has_plain_blocks, hidden_at
 from grpo_core.forward.logprobs import check_head, token_logprobs
 from tests.unit.grpo_core.cases import VOCABULARY, episode_of, forced_turn, ragged_episodes, ragged_turn, tiny_model
@@ -159,13 +159,13 @@ def test_chunks_hold_everything_once_within_the_budget():
 def test_minibatches_share_turns_out_and_keep_episodes_whole_where_they_weigh_equally():
     turns = training_turns(ragged_episodes(4, count=20), 0)
     for normalizer in ("token", "turn", "episode"):
-        shares = minibatch_shares(turns, normalizer, 3, np.random.default_rng(1))
+        shares = split_minibatches(turns, normalizer, 3, np.random.default_rng(1))
         assert len(shares) == 3
         assert sorted(np.concatenate(shares)) == list(range(len(turns)))
         owners = [{turns[index].episode for index in share} for share in shares]
         together = all(a.isdisjoint(b) for a in owners for b in owners if a is not b)
         assert together == (normalizer == "episode")
-        again = minibatch_shares(turns, normalizer, 3, np.random.default_rng(1))
+        again = split_minibatches(turns, normalizer, 3, np.random.default_rng(1))
         assert [share.tolist() for share in again] == [share.tolist() for share in shares]
-    assert len(minibatch_shares(turns[:2], "turn", 5, np.random.default_rng(1))) == 2
-    assert minibatch_shares([], "turn", 2, np.random.default_rng(1)) == []
+    assert len(split_minibatches(turns[:2], "turn", 5, np.random.default_rng(1))) == 2
+    assert split_minibatches([], "turn", 2, np.random.default_rng(1)) == []

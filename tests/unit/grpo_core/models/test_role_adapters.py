@@ -16,12 +16,12 @@ from grpo_core.models.fsdp import Sharding
 from grpo_core.models.lora import adapter_payload, adapters_off, add_adapters, folder_payload, merged
 from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, save_model, saved_specialists
 from grpo_core.models.role_adapters import (
-    add_specialists,
-    load_specialists,
+    active_role,
+    adapter_roles,
+    add_role_adapters,
+    load_role_adapters,
+    role_adapter_payloads,
     saved_roles,
-    speaking_as,
-    specialist_payloads,
-    specialists_of,
 )
 from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
@@ -36,7 +36,7 @@ STEP = LearnerSettings(learning_rate=0.01, lr_warmup_updates=0, weight_decay=0.1
 
 
 def specialists(*, moved: bool = False, roles: tuple[str, ...] = ROLES) -> nn.Module:
-    model = add_specialists(tiny_model(), LORA, 1, roles)
+    model = add_role_adapters(tiny_model(), LORA, 1, roles)
     if moved:
         generator = torch.Generator().manual_seed(2)
         for name, value in model.named_parameters():
@@ -69,9 +69,9 @@ def tokenizer() -> PreTrainedTokenizerBase:
 
 def test_each_begins_as_one_adapter_alone_would_and_all_are_trained() -> None:
     model, alone = specialists(), add_adapters(tiny_model(), LORA, seed=1)
-    assert specialists_of(model) == ROLES
-    assert specialists_of(alone) == specialists_of(tiny_model()) == ()
-    assert set(specialist_payloads(model).values()) == {adapter_payload(alone)}
+    assert adapter_roles(model) == ROLES
+    assert adapter_roles(alone) == adapter_roles(tiny_model()) == ()
+    assert set(role_adapter_payloads(model).values()) == {adapter_payload(alone)}
     trained = {name for name, value in model.named_parameters() if value.requires_grad}
     assert trained == {name for name, _ in model.named_parameters() if ".lora_" in name}
     assert len(trained) == len(ROLES) * sum(value.requires_grad for value in alone.parameters())
@@ -82,8 +82,8 @@ def test_a_role_speaks_alone_nobody_is_frozen_by_it_and_silence_is_the_base() ->
     base = logits(tiny_model())
     assert torch.equal(logits(model), base)
     heard = []
-    for role, payload in specialist_payloads(model).items():
-        with speaking_as(model, role):
+    for role, payload in role_adapter_payloads(model).items():
+        with active_role(model, role):
             assert all(value.requires_grad == (".lora_" in name) for name, value in model.named_parameters())
             heard.append(logits(model))
             with adapters_off(model):
@@ -93,10 +93,10 @@ def test_a_role_speaks_alone_nobody_is_frozen_by_it_and_silence_is_the_base() ->
         plain.load_state_dict(merged(named_tensors(plain), payload))
         torch.testing.assert_close(heard[-1], logits(plain), rtol=1e-5, atol=1e-5)
     assert min(float((one - other).abs().max()) for one in heard for other in heard if one is not other) > 0.1
-    with pytest.raises(ZeroDivisionError), speaking_as(model, "TURKEY"):
+    with pytest.raises(ZeroDivisionError), active_role(model, "TURKEY"):
         _ = 1 / 0
     assert torch.equal(logits(model), base)
-    with pytest.raises(ValueError, match="no specialist for 'ITALY'; there are AUSTRIA"), speaking_as(model, "ITALY"):
+    with pytest.raises(ValueError, match="no specialist for 'ITALY'; there are AUSTRIA"), active_role(model, "ITALY"):
         pass
 
 
@@ -159,25 +159,25 @@ def test_going_on_from_a_checkpoint_is_going_straight_through(
     base, _ = load_model(folder, shared_base=True)
     for name, tensor in named_tensors(tiny_model()).items():
         assert torch.equal(named_tensors(base)[name], tensor)
-    for role, payload in specialist_payloads(straight.model).items():
+    for role, payload in role_adapter_payloads(straight.model).items():
         sent, kept = (merged(named_tensors(base), each) for each in (payload, folder_payload(folder / ADAPTER / role)))
         assert all(torch.equal(sent[name], kept[name]) for name in sent)
-    resumed = Learner(add_specialists(base, LORA, 9, ROLES), settings, GROUPING, seed=8)
-    load_specialists(resumed.model, folder / ADAPTER)
+    resumed = Learner(add_role_adapters(base, LORA, 9, ROLES), settings, GROUPING, seed=8)
+    load_role_adapters(resumed.model, folder / ADAPTER)
     resumed.load_state(load_checkpoint(folder).state)
     results = [each.step(Batch(ragged_episodes(12, 18), 1)) for each in (straight, resumed)]
     assert results[0].audit["steps"] == results[1].audit["steps"]
-    assert specialist_payloads(straight.model) == specialist_payloads(resumed.model)
+    assert role_adapter_payloads(straight.model) == role_adapter_payloads(resumed.model)
     (folder / ADAPTER / "FRANCE" / "adapter_model.safetensors").unlink()
     with pytest.raises(CheckpointError, match=r"FRANCE.*cannot be read"):
-        load_specialists(resumed.model, folder / ADAPTER)
+        load_role_adapters(resumed.model, folder / ADAPTER)
 
 
 def test_a_probe_tells_the_roles_apart() -> None:
     model = specialists(moved=True)
     probes = []
     for role in ROLES:
-        with speaking_as(model, role):
+        with active_role(model, role):
             probes.append(make_probe(model, [(3, 4, 5)]))
     assert len({probe.logprobs for probe in probes}) == len(ROLES)
 

@@ -13,7 +13,7 @@ from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of, folder_payload, merged
 from grpo_core.models.named_tensors import from_safetensors
 from grpo_core.models.pretrained import load_model, named_tensors
-from grpo_core.models.role_adapters import add_specialists
+from grpo_core.models.role_adapters import add_role_adapters
 from grpo_core.settings import PolicySettings
 from opponents.population.compatibility import compatible_weights
 from opponents.population.importer import find_source, import_policy, member_id_of
@@ -112,7 +112,7 @@ def test_adapters_stay_adapters_on_their_own_base_and_are_merged_elsewhere(runs:
 def test_a_specialist_is_imported_for_its_country_alone(runs: Path, tmp_path: Path) -> None:
     seven, other = tmp_path / "seven", runs / "here"
     settings = PolicySettings.model_validate({**TINY, "use_peft": True, "specialists": True, "lora_r": 1})
-    model = add_specialists(tiny_model(4), settings, 4, POWERS)  # type: ignore[arg-type]
+    model = add_role_adapters(tiny_model(4), settings, 4, POWERS)  # type: ignore[arg-type]
     for version in (0, 4):
         train_a_little(model, version)
         write_checkpoint(seven, model, version)

@@ -1,0 +1,156 @@
+"""Forward and backward passes of one update: the policy's, its reference's and the proximal policy's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from grpo_core.batching.microbatches import MicroBatch, micro_batches
+from grpo_core.batching.minibatches import Minibatch, RoleTurns, learning_turns
+from grpo_core.forward.policy_forward import PolicyForward
+from grpo_core.losses.diagnostics import token_diagnostics
+from grpo_core.losses.policy_loss import LossTokens, token_losses
+from grpo_core.models.fsdp import Sharding
+from grpo_core.models.lora import adapters_off, has_adapters
+from grpo_core.models.role_adapters import active_role
+from grpo_core.settings import LearnerSettings
+from grpo_core.training.accumulators import UpdateAccumulators
+from grpo_core.types import FloatArray
+
+
+class PolicyPasses:
+    """The policy and, with a KL penalty, its reference, on one device; gradients are added to ``.grad``."""
+
+    def __init__(
+        self, model: nn.Module, settings: LearnerSettings, reference: nn.Module | None, sharding: Sharding
+    ) -> None:
+        """Take the model; parameters may be sharded over processes from now on.
+
+        Raises:
+            ValueError: the model's logits are not plain output embeddings, or ``beta > 0`` without a reference of its
+                own weights.
+        """
+        self.forward = PolicyForward(model, bf16=settings.bf16, gradient_checkpointing=settings.gradient_checkpointing)
+        sharding.shard(self.forward, self.forward.called_blocks)
+        self.reference: PolicyForward | None = None
+        if settings.beta > 0 and not has_adapters(model):
+            self.reference = PolicyForward(_frozen(reference, model), bf16=settings.bf16)
+            sharding.shard(self.reference, self.reference.called_blocks)
+        self.device = next(value for value in model.parameters() if value.requires_grad).device
+        self._model = model
+        self._settings = settings
+        self._sharding = sharding
+
+    def move_to(self, device: torch.device) -> None:
+        """Take model and reference to another device."""
+        self._model.to(device)
+        if self.reference is not None:
+            self.reference.to(device)
+        self.device = device
+
+    def backward(
+        self,
+        minibatch: Minibatch,
+        chosen: Sequence[int],
+        proximal: Mapping[int, Tensor],
+        sums: UpdateAccumulators,
+        *,
+        fresh: bool,
+    ) -> float:
+        """Add the gradient of some of a minibatch's turns; returns their part of the minibatch's loss.
+
+        Args:
+            minibatch: its weights are those of the whole minibatch.
+            chosen: indices of turns.
+            proximal: what ``proximal`` returned.
+            sums: diagnostics of this process's micro-batches are added to it.
+            fresh: no optimizer step has been taken since the update began.
+        """
+        picked = list(chosen)
+        micros = micro_batches(
+            [minibatch.turns[index] for index in picked],
+            minibatch.advantages[picked],
+            minibatch.weights[picked],
+            self._settings.tokens_per_microbatch,
+            self.device,
+            fresh=fresh,
+        )
+        loss = 0.0
+        # The backward pass needs the adapter as well, because it may compute blocks again.
+        with active_role(self._model, minibatch.role):
+            for micro, own in self._sharding.share(micros):
+                tokens = self._loss_tokens(micro, proximal)
+                losses = token_losses(tokens, self._settings)
+                part = (micro.weight_N * losses.loss_N).sum()
+                # Sharded gradients are averaged over the ranks.
+                (part * self._sharding.ranks).backward()  # type: ignore[no-untyped-call]
+                if own:
+                    sums.add(micro, token_diagnostics(tokens, losses, self._settings).cpu().numpy())
+                    loss += float(part.detach())
+        return float(self._sharding.total(np.array(loss)))
+
+    @torch.no_grad()
+    def proximal(self, by_role: Sequence[RoleTurns], turn_advantages: FloatArray) -> dict[int, Tensor]:
+        """Log-probabilities of trained tokens by turn, under the present weights; empty where the loss needs none.
+
+        A single optimizer step needs none, because its own log-probabilities are the proximal ones.
+        """
+        settings = self._settings
+        if not settings.decoupled or settings.minibatches * settings.epochs == 1:
+            return {}
+        out: dict[int, Tensor] = {}
+        lengths: dict[int, int] = {}
+        for role, turns in by_role:
+            advantages = turn_advantages[[turn.turn for turn in turns]]
+            learning = [turns[index] for index in learning_turns(advantages, settings)]
+            unused, weights = np.zeros(len(learning), np.float32), np.zeros(len(learning))
+            micros = micro_batches(learning, unused, weights, settings.tokens_per_microbatch, self.device)
+            with active_role(self._model, role):
+                for micro, own in self._sharding.share(micros):
+                    chosen_N, _ = self.forward(micro)
+                    if own:
+                        sizes: list[int] = torch.bincount(micro.row_N).tolist()
+                        out |= dict(zip(micro.turns, torch.split(chosen_N, sizes), strict=True))
+            lengths |= {turn.turn: len(turn.position_S) for turn in learning}
+        return self._sharding.joined(out, lengths)
+
+    def _loss_tokens(self, micro: MicroBatch, proximal: Mapping[int, Tensor]) -> LossTokens:
+        reference_N = self._reference_logprobs(micro)
+        chosen_N, entropy_N = self.forward(micro, entropy_grad=self._settings.entropy_coef > 0)
+        proximal_N = None
+        if self._settings.decoupled:
+            proximal_N = torch.cat([proximal[turn] for turn in micro.turns]) if proximal else chosen_N.detach()
+        return LossTokens(
+            logprobs_N=chosen_N,
+            entropy_N=entropy_N,
+            behaviour_N=micro.behaviour_N,
+            advantages_N=micro.advantage_N,
+            row_N=micro.row_N,
+            rows=len(micro.turns),
+            proximal_N=proximal_N,
+            reference_N=reference_N,
+        )
+
+    @torch.no_grad()
+    def _reference_logprobs(self, micro: MicroBatch) -> Tensor | None:
+        """Log-probabilities under the run's first weights; None without a KL penalty."""
+        if self._settings.beta == 0:
+            return None
+        if self.reference is not None:
+            reference_N, _ = self.reference(micro)
+        else:
+            with adapters_off(self._model):
+                reference_N, _ = self.forward(micro)
+        out: Tensor = reference_N
+        return out
+
+
+def _frozen(reference: nn.Module | None, model: nn.Module) -> nn.Module:
+    if reference is None:
+        raise ValueError("learner.beta > 0 needs a reference: a copy of the weights that the run started from")
+    if {id(value) for value in reference.parameters()} & {id(value) for value in model.parameters()}:
+        raise ValueError("the reference shares parameters with the policy and would move with it; copy the model")
+    return reference.requires_grad_(False)
