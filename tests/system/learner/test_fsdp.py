@@ -44,7 +44,7 @@ from grpo_core.models import plain_tensors
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.models.fsdp import process_group
 from grpo_core.types import Batch
-from tests.unit.grpo_core.cases import ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.cases import ragged_episodes, tiny_model
 
 rank, ranks, address, timeout_s, folder, cases = *map(int, sys.argv[1:3]), *sys.argv[3:]
 folder = Path(folder)

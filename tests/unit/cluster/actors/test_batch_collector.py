@@ -16,7 +16,7 @@ from grpo_core.types import Episode
 from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import BlocksMissingError
 from services.replay.memory_buffer import MemoryBuffer
-from tests.unit.grpo_core.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 CONFIG = load_config(
     "smoke",

@@ -8,7 +8,7 @@ from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from grpo_core.types import Batch
 from services.replay.codec import encode
-from tests.unit.grpo_core.cases import ragged_episodes
+from tests.unit.grpo_core.support.cases import ragged_episodes
 
 
 def test_newest_batch_is_loaded_as_it_was_saved(tmp_path: Path) -> None:

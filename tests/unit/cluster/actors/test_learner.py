@@ -32,7 +32,7 @@ from services.inference.engine import LEARNER, Generation, GenerationRequest
 from services.metrics.catalogue import check
 from services.replay.memory_buffer import MemoryBuffer
 from services.weights.payload import Payload
-from tests.unit.grpo_core.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 SMALL = (
     "policy.hidden_size=32", "policy.layers=2", "policy.intermediate_size=32", "learner.tokens_per_microbatch=1024",

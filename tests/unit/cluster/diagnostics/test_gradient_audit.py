@@ -20,7 +20,7 @@ from cluster.runs.folder import RunFolder
 from grpo_core.advantages.returns import sample_returns
 from grpo_core.gradients.quality import TurnScores
 from services.replay.memory_buffer import MemoryBuffer
-from tests.unit.grpo_core.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 SMALL = (
     "policy.hidden_size=32", "policy.layers=1", "policy.intermediate_size=32", "learner.minibatches=1",

@@ -18,7 +18,7 @@ from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.training.audit import AUDIT_SCHEMA, audit_record
 from grpo_core.types import Batch
-from tests.unit.grpo_core.cases import ragged_episodes
+from tests.unit.grpo_core.support.cases import ragged_episodes
 
 
 def group(values: list[float], level: str = "country", **changes: Any) -> dict[str, Any]:

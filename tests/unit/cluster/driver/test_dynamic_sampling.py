@@ -32,7 +32,7 @@ from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, LineupBlock
 from opponents.population.population import Population
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
-from tests.unit.grpo_core.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 SMALL = (
     "policy.hidden_size=32", "policy.layers=1", "policy.intermediate_size=32", "learner.tokens_per_microbatch=1024",

@@ -16,7 +16,7 @@ from cluster.errors import RunError
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch
-from tests.unit.grpo_core.cases import episode_of, ragged_turn, tiny_model
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn, tiny_model
 
 SHARED = ("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")
 

@@ -18,7 +18,7 @@ from cluster.runtime.memory import GIB, WORKER_BYTES, check_memory, needed_bytes
 from grpo_core.models.lora import add_adapters
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.training.memory_estimate import ModelShape
-from tests.unit.grpo_core.cases import tiny_model
+from tests.unit.grpo_core.support.cases import tiny_model
 
 # The shape of a model of 0.5 billion parameters.
 HALF_BILLION = {

@@ -19,7 +19,7 @@ from grpo_core.batching.microbatches import training_turns
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch
-from tests.unit.grpo_core.cases import episode_of, ragged_turn, tiny_model
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn, tiny_model
 
 EPISODES = LearnerSettings(returns="episode")
 BY_BLOCK = GroupingSettings(keys=("country+lineup",), min_group_size=2, baseline="mean")

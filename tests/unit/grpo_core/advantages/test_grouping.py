@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, make_groups, samples_of
 from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
-from tests.unit.grpo_core.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 CHAIN = GroupingSettings(keys=("country+phase", "country+segment", "country"), min_group_size=3)
 

@@ -18,7 +18,7 @@ from grpo_core.advantages.grouping import (
 )
 from grpo_core.errors import GroupingError
 from grpo_core.settings import GroupingSettings
-from tests.unit.grpo_core.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 
 def difficulties(values, role="A"):

@@ -13,7 +13,7 @@ from grpo_core.advantages.pipeline import AdvantageMemory, compute_advantages, g
 from grpo_core.errors import GroupingError
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Episode
-from tests.unit.grpo_core.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 WHOLE = LearnerSettings(returns="episode")
 PLAIN = {"keys": ("country",), "min_group_size": 2, "scale_rewards": "none"}

@@ -4,7 +4,7 @@ import pytest
 from grpo_core.advantages.grouping import Sample
 from grpo_core.advantages.returns import opponent_adjusted, returns_to_go, sample_returns, segment_returns
 from grpo_core.errors import GroupingError
-from tests.unit.grpo_core.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 
 def turns_with(rewards: list[float], elapsed: list[int]):

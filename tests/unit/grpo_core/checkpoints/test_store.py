@@ -10,7 +10,7 @@ from grpo_core.errors import CheckpointError
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch
-from tests.unit.grpo_core.cases import ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.cases import ragged_episodes, tiny_model
 
 
 def learner_at(version: int) -> Learner:

@@ -8,7 +8,14 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from grpo_core.batching.microbatches import micro_batches, split_by_budget, split_minibatches, training_turns
 from grpo_core.forward.hidden_states import has_plain_blocks, hidden_at
 from grpo_core.forward.logprobs import check_head, token_logprobs
-from tests.unit.grpo_core.cases import VOCABULARY, episode_of, forced_turn, ragged_episodes, ragged_turn, tiny_model
+from tests.unit.grpo_core.support.cases import (
+    VOCABULARY,
+    episode_of,
+    forced_turn,
+    ragged_episodes,
+    ragged_turn,
+    tiny_model,
+)
 
 
 def dense(model, turn):

@@ -9,8 +9,8 @@ import torch
 from grpo_core.advantages.grouping import Sample
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.gradients.quality import batch_gradients, gradient_quality, turn_scores
-from tests.unit.grpo_core.cases import ragged_episodes, tiny_model
 from tests.unit.grpo_core.forward.test_logprobs import dense
+from tests.unit.grpo_core.support.cases import ragged_episodes, tiny_model
 
 
 def sample(role: str, episode: int, **facts: int) -> Sample:

@@ -8,9 +8,9 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from grpo_core.batching.token_weights import turn_token_weights
 from grpo_core.losses.policy_loss import LossTokens, token_losses
 from grpo_core.settings import LearnerSettings
-from tests.unit.grpo_core.cases import VOCABULARY, ragged_turn
 from tests.unit.grpo_core.forward.test_logprobs import dense
 from tests.unit.grpo_core.losses.test_policy_loss import VARIANTS
+from tests.unit.grpo_core.support.cases import VOCABULARY, ragged_turn
 
 STEP = 1e-6
 

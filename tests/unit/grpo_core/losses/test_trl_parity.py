@@ -12,7 +12,7 @@ from grpo_core.losses.diagnostics import DIAGNOSTICS, token_diagnostics
 from grpo_core.losses.policy_loss import LossTokens, token_losses
 from grpo_core.settings import LearnerSettings
 from grpo_core.types import Group
-from tests.unit.grpo_core.trl_source import trl_advantages, trl_importance_ratio, trl_loss
+from tests.unit.grpo_core.support.trl_source import trl_advantages, trl_importance_ratio, trl_loss
 
 CLIPPED = ("grpo", "bnpo", "dr_grpo", "dapo")
 ROWS, LENGTH, EXACT = 7, 9, {"atol": 1e-9, "rtol": 1e-9}

@@ -27,7 +27,7 @@ from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch, Episode
 from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_core.cases import ROLES, VOCABULARY, ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.cases import ROLES, VOCABULARY, ragged_episodes, tiny_model
 
 LORA = PolicySettings(use_peft=True, specialists=True, lora_r=3)
 GROUPING = GroupingSettings(keys=("country",), min_group_size=2, scale_rewards="group")

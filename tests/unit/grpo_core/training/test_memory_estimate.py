@@ -18,8 +18,8 @@ from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.training.memory_estimate import MemoryEstimate, ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode
 from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_core.cases import VOCABULARY, episode_of, ragged_turn, tiny_model
-from tests.unit.grpo_core.tensor_memory import TensorMemory
+from tests.unit.grpo_core.support.cases import VOCABULARY, episode_of, ragged_turn, tiny_model
+from tests.unit.grpo_core.support.tensor_memory import TensorMemory
 
 MEGABYTE = 1 << 20
 SHAPE = ModelShape(vocab_size=1000, hidden=128, layers=4, query=128, key_value=64, feed_forward=384)

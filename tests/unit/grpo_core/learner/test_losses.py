@@ -12,9 +12,9 @@ from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch
-from tests.unit.grpo_core.cases import episode_of, ragged_episodes, ragged_turn, tiny_model
 from tests.unit.grpo_core.forward.test_logprobs import dense
 from tests.unit.grpo_core.losses.test_policy_loss import VARIANTS
+from tests.unit.grpo_core.support.cases import episode_of, ragged_episodes, ragged_turn, tiny_model
 
 GROUPING = GroupingSettings(
     keys=("country+phase", "country"), min_group_size=2, scale_rewards="none", baseline="leave_one_out"

@@ -19,7 +19,7 @@ from grpo_core.models.pretrained import ADAPTER, load_model, plain_tensors, save
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch
 from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_core.cases import VOCABULARY, micro_batches_of, ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.cases import VOCABULARY, micro_batches_of, ragged_episodes, tiny_model
 
 GROUPING = GroupingSettings(keys=("country",), min_group_size=2)
 LORA = PolicySettings(use_peft=True, lora_r=3)

@@ -12,8 +12,8 @@ from grpo_core.errors import CheckpointError, DivergenceError, GroupingError
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, Turn
-from tests.unit.grpo_core.cases import episode_of, ragged_episodes, ragged_turn, tiny_model
 from tests.unit.grpo_core.forward.test_logprobs import dense
+from tests.unit.grpo_core.support.cases import episode_of, ragged_episodes, ragged_turn, tiny_model
 
 GROUPING = GroupingSettings(keys=("country+phase", "country"), min_group_size=2, scale_rewards="none")
 
