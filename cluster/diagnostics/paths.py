@@ -1,9 +1,10 @@
-"""What ``entente doctor`` says of a config's places: the run's folder, the policy's files, the metrics port."""
+"""``entente doctor`` on a config's places: the run's folder, the policy's files, the metrics port."""
 
 from __future__ import annotations
 
 import errno
 import ipaddress
+import math
 import os
 import shutil
 import socket
@@ -12,27 +13,23 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from cluster.configs.schema import Config
+from cluster.configs.schema import Config, RunSettings
 from cluster.diagnostics.access import on_cluster
 from cluster.diagnostics.finding import Finding
 from cluster.runs.folder import RunFolder
 from cluster.runtime.memory import GIB, small_policy_parameters
 from grpo_core.errors import EntenteError
+from services.settings import MetricsSettings
 
-LOADED_BYTES = 1 * GIB  # weights up to here are loaded, which finds more faults than their headers tell
+LOADED_BYTES = 1 * GIB  # weights up to this size are loaded, which finds more faults than their headers show
 _PICKLED = ("*.bin", "*.pt", "*.pth", "*.pkl")
 
 
-def run_folder(config: Config, run_dir: Path | None) -> Iterator[Finding]:
-    """Whether a run can keep what it makes.
-
-    Args:
-        config: of the run.
-        run_dir: as ``entente train`` will be told; None: where it is by default.
-    """
-    subject, path = "run folder", run_dir or Path("runs") / config.run.name
-    if on_cluster(config) and not path.is_absolute():
-        where = f"{path} is relative" if run_dir else "it is relative where nothing is said"
+def run_folder(run: RunSettings, run_dir: Path | None) -> Iterator[Finding]:
+    """Check that a run can write its folder, ``run_dir`` or the default one."""
+    subject, path = "run folder", run_dir or Path("runs") / run.name
+    if on_cluster(run) and not path.is_absolute():
+        where = f"{path} is relative" if run_dir else "it is relative by default"
         yield Finding(
             "fault" if run_dir else "warn",
             subject,
@@ -51,23 +48,23 @@ def run_folder(config: Config, run_dir: Path | None) -> Iterator[Finding]:
 
 
 def disk(run_dir: Path | None) -> Iterator[Finding]:
-    """Room where a run will be kept."""
+    """Check the free space for runs."""
     free = shutil.disk_usage(_nearest(run_dir or Path("runs"))).free
     text = f"{free / GIB:.1f} GiB free for runs"
     yield (Finding("ok", "disk", text) if free > 2 * GIB else Finding("warn", "disk", f"{text}; a run may need 1 GiB"))
 
 
 def policy_files(config: Config) -> Iterator[Finding]:
-    """Whether the policy's folder is one that a run can begin from: configuration, weights and tokenizer."""
+    """Check that a run can start from the policy's folder: configuration, weights and tokenizer."""
     if config.policy.path is None:
         yield Finding("ok", "policy", f"small, about {small_policy_parameters(config) / 1e6:.1f} M parameters")
         return
     folder = Path(config.policy.path)
-    if on_cluster(config) and not folder.is_absolute():
+    if on_cluster(config.run) and not folder.is_absolute():
         yield Finding(
             "fault", "policy", f"policy.path {folder} is relative, and other nodes look elsewhere: name it from /"
         )
-    elif on_cluster(config) and not folder.exists():
+    elif on_cluster(config.run) and not folder.exists():
         yield Finding("warn", "policy", f"{folder} is not seen from here; every node of the cluster needs it there")
     else:
         yield _files_of(folder)
@@ -95,17 +92,13 @@ def _parameters(weights: list[Path]) -> int:
     count = 0
     for path in weights:
         with safe_open(path, framework="numpy") as file:
-            for name in file.keys():  # noqa: SIM118 - no mapping
-                numbers = 1
-                for length in file.get_slice(name).get_shape():
-                    numbers *= length
-                count += numbers
+            count += sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 - no mapping
     return count
 
 
-def metrics_port(config: Config) -> Iterator[Finding]:
-    """Whether the exporter can listen where it is told to, and who will reach it there."""
-    host, port = config.metrics.host, config.metrics.port
+def metrics_port(metrics: MetricsSettings) -> Iterator[Finding]:
+    """Check that the exporter can listen on its address, and which machines reach it."""
+    host, port = metrics.host, metrics.port
     if port is None:
         return
     try:
@@ -125,11 +118,11 @@ def metrics_port(config: Config) -> Iterator[Finding]:
         yield Finding(
             "warn",
             "metrics port",
-            f"{where} is free; whoever reaches it reads the run's figures, and changes nothing: metrics.host = "
+            f"{where} is free; any client that reaches it reads the run's figures, and changes nothing: metrics.host = "
             "127.0.0.1 is for this machine alone",
         )
 
 
 def _nearest(path: Path) -> Path:
-    """What of a path exists: itself, or the nearest of its parents."""
+    """The path if it exists, else the nearest parent that does."""
     return next(place for place in (path, *path.absolute().parents) if place.exists())

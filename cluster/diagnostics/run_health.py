@@ -1,46 +1,33 @@
-"""How a run fares, read from its folder: is it alive, is it slow, does it learn, does it diverge, are its data sound.
+"""The state of a run, read from its folder: progress, restarts and checkpoints; then the health of its training.
 
-Rules of thumb, each with what to try. A run that has just begun shows too little for most of them, and says so.
+The rules are rules of thumb, each with advice. A run that has just begun has too few updates for most of them.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 
 from cluster.configs.loader import load_config
-from cluster.configs.schema import Config
+from cluster.configs.schema import Config, EvaluationSettings
 from cluster.diagnostics.finding import Finding
+from cluster.diagnostics.training_health import examine_training
 from cluster.runs.counters import NONFINITE
 from cluster.runs.folder import RunFolder
 from cluster.runs.recovery import restarts
 from grpo_core.checkpoints.folders import checkpoint_versions, is_whole_checkpoint
 from services.metrics.jsonl import MetricsLine, read_metrics
 
-RECENT = 20  # updates that "lately" means
-ENOUGH = 30  # updates before a trend is spoken of
-SIGMAS = 2.0
-IDLE = 0.5  # share of the time that one side may wait for the other before it is worth a word
-MOST_KL = 0.1  # nats a token between behaviour and learner; a clipped update keeps it well below
-MOST_RATIO = 30.0  # importance ratio of one token
-GRADIENT_GROWTH = 10.0
-LEAST_ENTROPY = 0.2  # of what it was in the beginning
-MANY = 0.05  # share of orders, decisions or episodes that went wrong
-TOO_MANY = 0.5  # share of samples
-FULL = 0.8  # of the replay server's memory
 DAY_S = 86_400.0
 FEW_RESTARTS = 2  # of the whole run within a day: machines do fail
 UPDATES = "entente_updates_total"  # in every line that an update wrote, and in no other
 
-Series = Mapping[str, Sequence[float]]  # by metric, one value an update that has it
-
 
 def examine_run(path: Path, now: Callable[[], float] = time.time) -> list[Finding]:
-    """Look at a run, whether it is under way or not; changes nothing.
+    """Check a run, whether it is under way or not; changes nothing.
 
     Args:
         path: the run folder.
@@ -55,16 +42,11 @@ def examine_run(path: Path, now: Callable[[], float] = time.time) -> list[Findin
     config = load_config(folder.config)
     recorded = _lines(folder)
     lines = [line for line in recorded if UPDATES in line.metrics]
-    findings = [*_alive(folder, config, recorded, now()), *_restarts(folder, now()), *_checkpoints(folder)]
+    findings = [*_progress(folder, config, recorded, now()), *_restarts(folder, now()), *_checkpoints(folder)]
     series = _series(lines)
-    # An update that diverged ends its run, and leaves a line of its own that tells of nothing else.
+    # A diverged update ends its run and writes a line with this metric alone.
     series[NONFINITE] = _series(recorded).get(NONFINITE, ())
-    if len(lines) < 2:
-        early = [*_diverging(series)] if _latest(series, NONFINITE) else []
-        return [*findings, *early, Finding("ok", "learning", f"{len(lines)} updates so far: too few to say anything")]
-    for check in (_slow, _flat, _diverging, _data, _losses, _memory):
-        findings += check(series)
-    return findings
+    return [*findings, *examine_training(series, len(lines))]
 
 
 def _lines(folder: RunFolder) -> list[MetricsLine]:
@@ -80,14 +62,14 @@ def _series(lines: Sequence[MetricsLine]) -> dict[str, Sequence[float]]:
     return dict(series)
 
 
-def _alive(folder: RunFolder, config: Config, recorded: Sequence[MetricsLine], now: float) -> Iterator[Finding]:
+def _progress(folder: RunFolder, config: Config, recorded: Sequence[MetricsLine], now: float) -> Iterator[Finding]:
     lines = [line for line in recorded if UPDATES in line.metrics]
     done, planned = (lines[-1].update if lines else 0), config.learner.updates
     state = f"{done} of {planned} updates"
     if folder.in_use():
         ago = now - recorded[-1].time if lines else 0.0
         usual = median([later.time - line.time for line, later in pairwise(lines)] or [ago])
-        if _evaluates(config, recorded, done) and ago < config.rollout.block_timeout_s:
+        if _evaluates(config.evaluation, recorded, done) and ago < config.rollout.block_timeout_s:
             yield Finding("ok", "run", f"under way, {state}; evaluating for {ago:.0f} s")
         elif lines and ago > max(10 * usual, 60.0) and done < planned:
             limit = config.rollout.update_timeout_s
@@ -106,11 +88,11 @@ def _alive(folder: RunFolder, config: Config, recorded: Sequence[MetricsLine], n
         yield Finding("warn", "run", f"stopped at {state}; {again}")
 
 
-def _evaluates(config: Config, recorded: Sequence[MetricsLine], done: int) -> bool:
-    """Whether an evaluation is due after the newest update that is not on record yet."""
-    every = config.evaluation.every
+def _evaluates(evaluation: EvaluationSettings, recorded: Sequence[MetricsLine], done: int) -> bool:
+    """Whether an evaluation is due after the newest update and not on record yet."""
+    every = evaluation.every
     measured = sum(line.update == done and UPDATES not in line.metrics for line in recorded)
-    return bool(every and done and done % every == 0 and measured < len(config.evaluation.against))
+    return bool(every and done and done % every == 0 and measured < len(evaluation.against))
 
 
 def _restarts(folder: RunFolder, now: float) -> Iterator[Finding]:
@@ -132,187 +114,10 @@ def _checkpoints(folder: RunFolder) -> Iterator[Finding]:
     whole = list(checkpoint_versions(folder.path))
     torn = [path.name for path in folder.checkpoints.glob("[0-9]*") if not is_whole_checkpoint(path)]
     if not whole:
-        yield Finding("warn", "checkpoints", "there is none yet: a run that stops now begins anew")
+        yield Finding("warn", "checkpoints", "there is none yet: a run that stops now starts from the beginning")
     elif torn:
         yield Finding(
             "ok", "checkpoints", f"the newest is {max(whole)}; {', '.join(sorted(torn))} half written, and not used"
         )
     else:
         yield Finding("ok", "checkpoints", f"the newest is {max(whole)}")
-
-
-def _slow(series: Series) -> Iterator[Finding]:
-    seconds = _growth(series, "entente_run_seconds_total")
-    if not seconds:
-        return
-    learner = _growth(series, "entente_learner_busy_seconds_total") / seconds
-    workers = _lately(series, "entente_workers") or 1.0
-    rollouts = _growth(series, "entente_rollout_busy_seconds_total") / seconds / workers
-    text = f"lately the learner was busy for {learner:.0%} of the time, an engine for {rollouts:.0%}"
-    if learner < IDLE <= rollouts:
-        advice = "the learner waits for games: more rollout.actors, or rollout.max_actors on a cluster"
-        yield Finding("warn", "speed", f"{text}; {advice}")
-    elif learner < IDLE:
-        yield Finding(
-            "warn",
-            "speed",
-            f"{text}; both wait: allow more games at once (rollout.games_per_actor, "
-            "inference.max_concurrent_decisions) or a larger rollout.max_staleness; bots, endpoints or a machine with "
-            "other work may be what is slow",
-        )
-    else:
-        yield Finding("ok", "speed", text)
-    every = series.get("entente_update_seconds", ())
-    if len(every) >= ENOUGH and median(every[-RECENT:]) > 2 * median(every[1 : RECENT + 1]):
-        yield Finding(
-            "warn",
-            "speed",
-            f"an update takes {median(every[-RECENT:]):.0f} s, and took {median(every[1 : RECENT + 1]):.0f} s in the "
-            "beginning: longer games, more snapshots as opponents (opponents.max_snapshots), or memory that runs out",
-        )
-
-
-def _flat(series: Series) -> Iterator[Finding]:
-    rewards = series.get("entente_episode_reward", ())
-    if len(rewards) < ENOUGH:
-        yield Finding("ok", "learning", f"{len(rewards)} updates so far: too few to speak of a trend")
-        return
-    half = len(rewards) // 2
-    gain, error = fmean(rewards[half:]) - fmean(rewards[:half]), _error_of_difference(rewards[:half], rewards[half:])
-    text = f"mean return {fmean(rewards[:half]):.3g} in the first half of the run, {fmean(rewards[half:]):.3g} since"
-    if gain < -SIGMAS * error:
-        yield Finding(
-            "warn",
-            "learning",
-            f"{text}: it falls; opponents that became stronger (compare evaluations against fixed bots), or else a "
-            "smaller learner.learning_rate, and see divergence below",
-        )
-    elif gain <= SIGMAS * error:
-        flat = _lately(series, "entente_zero_variance_fraction") or 0.0
-        advice = (
-            f"{flat:.0%} of the samples are in zero-variance groups: denser game.reward, or coarser grouping.keys"
-            if flat > TOO_MANY
-            else "a larger learner.learning_rate, learner.returns = per_phase, weaker opponents first, or a warm start "
-            "(entente imitate); entente groups audit says what its groups explain"
-        )
-        yield Finding("warn", "learning", f"{text}: no rise to be seen; {advice}")
-    else:
-        yield Finding("ok", "learning", text)
-
-
-def _diverging(series: Series) -> Iterator[Finding]:
-    signs = []
-    if (kl := _lately(series, "entente_kl")) is not None and kl > MOST_KL:
-        signs.append(f"KL of behaviour to learner {kl:.2g} nats a token (usual: below {MOST_KL})")
-    if (ratio := _lately(series, "entente_ratio_max")) is not None and ratio > MOST_RATIO:
-        signs.append(f"importance ratios up to {ratio:.3g}")
-    norms = series.get("entente_grad_norm", ())
-    if len(norms) >= ENOUGH and median(norms[-RECENT:]) > GRADIENT_GROWTH * max(median(norms[:RECENT]), 1e-12):
-        signs.append(f"gradient norms grew from {median(norms[:RECENT]):.2g} to {median(norms[-RECENT:]):.2g}")
-    entropy = series.get("entente_entropy", ())
-    if len(entropy) >= ENOUGH and median(entropy[-RECENT:]) < LEAST_ENTROPY * median(entropy[:RECENT]):
-        signs.append(
-            f"entropy fell from {median(entropy[:RECENT]):.2g} to {median(entropy[-RECENT:]):.2g} nats a token"
-        )
-    if broken := _latest(series, NONFINITE):
-        signs.append(f"{broken:.0f} updates with figures that were not finite numbers")
-    if signs:
-        yield Finding(
-            "warn",
-            "divergence",
-            "; ".join(signs) + ": a smaller learner.learning_rate, fewer learner.epochs or minibatches, a smaller "
-            "rollout.max_staleness, or learner.beta above 0 hold the policy back",
-        )
-    else:
-        yield Finding("ok", "divergence", "no sign of it")
-
-
-def _data(series: Series) -> Iterator[Finding]:
-    decisions = _growth(series, "entente_decisions_total")
-    episodes = _growth(series, "entente_episodes_total")
-    troubles = []
-    if decisions and (share := _growth(series, "entente_truncated_decisions_total") / decisions) > MANY:
-        troubles.append(f"{share:.0%} of the decisions are cut off: raise inference.max_completion_length")
-    if decisions and (share := _growth(series, "entente_defective_orders_total") / decisions) > MANY:
-        troubles.append(f"{share:.2f} defective orders a decision: inference.decoding = constrained writes none")
-    if episodes and (share := _growth(series, "entente_stale_episodes_total") / episodes) > MANY:
-        troubles.append(
-            f"{share:.0%} of the episodes are too old: see that no actor hangs, or allow more max_staleness"
-        )
-    if (coarse := _lately(series, "entente_fallback_fraction")) is not None and coarse > TOO_MANY:
-        troubles.append(
-            f"{coarse:.0%} of the samples are judged by a coarser key than the first: larger rollout.num_generations "
-            "or learner.episodes_per_update, or fewer facts in grouping.keys"
-        )
-    if (flat := _lately(series, "entente_zero_variance_fraction")) is not None and flat > TOO_MANY:
-        troubles.append(
-            f"{flat:.0%} of the samples are in zero-variance groups: denser game.reward, or learner.top_up_episodes"
-        )
-    if poison := _latest(series, "entente_poison_episodes_total"):
-        troubles.append(f"{poison:.0f} entries of the buffer could not be read: does anything else write to it?")
-    if troubles:
-        yield Finding("warn", "data", "; ".join(troubles))
-    else:
-        yield Finding("ok", "data", "sound")
-
-
-def _losses(series: Series) -> Iterator[Finding]:
-    restarts = _latest(series, "entente_worker_restarts_total")
-    failed = {
-        name.partition("cause=")[2].rstrip("}"): values[-1]
-        for name, values in series.items()
-        if name.startswith("entente_swap_failures_total{") and values[-1]
-    }
-    if not restarts and not failed:
-        yield Finding("ok", "workers", "none was lost")
-        return
-    causes = ", ".join(f"{count:.0f} {cause}" for cause, count in sorted(failed.items()))
-    swaps = f"; weights that did not arrive: {causes}" if failed else ""
-    grew = _growth(series, "entente_worker_restarts_total")
-    text = f"{restarts:.0f} rollout actors were replaced{swaps}"
-    if grew > 1:
-        yield Finding("warn", "workers", f"{text}; {grew:.0f} of them lately: see the run's log for the reasons")
-    else:
-        yield Finding("ok", "workers", text)
-
-
-def _memory(series: Series) -> Iterator[Finding]:
-    used = _latest(series, "entente_buffer_server_bytes")
-    limit = _latest(series, "entente_buffer_server_bytes_limit")
-    if not used:
-        return
-    text = f"the replay server uses {used / 2**20:.0f} MiB" + (f" of {limit / 2**20:.0f}" if limit else "")
-    if limit and used > FULL * limit:
-        advice = "raise its maxmemory; episodes leave when the checkpoint that used them is written "
-        yield Finding("warn", "replay memory", f"{text}: {advice}(learner.checkpoint_every)")
-    else:
-        yield Finding("ok", "replay memory", text)
-
-
-def _latest(series: Series, name: str) -> float:
-    values = series.get(name, ())
-    return values[-1] if values else 0.0
-
-
-def _lately(series: Series, name: str) -> float | None:
-    values = series.get(name, ())
-    return median(values[-RECENT:]) if values else None
-
-
-def _growth(series: Series, name: str) -> float:
-    """Of a counter, over the recent updates."""
-    values = series.get(name, ())
-    return values[-1] - values[-min(len(values), RECENT + 1)] if values else 0.0
-
-
-def _error_of_difference(first: Sequence[float], second: Sequence[float]) -> float:
-    """Standard error of the difference of the means, successive values taken as dependent.
-
-    The variance within each half is that of its successive differences (von Neumann), which a trend hardly touches.
-    """
-
-    def variance(values: Sequence[float]) -> float:
-        steps = [(later - value) ** 2 for value, later in pairwise(values)]
-        return fmean(steps) / 2 if steps else 0.0
-
-    return math.sqrt(variance(first) / len(first) + variance(second) / len(second))

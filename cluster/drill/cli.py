@@ -1,4 +1,4 @@
-"""``entente drill``. Heavy packages are imported inside the command, so that ``--help`` answers at once."""
+"""``entente drill``. Heavy packages are imported inside the command, so that ``--help`` is fast."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import typer
 
 
 def drill(
-    faults: Annotated[int, typer.Option(min=1, help="How many, all kinds in turn.")] = 30,
-    seed: Annotated[int, typer.Option(min=0, help="Of the moments, the order and the victims.")] = 0,
+    faults: Annotated[int, typer.Option(min=1, help="Number of faults, all kinds in turn.")] = 30,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the moments, the order and the victims.")] = 0,
     run_dir: Annotated[
         Path | None, typer.Option(help="Folder of the run, which is kept.", show_default="a temporary one")
     ] = None,
     engine: Annotated[
-        Literal["torch", "vllm"], typer.Option(help="That the rollout actor plays with; vllm: in a process of its own.")
+        Literal["torch", "vllm"], typer.Option(help="Engine of the rollout actor; vllm: in a process of its own.")
     ] = "torch",
     only: Annotated[
         list[str] | None, typer.Option(metavar="KIND", help="Only faults of this kind; repeatable.")
     ] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
 ) -> None:
-    """Cause faults in a short training, and check that it gets over each and loses nothing.
+    """Cause faults in a short training, and check that it recovers from each and loses nothing.
 
     It kills and stops rollout actors, learner, replay server and driver, fills the server, damages episodes and leaves
-    half a checkpoint. All of it happens to processes of its own, on this machine alone. About half a minute a fault.
+    half a checkpoint. It touches only processes that it started, on this machine. About half a minute a fault.
     """
-    from cluster.drill.errors import BrokenPromiseError
+    from cluster.drill.errors import DrillFailedError
     from cluster.drill.record import Record
     from cluster.drill.runner import Plan
     from cluster.drill.runner import drill as carry_out
@@ -48,20 +48,20 @@ def drill(
     if run_dir is None:
         plan = replace(plan, run_dir=Path(tempfile.mkdtemp(prefix="entente-drill-")))
     record = Record(engine, seed, faults)
-    broken: BrokenPromiseError | None = None
-    with guarded(), shown(record) as watch:
+    failure: DrillFailedError | None = None
+    with guarded(), shown(record) as notify:
         try:
-            carry_out(plan, record, watch)
-        except BrokenPromiseError as error:
-            broken = error
+            carry_out(plan, record, notify)
+        except DrillFailedError as error:
+            failure = error
     if json_out is not None:
         kinds = "".join(f" --only {name}" for name in plan.only)
         command = f"entente drill --faults {faults} --seed {seed} --engine {engine}{kinds}"
         json_out.write_text(json.dumps(record.document(command), indent=1) + "\n", encoding="utf-8")
         typer.echo(f"written to {json_out}")
-    if broken is not None:
-        typer.echo(f"broken promise: {' '.join(str(broken).split())} (the run is in {plan.run_dir})", err=True)
-        raise typer.Exit(broken.exit_code)
+    if failure is not None:
+        typer.echo(f"drill failed: {' '.join(str(failure).split())} (the run is in {plan.run_dir})", err=True)
+        raise typer.Exit(failure.exit_code)
     if run_dir is None:
         shutil.rmtree(plan.run_dir, ignore_errors=True)
-    typer.echo(f"{len(record.overcome)} faults, and every promise was kept")
+    typer.echo(f"{len(record.recovered)} faults, and every check passed")

@@ -1,4 +1,4 @@
-"""What became of every episode: the books of a run, closed."""
+"""The fate of every episode of a run: used once, set aside or waiting."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.drill.replay_store import Store
+from cluster.drill.replay_client import ReplayClient
 from cluster.runs.audit_records import episodes_used
 from cluster.runs.folder import RunFolder
 from grpo_core.checkpoints.folders import verified_manifest
@@ -17,9 +17,9 @@ from services.metrics.jsonl import read_metrics
 
 @dataclass(frozen=True, slots=True)
 class Reconciliation:
-    """A finished run's episodes by id, as audit records and replay server tell."""
+    """A finished run's episodes by id, from its audit records and replay server."""
 
-    stored: frozenset[str]  # whose storing was confirmed to a rollout worker, ever
+    stored: frozenset[str]  # every episode whose storing was confirmed to a rollout worker
     used: Mapping[str, int]  # how often, in the updates that led to the final policy
     poison: tuple[str, ...]  # set aside because they could not be read
     waiting: frozenset[str]  # not used yet, or not acknowledged
@@ -29,34 +29,34 @@ class Reconciliation:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """What is wrong with some books; empty where all is well."""
+    """The errors of a reconciliation; all empty if there are none."""
 
-    lost: tuple[str, ...]  # stored, and nowhere any more
+    lost: tuple[str, ...]  # stored, and in no place now
     used_twice: tuple[str, ...]  # in two updates; or used, and set aside or waiting as well
     unknown: tuple[str, ...]  # used or set aside, never stored
 
 
-def balance(books: Reconciliation) -> Balance:
-    """Every stored episode must be used once, or set aside, or wait: one of these."""
-    places = Counter(books.used) + Counter(books.poison) + Counter(books.waiting)
+def balance(reconciliation: Reconciliation) -> Balance:
+    """Find episodes that are not in exactly one place: used once, set aside or waiting."""
+    places = Counter(reconciliation.used) + Counter(reconciliation.poison) + Counter(reconciliation.waiting)
     return Balance(
-        lost=_sorted(books.stored - places.keys()),
+        lost=_sorted(reconciliation.stored - places.keys()),
         used_twice=_sorted(name for name, count in places.items() if count > 1),
-        unknown=_sorted(places.keys() - books.stored),
+        unknown=_sorted(places.keys() - reconciliation.stored),
     )
 
 
-def read_books(run_dir: Path, store: Store, witnessed: Collection[str]) -> Reconciliation:
-    """The books of a run that has ended.
+def read_reconciliation(run_dir: Path, store: ReplayClient, seen_stored: Collection[str]) -> Reconciliation:
+    """The reconciliation of a run that has ended.
 
     Args:
         run_dir: with its audit records.
-        store: what the server tells; of what it forgot altogether, it tells nothing.
-        witnessed: episodes that were seen stored while the run went on.
+        store: the replay server, which may have lost episodes without a trace.
+        seen_stored: episodes that were seen stored during the run.
     """
     counters = store.counters()
     return Reconciliation(
-        stored=store.stored().union(witnessed),
+        stored=store.stored().union(seen_stored),
         used=episodes_used(run_dir),
         poison=tuple(store.poison()),
         waiting=store.waiting(),
@@ -66,7 +66,7 @@ def read_books(run_dir: Path, store: Store, witnessed: Collection[str]) -> Recon
 
 
 def damaged_checkpoints(folder: RunFolder) -> list[str]:
-    """Checkpoints, by number, that are not as they were written."""
+    """Numbers of the checkpoints that are not as they were written."""
     numbered = [path for path in folder.checkpoints.iterdir() if path.name.isdigit()]
     return sorted(path.name for path in numbered if not _as_written(path))
 

@@ -1,4 +1,4 @@
-"""What a drill keeps: every fault with the time that it took to get over, and every promise with how it was kept."""
+"""The record of a drill: every fault with its recovery time, and the result of every check."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from cluster.runs.provenance import commit, provenance
 
 
 @dataclass(frozen=True, slots=True)
-class Overcome:
-    """A fault that the run got over."""
+class RecoveredFault:
+    """A fault that the run recovered from."""
 
     kind: str
     what: str
     at_s: float  # since the drill began
-    update: int  # newest when it struck
+    update: int  # the newest when the fault was caused
     reaction: Reaction  # what the run did
     recovered_s: float  # until it had made a further update
     further_update: int
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
-    """What was promised, and what was found."""
+class Check:
+    """One check at the end of a drill."""
 
     text: str
-    kept: bool
+    passed: bool
     found: str
 
 
 @dataclass(slots=True)
 class Record:
-    """A drill as it goes on."""
+    """A drill under way."""
 
     engine: str
     seed: int
     wanted: int  # faults
-    overcome: list[Overcome] = field(default_factory=list)
-    promises: list[Promise] = field(default_factory=list)
-    broken: str | None = None  # the first promise that was not kept
+    recovered: list[RecoveredFault] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+    failure: str | None = None  # the first failure
     began: float = field(default_factory=time.monotonic)
 
     @property
     def elapsed_s(self) -> float:
-        """Since the drill began."""
+        """Seconds since the drill began."""
         return time.monotonic() - self.began
 
     def document(self, command: str) -> dict[str, Any]:
@@ -61,32 +61,32 @@ class Record:
             "engine": self.engine,
             "seed": self.seed,
             "wall_seconds": round(self.elapsed_s, 1),
-            "faults": [asdict(overcome) for overcome in self.overcome],
-            "promises": [asdict(promise) for promise in self.promises],
-            "broken": self.broken,
+            "faults": [asdict(fault) for fault in self.recovered],
+            "checks": [asdict(check) for check in self.checks],
+            "failure": self.failure,
         }
 
 
-def promises_of_books(books: Reconciliation, wrong: Balance, spoiled: int) -> list[Promise]:
-    """What the books say of the promises about episodes."""
-    used = len(books.used)
+def episode_checks(found: Reconciliation, wrong: Balance, damaged: int) -> list[Check]:
+    """The checks of a found."""
+    used = len(found.used)
     return [
-        Promise("no stored episode is lost", not wrong.lost, _told(len(books.stored), "stored", wrong.lost)),
-        Promise("none is used twice", not wrong.used_twice, _told(used, "used", wrong.used_twice)),
-        Promise("none comes from nowhere", not wrong.unknown, _told(len(books.stored), "stored", wrong.unknown)),
-        Promise(
+        Check("no stored episode is lost", not wrong.lost, _counted(len(found.stored), "stored", wrong.lost)),
+        Check("none is used twice", not wrong.used_twice, _counted(used, "used", wrong.used_twice)),
+        Check("none comes from nowhere", not wrong.unknown, _counted(len(found.stored), "stored", wrong.unknown)),
+        Check(
             "what was used is acknowledged, nothing else",
-            books.acknowledged_counted == used,
-            f"{books.acknowledged_counted:,} acknowledged, {used:,} used, {len(books.waiting):,} wait",
+            found.acknowledged_counted == used,
+            f"{found.acknowledged_counted:,} acknowledged, {used:,} used, {len(found.waiting):,} wait",
         ),
-        Promise(
+        Check(
             "each unreadable entry is set aside and counted",
-            books.poison_counted == len(books.poison) == spoiled,
-            f"{spoiled} made, {len(books.poison)} set aside, {books.poison_counted} counted",
+            found.poison_counted == len(found.poison) == damaged,
+            f"{damaged} made, {len(found.poison)} set aside, {found.poison_counted} counted",
         ),
     ]
 
 
-def _told(count: int, what: str, wrong: Sequence[str]) -> str:
+def _counted(count: int, what: str, wrong: Sequence[str]) -> str:
     shown = ", ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "")
     return f"{count:,} {what}, {len(wrong)} wrong" + (f": {shown}" if wrong else "")

@@ -1,4 +1,4 @@
-"""One drill: start a training, cause faults at seeded moments, wait until it got over each, close the books."""
+"""One drill: start a training, cause faults at seeded moments, wait for each recovery, reconcile all episodes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 
 from cluster.configs.loader import dump_config
 from cluster.configs.schema import Config
-from cluster.drill.errors import BrokenPromiseError
-from cluster.drill.faults import Reaction, Scene, draw, faults_of
-from cluster.drill.reconciliation import balance, damaged_checkpoints, read_books, updates_recorded
-from cluster.drill.record import Overcome, Promise, Record, promises_of_books
-from cluster.drill.replay_store import Store
-from cluster.drill.settings import PATIENCE_S, STOPPED_S, Engine, drill_config
-from cluster.drill.training_process import Training, runs
+from cluster.drill.errors import DrillFailedError
+from cluster.drill.faults import DrillContext, Reaction, draw, faults_of
+from cluster.drill.reconciliation import balance, damaged_checkpoints, read_reconciliation, updates_recorded
+from cluster.drill.record import Check, Record, RecoveredFault, episode_checks
+from cluster.drill.replay_client import ReplayClient
+from cluster.drill.settings import RECOVERY_TIMEOUT_S, STOPPED_S, Engine, drill_config
+from cluster.drill.training_process import TrainingProcess, runs
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.recovery import restarts
@@ -25,16 +25,16 @@ from cluster.runtime.replay_server import replay_server
 from services.inference.vllm_backend.startup import vllm_installed
 
 FIRST_UPDATE_S = 600.0  # loading included, on a machine that is busy
-CALM_S = (0.2, 4.0)  # between two faults: from, to
+PAUSE_S = (0.2, 4.0)  # between two faults: shortest, longest
 LAST_UPDATES = 2  # made undisturbed at the end
-INTERRUPTED = 130  # exit status of a run that was asked to stop and has saved
+INTERRUPTED = 130  # exit status of a run that was stopped and has saved
 
-Watch = Callable[[str], None]  # hears what goes on
+Notify = Callable[[str], None]  # called with every stage
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is asked for."""
+    """The options of a drill."""
 
     faults: int
     seed: int
@@ -48,7 +48,7 @@ class Plan:
         return [name for name in faults_of(self.engine) if not self.only or name in self.only]
 
     def check(self) -> None:
-        """Refuse what cannot begin.
+        """Check that the drill can start.
 
         Raises:
             RunError: a kind of fault does not exist, vLLM is not installed, or the folder has a run already.
@@ -65,17 +65,17 @@ class Plan:
             raise RunError(f"{self.run_dir} already holds a run; choose another --run-dir, or remove it")
 
 
-def drill(plan: Plan, record: Record, watch: Watch) -> None:
-    """Carry it out; everything is ended that it started.
+def drill(plan: Plan, record: Record, notify: Notify) -> None:
+    """Carry out a drill, and end every process that it started.
 
     Args:
-        plan: what to do.
-        record: is filled as it goes on.
-        watch: hears of every stage and fault.
+        plan: the options.
+        record: is filled during the drill.
+        notify: is called with every stage and fault.
 
     Raises:
         RunError: see ``Plan.check``.
-        BrokenPromiseError: the run did not get over a fault, or its books do not balance.
+        DrillFailedError: the run did not recover from a fault, or a check failed.
     """
     plan.check()
     rng = random.Random(plan.seed)
@@ -85,101 +85,103 @@ def drill(plan: Plan, record: Record, watch: Watch) -> None:
     config = drill_config(plan.engine, plan.faults, plan.seed)
     file = plan.run_dir / "drill.toml"
     file.write_text(dump_config(config), encoding="utf-8")
-    training = Training(plan.run_dir, file, plan.run_dir / "drill.log")
-    scene = Scene(training, folder, rng, config.learner.checkpoint_every, STOPPED_S)
+    training = TrainingProcess(plan.run_dir, file, plan.run_dir / "drill.log")
+    context = DrillContext(training, folder, rng, config.learner.checkpoint_every, STOPPED_S)
     try:
-        watch("starting the training")
+        notify("starting the training")
         training.start()
         training.wait(lambda: training.update >= 1, "first update", FIRST_UPDATE_S)
         for kind in kinds:
-            time.sleep(rng.uniform(*CALM_S))
-            watch(f"{kind}: {faults_of(plan.engine)[kind].does}")
-            record.overcome.append(overcome(kind, scene, record, plan.engine))
-        watch("letting the run finish")
+            time.sleep(rng.uniform(*PAUSE_S))
+            notify(f"{kind}: {faults_of(plan.engine)[kind].does}")
+            record.recovered.append(recover(kind, context, record, plan.engine))
+        notify("letting the run finish")
         finish(training, record)
-        watch("closing the books")
-        close_books(config, scene, record)
-    except BrokenPromiseError as error:
-        record.broken = str(error)
+        notify("reconciling the episodes")
+        check_episodes(config, context, record)
+    except DrillFailedError as error:
+        record.failure = str(error)
         raise
     finally:
         training.close()
 
 
-def overcome(kind: str, scene: Scene, record: Record, engine: Engine) -> Overcome:
-    """Cause a fault and wait until the run has got over it.
+def recover(kind: str, context: DrillContext, record: Record, engine: Engine) -> RecoveredFault:
+    """Cause a fault and wait until the run has recovered from it.
 
     Raises:
-        BrokenPromiseError: it did not, or not as it should have.
+        DrillFailedError: it did not recover, or not in the expected way.
     """
-    fault, training = faults_of(engine)[kind], scene.training
-    update, before, driver = training.update, len(restarts(scene.folder.path)), training.driver
+    fault, training = faults_of(engine)[kind], context.training
+    update, before, driver = training.update, len(restarts(context.folder.path)), training.driver
     at_s, start = record.elapsed_s, time.monotonic()
-    scene.witness()
-    struck = fault.cause(scene)
-    caused = f"{kind} ({struck.what})"
+    context.note_stored()
+    done = fault.cause(context)
+    caused = f"{kind} ({done.what})"
 
     def reacted() -> bool:
-        left = any(map(runs, struck.victims))
-        return not left and (fault.reaction != "starts itself again" or len(restarts(scene.folder.path)) > before)
+        left = any(map(runs, done.victims))
+        return not left and (fault.reaction != "starts itself again" or len(restarts(context.folder.path)) > before)
 
     def set_aside() -> bool:
-        with scene.store() as store:
-            return store.counters().get("poison", 0) >= len(scene.spoiled)
+        with context.store() as store:
+            return store.counters().get("poison", 0) >= len(context.damaged)
 
-    training.wait(reacted, f"reaction to {caused}", PATIENCE_S)
+    training.wait(reacted, f"reaction to {caused}", RECOVERY_TIMEOUT_S)
     newest = max(update, training.update)
-    training.wait(lambda: training.update >= newest + fault.updates, f"further update after {caused}", PATIENCE_S)
-    if struck.poison:
-        training.wait(set_aside, f"setting aside of {caused}", PATIENCE_S)
-    reaction = _reaction(training.driver != driver, len(restarts(scene.folder.path)) - before)
+    training.wait(
+        lambda: training.update >= newest + fault.updates, f"further update after {caused}", RECOVERY_TIMEOUT_S
+    )
+    if done.poison:
+        training.wait(set_aside, f"setting aside of {caused}", RECOVERY_TIMEOUT_S)
+    reaction = _reaction(training.driver != driver, len(restarts(context.folder.path)) - before)
     if reaction != fault.reaction:
-        raise BrokenPromiseError(f"after {caused} the run {reaction}, and it should be that it {fault.reaction}")
-    return Overcome(
-        kind, struck.what, round(at_s, 1), update, reaction, round(time.monotonic() - start, 1), training.update
+        raise DrillFailedError(f"after {caused} the run {reaction}, expected: it {fault.reaction}")
+    return RecoveredFault(
+        kind, done.what, round(at_s, 1), update, reaction, round(time.monotonic() - start, 1), training.update
     )
 
 
-def finish(training: Training, record: Record) -> None:
-    """Stop the run as a job manager does, go on with it to its end, and see that nothing is left of it.
+def finish(training: TrainingProcess, record: Record) -> None:
+    """Stop the run as a job manager does, resume it to its end, and check that no process is left.
 
     Raises:
-        BrokenPromiseError: it did not stop or end as it should.
+        DrillFailedError: it did not stop or end as expected.
     """
     training.driver.send_signal(signal.SIGTERM)
-    status = training.finish(PATIENCE_S)
+    status = training.finish(RECOVERY_TIMEOUT_S)
     if status != INTERRUPTED:
-        raise BrokenPromiseError(f"the run was asked to stop, and ended with status {status}")
+        raise DrillFailedError(f"the run was asked to stop, and ended with status {status}")
     training.start([f"learner.updates={training.update + LAST_UPDATES}"])
-    status = training.finish(PATIENCE_S)
+    status = training.finish(RECOVERY_TIMEOUT_S)
     if status:
-        raise BrokenPromiseError(f"the run's end has status {status}")
+        raise DrillFailedError(f"the run's end has status {status}")
     left = training.survivors()
-    record.promises.append(Promise("no process is left behind", not left, "; ".join(left) or "none is"))
+    record.checks.append(Check("no process is left behind", not left, "; ".join(left) or "none is"))
 
 
-def close_books(config: Config, scene: Scene, record: Record) -> None:
-    """Compare what was stored, used and set aside.
+def check_episodes(config: Config, context: DrillContext, record: Record) -> None:
+    """Check the episodes, checkpoints and updates of the ended run.
 
     Raises:
-        BrokenPromiseError: something does not balance.
+        DrillFailedError: a check failed.
     """
-    folder = scene.folder
-    with replay_server(config, folder) as url, Store(url, folder.run_id) as store:
-        books = read_books(folder.path, store, scene.witnessed)
-    record.promises += promises_of_books(books, balance(books), len(scene.spoiled))
+    folder = context.folder
+    with replay_server(config, folder) as url, ReplayClient(url, folder.run_id) as store:
+        reconciliation = read_reconciliation(folder.path, store, context.seen_stored)
+    record.checks += episode_checks(reconciliation, balance(reconciliation), len(context.damaged))
     damaged, lines = damaged_checkpoints(folder), updates_recorded(folder)
-    record.promises += [
-        Promise("every checkpoint is whole", not damaged, f"damaged: {', '.join(damaged) or 'none'}"),
-        Promise(
+    record.checks += [
+        Check("every checkpoint is whole", not damaged, f"damaged: {', '.join(damaged) or 'none'}"),
+        Check(
             "every update is recorded once",
-            lines == list(range(1, scene.training.update + 1)),
-            f"{scene.training.update} updates, {len(lines)} lines of {len(set(lines))} updates",
+            lines == list(range(1, context.training.update + 1)),
+            f"{context.training.update} updates, {len(lines)} lines of {len(set(lines))} updates",
         ),
     ]
-    broken = [promise for promise in record.promises if not promise.kept]
-    if broken:
-        raise BrokenPromiseError("; ".join(f"not kept: {promise.text} ({promise.found})" for promise in broken))
+    failed = [check for check in record.checks if not check.passed]
+    if failed:
+        raise DrillFailedError("; ".join(f"failed: {check.text} ({check.found})" for check in failed))
 
 
 def _reaction(started_again: bool, restarted: int) -> Reaction:

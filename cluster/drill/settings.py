@@ -1,4 +1,4 @@
-"""The training that a drill disturbs: a tiny one, with time limits that do not make it last."""
+"""The training of a drill: a tiny one with short time limits."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from cluster.configs.schema import Config
 
 Engine = Literal["torch", "vllm"]
 
-UPDATES_A_FAULT = 100  # more than a run makes between two faults; the end is brought about otherwise
-STOPPED_S = 12.0  # that the driver is stopped for: longer than any limit that somebody else waits within
-PATIENCE_S = 300.0  # for a run to get over a fault; far more than it needs, also on a machine that is busy
+UPDATES_PER_FAULT = 100  # more than a run makes between two faults; the drill ends it
+STOPPED_S = 12.0  # that the driver is stopped; longer than any other process waits
+RECOVERY_TIMEOUT_S = 300.0  # for one fault; far more than a run needs, also on a busy machine
 
 _LIMITS = (
     "run.silence_timeout_s=10",
@@ -35,5 +35,5 @@ _OWN_PROCESS = ("inference.engine=vllm", "inference.engine_process=own", "rollou
 
 def drill_config(engine: Engine, faults: int, seed: int) -> Config:
     """The configuration of the run: the shipped ``smoke`` with shorter games and time limits."""
-    said = [*_LIMITS, *_WORK, f"run.seed={seed}", f"learner.updates={UPDATES_A_FAULT * (faults + 1)}"]
-    return load_config("smoke", [*said, *(_OWN_PROCESS if engine == "vllm" else ("inference.engine=torch",))])
+    overrides = [*_LIMITS, *_WORK, f"run.seed={seed}", f"learner.updates={UPDATES_PER_FAULT * (faults + 1)}"]
+    return load_config("smoke", [*overrides, *(_OWN_PROCESS if engine == "vllm" else ("inference.engine=torch",))])

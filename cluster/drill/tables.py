@@ -1,4 +1,4 @@
-"""A drill on the screen: a table that grows while it goes on, or lines where there is no terminal."""
+"""A drill on the screen: a growing table in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cluster.drill.record import Overcome, Record
+from cluster.drill.record import Record, RecoveredFault
 
 
 @contextmanager
 def shown(record: Record, console: Console | None = None) -> Iterator[Callable[[str], None]]:
-    """Show a drill while the block runs, and its summary at the end; gives what hears of every stage."""
+    """Show a drill while the block runs, and its summary at the end; yields a callback for every stage."""
     console = console or Console()
     if console.is_terminal:
         with Live(console=console, refresh_per_second=2) as live:
@@ -31,30 +31,30 @@ def shown(record: Record, console: Console | None = None) -> Iterator[Callable[[
 
         def say(stage: str) -> None:
             nonlocal seen
-            for done in record.overcome[seen:]:
+            for done in record.recovered[seen:]:
                 console.print(_line(done), markup=False, highlight=False, soft_wrap=True)
-            seen = len(record.overcome)
+            seen = len(record.recovered)
             console.print(f"{record.elapsed_s:6.0f} s  {stage}", markup=False, highlight=False, soft_wrap=True)
 
         yield say
     console.print(summary_table(record))
-    if record.promises:
-        console.print(promises_table(record))
+    if record.checks:
+        console.print(checks_table(record))
 
 
 def faults_table(record: Record) -> Table:
     """One row a fault."""
-    table = Table("", "fault", "of", "the run", "recovered", title=f"{len(record.overcome)} of {record.wanted} faults")
-    for number, done in enumerate(record.overcome, 1):
+    table = Table("", "fault", "of", "the run", "recovered", title=f"{len(record.recovered)} of {record.wanted} faults")
+    for number, done in enumerate(record.recovered, 1):
         table.add_row(str(number), done.kind, Text(done.what), done.reaction, f"{done.recovered_s:.1f} s")
     return table
 
 
 def summary_table(record: Record) -> Table:
     """One row a kind."""
-    table = Table("fault", "times", "the run", "recovered: median", "longest", title="Faults overcome")
-    kinds: dict[str, list[Overcome]] = {}
-    for done in record.overcome:
+    table = Table("fault", "times", "the run", "recovered: median", "longest", title="Recovered faults")
+    kinds: dict[str, list[RecoveredFault]] = {}
+    for done in record.recovered:
         kinds.setdefault(done.kind, []).append(done)
     for kind, same in sorted(kinds.items()):
         took = [done.recovered_s for done in same]
@@ -62,13 +62,13 @@ def summary_table(record: Record) -> Table:
     return table
 
 
-def promises_table(record: Record) -> Table:
-    """One row a promise."""
-    table = Table("promise", "kept", "found", title="Promises")
-    for promise in record.promises:
-        table.add_row(promise.text, "yes" if promise.kept else "NO", Text(promise.found))
+def checks_table(record: Record) -> Table:
+    """One row a check."""
+    table = Table("check", "passed", "found", title="Promises")
+    for check in record.checks:
+        table.add_row(check.text, "yes" if check.passed else "NO", Text(check.found))
     return table
 
 
-def _line(done: Overcome) -> str:
+def _line(done: RecoveredFault) -> str:
     return f"         {done.kind} ({done.what}): the run {done.reaction}, update after {done.recovered_s:.1f} s"

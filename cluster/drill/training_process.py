@@ -1,4 +1,4 @@
-"""The training that is disturbed: a child process with all that it starts, and the folder it writes."""
+"""The training of a drill: a child process with all its descendants, and the folder that it writes."""
 
 from __future__ import annotations
 
@@ -12,25 +12,19 @@ from pathlib import Path
 
 import psutil
 
-from cluster.drill.errors import BrokenPromiseError
+from cluster.drill.errors import DrillFailedError
 from cluster.runs.audit_records import last_update
 
-LOOK_EVERY_S = 0.25  # for new processes of the run: a look costs some milliseconds
+LOOK_EVERY_S = 0.25  # for new processes of the run; each time takes some milliseconds
 POLL_S = 0.05
-GONE_S = 30.0  # for the processes of a run that ended
+EXIT_TIMEOUT_S = 30.0  # for the processes of a run that has ended
 
 
-class Training:
-    """``entente train --start-or-resume``, in a session of its own, and every process that ever descended from it."""
+class TrainingProcess:
+    """``entente train --start-or-resume`` in a session of its own, with every process that ever descended from it."""
 
     def __init__(self, run_dir: Path, config: Path, log: Path) -> None:
-        """Nothing is started yet.
-
-        Args:
-            run_dir: of the run.
-            config: a TOML file.
-            log: takes what the run prints.
-        """
+        """Start nothing yet. The run's output goes to ``log``."""
         self.run_dir = run_dir
         self._command = [sys.executable, "-m", "cluster.cli", "train", str(config), "--run-dir", str(run_dir)]
         self._command.append("--start-or-resume")
@@ -41,16 +35,16 @@ class Training:
         self._looked = 0.0
 
     def start(self, overrides: Sequence[str] = ()) -> None:
-        """Start the run, or go on with it; ``overrides`` are ``section.key=value``."""
-        said = [word for override in overrides for word in ("--set", override)]
+        """Start or resume the run; ``overrides`` are ``section.key=value``."""
+        options = [word for override in overrides for word in ("--set", override)]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._command, *said],
+                [*self._command, *options],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_hear_interrupts,
+                preexec_fn=_restore_interrupts,
             )
         self._driver = psutil.Process(self._process.pid)
 
@@ -71,7 +65,7 @@ class Training:
         return [process for process in (self.driver, *self._family.values()) if runs(process)]
 
     def members(self, title: str) -> list[psutil.Process]:
-        """Those whose command line has ``title`` in it."""
+        """The processes whose command line contains ``title``."""
         found = []
         for process in self.family():
             with suppress(psutil.NoSuchProcess):
@@ -80,49 +74,49 @@ class Training:
         return found
 
     def wait(self, condition: Callable[[], bool], what: str, limit_s: float) -> None:
-        """Wait while the run goes on.
+        """Wait for a condition while the run goes on.
 
         Raises:
-            BrokenPromiseError: ``what`` did not come within ``limit_s``, or the driver ended instead.
+            DrillFailedError: ``what`` did not happen within ``limit_s``, or the driver ended.
         """
         deadline = time.monotonic() + limit_s
         while not condition():
             self._look()
             if not runs(self.driver):
-                raise BrokenPromiseError(f"the run ended while {what} was awaited: {self._last_words()}")
+                raise DrillFailedError(f"the run ended before {what}: {self._last_line()}")
             if time.monotonic() > deadline:
-                raise BrokenPromiseError(f"no {what} within {limit_s:g} s: {self._last_words()}")
+                raise DrillFailedError(f"no {what} within {limit_s:g} s: {self._last_line()}")
             time.sleep(POLL_S)
 
     def finish(self, limit_s: float) -> int:
         """Wait for the driver's end; its exit status.
 
         Raises:
-            BrokenPromiseError: it did not end within ``limit_s``.
+            DrillFailedError: it did not end within ``limit_s``.
         """
         assert self._process is not None, "nothing was started"
         deadline = time.monotonic() + limit_s
         while self._process.poll() is None:
             self._look()
             if time.monotonic() > deadline:
-                raise BrokenPromiseError(f"the run did not end within {limit_s:g} s: {self._last_words()}")
+                raise DrillFailedError(f"the run did not end within {limit_s:g} s: {self._last_line()}")
             time.sleep(POLL_S)
         return self._process.returncode
 
     def survivors(self) -> list[str]:
-        """Processes of a run that ended which are still there after a while."""
-        return [f"{process.pid} {_title(process)}" for process in gone(list(self._family.values()), GONE_S)]
+        """Processes of an ended run that are still there after 30 s."""
+        return [f"{process.pid} {_title(process)}" for process in gone(list(self._family.values()), EXIT_TIMEOUT_S)]
 
     def close(self) -> None:
-        """End whatever still runs."""
+        """Kill every process that still runs."""
         if self._process is None:
             return
         self._look()
         for process in (self.driver, *self._family.values()):
             with suppress(psutil.NoSuchProcess):
                 process.kill()
-        self._process.wait(GONE_S)
-        gone(list(self._family.values()), GONE_S)
+        self._process.wait(EXIT_TIMEOUT_S)
+        gone(list(self._family.values()), EXIT_TIMEOUT_S)
 
     def _look(self) -> None:
         """Remember every process that descends from the run."""
@@ -133,13 +127,13 @@ class Training:
             for child in self.driver.children(recursive=True):
                 self._family[child.pid, child.create_time()] = child
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return f"{lines[-1] if lines else 'it said nothing'} ({self._log})"
+        return f"{lines[-1] if lines else 'no output'} ({self._log})"
 
 
 def runs(process: psutil.Process) -> bool:
-    """Whether a process is there and no zombie, which is nothing but an exit status."""
+    """Whether a process exists and is not a zombie."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -147,7 +141,7 @@ def runs(process: psutil.Process) -> bool:
 
 
 def gone(processes: Sequence[psutil.Process], limit_s: float) -> list[psutil.Process]:
-    """Wait for the end of all of them; those that are still there after ``limit_s``."""
+    """Wait until all have ended; returns those that still run after ``limit_s``."""
     deadline = time.monotonic() + limit_s
     while (left := [process for process in processes if runs(process)]) and time.monotonic() < deadline:
         time.sleep(POLL_S)
@@ -161,12 +155,12 @@ def _title(process: psutil.Process) -> str:
         return "(gone)"
 
 
-def _hear_interrupts() -> None:
-    """In the child: SIGINT is heard also where the drill was started in the background, which ignores it."""
+def _restore_interrupts() -> None:
+    """In the child: accept SIGINT, which a drill in the background ignores."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def kill(process: psutil.Process) -> None:
-    """SIGKILL; nothing if it is gone."""
+    """Send SIGKILL, unless the process is gone."""
     with suppress(psutil.NoSuchProcess):
         process.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""``entente drill`` as CI can afford it: seven kinds of faults in one training, and books that balance."""
+"""``entente drill``, short enough for CI: seven kinds of faults in one training, and a reconciliation that balances."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
 KINDS = ("rollout", "server", "driver", "checkpoint", "full", "poison", "future")
 
 
-def test_a_run_gets_over_every_kind_of_fault_and_loses_nothing(tmp_path: Path) -> None:
+def test_run_recovers_from_every_kind_of_fault_and_loses_nothing(tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "drill.json"
     only = [word for kind in KINDS for word in ("--only", kind)]
     done = subprocess.run(
@@ -29,18 +29,18 @@ def test_a_run_gets_over_every_kind_of_fault_and_loses_nothing(tmp_path: Path) -
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(out.read_text())
-    assert found["broken"] is None
+    assert found["failure"] is None
     faults = {fault["kind"]: fault for fault in found["faults"]}
     assert faults.keys() == set(KINDS)
     assert all(fault["further_update"] > fault["update"] for fault in faults.values())
     assert [kind for kind in KINDS if faults[kind]["reaction"] == "starts itself again"] == ["server", "checkpoint"]
     assert len(restarts(run)) >= 2
-    assert len(found["promises"]) == 8
-    assert all(promise["kept"] for promise in found["promises"])
+    assert len(found["checks"]) == 8
+    assert all(check["passed"] for check in found["checks"])
     log = (run / "drill.log").read_text()
     assert "started again from the last checkpoint in 2 s (1 of 3 without a further update, run.max_restarts)" in log
     assert "Traceback" not in log
-    # What the run tells of itself afterwards.
+    # The run's own records.
     assert last_update(run) > len(KINDS)
     lines = (run / "metrics.jsonl").read_text().splitlines()
     newest = next(line["metrics"] for line in map(json.loads, reversed(lines)) if "entente_loss" in line["metrics"])
@@ -48,7 +48,7 @@ def test_a_run_gets_over_every_kind_of_fault_and_loses_nothing(tmp_path: Path) -
     assert newest["entente_poison_episodes_total"] == 2
 
 
-def test_ctrl_c_ends_a_drill_and_all_that_it_started(tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_drill_and_all_its_processes(tmp_path: Path) -> None:
     drill = subprocess.Popen(
         [*ENTENTE, "drill", "--run-dir", str(tmp_path / "run")],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=hear_interrupts,

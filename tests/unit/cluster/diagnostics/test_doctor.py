@@ -44,7 +44,7 @@ def only(findings: Iterator[Finding]) -> Finding:
 
 
 def access(config: Config) -> Finding:
-    return next(ray_access(config))
+    return next(ray_access(config.run))
 
 
 def token_file(path: Path, text: str = "a token\n", mode: int = 0o600) -> Path:
@@ -54,7 +54,7 @@ def token_file(path: Path, text: str = "a token\n", mode: int = 0o600) -> Path:
     return path
 
 
-def test_a_ray_of_our_own_makes_its_token_and_a_cluster_wants_the_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_ray_makes_its_token_and_a_cluster_needs_the_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert access(LOCAL).level == "ok"
     assert "is made at ~/.ray/auth_token" in access(LOCAL).text
     assert access(CLUSTER).level == "warn"
@@ -67,7 +67,7 @@ def test_a_ray_of_our_own_makes_its_token_and_a_cluster_wants_the_heads(monkeypa
 
 
 @pytest.mark.parametrize("mode", ["TOKEN", None])
-def test_every_way_to_have_a_token_counts(home: Path, monkeypatch: pytest.MonkeyPatch, mode: str | None) -> None:
+def test_every_source_of_a_token_is_found(home: Path, monkeypatch: pytest.MonkeyPatch, mode: str | None) -> None:
     if mode is not None:
         monkeypatch.setenv("RAY_AUTH_MODE", mode)
     for config in (LOCAL, CLUSTER):
@@ -86,7 +86,7 @@ def test_every_way_to_have_a_token_counts(home: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("text", [None, "", " \n"])
-def test_a_named_file_without_a_token_is_a_fault(home: Path, monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
+def test_named_file_without_a_token_is_a_fault(home: Path, monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
     token_file(home / ".ray" / "auth_token")  # which Ray does not look at then
     if text is not None:
         token_file(home / "empty", text)
@@ -95,7 +95,7 @@ def test_a_named_file_without_a_token_is_a_fault(home: Path, monkeypatch: pytest
     assert "cannot be read or is empty" in access(LOCAL).text
 
 
-def test_a_token_that_others_may_read_and_a_ray_that_asks_for_none_are_told(
+def test_readable_token_and_ray_without_authentication_are_warnings(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = token_file(home / ".ray" / "auth_token", mode=0o644)  # as Ray makes it
@@ -106,25 +106,25 @@ def test_a_token_that_others_may_read_and_a_ray_that_asks_for_none_are_told(
         "warn", "ray authentication", f"others of this machine may read the token in {path}: chmod 600 {path}"
     )
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    assert "RAY_AUTH_MODE is not token: whoever reaches Ray's ports runs programs as you" in access(LOCAL).text
+    assert "RAY_AUTH_MODE is not token: any client that reaches Ray's ports runs programs as you" in access(LOCAL).text
     monkeypatch.setenv("RAY_AUTH_MODE", "tokn")
     assert "which Ray takes for disabled ('tokn')" in access(LOCAL).text
     assert access(LOCAL).level == "warn"
 
 
-def test_a_cluster_that_does_not_answer_and_an_address_that_is_not_used_are_told(
+def test_unreachable_cluster_and_unused_address_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def nobody(address: str) -> None:
         raise RunError(f"no Ray cluster at {address}")
 
     monkeypatch.setattr("cluster.diagnostics.access.check_reachable", nobody)
-    assert [finding.level for finding in ray_access(CLUSTER)] == ["warn", "fault"]
+    assert [finding.level for finding in ray_access(CLUSTER.run)] == ["warn", "fault"]
     monkeypatch.setattr("cluster.diagnostics.access.check_reachable", lambda address: None)
-    assert [finding.level for finding in ray_access(CLUSTER)] == ["warn", "ok"]
+    assert [finding.level for finding in ray_access(CLUSTER.run)] == ["warn", "ok"]
     monkeypatch.setenv("RAY_ADDRESS", "elsewhere:6379")
-    assert "a run starts its own Ray" in list(ray_access(LOCAL))[-1].text
-    assert len(list(ray_access(CLUSTER))) == 2
+    assert "a run starts its own Ray" in list(ray_access(LOCAL.run))[-1].text
+    assert len(list(ray_access(CLUSTER.run))) == 2
 
 
 @pytest.mark.parametrize(
@@ -133,21 +133,21 @@ def test_a_cluster_that_does_not_answer_and_an_address_that_is_not_used_are_told
         ("redis://:word@h:1/0", "ok", "not encrypted; rediss:// is"),
         ("rediss://me:word@h:1/0", "ok", "(encrypted)"),
         ("rediss://h:1/0?ssl_certfile=/c&ssl_keyfile=/k", "ok", "(encrypted)"),
-        ("rediss://h:1/0", "warn", "lets in whoever reaches it (encrypted): give it a password"),
+        ("rediss://h:1/0", "warn", "accepts every client that reaches it (encrypted): give it a password"),
         ("redis://me@h:1/0", "warn", "ENTENTE_REDIS_PASSWORD"),
     ],
 )
-def test_how_open_the_replay_server_is(url: str, level: str, told: str) -> None:
+def test_replay_server_without_password_is_a_warning(url: str, level: str, told: str) -> None:
     finding = _openness(url)
     assert (finding.level, finding.subject) == (level, "redis")
     assert told in finding.text
     assert "word@" not in finding.text
 
 
-def test_a_run_folder_that_cannot_be_or_is_taken(tmp_path: Path) -> None:
+def test_run_folder_that_cannot_be_written_or_is_in_use(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert only(run_folder(LOCAL, tmp_path / "a" / "b")).level == "ok"
-    blocked = only(run_folder(LOCAL, tmp_path / "file" / "run"))
+    assert only(run_folder(LOCAL.run, tmp_path / "a" / "b")).level == "ok"
+    blocked = only(run_folder(LOCAL.run, tmp_path / "file" / "run"))
     assert (blocked.level, blocked.text) == (
         "fault", f"{tmp_path}/file/run cannot be written ({tmp_path}/file is no folder of yours): choose another",
     )  # fmt: skip
@@ -155,18 +155,18 @@ def test_a_run_folder_that_cannot_be_or_is_taken(tmp_path: Path) -> None:
     folder.open(LOCAL, resume=False)
     (folder.checkpoints / "0").mkdir()
     (folder.checkpoints / "0" / "manifest.json").write_text("{}")
-    assert "--resume goes on with it" in only(run_folder(LOCAL, folder.path)).text
+    assert "--resume goes on with it" in only(run_folder(LOCAL.run, folder.path)).text
     with folder.held():
-        assert "another process is training in" in only(run_folder(LOCAL, folder.path)).text
-    assert only(run_folder(LOCAL, None)).text == "runs/run can be written"
+        assert "another process is training in" in only(run_folder(LOCAL.run, folder.path)).text
+    assert only(run_folder(LOCAL.run, None)).text == "runs/run can be written"
     assert only(disk(tmp_path / "a" / "b")).subject == "disk"
 
 
-def test_on_a_cluster_places_are_absolute(tmp_path: Path) -> None:
-    assert only(run_folder(CLUSTER, None)).level == "warn"
-    relative = only(run_folder(CLUSTER, Path("runs/x")))
+def test_paths_on_a_cluster_are_absolute(tmp_path: Path) -> None:
+    assert only(run_folder(CLUSTER.run, None)).level == "warn"
+    relative = only(run_folder(CLUSTER.run, Path("runs/x")))
     assert (relative.level, "--run-dir an absolute folder that all share" in relative.text) == ("fault", True)
-    assert only(run_folder(CLUSTER, tmp_path / "run")).level == "ok"
+    assert only(run_folder(CLUSTER.run, tmp_path / "run")).level == "ok"
     assert only(policy_files(on_cluster("models/policy"))).level == "fault"
     unseen = only(policy_files(on_cluster("/nowhere/policy")))
     assert (unseen.level, unseen.text) == (
@@ -191,7 +191,7 @@ def policy(folder: Path) -> Finding:
     return only(policy_files(load_config("smoke", [f"policy.path={folder}"])))
 
 
-def test_a_policys_files(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_policy_files(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "small, about" in only(policy_files(LOCAL)).text
     assert policy(tmp_path / "absent").text == f"{tmp_path}/absent is not a folder: give one in Hugging Face layout"
     fine = policy(saved)
@@ -212,11 +212,11 @@ def test_a_policys_files(saved: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     assert json.loads((saved / "config.json").read_text())
 
 
-def test_the_metrics_port(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_port(monkeypatch: pytest.MonkeyPatch) -> None:
     def at(port: int, host: str = "127.0.0.1") -> Finding:
-        return only(metrics_port(load_config("smoke", [f"metrics.port={port}", f"metrics.host={host}"])))
+        return only(metrics_port(load_config("smoke", [f"metrics.port={port}", f"metrics.host={host}"]).metrics))
 
-    assert list(metrics_port(LOCAL)) == []
+    assert list(metrics_port(LOCAL.metrics)) == []
     assert at(0) == Finding("ok", "metrics port", "any free one on 127.0.0.1 is free, for this machine alone")
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         finding = at(taken.getsockname()[1])

@@ -66,7 +66,7 @@ def quiet(name: str, steps: int) -> Callable[[int], None]:
     return lambda done: None
 
 
-def test_the_last_batch_is_judged_in_every_way_at_the_weights_before_it(run: Path) -> None:
+def test_last_batch_is_grouped_in_every_way_at_the_weights_before_it(run: Path) -> None:
     steps: list[tuple[str, int]] = []
     found = audit_gradients(run, ["country+lineup"], lambda *told: steps.append(told) or quiet(*told))
     batch = load_last_batch(RunFolder(run))
@@ -116,13 +116,13 @@ def test_the_same_seed_gives_the_same_table(run: Path) -> None:
     assert first == again
 
 
-def test_few_turns_are_those_of_whole_blocks_judged_by_the_whole_batch(run: Path) -> None:
+def test_few_turns_are_of_whole_blocks_with_baselines_of_the_whole_batch(run: Path) -> None:
     found = audit_gradients(run, [], quiet, max_turns=50)
     assert (found.blocks, found.turns, found.turns_of_batch) == (6, 48, 96)
     assert audit_gradients(run, [], quiet, max_turns=1).blocks == 4  # fewer say nothing
 
 
-def test_keys_that_leave_the_judged_episode_out_already_are_no_more_biased(run: Path, tmp_path: Path) -> None:
+def test_leave_one_out_keys_have_no_bias(run: Path, tmp_path: Path) -> None:
     other = shutil.copytree(run, tmp_path / "run")
     changes = ["grouping.baseline=leave_one_out", "grouping.keys=['country+lineup']", "grouping.scale_rewards=group"]
     (other / "config.toml").write_text(dump_config(load_config(other / "config.toml", changes)))
@@ -134,7 +134,7 @@ def test_keys_that_leave_the_judged_episode_out_already_are_no_more_biased(run: 
 @pytest.mark.parametrize(
     ("key", "features"), [("country+return", []), ("country+auto", ["return"])], ids=["a fact", "clusters"]
 )
-def test_of_keys_made_from_outcomes_no_effective_samples_are_told(
+def test_keys_made_from_outcomes_have_no_effective_samples(
     key: str, features: list[str], run: Path, tmp_path: Path
 ) -> None:
     other = shutil.copytree(run, tmp_path / "run")
@@ -148,7 +148,7 @@ def test_of_keys_made_from_outcomes_no_effective_samples_are_told(
     assert found.reference == ("country",)
 
 
-def test_what_the_run_cannot_tell_is_said(run: Path, tmp_path: Path) -> None:
+def test_missing_batch_or_checkpoint_is_named(run: Path, tmp_path: Path) -> None:
     other = shutil.copytree(run, tmp_path / "run")
     shutil.rmtree(other / "checkpoints" / "1")
     assert (
@@ -162,7 +162,7 @@ def test_what_the_run_cannot_tell_is_said(run: Path, tmp_path: Path) -> None:
         audit_gradients(other, [], quiet)
 
 
-def test_the_command_shows_and_writes_the_table(
+def test_command_shows_and_writes_the_table(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "audit.json"

@@ -88,7 +88,7 @@ def test_keys_are_ranked_by_their_left_out_errors_over_all_updates() -> None:
     assert recommended.key == "country+phase"
 
 
-def test_a_key_with_the_groups_of_another_has_its_sums() -> None:
+def test_key_with_the_groups_of_another_has_its_sums() -> None:
     first = explaining(
         1, {"country+lineup": "country", "country+task": "country"}, country__phase=sums(9), country=sums(8)
     )
@@ -100,12 +100,12 @@ def test_a_key_with_the_groups_of_another_has_its_sums() -> None:
     assert "country+task" not in keys  # the same in every update
 
 
-def test_a_declared_key_is_told_of_although_it_makes_the_groups_of_another() -> None:
+def test_declared_key_is_listed_even_if_it_makes_the_groups_of_another() -> None:
     keys = explained_by_keys([explaining(1, {"country": "country+phase"}, country__phase=sums(9))])
     assert [each.key for each in keys] == ["country+phase", "country"]
 
 
-def test_only_what_every_update_knows_is_recommended_and_of_equals_the_declared() -> None:
+def test_recommended_key_is_in_every_update_and_declared_among_equals() -> None:
     first = explaining(1, country__phase=sums(8), country=sums(8, groups=2), country__lineup=sums(8, groups=1))
     keys = explained_by_keys([first, explaining(2, country__phase=sums(8), country=sums(8, groups=2))])
     assert keys[0].key == "country"  # declared, like country+phase, and coarser
@@ -117,12 +117,12 @@ def test_only_what_every_update_knows_is_recommended_and_of_equals_the_declared(
     assert recommended.key in ("country", "country+phase")
 
 
-def test_nothing_varies_nothing_is_recommended() -> None:
+def test_no_key_is_recommended_without_variance() -> None:
     assert explained_by_keys([explaining(1, country=sums(0, 0, 0))]) == ()
     assert audit_groups("run", [record(1, [])]).recommended is None
 
 
-def test_the_recommendation_says_whether_the_key_is_declared() -> None:
+def test_recommendation_names_whether_the_key_is_declared() -> None:
     def line(**keys: dict[str, Any]) -> str:
         found = audit_groups("run", [explaining(1, **keys)])
         assert found.recommended is not None
@@ -155,7 +155,7 @@ def test_levels_count_what_they_judged_and_how_often_without_signal() -> None:
     assert (running.level, running.judged, running.zero_variance_fraction) == ("running", 2, 1)
 
 
-def test_trends_follow_thirds_and_skip_what_was_not_finite() -> None:
+def test_trends_are_means_of_thirds_without_nonfinite_values() -> None:
     values: list[float | None] = [1, 3, None, 5, 7, 9, 11]
     audit = audit_groups("run", [record(n, [], ratio_max=value) for n, value in enumerate(values)])
     trend = audit.trends["ratio_max"]
@@ -189,7 +189,7 @@ def test_bins_and_clusters_of_turn_facts_leak(key: str, features: list[str]) -> 
 
 
 @pytest.mark.parametrize(("key", "features"), [("country+return", []), ("country+auto", ["return"])])
-def test_what_is_known_only_afterwards_is_never_recommended(key: str, features: list[str]) -> None:
+def test_leaking_keys_are_never_recommended(key: str, features: list[str]) -> None:
     told = explaining(1, **{key.replace("+", "__"): sums(1), "country": sums(7), "country__phase": sums(8)})
     audit = audit_groups("run", [told | {"keys": [key, "country"], "cluster_features": features}])
     assert audit.keys[0].key == key
@@ -200,7 +200,7 @@ def test_what_is_known_only_afterwards_is_never_recommended(key: str, features: 
     assert audit.best_undeclared == ("country+phase",)
 
 
-def test_where_all_keys_leak_none_is_recommended(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_key_is_recommended_if_all_leak(capsys: pytest.CaptureFixture[str]) -> None:
     told = explaining(1, country__return=sums(1)) | {"keys": ["country+return"]}
     audit = audit_groups("run", [told])
     assert audit.recommended is None
@@ -210,7 +210,7 @@ def test_where_all_keys_leak_none_is_recommended(capsys: pytest.CaptureFixture[s
     assert "0.900" in text
 
 
-def test_the_learners_own_records_tell_what_clusters_are_made_from() -> None:
+def test_records_of_the_learner_name_the_cluster_features() -> None:
     grouping = GroupingSettings(
         keys=("country+auto", "country"), cluster_features=("return",), allow_outcome_keys=True, min_group_size=2
     )
@@ -221,7 +221,7 @@ def test_the_learners_own_records_tell_what_clusters_are_made_from() -> None:
     assert audit.recommended != "country+auto"
 
 
-def test_the_learners_own_records_are_understood(tmp_path: Path) -> None:
+def test_records_of_the_learner_can_be_audited(tmp_path: Path) -> None:
     episodes = ragged_episodes(seed=3)
     model = make_small_model(PolicySettings(hidden_size=32, layers=1), 400, eos_id=1, bos_id=2, pad_id=0, seed=1)
     learner = Learner(model, LearnerSettings(returns="episode", minibatches=1), GroupingSettings(
@@ -246,7 +246,7 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(left.value.code or 0)
 
 
-def test_the_command_prints_and_writes(
+def test_command_prints_and_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = record(1, [group([1, 2], "country+return")], approx_kl=0.25)
@@ -286,7 +286,7 @@ def test_tables_fit_a_terminal(
 
 
 @pytest.mark.parametrize("case", ["no run", "no audits", "damaged", "foreign", "newer", "no folder for the result"])
-def test_what_cannot_be_audited_is_one_line_and_code_2(
+def test_unauditable_runs_give_one_line_and_code_2(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, extra = tmp_path / "run", []
@@ -313,7 +313,7 @@ def test_what_cannot_be_audited_is_one_line_and_code_2(
     assert hint.get(case, "000001.json") in error
 
 
-def test_records_come_in_order_of_versions(tmp_path: Path) -> None:
+def test_records_are_sorted_by_version(tmp_path: Path) -> None:
     run = a_run(tmp_path / "run", [record(n, []) for n in (11, 2, 7)])
     (run / "audit" / ".000012.json.new").write_text("half")
     assert [one["version"] for one in read_records(run)] == [2, 7, 11]

@@ -65,7 +65,7 @@ def run_with(folder: Path, figures: Figures, updates: int = 60) -> dict[str, Fin
     return {finding.subject: finding for finding in findings}
 
 
-def test_a_run_that_is_well_is_told_so(tmp_path: Path) -> None:
+def test_healthy_run_is_ok(tmp_path: Path) -> None:
     findings = run_with(tmp_path, healthy)
     assert {finding.level for subject, finding in findings.items() if subject != "checkpoints"} == {"ok"}
     assert findings["run"].text == "done, 60 of 60 updates"
@@ -133,7 +133,7 @@ def counted(name: str, each: float) -> Figures:
         (counted("entente_worker_restarts_total", 1.0), "workers", "60 rollout actors were replaced"),
     ],
 )
-def test_each_trouble_is_named_with_what_to_do(tmp_path: Path, figures: Figures, subject: str, hint: str) -> None:
+def test_each_problem_is_reported_with_advice(tmp_path: Path, figures: Figures, subject: str, hint: str) -> None:
     findings = run_with(tmp_path, figures)
     assert findings[subject].level == "warn"
     assert hint in findings[subject].text
@@ -141,7 +141,7 @@ def test_each_trouble_is_named_with_what_to_do(tmp_path: Path, figures: Figures,
     assert others <= {"data"}, "one trouble was taken for another"
 
 
-def test_a_server_that_is_nearly_full_is_named(tmp_path: Path) -> None:
+def test_nearly_full_server_is_reported(tmp_path: Path) -> None:
     def figures(update: int) -> Mapping[str, Value]:
         full = {"entente_buffer_server_bytes": 90.0 * 2**20, "entente_buffer_server_bytes_limit": 100.0 * 2**20}
         return healthy(update) | full
@@ -150,12 +150,12 @@ def test_a_server_that_is_nearly_full_is_named(tmp_path: Path) -> None:
     assert (finding.level, "90 MiB of 100" in finding.text) == ("warn", True)
 
 
-def test_few_updates_are_too_few(tmp_path: Path) -> None:
+def test_few_updates_are_too_few_to_judge(tmp_path: Path) -> None:
     assert "too few" in run_with(tmp_path / "one", healthy, updates=1)["learning"].text
     assert "too few" in run_with(tmp_path / "ten", falling, updates=10)["learning"].text
 
 
-def test_a_run_that_stopped_and_one_that_hangs(tmp_path: Path) -> None:
+def test_stopped_and_hanging_runs_are_reported(tmp_path: Path) -> None:
     folder = tmp_path / "stopped"
     stopped = run_with(folder, healthy, updates=40)["run"]
     assert stopped.text == f"stopped at 40 of 60 updates; go on with: entente train --resume --run-dir {folder}"
@@ -168,7 +168,7 @@ def test_a_run_that_stopped_and_one_that_hangs(tmp_path: Path) -> None:
     assert "the last one was 3610 s ago and usually they take 10 s" in hanging.text
 
 
-def test_a_run_that_ended_of_a_loss_that_is_not_finite_is_told_so(tmp_path: Path) -> None:
+def test_nonfinite_loss_is_reported_before_the_second_update(tmp_path: Path) -> None:
     for updates in (0, 40):
         folder = tmp_path / str(updates)
         run_with(folder, healthy, updates)
@@ -180,7 +180,7 @@ def test_a_run_that_ended_of_a_loss_that_is_not_finite_is_told_so(tmp_path: Path
         assert "1 updates with figures that were not finite numbers" in finding.text
 
 
-def test_an_evaluation_is_no_hang(tmp_path: Path) -> None:
+def test_evaluation_is_not_a_hang(tmp_path: Path) -> None:
     run_with(tmp_path, healthy, updates=40)
     evaluates = load_config("smoke", ("learner.updates=60", "evaluation.every=20", "rollout.block_timeout_s=900"))
     (tmp_path / "config.toml").write_text(dump_config(evaluates))
@@ -196,7 +196,7 @@ def test_an_evaluation_is_no_hang(tmp_path: Path) -> None:
     assert "the last one was 700 s ago" in done.text
 
 
-def test_a_run_that_is_lost_again_and_again_is_told_so(tmp_path: Path) -> None:
+def test_frequent_restarts_are_a_warning(tmp_path: Path) -> None:
     assert "restarts" not in run_with(tmp_path, healthy)
     for version in (3, 5, 8):
         note_restart(tmp_path, version, "the learner died")
@@ -207,7 +207,7 @@ def test_a_run_that_is_lost_again_and_again_is_told_so(tmp_path: Path) -> None:
         assert text in found["restarts"].text
 
 
-def test_the_command_looks_at_one_thing_and_says_so(tmp_path: Path) -> None:
+def test_command_checks_either_a_config_or_a_run(tmp_path: Path) -> None:
     nothing = CliRunner().invoke(app, ["doctor", "--run", str(tmp_path)])
     assert nothing.exit_code == 2
     assert "there is no run in" in nothing.output

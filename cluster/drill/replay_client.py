@@ -1,4 +1,4 @@
-"""The run's replay server as a saboteur sees it, and its content as an auditor does."""
+"""The drill's client of the replay server: it causes faults there, and reads what the server holds."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from services.replay.redis_store.lua_scripts import APPEND
 from services.replay.synthetic_episodes import synthetic_episode
 
 GROUP = "learner"  # the consumer group of the run's learner
-ANSWER_S = 10.0
+ANSWER_TIMEOUT_S = 10.0
 
-# KEYS: stream. ARGV: group, entry id, data. Puts data in the place of an entry that nobody has read; whether it could.
-_SPOIL = """#!lua
+# KEYS: stream. ARGV: group, entry id, data. Replaces the data of an unread entry; returns whether it could.
+_DAMAGE = """#!lua
 if #redis.call('XPENDING', KEYS[1], ARGV[1], ARGV[2], ARGV[2], 1) > 0 then return 0 end
 local entry = redis.call('XRANGE', KEYS[1], ARGV[2], ARGV[2])
 if #entry == 0 then return 0 end
@@ -29,25 +29,23 @@ return 1
 """
 
 
-class Store:
+class ReplayClient:
     """One run's keys on the server at ``url``; a context manager."""
 
     def __init__(self, url: str, run_id: str) -> None:
-        self._client: Any = redis.Redis.from_url(url, socket_timeout=ANSWER_S)
+        self._client: Any = redis.Redis.from_url(url, socket_timeout=ANSWER_TIMEOUT_S)
         self._prefix = f"entente:{run_id}:"
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> ReplayClient:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
 
-    def spoil(self, rng: random.Random, spared: set[str]) -> str | None:
-        """Damage a stored episode that the learner has not read yet; its id, or None where there is none.
+    def damage(self, rng: random.Random, spared: set[str]) -> str | None:
+        """Damage a random stored episode that the learner has not read; its id, or None if there is none.
 
-        Args:
-            rng: chooses it.
-            spared: blocks that are left alone: of one that loses all its episodes the last update makes sure for long.
+        Blocks in ``spared`` are left alone: a block that loses all its episodes delays the last update for long.
         """
         for role in rng.sample(self._roles(), len(self._roles())):
             entries = self._client.xrange(self._stream(role))
@@ -57,13 +55,13 @@ class Store:
                     continue
                 data = bytearray(fields[b"episode"])
                 data[rng.randrange(SCHEMA_AT + 1, len(data))] ^= 0xFF
-                spoil = self._client.register_script(_SPOIL)
-                if spoil(keys=[self._stream(role)], args=[GROUP, entry, bytes(data)]):
+                damage = self._client.register_script(_DAMAGE)
+                if damage(keys=[self._stream(role)], args=[GROUP, entry, bytes(data)]):
                     return name
         return None
 
-    def deliver_from_the_future(self, rng: random.Random) -> str:
-        """What a rollout worker of a later version would append; its id."""
+    def append_later_version(self, rng: random.Random) -> str:
+        """Append an episode as a rollout worker of a later version would; returns its id."""
         role, name = rng.choice(POWERS), f"future-{rng.getrandbits(32):08x}"
         episode = synthetic_episode(name, 0, role=role, block_size=1, turns=2)
         data = bytearray(encode(episode))
@@ -74,15 +72,15 @@ class Store:
         return episode.episode_id
 
     def limit_memory(self, size: int) -> None:
-        """``maxmemory`` in bytes; 0: none."""
+        """Set ``maxmemory`` in bytes; 0: no limit."""
         self._client.config_set("maxmemory", size)
 
     def refusals(self) -> int:
-        """Commands that were refused because memory was full, since the server started."""
+        """Commands refused for full memory since the server started."""
         return int(self._client.info("errorstats").get("errorstat_OOM", {}).get("count", 0))
 
     def counters(self) -> dict[str, int]:
-        """Episodes acknowledged, duplicates, poison; those that are not 0."""
+        """The server's counters of acknowledged, duplicate and poison episodes that are not 0."""
         return {name.decode(): int(value) for name, value in self._client.hgetall(self._key("counters")).items()}
 
     def stored(self) -> frozenset[str]:
@@ -90,13 +88,13 @@ class Store:
         return frozenset(name.decode() for name in self._client.hkeys(self._key("seen")))
 
     def waiting(self) -> frozenset[str]:
-        """Ids of episodes that are still here: not read, or not acknowledged."""
+        """Ids of episodes not read yet, or not acknowledged."""
         return frozenset(
             fields[b"id"].decode() for role in self._roles() for _, fields in self._client.xrange(self._stream(role))
         )
 
     def poison(self) -> list[str]:
-        """Ids of what was set aside because it could not be read."""
+        """Ids of unreadable entries that were set aside."""
         return [fields[b"id"].decode() for _, fields in self._client.xrange(self._key("poison"))]
 
     def _roles(self) -> list[str]:
