@@ -6,16 +6,20 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from grpo_core.reproducible import SETTING, VARIABLE
+
 
 def actor_variables(threads: int) -> dict[str, str]:
     """Environment variables of one actor: threads bounded, nothing fetched from a hub, freed memory kept.
 
+    The driver decides how MKL chooses its kernels, also where Ray's own processes were started without that variable.
     glibc hands the buffers of every forward pass back to the kernel and faults them in again; keeping them makes the
     torch engine about a fifth faster on a CPU. Other C libraries ignore these variables.
     """
     return {
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
+        VARIABLE: os.environ.get(VARIABLE, SETTING),
         "TOKENIZERS_PARALLELISM": "false",
         "HF_HUB_OFFLINE": "1",
         "MALLOC_TOP_PAD_": str(64 << 20),

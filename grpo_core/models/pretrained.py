@@ -33,6 +33,8 @@ from grpo_core.settings import PolicySettings
 
 ADAPTER = "adapter"  # folder of the adapter within a model's folder, or of the specialists' folders
 
+_ALIGNMENT = 64  # bytes, at which torch places what it allocates
+
 _CLASSES = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
 
 # Deviation of the output rows at the start. The hidden state is normed to length sqrt(hidden_size), so logits
@@ -145,7 +147,19 @@ def load_model(
             f"{folder}: the tokenizer has {len(tokenizer)} tokens, the model {model.config.vocab_size}; "
             "take both from the same checkpoint"
         )
+    _align(model)
     return model.eval(), tokenizer
+
+
+def _align(model: nn.Module) -> None:
+    """Let loaded weights lie in memory as made ones do.
+
+    They are views of the mapped file, at any multiple of eight bytes: vector units are slower there, and MKL may choose
+    another kernel for them, so that a resumed learner would compute other bits than the one that was not interrupted.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.data_ptr() % _ALIGNMENT:
+            tensor.data = tensor.data.clone()
 
 
 def saved_specialists(folder: Path) -> tuple[str, ...]:

@@ -1,0 +1,120 @@
+"""Equal inputs give equal bits wherever they lie in memory; other numbers of threads give nearly equal ones."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from cluster.runtime import actor_variables
+from grpo_core.learner import Learner
+from grpo_core.models import load_model, named_tensors, save_model
+from grpo_core.reproducible import SETTING, VARIABLE, mkl_mode
+from grpo_core.settings import GroupingSettings, LearnerSettings
+from grpo_core.types import Batch
+from services.inference.word_tokenizer import make_word_tokenizer
+from tests.unit.grpo_cases import VOCABULARY, ragged_episodes, tiny_model
+
+ALIGNMENTS = range(16)  # in numbers of four bytes, up to a cache line
+PRODUCT = "torch.ones(64, 64) @ torch.ones(64, 64)"
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def said_by(program: str, **variables: str) -> str:
+    """What a new process says, warnings included; it begins without the variable."""
+    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.skipif(mkl_mode() is None, reason="this torch is built without MKL")
+def test_mkl_is_told_in_time_or_it_is_said_that_it_is_too_late() -> None:
+    show = "; from grpo_core.reproducible import mkl_mode; print(hex(mkl_mode()))"
+    for first in ("import grpo_core", "import torch, grpo_core"):
+        said = said_by(first + show)
+        assert said.strip() == "0x10002", "MKL_CBWR_STRICT | MKL_CBWR_AUTO"
+    kept = said_by("import grpo_core" + show, **{VARIABLE: "COMPATIBLE"})
+    assert kept.strip() == "0x3", "MKL_CBWR_COMPATIBLE, the user's own"
+    late = said_by(f"import torch; {PRODUCT}; import grpo_core")
+    assert "RuntimeWarning: MKL was at work before grpo_core was imported" in late
+
+
+def test_actors_go_by_what_their_driver_goes_by(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert actor_variables(1)[VARIABLE] == os.environ[VARIABLE]
+    monkeypatch.setenv(VARIABLE, "COMPATIBLE")
+    assert actor_variables(1)[VARIABLE] == "COMPATIBLE"
+    monkeypatch.delenv(VARIABLE)
+    assert actor_variables(1)[VARIABLE] == SETTING
+
+
+def placed(values: Tensor, offset: int) -> Tensor:
+    """A copy that lies ``offset`` numbers behind a cache line's beginning."""
+    room = torch.empty(values.numel() + 32)
+    begin = -room.data_ptr() // 4 % 16 + offset
+    return room[begin : begin + values.numel()].view(values.shape).copy_(values)
+
+
+@pytest.mark.skipif(mkl_mode() is None, reason="this torch is built without MKL")
+@pytest.mark.parametrize("count", [1, 2, 8])
+@pytest.mark.parametrize("rows", [1, 2, 7, 64, 513])
+def test_a_product_is_the_same_wherever_its_operands_lie(rows: int, count: int, threads: None) -> None:
+    torch.set_num_threads(count)
+    generator = torch.Generator().manual_seed(rows)
+    for width, out in ((128, 512), (128, 384), (64, 400)):
+        left = torch.randn(rows, width, generator=generator)
+        right = torch.randn(out, width, generator=generator)
+        across = right.t().contiguous()
+        with_rows, with_columns = left @ right.t(), left @ across
+        for offset in ALIGNMENTS[:: 1 if count == 1 else 5]:  # more threads than cores wait for one another
+            moved = placed(left, offset)
+            assert torch.equal(moved @ placed(right, 5 * offset % 16).t(), with_rows)
+            assert torch.equal(moved @ placed(across, 3 * offset % 16), with_columns)
+
+
+def test_loaded_weights_lie_in_memory_as_made_ones_do(tmp_path: Path) -> None:
+    tokenizer = make_word_tokenizer([f"w{number}" for number in range(VOCABULARY - 4)], r"\S+")
+    for architecture in ("qwen2", "qwen3"):  # with tied embeddings and without
+        model = tiny_model(architecture)
+        save_model(model, tokenizer, tmp_path / architecture)
+        loaded, _ = load_model(tmp_path / architecture)
+        assert all(tensor.data_ptr() % 64 == 0 for tensor in loaded.parameters())
+        assert named_tensors(loaded).keys() == named_tensors(model).keys()
+        for name, tensor in named_tensors(model).items():
+            assert torch.equal(named_tensors(loaded)[name], tensor), name
+
+
+def weights_after(updates: int) -> dict[str, Tensor]:
+    settings = LearnerSettings(learning_rate=0.01, lr_warmup_updates=0, tokens_per_microbatch=256)
+    learner = Learner(tiny_model(), settings, GroupingSettings(min_group_size=2), seed=3)
+    for update in range(updates):
+        learner.step(Batch(ragged_episodes(update), learner.version))
+    return {name: tensor.detach() for name, tensor in named_tensors(learner.model).items()}
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_as_many_threads_give_the_same_weights_and_others_nearly_the_same(count: int, threads: None) -> None:
+    torch.set_num_threads(1)
+    alone = weights_after(2)
+    torch.set_num_threads(count)
+    once, again = weights_after(2), weights_after(2)
+    assert all(torch.equal(once[name], again[name]) for name in once)
+    # Sums are split among threads, so that their last bits differ. AdamW divides a gradient by its own size, and where
+    # the gradient is rounding alone, a step may turn round: by no more than the two steps of 0.01 and back.
+    for name, tensor in alone.items():
+        difference = (once[name] - tensor).abs()
+        assert difference.max() <= 4 * 0.01, name
+        assert difference.mean() < 1e-4, name
