@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -33,22 +34,26 @@ SUITE = {
 LONG = {"overlap": "system.overlap"}  # whole trainings: ten minutes a round, only when asked for
 
 
-def run_suite(only: str | None, rounds: int, out: Path) -> None:
+def run_suite(only: Sequence[str], rounds: int, out: Path) -> None:
     """Run the benchmarks one after another, print their figures in one table and write them all as JSON.
 
     One that needs what is not installed is left out, with a line that says what to install.
 
+    Args:
+        only: names, or several with commas between them; none: all but the long ones.
+        rounds: of each measurement.
+        out: the JSON file.
+
     Raises:
         RunError: no benchmark of that name, or the file cannot be written.
     """
-    if only is not None and only not in (*SUITE, *LONG):
-        raise RunError(f"no benchmark is called {only!r}; there are {', '.join((*SUITE, *LONG))}")
+    named = _names(only)
     check_writable(out)
     modules = {**SUITE, **LONG}
     console = Console()
     figures: list[tuple[str, Figure]] = []
     skipped: dict[str, str] = {}
-    for name in (only,) if only else SUITE:
+    for name in named or SUITE:
         console.print(f"[dim]measuring {name} ...[/dim]")
         try:
             figures += [
@@ -71,10 +76,19 @@ def run_suite(only: str | None, rounds: int, out: Path) -> None:
     document = {
         "commit": commit(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "command": "entente bench" + (f" --only {only}" if only else "") + f" --rounds {rounds}",
+        "command": "entente bench" + (f" --only {','.join(named)}" if named else "") + f" --rounds {rounds}",
         "machine": provenance(),
         "figures": [{"benchmark": name, **asdict(figure), "ratio": figure.ratio} for name, figure in figures],
         "skipped": skipped,
     }
     out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     console.print(f"written to {out}")
+
+
+def _names(only: Sequence[str]) -> list[str]:
+    """Every benchmark that is named, once, in the order given."""
+    named = list(dict.fromkeys(name.strip() for text in only for name in text.split(",") if name.strip()))
+    for name in named:
+        if name not in (*SUITE, *LONG):
+            raise RunError(f"no benchmark is called {name!r}; there are {', '.join((*SUITE, *LONG))}")
+    return named

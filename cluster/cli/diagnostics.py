@@ -44,13 +44,14 @@ def doctor(
         raise typer.Exit(2)
 
 
-@commands.command(epilog="Example: `entente bench --only engine --json bench.json`")
+@commands.command(epilog="Examples: `entente bench`; `entente bench --only learner,engine --json bench.json`")
 def bench(
     only: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            help="One of: game_loop, bots, engine, vllm, learner, head, trl_step, gpu, replay, load, weights; overlap, "
-            "which trains for ten minutes a round, is measured only when it is named."
+            metavar="NAME[,NAME...]",
+            help="Repeatable; of: game_loop, bots, engine, vllm, learner, head, trl_step, gpu, replay, load, weights; "
+            "overlap, which trains for ten minutes a round, is measured only when it is named.",
         ),
     ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 5,
@@ -59,7 +60,7 @@ def bench(
     """Measure every figure beside its yardstick, in the same run."""
     from cluster.bench.suite import run_suite
 
-    run_suite(only, rounds, json_out)
+    run_suite(only or (), rounds, json_out)
 
 
 @commands.command(

@@ -2,9 +2,9 @@
 
 What is counted is what a step keeps: weights, gradients, AdamW's two moments, a reference copy, and either the
 activations and logits of the largest micro-batch (with gradient surgery, beside the groups' gradients) or the copies
-that publishing makes, whichever is more. Activations are those of blocks as in Llama, Mistral and Qwen. Measured on
-small models the estimate is 1 to 1.5 times the peak of what torch allocates; the interpreter and its libraries
-(0.6 GiB) come on top. No torch is needed to ask.
+that publishing makes, whichever is more. Activations are those of blocks as in Llama, Mistral and Qwen. It is an upper
+bound of what torch allocates. How far above the peak it lies depends on which kernels the CPU has, and is a figure of
+``entente bench --only learner``; the interpreter and its libraries (0.6 GiB) come on top. No torch is needed to ask.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import torch
+
 from cluster.bench.figure import Figure, interleaved_seconds, one_thread
 from cluster.bench.learner.batches import (
     EPISODES,
@@ -15,8 +17,10 @@ from cluster.bench.learner.batches import (
     ragged_episodes,
 )
 from cluster.bench.models import small_model
+from cluster.bench.processes import in_fresh_process, peak_growth_mb, peak_is_measurable
 from grpo_core.learner import Learner
-from grpo_core.settings import LearnerSettings
+from grpo_core.settings import LearnerSettings, PolicySettings
+from grpo_core.training.memory_estimate import ModelShape, estimate_memory
 from grpo_core.types import Batch
 
 SETTINGS = LearnerSettings(learning_rate=1e-5, lr_warmup_updates=0, minibatches=1)
@@ -52,5 +56,38 @@ def run(rounds: int) -> list[Figure]:
             yardstick=tokens / seconds["plain"],
             yardstick_name="one padded batch, full logits",
             note=f"{EPISODES * TURNS_EACH} turns of 65-140 tokens, 4 x 128 policy, 1 thread, median of {rounds}",
+        ),
+        *_memory_figures(),
+    ]
+
+
+def _memory_figures() -> list[Figure]:
+    """The memory estimate beside what a step takes. It is an upper bound; how tight it is depends on the CPU."""
+    if not peak_is_measurable():
+        return []
+    estimated, measured = in_fresh_process(_estimated_and_measured_mb)
+    return [
+        Figure(
+            "learner memory, estimated",
+            "MB",
+            estimated,
+            measured,
+            "growth of resident memory over one step",
+            lower_is_better=True,
+            note="gradients, activations and logits of one micro-batch; weights and moments were there before",
         )
     ]
+
+
+def _estimated_and_measured_mb() -> tuple[float, float]:
+    torch.set_num_threads(1)
+    model = small_model(VOCABULARY)
+    parameters = sum(value.numel() for value in model.parameters())
+    shape = ModelShape.of(model.config)
+    estimate = estimate_memory(shape, PolicySettings(), SETTINGS, parameters=parameters, trained=parameters)
+    learner = Learner(model, SETTINGS, GROUPING, seed=3)
+    episodes = ragged_episodes()
+    learner.step(Batch(episodes[:4], 0))  # libraries and the optimizer allocate what they keep
+    model.zero_grad(set_to_none=True)
+    measured = peak_growth_mb(lambda: learner.step(Batch(episodes, 1)))
+    return (estimate.gradients + estimate.step) / 1e6, measured

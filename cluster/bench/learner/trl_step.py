@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import nn
 
 from cluster.bench.figure import Figure, interleaved_seconds, one_thread
-from cluster.bench.learner.batches import GROUPING, LONGEST_TURN, VOCABULARY, ragged_episodes
+from cluster.bench.learner.batches import GROUPING, LONGEST_TURN, TURNS_EACH, VOCABULARY, ragged_episodes
 from cluster.bench.learner.trl_trainer import TRL_ROWS, Outcome, Step, TrlSide, require_trl
 from cluster.bench.models import small_model
 from cluster.bench.processes import in_fresh_process, peak_growth_mb, peak_is_measurable
@@ -18,7 +19,20 @@ from grpo_core.learner import Learner
 from grpo_core.settings import LearnerSettings
 from grpo_core.types import Batch, Episode
 
-CASES = ((VOCABULARY, 20), (150_000, 4))  # vocabulary, episodes of ten turns: many ids take TRL long
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The size of one comparison."""
+
+    vocabulary: int
+    episodes: int
+    turns: int  # of each episode
+    most_rounds: int
+
+
+# With many ids TRL takes 20 s for two passes. That case has fewer rounds, so that the benchmark takes under five minutes.
+CASES = (Case(VOCABULARY, 20, 10, most_rounds=10), Case(150_000, 4, 5, most_rounds=2))
+WARM_UP_EPISODES = 4  # the smallest batch
 SETTINGS = LearnerSettings(
     learning_rate=1e-5, lr_warmup_updates=0, minibatches=1, tokens_per_microbatch=TRL_ROWS * LONGEST_TURN
 )
@@ -44,11 +58,12 @@ def run(rounds: int) -> list[Figure]:
     """
     require_trl()
     with one_thread():
-        return [figure for vocabulary, episodes in CASES for figure in _figures(vocabulary, episodes, rounds)]
+        return [figure for case in CASES for figure in _figures(case, min(rounds, case.most_rounds))]
 
 
-def _figures(vocabulary: int, count: int, rounds: int) -> list[Figure]:
-    episodes = {side: bench_episodes(side, vocabulary, count) for side in SIDES}
+def _figures(case: Case, rounds: int) -> list[Figure]:
+    vocabulary = case.vocabulary
+    episodes = {side: bench_episodes(side, vocabulary, case.episodes, case.turns) for side in SIDES}
     steps = {side: make_side(side, vocabulary).prepared(episodes[side]) for side in SIDES}
     check_agreement({side: steps[side]() for side in SIDES})  # these first steps warm up, too
     seconds = interleaved_seconds(steps, rounds)
@@ -68,7 +83,7 @@ def _figures(vocabulary: int, count: int, rounds: int) -> list[Figure]:
     ]
     if not peak_is_measurable():
         return figures
-    peaks = {side: in_fresh_process(_peak_mb, side, vocabulary, count) for side in SIDES}
+    peaks = {side: in_fresh_process(_peak_mb, side, case) for side in SIDES}
     return figures + [
         Figure(
             f"learner step memory, {decoding}, {vocabulary:,} ids",
@@ -101,9 +116,10 @@ def check_agreement(outcomes: Mapping[Side, Outcome]) -> None:
             raise RuntimeError(f"the learner found {ours}, TRL {theirs}; their rates cannot be compared")
 
 
-def bench_episodes(side: Side, vocabulary: int, count: int) -> tuple[Episode, ...]:
-    """The first ``count`` ragged episodes, spread over a vocabulary; decoded freely but for side ``masked``."""
-    return ragged_episodes(count, vocabulary, masked=side == "masked")
+def bench_episodes(side: Side, vocabulary: int, count: int, turns: int = TURNS_EACH) -> tuple[Episode, ...]:
+    """The first ``turns`` turns of ``count`` ragged episodes; decoded under masks for side ``masked``, else freely."""
+    episodes = ragged_episodes(count, vocabulary, masked=side == "masked")
+    return tuple(replace(episode, turns=episode.turns[:turns]) for episode in episodes)
 
 
 def make_side(side: Side, vocabulary: int) -> LearnerSide | TrlSide:
@@ -131,9 +147,10 @@ class LearnerSide:
         return step
 
 
-def _peak_mb(side: Side, vocabulary: int, count: int) -> float:
+def _peak_mb(side: Side, case: Case) -> float:
     torch.set_num_threads(1)
-    ours = make_side(side, vocabulary)
-    ours.prepared(bench_episodes(side, vocabulary, 4))()  # libraries and the optimizer allocate what they keep
+    ours = make_side(side, case.vocabulary)
+    warm_up = bench_episodes(side, case.vocabulary, WARM_UP_EPISODES, case.turns)
+    ours.prepared(warm_up)()  # libraries and the optimizer allocate what they keep
     ours.model.zero_grad(set_to_none=True)
-    return peak_growth_mb(ours.prepared(bench_episodes(side, vocabulary, count)))
+    return peak_growth_mb(ours.prepared(bench_episodes(side, case.vocabulary, case.episodes, case.turns)))

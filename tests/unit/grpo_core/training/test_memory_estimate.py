@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import nn
 from transformers import GPT2Config
 
@@ -25,10 +27,11 @@ MEGABYTE = 1 << 20
 SHAPE = ModelShape(vocab_size=1000, hidden=128, layers=4, query=128, key_value=64, feed_forward=384)
 
 
-def long_episodes(count: int = 9) -> tuple[Episode, ...]:
-    """One turn each, of a hundred tokens and more."""
+def long_episodes(count: int = 9, turn_tokens: int = 100) -> tuple[Episode, ...]:
+    """One turn each, of so many tokens and a few more."""
     rng = np.random.default_rng(0)
-    turns = [ragged_turn(rng, prompt_ids=rng.integers(3, VOCABULARY, 100, dtype=np.int32)) for _ in range(count)]
+    prompts = [rng.integers(3, VOCABULARY, turn_tokens, dtype=np.int32) for _ in range(count)]
+    turns = [ragged_turn(rng, prompt_ids=prompt) for prompt in prompts]
     return tuple(episode_of((turn,), name=f"b/{index}") for index, turn in enumerate(turns))
 
 
@@ -55,10 +58,10 @@ def estimated(
 
 
 def measured_and_estimated(
-    layers: int, policy_options: dict, learner_options: dict, surgery: str = "none"
+    layers: int, policy_options: dict, learner_options: dict, surgery: str = "none", turn_tokens: int = 100
 ) -> tuple[int, MemoryEstimate]:
-    policy = PolicySettings(layers=layers, context_length=128, **policy_options)
-    learner = LearnerSettings(minibatches=1, tokens_per_microbatch=1000, **learner_options)
+    policy = PolicySettings(**{"layers": layers, "context_length": 128, **policy_options})
+    learner = LearnerSettings(**{"minibatches": 1, "tokens_per_microbatch": 1000, **learner_options})
     model = make_small_model(policy, VOCABULARY, eos_id=1, bos_id=2, pad_id=0, seed=0)
     reference = tiny_copy(policy) if learner.beta > 0 and not policy.use_peft else None
     if policy.use_peft:
@@ -66,8 +69,9 @@ def measured_and_estimated(
     grouping = GroupingSettings(keys=("country",), gradient_surgery=surgery)
     worker = Learner(model, learner, grouping, 0, reference=reference)
     estimate = estimated(model, policy, learner, grouping)
+    episodes = long_episodes(turn_tokens=turn_tokens) if surgery == "none" else of_seven_countries()
     with TensorMemory() as memory:
-        worker.step(Batch(long_episodes() if surgery == "none" else of_seven_countries(), 0))
+        worker.step(Batch(episodes, 0))
     return memory.peak + estimate.weights + estimate.reference, estimate
 
 
@@ -89,9 +93,32 @@ def tiny_copy(policy: PolicySettings) -> nn.Module:
     ],
     ids=str,
 )
-def test_the_estimate_is_between_the_measured_peak_and_half_more(layers: int, policy: dict, learner: dict) -> None:
+def test_the_estimate_is_never_exceeded(layers: int, policy: dict, learner: dict) -> None:
     measured, estimate = measured_and_estimated(layers, policy, learner)
-    assert measured <= estimate.total <= 1.5 * measured, (measured / 1e6, str(estimate))
+    assert measured <= estimate.total, (measured / 1e6, str(estimate))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nor_is_it_by_any_shape_any_batch_or_any_number_of_threads(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+
+    def one_of(*values: Any) -> Any:
+        return values[int(rng.integers(len(values)))]
+
+    width = one_of(64, 128, 192)
+    adapters = one_of(False, False, True)
+    policy = {"hidden_size": width, "intermediate_size": one_of(64, 256, 512), "head_dim": one_of(32, 64),
+              "use_peft": adapters, "dtype": one_of("float32", "bfloat16") if adapters else "float32",
+              "architecture": one_of("qwen3", "llama")}  # fmt: skip
+    learner = {"tokens_per_microbatch": one_of(300, 1000, 3000), "gradient_checkpointing": one_of(False, True),
+               "bf16": one_of(False, False, True), "beta": one_of(0.0, 0.1), "minibatches": one_of(1, 2)}  # fmt: skip
+    before = torch.get_num_threads()
+    torch.set_num_threads(8 if seed == 1 else one_of(1, 2))
+    try:
+        measured, estimate = measured_and_estimated(one_of(1, 3, 6), policy, learner, turn_tokens=one_of(10, 60, 110))
+    finally:
+        torch.set_num_threads(before)
+    assert measured <= estimate.total, (measured / 1e6, str(estimate), policy, learner)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -102,14 +129,14 @@ def test_publishing_an_adapter_copies_the_base_once_for_the_checkpoint(dtype: st
     with TensorMemory() as memory:
         save_model(model, make_word_tokenizer([f"w{number}" for number in range(VOCABULARY - 4)], r"\S+"), tmp_path)
     measured = memory.peak + len(payload)
-    assert measured <= estimated(model, policy, LearnerSettings(), GroupingSettings()).publishing <= 1.5 * measured
+    assert measured <= estimated(model, policy, LearnerSettings(), GroupingSettings()).publishing
 
 
 @pytest.mark.parametrize("policy", [{}, {"use_peft": True}], ids=str)
 def test_gradient_surgery_keeps_a_gradient_a_country(policy: dict) -> None:
     measured, estimate = measured_and_estimated(2, policy, {}, "pcgrad")
     assert estimate.surgery == 7 * estimate.gradients
-    assert measured <= estimate.total <= 1.5 * measured, (measured / 1e6, str(estimate))
+    assert measured <= estimate.total, (measured / 1e6, str(estimate))
 
 
 def test_recomputed_blocks_need_less_memory_the_deeper_the_model() -> None:

@@ -11,6 +11,7 @@ from cluster.bench.figure import Figure
 from cluster.bench.learner import trl_step
 from cluster.bench.learner.batches import LONGEST_TURN, ragged_episodes
 from cluster.bench.learner.trl_trainer import TRL_ROWS, Outcome, trl_inputs
+from cluster.errors import RunError
 
 FREE = Outcome(loss=0.5, grad_norm=2.0)
 
@@ -53,10 +54,28 @@ def test_without_trl_the_suite_names_the_package_and_continues(
     after = Figure("after", "s", 1.0, 2.0, "nothing", lower_is_better=True)
     monkeypatch.setattr("cluster.bench.learner.head.run", lambda rounds: [after])
     monkeypatch.setattr(suite, "SUITE", {name: suite.SUITE[name] for name in ("trl_step", "head")})
-    suite.run_suite(None, 1, tmp_path / "bench.json")
+    suite.run_suite((), 1, tmp_path / "bench.json")
     printed = [line for line in capsys.readouterr().out.splitlines() if "pip install" in line]
     assert len(printed) == 1
     assert printed[0].startswith("trl_step skipped: TRL is not installed")
     written = json.loads((tmp_path / "bench.json").read_text())
     assert [figure["name"] for figure in written["figures"]] == ["after"]
     assert "pip install" in written["skipped"]["trl_step"]
+
+
+def test_several_are_named_at_once_each_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[str] = []
+
+    def measure(name: str) -> list[Figure]:
+        measured.append(name)
+        return [Figure(name, "1/s", 2.0, 1.0, "nothing")]
+
+    for name in ("head", "learner", "engine"):
+        monkeypatch.setattr(f"cluster.bench.{name}.run", lambda rounds, name=name: measure(name))
+    suite.run_suite(("learner, head", "engine,learner"), 2, tmp_path / "bench.json")
+    assert measured == ["learner", "head", "engine"]
+    assert json.loads((tmp_path / "bench.json").read_text())["command"] == (
+        "entente bench --only learner,head,engine --rounds 2"
+    )
+    with pytest.raises(RunError, match="no benchmark is called 'heads'; there are game_loop"):
+        suite.run_suite(("learner,heads",), 1, tmp_path / "bench.json")
