@@ -54,8 +54,8 @@ from services.replay.server.embedded import EmbeddedServer
 ACTORS = (10, 100, 1000)
 SECONDS = 6.0  # of one round, once it has warmed up
 WARM_UPDATES = 1
-START_TIMEOUT_S = 120.0
-STALL_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 600.0
+STALL_TIMEOUT_S = 300.0
 RECORDED = 2  # games of each country
 
 

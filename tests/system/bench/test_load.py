@@ -9,7 +9,7 @@ import pytest
 from cluster.bench.system import load
 from services.environments.diplomacy.position import POWERS
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 
 def test_every_stored_episode_is_used_once_and_then_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,4 +182,4 @@ def test_the_replay_servers_command_starts_a_server_that_keeps_everything(file: 
         assert client.info("server")["process_id"] == server.pid, "SIGTERM reaches the server itself"
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(300)

@@ -19,7 +19,7 @@ from cluster.errors import RunError
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.placement import Placement, placed
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
@@ -50,7 +50,7 @@ def look(places: Placement) -> list[list[int]]:
         for slot in range(config.rollout.actors)
     ]
     actors = [options.remote() for options in (learner, *rollouts)]
-    seen = ray.get([actor.gpus.remote() for actor in actors], timeout=60)
+    seen = ray.get([actor.gpus.remote() for actor in actors], timeout=300)
     for actor in actors:
         ray.kill(actor)
     for numbers, visible in seen:

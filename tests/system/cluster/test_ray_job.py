@@ -15,7 +15,7 @@ from tests.paths import ROOT
 from tests.system.support.ray_head import RayHead
 from tests.system.support.training_process import QUICK
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 UPDATES = 8
 EPISODES = 14  # of one update of smoke.toml
@@ -55,7 +55,7 @@ def test_a_job_outlives_its_terminal_saves_when_stopped_and_resumes_when_submitt
         assert terminal.stdout is not None
         wait_until(lambda: (run / "checkpoints" / "0").exists(), "first checkpoint", head, "first")
         terminal.kill()
-        terminal.wait(30)
+        terminal.wait(300)
         terminal.stdout.close()
         wait_until(lambda: last_update(run) >= 1, "update without a terminal", head, "first")
         folders = actor_folders(head)
@@ -72,13 +72,13 @@ def test_a_job_outlives_its_terminal_saves_when_stopped_and_resumes_when_submitt
         before = {version: record["episodes"] for version, record in audits(run).items()}
 
         again = head.submit("second", ROOT, entrypoint)
-        told, _ = again.communicate(timeout=300)
+        told, _ = again.communicate(timeout=600)
         assert again.returncode == 0, told
         assert f"resumed at version {seen}" in told
         left = [process for process in head.family() if "cluster.train" in " ".join(process.cmdline())]
         assert left == []
         everybody = head.family()
-    assert psutil.wait_procs(everybody, timeout=10)[1] == []
+    assert psutil.wait_procs(everybody, timeout=120)[1] == []
     used = episodes_used(run)
     assert len(used) == UPDATES * EPISODES
     assert set(used.values()) == {1}

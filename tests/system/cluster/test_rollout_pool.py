@@ -21,7 +21,7 @@ from cluster.errors import LostError, RunError
 from tests.system.support.fake_players import Block, Publisher, Weights
 from tests.system.support.fake_pool import Table, gone
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,7 +33,7 @@ def local_ray() -> Iterator[None]:
 
 @pytest.mark.parametrize(("how", "cause"), [(signal.SIGKILL, "died"), (signal.SIGSTOP, "timed_out")])
 def test_actor_lost_during_a_swap_is_replaced(tmp_path: Path, how: signal.Signals, cause: str) -> None:
-    with Table(tmp_path, swap_timeout_s=3.0) as table:
+    with Table(tmp_path, swap_timeout_s=8.0) as table:
         first = [Block(f"old/{number}", hang=frozenset({0})) for number in range(2)]
         table.start(*first)
         table.wait(lambda: table.said("0 plays old/0") or table.said("0 plays old/1"), "block on player 0")
@@ -69,15 +69,15 @@ def test_other_actors_play_while_one_is_stuck(tmp_path: Path) -> None:
 
 
 def test_slow_start_has_its_own_limit_and_is_no_failed_swap(tmp_path: Path) -> None:
-    players = {1: {"loading_s": 3600.0}, 2: {"loading_s": 4.0}}
-    with Table(tmp_path, players=players, actors=1, swap_timeout_s=2.0, start_timeout_s=10.0) as table:
+    players = {1: {"loading_s": 3600.0}, 2: {"loading_s": 7.0}}
+    with Table(tmp_path, players=players, actors=1, swap_timeout_s=5.0, start_timeout_s=40.0) as table:
         os.kill(table.pid(0), signal.SIGKILL)
         table.start(Block("b"))  # which tells that it is dead
         table.wait(lambda: bool(table.blocks), "block")
         assert table.said("2 has 0")
         assert table.pool.restarts == 2
         assert "died" in table.notices[0]
-        assert "was not ready after 10 s (rollout.start_timeout_s)" in table.notices[1]
+        assert "was not ready after 40 s (rollout.start_timeout_s)" in table.notices[1]
         assert not table.pool.swap_failures
 
 
@@ -95,14 +95,14 @@ def test_refused_weights_are_sent_once_more(tmp_path: Path) -> None:
         assert table.pool.restarts == 1
         table.broadcast(Weights(3, refuse={2: 2}))
         with pytest.raises(RunError, match=r"rollout.max_replacements.*refused weights of version 3: these weights"):
-            table.wait(lambda: False, "end of the run", 10)
+            table.wait(lambda: False, "end of the run")
 
 
 def owned_by_the_dead(weights: Weights) -> Any:
     publisher = ray.remote(Publisher).options(num_cpus=0.1).remote()
-    (ref,) = ray.get(publisher.owned.remote(weights), timeout=30)
-    os.kill(ray.get(publisher.pid.remote(), timeout=30), signal.SIGKILL)
-    deadline = time.monotonic() + 30
+    (ref,) = ray.get(publisher.owned.remote(weights), timeout=300)
+    os.kill(ray.get(publisher.pid.remote(), timeout=300), signal.SIGKILL)
+    deadline = time.monotonic() + 600
     while time.monotonic() < deadline:
         try:
             ray.get(ref, timeout=5)
@@ -126,20 +126,20 @@ def test_weights_whose_owner_died_are_published_again(tmp_path: Path) -> None:
 def test_weights_of_a_dead_learner_end_the_run(tmp_path: Path) -> None:
     with Table(tmp_path) as table:
         publisher = ray.remote(Publisher).options(num_cpus=0.1, max_concurrency=2).remote()
-        pid = ray.get(publisher.pid.remote(), timeout=30)
+        pid = ray.get(publisher.pid.remote(), timeout=300)
         table.pool.broadcast(publisher.never.remote(), 1)
         table.poll()
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(LostError, match=r"the learner died \(The actor died unexpectedly"):
-            table.wait(lambda: False, "end of the run", 30)
+            table.wait(lambda: False, "end of the run")
         assert table.pool.restarts == 0
 
 
 def test_an_evaluation_survives_an_actor_stuck_in_a_swap_and_one_stopped_while_it_plays(tmp_path: Path) -> None:
-    with Table(tmp_path, swap_timeout_s=2.0) as table:
+    with Table(tmp_path, swap_timeout_s=8.0) as table:
         table.broadcast(Weights(1, hang=frozenset({0})))
         heard: list[int] = []
-        results = table.pool.evaluate(list(range(40)), heard.append, 3.0)
+        results = table.pool.evaluate(list(range(40)), heard.append, 10.0)
         assert results == list(range(40))
         assert sum(heard) == 40
         assert dict(table.pool.swap_failures) in ({}, {"timed_out": 1})
@@ -147,7 +147,7 @@ def test_an_evaluation_survives_an_actor_stuck_in_a_swap_and_one_stopped_while_i
         stopped = table.pid(1)
         os.kill(stopped, signal.SIGSTOP)
         try:
-            assert table.pool.evaluate(list(range(40)), heard.append, 3.0) == list(range(40))
+            assert table.pool.evaluate(list(range(40)), heard.append, 10.0) == list(range(40))
             assert table.pool.restarts == 2
             table.wait(lambda: gone(stopped), "end of the stopped process")
         finally:
@@ -170,7 +170,7 @@ def test_a_block_that_no_engine_can_play_ends_the_run_before_all_replacements_ar
     with Table(tmp_path, max_replacements=20) as table:
         table.start(Block("bad", fails=frozenset(range(30))), Block("good"))
         with pytest.raises(RunError, match="could not play bad: a prompt of 9 tokens leaves no room") as ended:
-            table.wait(lambda: False, "end of the run", 60)
+            table.wait(lambda: False, "end of the run")
         assert "3 rollout actors, one after another" in str(ended.value)
         assert "\n" not in str(ended.value)
         assert table.pool.restarts == 2
@@ -179,22 +179,22 @@ def test_a_block_that_no_engine_can_play_ends_the_run_before_all_replacements_ar
 def test_engines_that_fail_at_an_evaluation_are_replaced_up_to_the_limit_of_replacements(tmp_path: Path) -> None:
     failing = {"fails_evaluations": True}
     with Table(tmp_path, players={1: failing}, max_replacements=1) as table:
-        assert table.pool.evaluate(list(range(40)), lambda _: None, 30.0) == list(range(40))
+        assert table.pool.evaluate(list(range(40)), lambda _: None, 120.0) == list(range(40))
         assert (table.pool.restarts, table.pool.replacements_left) == (1, 0)
         table.poll()
         assert "could not play part" in table.notices[0]
         os.kill(table.pid(0), signal.SIGKILL)
         with pytest.raises(RunError, match=r"failed 2 times \(rollout.max_replacements\); the last one died"):
-            table.pool.evaluate(list(range(40)), lambda _: None, 30.0)
+            table.pool.evaluate(list(range(40)), lambda _: None, 120.0)
 
 
 def test_rest_pauses_games_and_their_time_limits(tmp_path: Path) -> None:
-    with Table(tmp_path, actors=1, block_timeout_s=4.0) as table:
+    with Table(tmp_path, actors=1, block_timeout_s=10.0) as table:
         table.start(Block("long", seconds=1.0))
         table.wait(lambda: table.said("0 plays long"), "block")
         table.wait(table.pool.rest, "rest")
         assert not table.pool.has_room(1)
-        end = time.monotonic() + 5.0
+        end = time.monotonic() + 11.0
         table.wait(lambda: time.monotonic() > end, "longer rest than a block may take")
         assert not table.blocks
         table.broadcast(Weights(1))

@@ -20,7 +20,7 @@ from services.environments.diplomacy.position import POWERS
 from tests.system.support.training_process import ENTENTE, hear_interrupts
 from tests.unit.opponents.population_cases import train_a_little
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 
 def make_run(run: Path) -> Path:
@@ -48,7 +48,7 @@ def make_run(run: Path) -> Path:
 
 def rate(run: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [*ENTENTE, "population", "rate", str(run), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=200)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 def test_rating_matches_rate_bots_snapshots_and_learner_and_continue_in_a_second_run(tmp_path: Path) -> None:
@@ -85,10 +85,10 @@ def test_an_interruption_keeps_the_ratings_so_far(tmp_path: Path) -> None:
         line = process.stderr.readline()  # the first tenth would take long
         assert "100 of 1,000" in line
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=600)
     finally:
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=300)
     assert process.returncode == 130
     assert "what was played is kept" in err
     assert "bot/greedy" in out

@@ -49,7 +49,7 @@ def test_a_killed_writer_leaves_only_whole_checkpoints(tmp_path):
             time.sleep(delay_s)
         finally:
             writer.send_signal(signal.SIGKILL)
-            rest = writer.communicate(timeout=30)[0]
+            rest = writer.communicate(timeout=600)[0]
         announced = int([line, *rest.splitlines()][-1])
         versions = checkpoint_versions(tmp_path)
         assert versions[-1] >= announced

@@ -15,7 +15,7 @@ import pytest
 from services.metrics.dashboards.panels import metric_of
 from tests.system.support.prometheus_server import program
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 RULES = Path(str(files("services.metrics") / "rules.yml"))
 Series = Mapping[str, str]  # a series -> its values, one a minute, in promtool's notation

@@ -104,12 +104,12 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
     def further() -> FurtherPlace:
         return FurtherPlace(placement_group([{"CPU": NODE_CPUS}]))
 
-    with Table(folder, actors=1, games_per_actor=2, further=further, start_timeout_s=60.0) as table:
+    with Table(folder, actors=1, games_per_actor=2, further=further, start_timeout_s=300.0) as table:
         notes: list[str] = []
         scaling = Scaling(config.rollout, config.learner.episodes_per_update, table.pool, notes.append)
         started: list[str] = []
         killed = False
-        deadline = time.monotonic() + 100
+        deadline = time.monotonic() + 600
 
         def look(*, learning: bool) -> None:
             nonlocal most_ready

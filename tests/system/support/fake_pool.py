@@ -72,7 +72,7 @@ class Table:
         self.notices += events.notices
         self.swaps += len(events.swap_seconds)
 
-    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 40) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = 300) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition():
             assert time.monotonic() < deadline, f"no {what}:\n{self.log.read_text()}"

@@ -19,7 +19,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
-START_TIMEOUT_S = 240
+START_TIMEOUT_S = 900
 MODEL = "tiny"
 _CHAT = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -107,8 +107,8 @@ class OpenAIServer:
         for process in family:
             if process.is_running():
                 process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
-        psutil.wait_procs(family, timeout=30)
+        self.process.wait(300)
+        psutil.wait_procs(family, timeout=120)
         self._log.close()
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 600.0
 NO_PROMETHEUS = "no Prometheus on this machine (make prometheus)"
 
 
@@ -93,10 +93,10 @@ def serving(config: Path, data: Path) -> Iterator[Prometheus]:
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(300)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait(10)
+            process.wait(300)
 
 
 def _ready(server: Prometheus) -> bool:

@@ -21,8 +21,8 @@ from typing import Any
 import psutil
 
 RAY = str(Path(sys.executable).with_name("ray"))
-START_TIMEOUT_S = 120
-END_TIMEOUT_S = 30
+START_TIMEOUT_S = 600
+END_TIMEOUT_S = 120
 
 
 def free_ports(count: int) -> list[int]:

@@ -20,7 +20,7 @@ BLOCK_SIZE = 3
 ROLES = ("FRANCE", "ITALY")
 TAKES_PER_CHECKPOINT = 3
 MAY_FINISH = "may-finish"  # beside the checkpoint
-WAIT_LIMIT_S = 200
+WAIT_LIMIT_S = 900
 
 
 def episode_ids(block: int) -> list[str]:

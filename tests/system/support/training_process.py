@@ -18,6 +18,12 @@ QUICK = (
 )  # fmt: skip
 
 
+PATIENCE_S = (
+    900.0  # for whatever a run is waited for: ends a test that hangs, far above what a slow or busy machine takes
+)
+END_S = 120.0  # for a killed process to be gone
+
+
 def hear_interrupts() -> None:
     """In a child: handle SIGINT even if the tests run in the background, which ignores it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -47,7 +53,7 @@ class TrainingProcess:
     def __exit__(self, *_: object) -> None:
         self.look()
         self.process.kill()
-        self.process.wait(30)
+        self.process.wait(END_S)
         self._file.close()
         for process in self.family.values():
             if process.is_running():
@@ -61,7 +67,7 @@ class TrainingProcess:
         except psutil.NoSuchProcess:
             pass
 
-    def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = 120) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
         deadline = time.monotonic() + timeout_s
         while not condition():
             self.look()
@@ -69,7 +75,7 @@ class TrainingProcess:
             assert time.monotonic() < deadline, f"no {what} within {timeout_s} s:\n{self.output()}"
             time.sleep(0.05)
 
-    def finish(self, timeout_s: float = 180) -> int:
+    def finish(self, timeout_s: float = PATIENCE_S) -> int:
         deadline = time.monotonic() + timeout_s
         while self.process.poll() is None:
             self.look()
@@ -81,12 +87,12 @@ class TrainingProcess:
         """SIGKILL, as a machine that runs out of memory would."""
         self.look()
         self.process.send_signal(signal.SIGKILL)
-        self.process.wait(30)
+        self.process.wait(END_S)
 
     def output(self) -> str:
         return self.log.read_text()
 
-    def survivors(self, timeout_s: float = 30) -> list[str]:
+    def survivors(self, timeout_s: float = END_S) -> list[str]:
         """Descendants that are still running after a while."""
         deadline = time.monotonic() + timeout_s
         while True:

@@ -25,7 +25,7 @@ from tests.unit.services.inference.chat_endpoint.endpoint_server import (
     serving,
 )
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 KEY_VARIABLE, KEY = "ENTENTE_TEST_KEY", "sk-not-to-be-written-anywhere"
 
@@ -119,7 +119,7 @@ def test_it_is_evaluated_and_met_by_others(tmp_path: Path) -> None:
         done = subprocess.run(
             [*ENTENTE, "evaluate", "remote:chat", "--against", "hold,remote:chat", "--games-per-country", "1",
              "--until", "1901", "--config", str(config), "--json", str(rows)],
-            capture_output=True, text=True, timeout=120,
+            capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         asked = len(endpoint.requests)

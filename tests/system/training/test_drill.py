@@ -15,7 +15,7 @@ from cluster.runs.audit_records import last_update
 from cluster.runs.recovery import restarts
 from tests.system.support.training_process import ENTENTE, hear_interrupts
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 KINDS = ("rollout", "server", "driver", "checkpoint", "full", "poison", "future")
 
@@ -55,14 +55,14 @@ def test_ctrl_c_ends_a_drill_and_all_its_processes(tmp_path: Path) -> None:
     )  # fmt: skip
     family: dict[int, psutil.Process] = {}
     try:
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while not any("redis" in " ".join(_words(process)) for process in family.values()):
             assert time.monotonic() < deadline, "no replay server within 120 s"
             assert drill.poll() is None, drill.communicate()[0]
             family |= {child.pid: child for child in psutil.Process(drill.pid).children(recursive=True)}
             time.sleep(0.05)
         drill.send_signal(signal.SIGINT)
-        text, _ = drill.communicate(timeout=90)
+        text, _ = drill.communicate(timeout=600)
         assert drill.returncode == 130, text
         assert "Traceback" not in text
         _, left = psutil.wait_procs(family.values(), timeout=30)

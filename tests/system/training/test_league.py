@@ -18,7 +18,7 @@ from services.environments.diplomacy.position import POWERS
 from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import QUICK, TrainingProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 UPDATES = 5
 SETTINGS = (

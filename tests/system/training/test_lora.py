@@ -18,7 +18,7 @@ from opponents.population.population import Population
 from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import ENTENTE, QUICK, TrainingProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 SETTINGS = (
     "policy.use_peft=true", "policy.lora_r=2", "learner.learning_rate=0.01", "learner.checkpoint_every=1",
@@ -73,5 +73,5 @@ def test_adapters_are_published_frozen_played_against_resumed_and_seated(tmp_pat
 
 
 def command(arguments: list[str]) -> None:
-    done = subprocess.run([*ENTENTE, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*ENTENTE, *arguments], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from opponents.population.redis_mirror import PopulationMirror
 from services.replay.server.embedded import running_url
 from tests.system.support.training_process import ENTENTE, QUICK, TrainingProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 SETTINGS = (
     "rollout.max_staleness=0", "opponents.snapshot_every=1", "learner.checkpoint_every=1",
@@ -24,7 +24,7 @@ SETTINGS = (
 
 
 def population(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*ENTENTE, "population", *arguments], capture_output=True, text=True, timeout=200)
+    return subprocess.run([*ENTENTE, "population", *arguments], capture_output=True, text=True, timeout=600)
 
 
 @contextmanager
@@ -50,11 +50,11 @@ def test_others_change_it_while_it_trains_and_gone_files_come_from_redis(tmp_pat
     run = tmp_path / "run"
     arguments = [part for setting in SETTINGS for part in ("--set", setting)]
     with TrainingProcess(run, *QUICK, *arguments, "--set", "learner.updates=4") as training:
-        training.wait_until(lambda: in_redis(run, "bot/greedy"), "the population in Redis", 240)
+        training.wait_until(lambda: in_redis(run, "bot/greedy"), "the population in Redis")
         added = population("add", "dumbbot", "--to", str(run), "--weight", "0.000000001", "--country", "ITALY")
         assert added.returncode == 0, added.stderr
         assert population("retire", str(run), "bot/greedy").returncode == 0
-        training.wait_until(lambda: in_redis(run, "bot/dumbbot"), "what another process added", 240)
+        training.wait_until(lambda: in_redis(run, "bot/dumbbot"), "what another process added")
         assert training.finish() == 0, training.output()
     after = Population.load(run / "population.json")
     assert {member.id for member in after.members} == {

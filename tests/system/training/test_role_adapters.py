@@ -18,7 +18,7 @@ from services.environments.diplomacy.position import POWERS
 from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import ENTENTE, QUICK, TrainingProcess
 
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 SETTINGS = (
     "policy.use_peft=true", "policy.specialists=true", "policy.lora_r=2", "learner.learning_rate=0.01",
@@ -29,7 +29,7 @@ SETTINGS = (
 
 
 def command(*arguments: str) -> str:
-    done = subprocess.run([*ENTENTE, *arguments], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*ENTENTE, *arguments], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -38,9 +38,9 @@ def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> 
     run = tmp_path / "run"
     arguments = [part for setting in SETTINGS for part in ("--set", setting)]
     with TrainingProcess(run, *QUICK, *arguments, "--set", "learner.updates=2") as training:
-        assert training.finish(400) == 0, training.output()
+        assert training.finish() == 0, training.output()
     with TrainingProcess(run, "--resume", "--set", "learner.updates=3", config=None) as training:
-        assert training.finish(400) == 0, training.output()
+        assert training.finish() == 0, training.output()
         assert training.survivors() == []
     # Law 5: every country's games were written by the very adapter that the learner computes them with.
     assert all(record["metrics"]["fresh_logprob_gap"] < 1e-4 for record in audits(run).values())
@@ -95,6 +95,6 @@ def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> 
     assert rated.rating("policy/v3-ITALY").games > 0
     assert "this run has a specialist for each" in " ".join(command("groups", "audit", str(run)).split())
     done = subprocess.run([*ENTENTE, "groups", "study", str(run)], cwd=tmp_path, capture_output=True, text=True,
-                          timeout=120)  # fmt: skip
+                          timeout=600)  # fmt: skip
     assert done.returncode == 2
     assert "holds specialists" in done.stderr.splitlines()[-1]

@@ -13,7 +13,7 @@ from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import QUICK, TrainingProcess
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")
-pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 VLLM = ("--set", "inference.engine=vllm", "--set", "inference.kv_cache_mib=128")
 EPISODES = 14  # of one update of smoke.toml
@@ -24,7 +24,7 @@ def test_snapshots_take_turns_with_the_learner_in_one_engine(tmp_path: Path) -> 
     with TrainingProcess(
         run, *VLLM, "--set", "inference.opponent_engine=turns", "--set", "learner.updates=6"
     ) as training:
-        assert training.finish(timeout_s=400) == 0, training.output()
+        assert training.finish() == 0, training.output()
         assert training.survivors() == []
     used = episodes_used(run)
     assert len(used) == 6 * EPISODES
@@ -48,14 +48,14 @@ def test_the_engines_process_dies_with_its_actor(tmp_path: Path) -> None:
         *("--set", "learner.updates=8", "--set", "learner.checkpoint_every=100"),
     )
     with TrainingProcess(run, *arguments) as training:
-        training.wait_until(lambda: last_update(run) >= 3, "three updates", timeout_s=300)
+        training.wait_until(lambda: last_update(run) >= 3, "three updates")
         (actor,) = [p for p in training.family.values() if p.is_running() and "RolloutActor" in " ".join(p.cmdline())]
         engines = actor.children(recursive=True)
         assert engines, "vLLM was to have a process of its own"
         actor.kill()
-        _, alive = psutil.wait_procs(engines, timeout=30)
+        _, alive = psutil.wait_procs(engines, timeout=120)
         assert not alive, f"the engine outlived its actor: {alive}"
-        assert training.finish(timeout_s=400) == 0, training.output()
+        assert training.finish() == 0, training.output()
         assert training.survivors() == []
     assert last_update(run) == 8
     assert audits(run)[1]["metrics"]["fresh_logprob_gap"] < 1e-4
@@ -67,7 +67,7 @@ def test_training_on_vllm_improves_the_policy(tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = ("--set", "learner.updates=9", "--set", "evaluation.final_against=[]", "--set", "metrics.display=false")
     with TrainingProcess(run, *VLLM, *arguments, config="laptop") as training:
-        assert training.finish(timeout_s=500) == 0, training.output()
+        assert training.finish() == 0, training.output()
         assert training.survivors() == []
     rows = {row["label"]: row for row in json.loads((run / "summary.json").read_text())["evaluations"]}
     assert rows["untrained"]["mean_centers"] < 4.7

@@ -93,7 +93,7 @@ def test_resumed_run_is_served_before_it_has_loaded(tmp_path: Path, monkeypatch:
 
     @contextmanager
     def loading(config: Config, folder: RunFolder) -> Iterator[str]:
-        families = text_string_to_metric_families(urlopen(made[-1].url, timeout=5).read().decode())
+        families = text_string_to_metric_families(urlopen(made[-1].url, timeout=120).read().decode())
         seen.append({sample.name: sample.value for family in families for sample in family.samples})
         raise RunError("far enough")
         yield ""

@@ -66,7 +66,7 @@ def test_a_writer_that_dies_in_a_transaction_leaves_the_old_state_and_no_lock(tm
     before = path.read_bytes()
     assert run([multiprocessing.get_context("fork").Process(target=die_in_a_change, args=(str(path),))]) == [9]
     assert path.read_bytes() == before
-    with population.transaction(timeout_s=5):
+    with population.transaction(timeout_s=120):
         population.add_bot("hold")
     assert [member.name for member in Population.load(path).members] == ["random", "hold"]
 

@@ -28,7 +28,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def scrape(exporter: Exporter) -> Samples:
-    with urllib.request.urlopen(exporter.url, timeout=10) as answer:
+    with urllib.request.urlopen(exporter.url, timeout=120) as answer:
         return samples_of(text_string_to_metric_families(answer.read().decode()))
 
 
