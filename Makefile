@@ -17,12 +17,19 @@ RUN ?= runs/demo
 # One thread each: two processes with two threads on two cores would wait for one another.
 UNIT_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit --numprocesses=auto --maxprocesses=4
 
+# What computes: tests that must hold on every CPU, so they run once more as on one without AVX-512.
+NUMERICAL_TESTS := $(wildcard $(addprefix tests/unit/test_,$(addsuffix *.py,\
+	grpo_learner grpo_logprobs grpo_specialists grpo_adapter grpo_reproducible \
+	grpo_fast_layers grpo_vocabulary_head grpo_checkpoint inference_torch inference_adapters \
+	cluster_specialists cluster_learner_worker models weights table_golden)))
+WITHOUT_AVX512 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
+
 FETCH_PROMETHEUS := apt-get download -qq -o APT::Sandbox::User=root prometheus 2>/dev/null
 
 # They wait more than they compute; a file's tests share their servers, so a file stays together.
 SYSTEM_TESTS := $(BIN)/pytest tests/system --numprocesses=2 --dist=loadfile --durations=8
 
-.PHONY: setup vllm demo test unit system check bench format browser prometheus clean help
+.PHONY: setup vllm demo test unit instructions system soak check bench format browser prometheus clean help
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -49,10 +56,17 @@ demo: setup ## train the small policy from random weights, or go on with a demo 
 test: setup vllm browser prometheus ## every check and test
 	$(MAKE) check
 	$(UNIT_TESTS)
+	$(MAKE) instructions
 	$(SYSTEM_TESTS)
 
 unit: setup ## the fast tests alone
 	$(UNIT_TESTS)
+
+instructions: setup ## the numerical tests as on a CPU without AVX-512
+	$(WITHOUT_AVX512) OMP_NUM_THREADS=1 $(BIN)/pytest $(NUMERICAL_TESTS) --numprocesses=auto --maxprocesses=4
+
+soak: setup ## what is slow by nature: a learner killed and resumed twenty times on each instruction set
+	OMP_NUM_THREADS=1 $(BIN)/pytest tests/soak --numprocesses=2
 
 system: setup vllm browser prometheus ## the tests with real servers, Ray and processes
 	$(SYSTEM_TESTS)
