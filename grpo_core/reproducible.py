@@ -1,4 +1,4 @@
-"""Makes equal inputs give equal bits in every process, on every x86-64 CPU, by configuring MKL before its first product.
+"""Makes equal inputs give equal bits in every process, on every x86-64 CPU: configures MKL before its first product.
 
 MKL computes torch's matrix products on x86-64. By default it also chooses kernels by the alignment of its operands in
 memory, which differs from process to process. ``MKL_CBWR=AUTO,STRICT`` (conditional numerical reproducibility) makes it
@@ -24,8 +24,8 @@ def make_reproducible() -> None:
     os.environ.setdefault(VARIABLE, SETTING)
     if "torch" in sys.modules and mkl_mode() in _OFF:
         warnings.warn(
-            f"MKL was used before grpo_core was imported, so {VARIABLE} has no effect and equal inputs may give unequal "
-            "bits; import grpo_core first",
+            f"MKL was used before grpo_core was imported, so {VARIABLE} has no effect and equal inputs may give "
+            "unequal bits; import grpo_core first",
             RuntimeWarning,
             stacklevel=3,
         )

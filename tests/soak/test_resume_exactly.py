@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.resumed_learner import WITHOUT_AVX512, check_kills
+from tests.system.support.resumed_learner import WITHOUT_AVX512, check_kills
 
 KILLS = 20
 

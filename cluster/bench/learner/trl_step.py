@@ -30,7 +30,7 @@ class Case:
     most_rounds: int
 
 
-# With many ids TRL takes 20 s for two passes. That case has fewer rounds, so that the benchmark takes under five minutes.
+# With many ids TRL takes 20 s for two passes: fewer rounds keep the benchmark under five minutes.
 CASES = (Case(VOCABULARY, 20, 10, most_rounds=10), Case(150_000, 4, 5, most_rounds=2))
 WARM_UP_EPISODES = 4  # the smallest batch
 SETTINGS = LearnerSettings(

@@ -71,7 +71,7 @@ def test_several_are_named_at_once_each_measured_once(tmp_path: Path, monkeypatc
         return [Figure(name, "1/s", 2.0, 1.0, "nothing")]
 
     for name in ("head", "learner", "engine"):
-        monkeypatch.setattr(f"cluster.bench.{name}.run", lambda rounds, name=name: measure(name))
+        monkeypatch.setattr(f"cluster.bench.{suite.SUITE[name]}.run", lambda rounds, name=name: measure(name))
     suite.run_suite(("learner, head", "engine,learner"), 2, tmp_path / "bench.json")
     assert measured == ["learner", "head", "engine"]
     assert json.loads((tmp_path / "bench.json").read_text())["command"] == (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.resumed_learner import WITHOUT_AVX512, check_kills
+from tests.system.support.resumed_learner import WITHOUT_AVX512, check_kills
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 

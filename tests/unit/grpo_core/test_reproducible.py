@@ -12,14 +12,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from cluster.runtime import actor_variables
+from cluster.runtime.actor_env import actor_variables
 from grpo_core.learner import Learner
-from grpo_core.models import load_model, named_tensors, save_model
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import load_model, save_model
 from grpo_core.reproducible import SETTING, VARIABLE, mkl_mode
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch
 from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_cases import VOCABULARY, ragged_episodes, tiny_model
+from tests.unit.grpo_core.cases import VOCABULARY, ragged_episodes, tiny_model
 
 ALIGNMENTS = range(16)  # in numbers of four bytes, up to a cache line
 PRODUCT = "torch.ones(64, 64) @ torch.ones(64, 64)"
@@ -50,7 +51,7 @@ def test_mkl_is_told_in_time_or_it_is_said_that_it_is_too_late() -> None:
     kept = said_by("import grpo_core" + show, **{VARIABLE: "COMPATIBLE"})
     assert kept.strip() == "0x3", "MKL_CBWR_COMPATIBLE, the user's own"
     late = said_by(f"import torch; {PRODUCT}; import grpo_core")
-    assert "RuntimeWarning: MKL was at work before grpo_core was imported" in late
+    assert "RuntimeWarning: MKL was used before grpo_core was imported" in late
 
 
 def test_actors_go_by_what_their_driver_goes_by(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
-"""A learner that is killed and goes on, each time in a process of its own, whose memory is laid out otherwise.
+"""A learner that is killed and resumed, each time in a new process with another memory layout.
 
-As a program (``python -m tests.unit.resumed_learner RUN_DIR UPDATES SEED``) it makes updates on fixed episodes, resumed
-from the newest checkpoint where there is one, checkpoints each and writes its number; so it can be killed at any time.
+As a program (``python -m tests.system.support.resumed_learner RUN_DIR UPDATES SEED``) it makes updates on fixed
+episodes from the newest checkpoint, saves a checkpoint after each and prints the version, so it can be killed at any moment.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from pathlib import Path
 import torch
 
 import grpo_core
-from grpo_core.checkpoint import load_checkpoint, save_checkpoint
-from grpo_core.checkpoint_folders import checkpoint_versions
+from grpo_core.checkpoints.folders import checkpoint_versions
+from grpo_core.checkpoints.store import load_checkpoint, save_checkpoint
 from grpo_core.learner import Learner
-from grpo_core.models import load_model, make_small_model, named_tensors, save_model
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import load_model, make_small_model, save_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch
 from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_cases import VOCABULARY, ragged_episodes
+from tests.unit.grpo_core.cases import VOCABULARY, ragged_episodes
 
 WITHOUT_AVX512 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 AFTER = 10  # updates that are compared behind a kill
@@ -71,7 +72,7 @@ def go_on(run_dir: Path, until: int, seed: int) -> None:
 
 def started(run_dir: Path, until: int, seed: int) -> subprocess.Popen[str]:
     """``go_on`` in a new process."""
-    command = [sys.executable, "-m", "tests.unit.resumed_learner", str(run_dir), str(until), str(seed)]
+    command = [sys.executable, "-m", "tests.system.support.resumed_learner", str(run_dir), str(until), str(seed)]
     root = str(Path(grpo_core.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": root}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=root)
