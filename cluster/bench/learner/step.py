@@ -19,16 +19,9 @@ from cluster.bench.learner.batches import (
 from cluster.bench.models import small_model
 from cluster.bench.processes import in_fresh_process, peak_growth_mb, peak_is_measurable
 from grpo_core.learner import Learner
-<<<<<<< HEAD
 from grpo_core.settings import LearnerSettings, PolicySettings
 from grpo_core.training.memory_estimate import ModelShape, estimate_memory
 from grpo_core.types import Batch
-=======
-from grpo_core.models.pretrained import make_small_model
-from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
-from grpo_core.training.memory_estimate import ModelShape, estimate_memory
-from grpo_core.types import Batch, Episode, Turn
->>>>>>> 2ff584e (Numerical tests, the resumed learner and its soak find their rooms)
 
 SETTINGS = LearnerSettings(learning_rate=1e-5, lr_warmup_updates=0, minibatches=1)
 ONE_BATCH = SETTINGS.model_copy(update={"tokens_per_microbatch": EPISODES * TURNS_EACH * LONGEST_TURN})
