@@ -1,7 +1,7 @@
 """A learner that is killed and resumed, each time in a new process with another memory layout.
 
 As a program (``python -m tests.system.support.resumed_learner RUN_DIR UPDATES SEED``) it makes updates on fixed
-episodes from the newest checkpoint, saves a checkpoint after each and prints the version. It can be killed at any moment.
+episodes from the newest checkpoint, saves a checkpoint after each and prints the version. It can be killed at any time.
 """
 
 from __future__ import annotations
