@@ -17,11 +17,10 @@ RUN ?= runs/demo
 # One thread each: two processes with two threads on two cores would wait for one another.
 UNIT_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit --numprocesses=auto --maxprocesses=4
 
-# What computes: tests that must hold on every CPU, so they run once more as on one without AVX-512.
-NUMERICAL_TESTS := $(addprefix tests/unit/,grpo_core/forward grpo_core/models grpo_core/checkpoints \
+# These compute and must hold on every CPU, so they run a second time as on a CPU without AVX-512.
+NUMERICAL_TESTS := $(addprefix tests/unit/,grpo_core/forward grpo_core/learner grpo_core/models grpo_core/checkpoints \
 	grpo_core/test_reproducible.py services/inference/torch_backend services/weights opponents/test_golden_games.py \
-	cluster/actors/test_learner.py cluster/actors/test_role_policies.py) \
-	$(wildcard tests/unit/grpo_core/learner tests/unit/grpo_core/test_learner*.py)
+	cluster/actors/test_learner.py cluster/actors/test_role_policies.py)
 WITHOUT_AVX512 := ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 MKL_ENABLE_INSTRUCTIONS=AVX2
 
 FETCH_PROMETHEUS := apt-get download -qq -o APT::Sandbox::User=root prometheus 2>/dev/null

@@ -26,7 +26,7 @@ from grpo_core.models.pretrained import load_model, make_small_model, save_model
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch
 from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_core.cases import VOCABULARY, ragged_episodes
+from tests.unit.grpo_core.support.cases import VOCABULARY, ragged_episodes
 
 WITHOUT_AVX512 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
 AFTER = 10  # updates that are compared behind a kill

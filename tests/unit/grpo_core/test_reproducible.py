@@ -20,7 +20,7 @@ from grpo_core.reproducible import SETTING, VARIABLE, mkl_mode
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch
 from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_core.cases import VOCABULARY, ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.cases import VOCABULARY, ragged_episodes, tiny_model
 
 ALIGNMENTS = range(16)  # in numbers of four bytes, up to a cache line
 PRODUCT = "torch.ones(64, 64) @ torch.ones(64, 64)"
