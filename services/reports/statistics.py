@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, fmean, variance
 
-CONFIDENCE = 0.95
+_UPPER = 0.975  # the quantile of the upper end of a two-sided 95% interval
+_Z = NormalDist().inv_cdf(_UPPER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +54,6 @@ def stratified_mean(strata: Mapping[str, Sequence[float]]) -> Estimate | None:
     return _student(mean, squared, freedom, n)
 
 
-def wilson_interval(successes: int, trials: int) -> Estimate | None:
-    """Rate with Wilson's score interval (Wilson, JASA 22, 1927), inside [0, 1]; None without trials.
-
-    Raises:
-        ValueError: successes are negative or more than the trials.
-    """
-    if not 0 <= successes <= trials:
-        raise ValueError(f"{successes} successes of {trials} trials")
-    if trials == 0:
-        return None
-    z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
-    return Estimate(successes / trials, *_wilson(successes / trials, trials, z), trials)
-
-
 def stratified_rate(strata: Mapping[str, Sequence[bool]]) -> Estimate | None:
     """Rate over strata (countries) of equal weight, with an interval inside [0, 1] for independent games.
 
@@ -84,7 +71,7 @@ def stratified_rate(strata: Mapping[str, Sequence[bool]]) -> Estimate | None:
         parts = (rates[name] * (1 - rates[name]) / (len(flags) - 1) for name, flags in strata.items())
         squared = sum(parts) / len(strata) ** 2
         effective = rate * (1 - rate) / squared if squared > 0 else n
-    return Estimate(rate, *_wilson(rate, effective, NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)), n)
+    return Estimate(rate, *wilson_score(rate, effective), n)
 
 
 def clustered_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
@@ -96,11 +83,13 @@ def clustered_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
     mean. With clusters of equal size this is Student's t interval of the clusters' means. The clusters may have any
     sizes; empty ones are ignored. None without values; no interval from one cluster.
     """
-    values = [value for cluster in clusters for value in cluster]
-    if not values:
+    clusters = [cluster for cluster in clusters if cluster]
+    if not clusters:
         return None
-    mean, squared, freedom = _clustered_error([cluster for cluster in clusters if cluster])
-    return Estimate(mean, None, None, len(values)) if freedom is None else _student(mean, squared, freedom, len(values))
+    count = sum(map(len, clusters))
+    if len(clusters) == 1:
+        return Estimate(fmean(clusters[0]), None, None, count)
+    return _student(*_clustered_error(clusters), count)
 
 
 def clustered_rate(clusters: Sequence[Sequence[float]]) -> Estimate | None:
@@ -112,11 +101,11 @@ def clustered_rate(clusters: Sequence[Sequence[float]]) -> Estimate | None:
     clustered variance. It is at most N, and at least ``1 / sum_g h_g^2``: its value where a cluster's values are all
     equal. Where all values are equal, the correlation is unknown, and the least number is taken.
     """
+    clusters = [cluster for cluster in clusters if cluster]
     estimate = clustered_mean(clusters)
     if estimate is None or estimate.interval is None:
         return estimate
-    rate, squared, freedom = _clustered_error([cluster for cluster in clusters if cluster])
-    assert freedom is not None  # there is an interval
+    rate, squared, freedom = _clustered_error(clusters)
     count = estimate.n
     least = count**2 / sum(len(cluster) ** 2 for cluster in clusters)
     independent = rate * (1 - rate) / (count - 1)
@@ -126,8 +115,16 @@ def clustered_rate(clusters: Sequence[Sequence[float]]) -> Estimate | None:
         effective = count
     else:
         effective = min(count, max(least, count * independent / squared))
-    quantile = student_t_quantile(0.5 + CONFIDENCE / 2, freedom)
-    return Estimate(rate, *_wilson(rate, effective, quantile), count)
+    quantile = student_t_quantile(_UPPER, freedom)
+    return Estimate(rate, *wilson_score(rate, effective, quantile), count)
+
+
+def wilson_score(rate: float, trials: float, z: float = _Z) -> tuple[float, float]:
+    """The ends of Wilson's score interval (Wilson, JASA 22, 1927), inside [0, 1], with the standard score ``z``."""
+    spread = 1 + z * z / trials
+    center = (rate + z * z / (2 * trials)) / spread
+    half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials)) / spread
+    return (0.0 if rate == 0 else center - half), (1.0 if rate == 1 else center + half)
 
 
 def student_t_quantile(probability: float, freedom: float) -> float:
@@ -143,12 +140,10 @@ def student_t_quantile(probability: float, freedom: float) -> float:
     return float(stdtrit(freedom, probability))
 
 
-def _clustered_error(clusters: Sequence[Sequence[float]]) -> tuple[float, float, float | None]:
-    """Mean, its squared standard error and the degrees of freedom (None for one cluster), see ``clustered_mean``."""
+def _clustered_error(clusters: Sequence[Sequence[float]]) -> tuple[float, float, float]:
+    """Mean, its squared standard error and the degrees of freedom of at least two clusters, see ``clustered_mean``."""
     count = sum(map(len, clusters))
     mean = math.fsum(value for cluster in clusters for value in cluster) / count
-    if len(clusters) == 1:
-        return mean, 0.0, None
     shares = [len(cluster) / count for cluster in clusters]
     residuals = [math.fsum(value - mean for value in cluster) for cluster in clusters]
     squared = sum(e * e / (1 - h) for e, h in zip(residuals, shares, strict=True)) / count**2
@@ -157,13 +152,5 @@ def _clustered_error(clusters: Sequence[Sequence[float]]) -> tuple[float, float,
 
 
 def _student(mean: float, squared: float, freedom: float, n: int) -> Estimate:
-    half = student_t_quantile(0.5 + CONFIDENCE / 2, freedom) * math.sqrt(squared)
+    half = student_t_quantile(_UPPER, freedom) * math.sqrt(squared)
     return Estimate(mean, mean - half, mean + half, n)
-
-
-def _wilson(rate: float, trials: float, z: float) -> tuple[float, float]:
-    """The ends of Wilson's score interval with the standard score ``z``."""
-    spread = 1 + z * z / trials
-    center = (rate + z * z / (2 * trials)) / spread
-    half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials)) / spread
-    return (0.0 if rate == 0 else center - half), (1.0 if rate == 1 else center + half)

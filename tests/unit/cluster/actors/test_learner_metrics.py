@@ -11,7 +11,7 @@ import pytest
 from cluster.actors.learner_metrics import country_intervals
 from services.metrics.catalogue import check
 from services.metrics.rolling_windows import EpisodeFacts
-from services.reports.statistics import mean_interval, student_t_quantile, wilson_interval
+from services.reports.statistics import mean_interval, student_t_quantile, wilson_score
 
 
 def fact(centers: float, block: str, *, win: float = 0.0, survived: float = 1.0) -> EpisodeFacts:
@@ -56,13 +56,13 @@ def test_intervals_cover_the_truth_when_games_of_a_block_are_correlated(correlat
                 window.append(fact(centers, f"b{block}", win=float(draw.random() < chance)))
         found = country_intervals({"FRANCE": window})
         mean = mean_interval([entry.centers for entry in window])
-        rate = wilson_interval(round(sum(entry.win for entry in window)), len(window))
-        for name, estimate in (("centers", mean), ("win_rate", rate)):
+        assert mean is not None
+        assert mean.interval is not None
+        rate = wilson_score(fmean(entry.win for entry in window), len(window))
+        for name, (least, most) in (("centers", mean.interval), ("win_rate", rate)):
             low, high = (found[f"entente_country_{name}_{end}{{country=FRANCE}}"] for end in ("low", "high"))
             held[name] += low <= truth[name] <= high
-            assert estimate is not None
-            assert estimate.interval is not None
-            independent[name] += estimate.interval[0] <= truth[name] <= estimate.interval[1]
+            independent[name] += least <= truth[name] <= most
     for name in truth:
         assert 0.92 <= held[name] / rounds <= 0.99
         assert independent[name] / rounds < too_few

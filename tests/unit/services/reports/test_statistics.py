@@ -15,7 +15,7 @@ from services.reports.statistics import (
     stratified_mean,
     stratified_rate,
     student_t_quantile,
-    wilson_interval,
+    wilson_score,
 )
 
 finite = st.floats(-1e3, 1e3)
@@ -128,19 +128,12 @@ def test_stratified_intervals_cover_the_truth() -> None:
     # Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
 )
-def test_wilson_intervals_agree_with_newcombe(successes: int, trials: int, low: float, high: float) -> None:
-    estimate = wilson_interval(successes, trials)
-    assert estimate is not None
-    assert estimate.interval == pytest.approx((low, high), abs=5e-5)
+def test_wilson_scores_agree_with_newcombe(successes: int, trials: int, low: float, high: float) -> None:
+    assert wilson_score(successes / trials, trials) == pytest.approx((low, high), abs=5e-5)
 
 
-def test_wilson_intervals_at_the_ends() -> None:
-    assert wilson_interval(0, 0) is None
-    full = wilson_interval(20, 20)
-    assert full is not None
-    assert full.high == 1.0
-    with pytest.raises(ValueError, match="3 successes of 2 trials"):
-        wilson_interval(3, 2)
+def test_wilson_score_of_all_successes_ends_at_one() -> None:
+    assert wilson_score(1.0, 20)[1] == 1.0
 
 
 def test_clusters_of_equal_size_give_the_t_interval_of_their_means() -> None:
@@ -170,13 +163,13 @@ def test_clusters_without_an_interval() -> None:
 
 
 def test_clustered_rate_at_the_ends_counts_clusters_rather_than_values() -> None:
-    estimate, single = clustered_rate([[0.0] * 10] * 5), wilson_interval(0, 5)
+    estimate = clustered_rate([[0.0] * 10] * 5)
     assert estimate is not None
-    assert single is not None
-    assert single.high is not None
     assert estimate.low == 0.0
     assert estimate.high is not None
-    assert estimate.high > single.high  # the t quantile of 4 degrees of freedom is larger than the normal one
+    assert (
+        estimate.high > wilson_score(0.0, 5)[1]
+    )  # the t quantile of 4 degrees of freedom is larger than the normal one
     mixed = clustered_rate([[0.0, 1.0]] * 5)  # no variance between clusters: not more certain than independent values
     assert mixed is not None
     assert mixed.interval is not None
@@ -197,9 +190,7 @@ def test_stratified_rate_of_one_stratum_and_of_equal_strata_is_wilson_s() -> Non
     single = stratified_rate({"a": flags})
     assert single is not None
     assert single.mean == 0.3
-    wilson = wilson_interval(3, 10)
-    assert wilson is not None
-    assert single.interval == pytest.approx(wilson.interval, rel=0.06)  # n - 1 instead of n in the variance
+    assert single.interval == pytest.approx(wilson_score(0.3, 10), rel=0.06)  # n - 1 instead of n in the variance
     for value, ends in ((False, (0.0, 0.0519)), (True, (0.9481, 1.0))):  # Wilson's for 0 and 70 of 70
         certain = stratified_rate({str(k): [value] * 10 for k in range(7)})
         assert certain is not None
@@ -208,21 +199,18 @@ def test_stratified_rate_of_one_stratum_and_of_equal_strata_is_wilson_s() -> Non
 
 def test_stratified_rate_ignores_differences_between_strata() -> None:
     strata = {"a": [True] * 19 + [False], "b": [True] + [False] * 19}
-    stratified, pooled = stratified_rate(strata), wilson_interval(20, 40)
+    stratified, pooled = stratified_rate(strata), wilson_score(0.5, 40)
     assert stratified is not None
-    assert pooled is not None
     assert stratified.interval is not None
-    assert pooled.interval is not None
-    width, pooled_width = (high - low for low, high in (stratified.interval, pooled.interval))
+    width, pooled_width = (high - low for low, high in (stratified.interval, pooled))
     assert stratified.mean == 0.5
     assert width < pooled_width / 2
 
 
 def test_stratified_rate_without_a_variance_counts_all_games() -> None:
-    estimate, wilson = stratified_rate({str(k): [k < 2] for k in range(7)}), wilson_interval(2, 7)
+    estimate = stratified_rate({str(k): [k < 2] for k in range(7)})
     assert estimate is not None
-    assert wilson is not None
-    assert estimate.interval == pytest.approx(wilson.interval)
+    assert estimate.interval == pytest.approx(wilson_score(2 / 7, 7))
     assert stratified_rate({"a": [True], "b": []}) is None
 
 
