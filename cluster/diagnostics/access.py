@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from cluster.configs.schema import Config, RunSettings
+from cluster.configs.schema import Config
+from cluster.configs.sections import RunSettings
 from cluster.diagnostics.finding import Finding
 from cluster.errors import RunError
 from cluster.runs.ray_job import in_job

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from cluster.configs.schema import Config, RunSettings
+from cluster.configs.schema import Config
+from cluster.configs.sections import RunSettings
 from cluster.diagnostics.access import on_cluster
 from cluster.diagnostics.finding import Finding
 from cluster.runs.folder import RunFolder

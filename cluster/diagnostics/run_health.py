@@ -12,7 +12,8 @@ from pathlib import Path
 from statistics import median
 
 from cluster.configs.loader import load_config
-from cluster.configs.schema import Config, EvaluationSettings
+from cluster.configs.schema import Config
+from cluster.configs.sections import EvaluationSettings
 from cluster.diagnostics.finding import Finding
 from cluster.diagnostics.training_health import examine_training
 from cluster.runs.counters import NONFINITE

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from cluster.configs.schema import RolloutSettings
+from cluster.configs.sections import RolloutSettings
 
 HEADROOM = 1.25  # by which the actors' share of busy time may lie below the learner's
 UP_AFTER = 2  # windows that must agree before actors are added

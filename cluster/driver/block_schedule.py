@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from cluster.actors.messages import BlockReport
-from cluster.configs.schema import RolloutSettings
+from cluster.configs.sections import RolloutSettings
 from cluster.errors import RunError
 from grpo_core.settings import LearnerSettings
 from opponents.matchmaking.lineup import LineupBlock, block_name, extra_block, learner_of_block

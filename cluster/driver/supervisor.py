@@ -11,7 +11,7 @@ import ray
 from ray.actor import ActorHandle
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
-from cluster.configs.schema import RolloutSettings
+from cluster.configs.sections import RolloutSettings
 from cluster.driver.pending_placements import PendingPlacements
 from cluster.driver.worker import Call, Goal, Job, JobQueue, PoolEvents, Worker, step_limits
 from cluster.errors import LateError, RunError

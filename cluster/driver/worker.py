@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ray.actor import ActorHandle
 
 from cluster.actors.messages import BlockReport
-from cluster.configs.schema import RolloutSettings
+from cluster.configs.sections import RolloutSettings
 from cluster.runtime.placement import Slot
 from cluster.runtime.termination_watch import Ref, process_location
 

@@ -19,7 +19,7 @@ os.environ.setdefault("RAY_AUTH_MODE", "token")
 import ray
 from ray.util.placement_group import placement_group
 
-from cluster.configs.schema import RolloutSettings
+from cluster.configs.sections import RolloutSettings
 from cluster.runtime.placement import FurtherPlace
 from tests.paths import ROOT
 from tests.system.support.fake_players import Block

@@ -11,7 +11,7 @@ import psutil
 import ray
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-from cluster.configs.schema import RolloutSettings
+from cluster.configs.sections import RolloutSettings
 from cluster.driver.rollout_pool import RolloutPool
 from cluster.runtime.placement import FurtherPlace, Slot
 from tests.system.support.fake_players import Block, FakePlayer, Weights

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from cluster.cli.training import imitate
-from cluster.configs.schema import Config, ImitationSettings
+from cluster.configs.schema import Config
+from cluster.configs.sections import ImitationSettings
 from cluster.errors import RunError
 
 

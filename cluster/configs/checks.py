@@ -1,0 +1,120 @@
+"""Checks across the configuration's sections. Each raises ValueError with one line that names the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cluster.configs.sections import EvaluationSettings, ImitationSettings, RolloutSettings
+from grpo_core.advantages.grouping import required_facts
+from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
+from grpo_core.errors import GroupingError
+from grpo_core.settings import OUTCOME_KEYS, AlignmentSettings, GroupingSettings, LearnerSettings
+from opponents.bots.registry import BOT_NAMES
+from opponents.settings import EPISODE_FACTS, REMOTE_PREFIX, TURN_FACTS, OpponentsSettings, unknown_chat_player
+
+
+def check_episode_counts(learner: LearnerSettings, rollout: RolloutSettings) -> None:
+    """An update takes whole blocks, and so does topping up."""
+    if learner.episodes_per_update % rollout.num_generations:
+        raise ValueError(
+            f"learner.episodes_per_update ({learner.episodes_per_update}) must be a multiple of "
+            f"rollout.num_generations ({rollout.num_generations}): an update takes whole blocks"
+        )
+    if 0 < learner.top_up_episodes < rollout.num_generations:
+        raise ValueError(
+            f"learner.top_up_episodes ({learner.top_up_episodes}) is less than one block "
+            f"(rollout.num_generations, {rollout.num_generations}); set more, or 0 for none"
+        )
+
+
+def check_players(imitation: ImitationSettings, opponents: OpponentsSettings, evaluation: EvaluationSettings) -> None:
+    """Every named player is a bot, or a remote player where one may play."""
+    for name in opponents.members:
+        if not name.startswith(REMOTE_PREFIX):
+            _check_bot("opponents.members", name, ", and remote:NAME")
+        elif (remote := name.removeprefix(REMOTE_PREFIX)) not in opponents.remotes:
+            raise ValueError(f"opponents.members: {unknown_chat_player(remote, opponents.remotes)}")
+    _check_bot("imitation.teacher", imitation.teacher)
+    for name in evaluation.against:
+        _check_bot("evaluation.against", name)
+    for name in evaluation.final_against:
+        _check_bot("evaluation.final_against", name)
+
+
+def _check_bot(key: str, name: str, others: str = "") -> None:
+    if name not in BOT_NAMES:
+        raise ValueError(f"{key}: no bot is called {name!r}; there are {', '.join(BOT_NAMES)}{others}")
+
+
+def check_specialists(grouping: GroupingSettings, alignment: AlignmentSettings, opponents: OpponentsSettings) -> None:
+    """With a specialist for each country: nothing works on shared weights or needs one policy for all seats."""
+    if grouping.gradient_surgery != "none" or alignment.weight > 0:
+        raise ValueError(
+            "policy.specialists: countries share no trained weights, so that grouping.gradient_surgery and "
+            "alignment have nothing to do; turn them off"
+        )
+    if (opponents.snapshot_every > 0 or opponents.promote_margin > 0) and opponents.lineup == "same":
+        raise ValueError(
+            "policy.specialists: a snapshot plays one country and cannot fill six seats; set opponents.lineup = "
+            "mixed, or opponents.snapshot_every and promote_margin = 0"
+        )
+
+
+def check_gpus(rollout: RolloutSettings, tensor_parallel_size: int, learner_gpus: int) -> None:
+    """The numbers of rollout actors and of their GPUs fit the engine and the learner."""
+    if rollout.gpus_per_actor > 1 and not rollout.gpus_per_actor.is_integer():
+        raise ValueError(f"rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) must be whole above 1")
+    if rollout.max_actors is not None and rollout.max_actors < rollout.actors:
+        raise ValueError(
+            f"rollout.max_actors ({rollout.max_actors}) is less than rollout.actors ({rollout.actors}), the number "
+            "that a run begins with and always keeps"
+        )
+    if rollout.share_gpu_with_learner:
+        if rollout.actors != 1 or tensor_parallel_size != 1 or rollout.max_actors is not None:
+            raise ValueError(
+                "rollout.share_gpu_with_learner is for one GPU: set rollout.actors and "
+                "inference.tensor_parallel_size to 1, and leave rollout.max_actors unset"
+            )
+        if rollout.gpus_per_actor != learner_gpus:
+            raise ValueError(
+                f"rollout.share_gpu_with_learner needs rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) equal "
+                f"to learner.gpus ({learner_gpus}): 1, or 0 for turns on the CPU"
+            )
+    elif tensor_parallel_size > 1 and rollout.gpus_per_actor != tensor_parallel_size:
+        raise ValueError(
+            f"rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) must equal inference.tensor_parallel_size "
+            f"({tensor_parallel_size}): one engine spans that many GPUs"
+        )
+
+
+def check_group_keys(grouping: GroupingSettings, learner: LearnerSettings, reward: Mapping[str, float]) -> None:
+    """Group keys name facts that episodes or turns have, known before they act."""
+    facts = ("task", *EPISODE_FACTS, *(() if learner.returns == "episode" else TURN_FACTS))
+    try:
+        required = required_facts(grouping, TURN_FACTS)
+    except GroupingError as error:
+        raise ValueError(f"grouping: {error}") from None
+    for expression, names in required.items():
+        for name in names:
+            if name not in facts and not (grouping.allow_outcome_keys and name in OUTCOME_KEYS):
+                raise ValueError(
+                    f"grouping: {expression!r} names {name!r}, and there is no such fact under learner.returns = "
+                    f"{learner.returns!r}; there are {', '.join(facts)}"
+                )
+    if grouping.opponent_adjusted and EXPECTED_RETURN_FACT not in facts:
+        raise ValueError(f"grouping.opponent_adjusted: {_no_expected_return(learner, reward)}")
+
+
+def _no_expected_return(learner: LearnerSettings, reward: Mapping[str, float]) -> str:
+    """The reason why returns cannot be compared with the ratings' predictions."""
+    paid = sorted(part for part, weight in reward.items() if weight)
+    undiscounted = learner.returns == "episode" or (learner.returns == "per_phase" and learner.discount == 1)
+    if paid != ["sum_of_squares"] or not undiscounted:
+        return (
+            "ratings predict a share of the sum of squares, and returns here are in other units (game.reward "
+            f"pays {', '.join(paid)}, learner.returns = {learner.returns!r}); use the key country+lineup instead"
+        )
+    return (
+        f"episodes do not carry {EXPECTED_RETURN_FACT}, for their facts are text and integers and a predicted "
+        "share is a fraction; use the key country+lineup instead"
+    )
