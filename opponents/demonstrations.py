@@ -21,7 +21,7 @@ def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orde
     """A player's orders as the turn of a policy that writes the same; the log-probabilities are unknown (0).
 
     Args:
-        tokens: of the policy that is to imitate the player.
+        tokens: tokenizes for the policy that is to imitate the player.
         position: what the player saw.
         power: the power it played.
         orders: legal orders; a unit without one holds (or disbands), a build without one is waived.

@@ -52,12 +52,12 @@ class League:
         """Load what earlier processes saved.
 
         Args:
-            folder: of the run.
+            folder: the run's folder.
             population: opponents are drawn from it; other processes may change it between updates.
             settings: how opponents are drawn, join and retire.
             num_generations: games of a block.
             until_year: last year of these games.
-            seed: of the run.
+            seed: the run's seed.
             version: number of updates that the learner has made.
             resume: False deletes what a failed start has left in the folder.
 

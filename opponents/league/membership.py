@@ -28,7 +28,7 @@ class NewSnapshot:
 
     version: int
     reason: str
-    lead: Lead | None = None  # of a promoted snapshot; None: a scheduled one
+    lead: Lead | None = None  # the lead that promoted it; None: it is scheduled
 
 
 class _Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

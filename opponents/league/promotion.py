@@ -37,7 +37,7 @@ class Lead:
     """The learner's rating beside its rival's, in points."""
 
     rating: float
-    sigma: float  # of the rating or of the difference, whichever is larger
+    sigma: float  # standard deviation of the rating or of the difference, whichever is larger
     rival: str
     rival_rating: float
 

@@ -26,7 +26,7 @@ class Tally(msgspec.Struct, forbid_unknown_fields=True):
     """Sums over games. ``weight``, ``points`` and ``share`` fade; ``games`` does not."""
 
     games: int = 0
-    weight: float = 0.0  # of the games
+    weight: float = 0.0  # sum of the games' weights
     points: float = 0.0  # pairwise scores: 1 if the learner finished above, 0.5 if level, 0 if below
     share: float = 0.0  # the learner's shares of the sum of squares
 

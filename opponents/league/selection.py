@@ -41,7 +41,7 @@ class Retirement:
 
     id: str
     strength: float
-    nearest: str  # of those that stay
+    nearest: str  # id of the nearest one that stays
     distance: float
 
 

@@ -42,7 +42,7 @@ class CountryLevel(msgspec.Struct, forbid_unknown_fields=True):
 
     level: int = 0  # the opponent's place in today's order
     opponent: str = ""  # member id; "": none yet
-    shares: list[float] = []  # of the sum of squares, in the newest games at this level
+    shares: list[float] = []  # shares of the sum of squares in the newest games at this level
 
 
 @dataclass(frozen=True, slots=True)

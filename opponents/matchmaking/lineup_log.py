@@ -20,7 +20,7 @@ class LineupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     index: int
     power: str  # the learner's country
     members: dict[str, str]  # power -> member id or "learner" of the six others
-    strategy: str  # that drew them; "anchors" for a block against anchors alone
+    strategy: str  # the strategy that drew them; "anchors" for a block against anchors alone
     probabilities: str  # digest of the weights behind the draw
     version: int  # number of updates that the learner had made
     lineup: str  # digest of the players with versions and checksums: the episodes' group key

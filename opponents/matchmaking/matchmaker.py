@@ -28,7 +28,7 @@ class DrawnBlock:
     """A block, and how its opponents were drawn."""
 
     block: LineupBlock
-    strategy: str  # of ``opponents.matchmaking``, or "anchors"
+    strategy: str  # a value of ``opponents.matchmaking``, or "anchors"
     probabilities: str  # sixteen hexadecimal digits: digest of the members of each seat's draw and their exact weights
 
 
@@ -51,7 +51,7 @@ class Matchmaker:
         Args:
             population: its active members are drawn.
             num_generations: games of a block.
-            seed: of the run.
+            seed: the run's seed.
             settings: how line-ups are composed; None: the defaults.
             strategy: weighs the members of a draw, as ``settings.matchmaking`` names it.
 

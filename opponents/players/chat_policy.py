@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from opponents.players.chat_prompt import correction, messages, order_lines, sheet_regex
 from opponents.players.policy import Decision
@@ -52,17 +53,12 @@ class ChatPolicy:
 
     def stats(self) -> Mapping[str, float]:
         """Sums since the start: decisions (held, corrected), calls, tokens and cost."""
-        counters = self._client.counters
         return {
             "decisions": self._decisions,
             "corrections": self._corrections,
             "defects": self._defects,
             "held": self._held,
-            "calls": counters.calls,
-            "retries": counters.retries,
-            "failures": counters.failures,
-            "prompt_tokens": counters.prompt_tokens,
-            "completion_tokens": counters.completion_tokens,
+            **asdict(self._client.counters),
             "cost": self._client.cost,
         }
 

@@ -26,8 +26,8 @@ class _SlotTokens:
     """A slot in tokens: its mask, and the orders that its token sequences spell."""
 
     constraint: SlotConstraint
-    orders: Mapping[tuple[int, ...], str]  # by the tokens that spell it
-    lengths: tuple[int, ...]  # of those, ascending
+    orders: Mapping[tuple[int, ...], str]  # token sequence -> order
+    lengths: tuple[int, ...]  # lengths of these sequences, ascending
 
 
 class OrderTokens:

@@ -46,14 +46,14 @@ def find_source(folder: Path, member_id: str | None = None) -> Source:
     if not folder.is_dir():
         raise PopulationError(f"there is no folder {folder}; name a run, a checkpoint or a model's folder, or a bot")
     if member_id is not None:
-        return _of_member(folder, member_id)
+        return _member_source(folder, member_id)
     checkpoint = latest_checkpoint(folder) or folder
     if (checkpoint / MANIFEST).exists():
         return checkpoint_source(checkpoint)
     if not (checkpoint / "config.json").exists():
         raise PopulationError(f"{folder} is no run with a checkpoint, and no model's folder either (no config.json)")
     return Source(
-        model=folder, member=None, name=_plain(folder.resolve().name), version=0, source=str(folder.resolve())
+        model=folder, member=None, name=_plain_name(folder.resolve().name), version=0, source=str(folder.resolve())
     )
 
 
@@ -72,7 +72,7 @@ def checkpoint_source(checkpoint: Path) -> Source:
     return Source(
         model=checkpoint,
         member=None,
-        name=f"{_plain(run.name)}-v{version}",
+        name=f"{_plain_name(run.name)}-v{version}",
         version=version,
         source=_run_id(run) or str(checkpoint.resolve()),
         config_digest=extra.get("config_digest"),
@@ -157,7 +157,7 @@ def import_policy(
         incoming.unlink(missing_ok=True)
 
 
-def _of_member(run: Path, member_id: str) -> Source:
+def _member_source(run: Path, member_id: str) -> Source:
     population = Population.load(run / POPULATION)
     member = population[member_id]
     if member.kind != "policy":
@@ -166,7 +166,7 @@ def _of_member(run: Path, member_id: str) -> Source:
     return Source(
         model=base_of(run),
         member=(population.path, member),
-        name=f"{_plain(run.resolve().name)}-{plain}",
+        name=f"{_plain_name(run.resolve().name)}-{plain}",
         version=member.version,
         source=member.source or _run_id(run) or str(run.resolve()),
         parent=member.id,
@@ -189,5 +189,5 @@ def _run_id(run: Path) -> str | None:
     return path.read_text(encoding="utf-8").strip() if path.is_file() else None
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip(".-_") or "policy"

@@ -43,8 +43,8 @@ class PopulationMirror:
         """Open no connection yet.
 
         Args:
-            url: of the server.
-            run_id: of the run, as for its replay buffer.
+            url: the server's address.
+            run_id: the run's id, the same as in its replay buffer.
             connect_timeout_s: time limit until the first answer.
             limit_mib: room for the weights of frozen policies, MiB in all; 0: none are kept.
             answer_timeout_s: time limit of later calls; None: the same.
@@ -55,7 +55,8 @@ class PopulationMirror:
         self._connection = Connection(url, connect_timeout_s, answer_timeout_s)
         self._limit_bytes = limit_mib * MIB
         self._document, self._weights = f"entente:{run_id}:population", f"entente:{run_id}:population:weights"
-        self._publish = self._connection.client.register_script(_PUBLISH)
+        self._client: Any = self._connection.client  # its stubs allow text replies, which are not requested here
+        self._publish = self._client.register_script(_PUBLISH)
 
     def publish(self, document: Document, population_file: Path) -> bool:
         """Copy a saved state to the server; returns False if the server already had a newer one.
@@ -66,7 +67,6 @@ class PopulationMirror:
         Raises:
             ReplayError: the server does not answer, or is full.
         """
-        client: Any = self._connection.client  # its stubs allow text replies, which are not requested here
         held = self._connection.call("list weights", self._sizes)
         wanted = self._fitting(document, population_file, held)
         for member in wanted:
@@ -77,7 +77,7 @@ class PopulationMirror:
             except PopulationError as error:
                 _log.warning("%s: not mirrored", error)
                 continue
-            put = partial(client.hset, self._weights, member.checksum, data)
+            put = partial(self._client.hset, self._weights, member.checksum, data)
             self._connection.call(f"keep the weights of {member.id}", put)
         unwanted = sorted(held.keys() - {member.checksum for member in wanted})
         arguments: list[int | bytes | str] = [document.revision, encode(document), *unwanted]
@@ -91,9 +91,7 @@ class PopulationMirror:
             PopulationError: the stored value is not a population.
             ReplayError: the server does not answer.
         """
-        client: Any = self._connection.client
-        ask = partial(client.hget, self._document, "document")
-        text = self._connection.call("read the population", ask)
+        text = self._connection.call("read the population", partial(self._client.hget, self._document, "document"))
         return None if text is None else decode(text, f"the population at {self._connection.shown_url}")
 
     def weights(self, member: Member) -> bytes | None:
@@ -103,8 +101,7 @@ class PopulationMirror:
             PopulationError: they are not the recorded ones.
             ReplayError: the server does not answer.
         """
-        client: Any = self._connection.client
-        ask = partial(client.hget, self._weights, member.checksum)
+        ask = partial(self._client.hget, self._weights, member.checksum)
         data: bytes | None = self._connection.call(f"read the weights of {member.id}", ask)
         if data is None:
             return None
@@ -117,8 +114,7 @@ class PopulationMirror:
         Raises:
             ReplayError: the server does not answer.
         """
-        client: Any = self._connection.client
-        self._connection.call("begin with the population", lambda: client.delete(self._document))
+        self._connection.call("remove the old population", partial(self._client.delete, self._document))
 
     def close(self) -> None:
         """Close the connections."""
@@ -126,9 +122,8 @@ class PopulationMirror:
 
     def _sizes(self) -> dict[str, int]:
         """Size in bytes of every kept policy, by checksum."""
-        client: Any = self._connection.client
-        names = [name.decode() for name in client.hkeys(self._weights)]
-        return {name: int(client.hstrlen(self._weights, name)) for name in names}
+        names = [name.decode() for name in self._client.hkeys(self._weights)]
+        return {name: int(self._client.hstrlen(self._weights, name)) for name in names}
 
     def _fitting(self, document: Document, population_file: Path, held: Mapping[str, int]) -> list[Member]:
         """Policies whose weights fit: pinned ones first, then the newest; last retired ones that are kept already.

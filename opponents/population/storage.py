@@ -27,7 +27,7 @@ class StoredMembers:
         """An empty population.
 
         Args:
-            path: of its file, which need not exist yet.
+            path: its file, which need not exist yet.
             on_saved: called with every saved state and its file, after the lock is released.
         """
         self.path = path

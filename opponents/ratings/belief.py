@@ -17,10 +17,10 @@ BLOCK = 1 + SEATS  # values per player: its strength, and its deviation as each 
 class Prior:
     """The belief before the first game, in points."""
 
-    mu: float = 1000.0  # of an unknown player
+    mu: float = 1000.0  # mean strength of an unknown player
     sigma: float = 350.0
-    deviation_sigma: float = 50.0  # of a player's deviation from its strength as one country
-    country_sigma: float = 50.0  # of a country's worth, around its measured value
+    deviation_sigma: float = 50.0  # standard deviation of a player's deviation as one country
+    country_sigma: float = 50.0  # standard deviation of a country's worth around its measured value
 
 
 PRIOR = Prior()

@@ -39,7 +39,7 @@ class Rating:
 
     mu: float
     sigma: float
-    games: int  # of the player; for one country, the seats it had there
+    games: int  # that the player played; for one country, the seats it had there
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -63,13 +63,13 @@ class RatingBook:
 
         Args:
             anchors: fixed players: id -> power -> points.
-            prior: of all other players.
+            prior: the belief about all other players.
             countries: power -> points that it is worth by the prior, of any mean.
         """
         self.anchors = {player: {power: float(of[power]) for power in POWERS} for player, of in anchors.items()}
         self.belief = Belief(prior, countries)
-        self.games: dict[str, int] = {}  # of each player or anchor
-        self.seats: dict[str, list[int]] = {}  # of each player, by country in the order of POWERS
+        self.games: dict[str, int] = {}  # number of games of each player or anchor
+        self.seats: dict[str, list[int]] = {}  # number of seats of each player, by country in the order of POWERS
 
     @property
     def players(self) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ class RatingBook:
 
         Args:
             player: added if unknown.
-            updates: of its weights, since the last call.
+            updates: number of updates of its weights since the last call.
             tau: standard deviation of the change of its strength in one update, points.
             memory: share of its deviations by country that remains after one update.
 

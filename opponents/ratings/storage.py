@@ -47,7 +47,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     countries: list[float]
     players: list[_Player]
     counts: list[_Count]
-    covariance: bytes  # of countries, then each player's strength and deviations: lower triangle, float64
+    covariance: bytes  # countries first, then each player's strength and deviations: lower triangle, float64
 
 
 def save_ratings(book: RatingBook, path: Path) -> None:
