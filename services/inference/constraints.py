@@ -59,23 +59,8 @@ class SheetConstraint:
         return max((self.end_id, *(_trie(slot.alternatives, slot.claims).highest for slot in self.slots)))
 
 
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(SheetConstraint)
-
-
-def encode_sheet(constraint: SheetConstraint) -> bytes:
-    """The sheet as bytes, for an engine in another process."""
-    return _encoder.encode(constraint)
-
-
-def decode_sheet(data: bytes) -> SheetConstraint:
-    """The sheet from the bytes of ``encode_sheet``.
-
-    Raises:
-        msgspec.DecodeError: these are other bytes.
-    """
-    return _decoder.decode(data)
-
+encode_sheet = msgspec.msgpack.Encoder().encode  # a sheet as bytes, for an engine in another process
+decode_sheet = msgspec.msgpack.Decoder(SheetConstraint).decode  # raises msgspec.DecodeError for any other bytes
 
 _NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
 

@@ -34,11 +34,7 @@ from services.inference.vllm_backend.weight_scheduler import WeightScheduler
 _LOWEST_TEMPERATURE = 0.01  # vLLM raises lower ones to it without a warning
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FullWeights:
-    """The weights of a whole model, kept so that they can be loaded again."""
-
-    source: bytes | memoryview | Path  # safetensors bytes, or the folder the engine began with
+FullWeights = bytes | memoryview | Path  # of a whole model: safetensors bytes, or the folder the engine began with
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +42,7 @@ class Policy:
     """The weights that a policy's name stands for at the moment."""
 
     version: int
-    weights: FullWeights
+    weights: FullWeights  # kept so that they can be loaded again
     adapter: Adapter | None = None
 
 
@@ -82,9 +78,9 @@ class VLLMEngine:
         self._core = core
         self._decoder = Decoder(core, self._limits)
         self._shapes = _weight_shapes(folder)
-        self._base = FullWeights(folder)
-        self._policies: dict[str, Policy] = {LEARNER: Policy(0, self._base)}
-        self._scheduler: WeightScheduler[FullWeights] = WeightScheduler(self._base, self._load, swap_timeout_s)
+        self._base = folder
+        self._policies = {LEARNER: Policy(0, folder)}
+        self._scheduler: WeightScheduler[FullWeights] = WeightScheduler(folder, self._load, swap_timeout_s)
         self._updating = asyncio.Lock()  # the learner's full weights are updated one after another
         # Adapters are not loaded or freed while another process uses the GPU; held while the engine sleeps.
         self._awake = asyncio.Lock()
@@ -150,9 +146,9 @@ class VLLMEngine:
                 await self._update_adapter(payload, configuration, version, policy, probe)
         elif policy == LEARNER or probe is not None:
             async with self._updating:
-                await self._update_full(FullWeights(payload), version, policy, probe)
+                await self._update_full(payload, version, policy, probe)
         else:
-            self._replace(policy, Policy(version, FullWeights(payload)))  # loaded when a decision needs it
+            self._replace(policy, Policy(version, payload))  # loaded when a decision needs it
 
     def remove_policy(self, policy: str) -> None:
         """Forget a policy: its decisions in flight finish, its waiting ones fail. Unknown names are ignored."""
@@ -222,7 +218,7 @@ class VLLMEngine:
         """
         previous = self._scheduler.loaded
         try:
-            await self._core.load_weights(weights.source, keep=keep)
+            await self._core.load_weights(weights, keep=keep)
         # vLLM's workers raise whatever torch or safetensors do, and may stop half-way through the layers.
         except Exception as error:
             await self._restore(previous, keep=keep)
@@ -230,7 +226,7 @@ class VLLMEngine:
 
     async def _restore(self, weights: FullWeights, *, keep: bool) -> None:
         try:
-            await self._core.load_weights(weights.source, keep=keep)
+            await self._core.load_weights(weights, keep=keep)
         except Exception as error:
             self._death = f"vLLM is left with half of its weights: {error}"
             self._scheduler.fail_waiting(EngineError(self._death))

@@ -20,17 +20,13 @@ class WeightsExtension:
 
     def load_policy(self, source: bytes | memoryview | str) -> None:
         """Load the weights of a whole model from safetensors bytes, a safetensors file, or a folder of such files."""
-        weights = _from_files(Path(source)) if isinstance(source, str) else _from_bytes(source)
+        weights = _read(Path(source)) if isinstance(source, str) else safetensors.torch.load(bytes(source)).items()
         with torch.inference_mode():
             self.reload_weights(weights_iterator=weights)
             _pack_tied_head(self.model_runner.get_model())
 
 
-def _from_bytes(data: bytes | memoryview) -> Iterator[tuple[str, Tensor]]:
-    yield from safetensors.torch.load(bytes(data)).items()
-
-
-def _from_files(path: Path) -> Iterator[tuple[str, Tensor]]:
+def _read(path: Path) -> Iterator[tuple[str, Tensor]]:
     for file in sorted(path.glob("*.safetensors")) if path.is_dir() else [path]:
         with safe_open(file, framework="pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118  (not a mapping)
