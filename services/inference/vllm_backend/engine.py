@@ -154,7 +154,7 @@ class VLLMEngine:
         """Forget a policy: its decisions in flight finish, its waiting ones fail. Unknown names are ignored."""
         removed = self._policies.pop(policy, None)
         if removed is not None and removed.adapter is not None:
-            self._adapters.retire(removed.adapter)
+            self._adapters.release(removed.adapter)
 
     def stats(self) -> Mapping[str, float]:
         """Since start: decisions, {completion,sampled,prompt,cached_prompt}_tokens, busy_seconds; queue as of now."""
@@ -261,7 +261,7 @@ class VLLMEngine:
                 if difference is not None:
                     raise EngineError(difference)
         except BaseException:
-            self._adapters.retire(adapter)
+            self._adapters.release(adapter)
             raise
         self._replace(policy, Policy(version, self._base, adapter))
 

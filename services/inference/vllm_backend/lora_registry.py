@@ -20,8 +20,7 @@ class Adapter:
 
     request: Any  # vLLM's LoRARequest
     folder: TemporaryDirectory[str]
-    users: int = 0  # decisions in flight
-    retired: bool = False  # no policy has it any more
+    uses: int = 1  # by its policy, and by decisions in flight
 
 
 class LoraRegistry:
@@ -53,7 +52,7 @@ class LoraRegistry:
         try:
             await self._core.add_adapter(adapter.request)
         except BaseException:
-            self.retire(adapter)
+            self.release(adapter)
             raise
         return adapter
 
@@ -63,24 +62,19 @@ class LoraRegistry:
         if adapter is None:
             yield
             return
-        adapter.users += 1
+        adapter.uses += 1
         try:
             yield
         finally:
-            adapter.users -= 1
-            self._free_if_unused(adapter)
+            self.release(adapter)
 
-    def retire(self, adapter: Adapter) -> None:
-        """Free an adapter that no policy has any more, as soon as no decision uses it."""
-        adapter.retired = True
-        self._free_if_unused(adapter)
-
-    def _free_if_unused(self, adapter: Adapter) -> None:
-        if not adapter.retired or adapter.users:
-            return
-        task = asyncio.get_running_loop().create_task(self._remove(adapter))
-        self._tasks.add(task)  # the loop itself holds no strong reference
-        task.add_done_callback(self._tasks.discard)
+    def release(self, adapter: Adapter) -> None:
+        """End one use of an adapter; the last one frees it."""
+        adapter.uses -= 1
+        if not adapter.uses:
+            task = asyncio.get_running_loop().create_task(self._remove(adapter))
+            self._tasks.add(task)  # the loop itself holds no strong reference
+            task.add_done_callback(self._tasks.discard)
 
     async def _remove(self, adapter: Adapter) -> None:
         with suppress(EngineError):  # vLLM is dead, or never had the adapter
