@@ -1,8 +1,8 @@
-"""What it is worth that rollouts and learner work at the same time: the same training with and without.
+"""The gain of rollouts and learner working at the same time: the same training with and without overlap.
 
-With ``rollout.max_staleness = 0`` games begin when the weights of the last update are there, and the learner begins
-when the last of them is over: one always waits for the other. Both trainings start from the same weights and take as
-many episodes of the same line-up blocks, round by round with another seed.
+With ``rollout.max_staleness = 0`` games start when the weights of the last update have arrived, and the learner starts
+when the last game is over: one always waits for the other. Both trainings start from the same weights and take as many
+episodes of the same line-up blocks; every round has another seed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from services.metrics.jsonl import read_metrics
 UPDATES = 40
 STALENESS = 1  # of the training that overlaps; the default
 RUN_TIMEOUT_S = 3600.0
+YARDSTICK = "rollout.max_staleness = 0"
 _CLOCK = "entente_run_seconds_total"
-_SAID = (
+_OVERRIDES = (
     f"learner.updates={UPDATES}",
     "evaluation.against=[]",
     'evaluation.final_against=["random","dumbbot"]',
@@ -37,53 +38,36 @@ _SAID = (
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What one training showed."""
+    """The measurements of one training."""
 
-    seconds: float  # of training alone, evaluations left out
-    learner: float  # share of them that the learner was busy for
-    rollouts: float  # an actor's engine
-    both: float  # games were played while the learner learned
-    centers: dict[str, float]  # mean supply centres afterwards, by who sat in the six other seats
+    seconds: float  # of training alone, without evaluations
+    learner: float  # share of them in which the learner was busy
+    rollouts: float  # in which an actor's engine was busy
+    both: float  # in which games were played while the learner learned
+    centers: dict[str, float]  # mean supply centres afterwards, by the bots in the six other seats
     ci95: dict[str, tuple[float, float]]
 
 
 def run(rounds: int) -> list[Figure]:
     """Train both ways, in turn: speed, and strength after as many episodes."""
-    ways: dict[int, list[Trained]] = {STALENESS: [], 0: []}
+    overlapping: list[Trained] = []
+    in_turn: list[Trained] = []
     with tempfile.TemporaryDirectory(prefix="entente-overlap-") as folder:
         for seed in range(rounds):
-            for staleness, trained in ways.items():
+            for staleness, trained in ((STALENESS, overlapping), (0, in_turn)):
                 trained.append(train(Path(folder) / f"{staleness}-{seed}", seed, staleness))
-    return figures(ways[STALENESS], ways[0])
+    return figures(overlapping, in_turn)
 
 
 def figures(overlapping: list[Trained], in_turn: list[Trained]) -> list[Figure]:
     """Both ways beside one another; medians of times, means of strengths."""
-    note = f"{shares('overlapping', overlapping)}; {shares('in turn', in_turn)}"
-    found = [
-        Figure(
-            f"{UPDATES} updates of laptop.toml",
-            "s",
-            statistics.median(each.seconds for each in overlapping),
-            statistics.median(each.seconds for each in in_turn),
-            "rollout.max_staleness = 0",
-            lower_is_better=True,
-            note=note,
-        )
-    ]
+    ours, theirs = (statistics.median(each.seconds for each in way) for way in (overlapping, in_turn))
+    note = f"{busy_shares('overlapping', overlapping)}; {busy_shares('in turn', in_turn)}"
+    found = [Figure(f"{UPDATES} updates of laptop.toml", "s", ours, theirs, YARDSTICK, lower_is_better=True, note=note)]
     for against in overlapping[0].centers:
-        ours, theirs = ([each.centers[against] for each in way] for way in (overlapping, in_turn))
+        ours, theirs = (statistics.fmean(each.centers[against] for each in way) for way in (overlapping, in_turn))
         note = f"by seed: {by_seed(overlapping, against)}; in turn: {by_seed(in_turn, against)}"
-        found.append(
-            Figure(
-                f"centres against six {against} after them",
-                "centres",
-                statistics.fmean(ours),
-                statistics.fmean(theirs),
-                "rollout.max_staleness = 0",
-                note=note,
-            )
-        )
+        found.append(Figure(f"centres against six {against} after them", "centres", ours, theirs, YARDSTICK, note=note))
     return found
 
 
@@ -92,8 +76,8 @@ def by_seed(way: list[Trained], against: str) -> str:
     return ", ".join("{:.2f} [{:.2f}, {:.2f}]".format(each.centers[against], *each.ci95[against]) for each in way)
 
 
-def shares(name: str, way: list[Trained]) -> str:
-    """Who was busy, mean over the trainings of one way."""
+def busy_shares(name: str, way: list[Trained]) -> str:
+    """The busy times of learner and engine, mean over the trainings of one way."""
     learner, rollouts, both = (
         statistics.fmean(getattr(each, part) for each in way) for part in ("learner", "rollouts", "both")
     )
@@ -106,9 +90,9 @@ def train(folder: Path, seed: int, staleness: int) -> Trained:
     Raises:
         RunError: it failed; with its last line.
     """
-    said = (*_SAID, f"rollout.max_staleness={staleness}", f"run.seed={seed}")
+    overrides = (*_OVERRIDES, f"rollout.max_staleness={staleness}", f"run.seed={seed}")
     command = [sys.executable, "-m", "cluster.cli", "train", "laptop", "--run-dir", str(folder)]
-    command += [word for each in said for word in ("--set", each)]
+    command += [word for each in overrides for word in ("--set", each)]
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=RUN_TIMEOUT_S, check=False
     )
@@ -118,7 +102,7 @@ def train(folder: Path, seed: int, staleness: int) -> Trained:
 
 
 def read(folder: Path) -> Trained:
-    """What a finished training wrote down."""
+    """The measurements in a finished training's files."""
     lines = [line.metrics for line in read_metrics(folder / "metrics.jsonl") if _CLOCK in line.metrics]
     end: Mapping[str, Any] = lines[-1]
     seconds = float(end[_CLOCK])

@@ -1,4 +1,4 @@
-"""What the overlap bench reads from trainings, and says of them."""
+"""The overlap bench: reading trainings, and their figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def trained(seconds: float, centers: float, both: float) -> Trained:
     return Trained(seconds, 0.5, 0.8, both, {"random": centers}, {"random": (centers - 1, centers + 1)})
 
 
-def test_a_training_is_read_from_its_newest_line(tmp_path: Path) -> None:
+def test_training_is_read_from_its_newest_line(tmp_path: Path) -> None:
     lines = [
         {
             "schema": 1,
@@ -42,7 +42,7 @@ def test_a_training_is_read_from_its_newest_line(tmp_path: Path) -> None:
     assert read(tmp_path) == Trained(20.0, 0.4, 0.8, 0.3, {"random": 4.0}, {"random": (3.5, 4.5)})
 
 
-def test_speed_is_of_medians_and_strength_of_means() -> None:
+def test_speeds_are_medians_and_strengths_are_means() -> None:
     ours = [trained(10.0, 4.0, 0.6), trained(30.0, 6.0, 0.4), trained(20.0, 5.0, 0.5)]
     theirs = [trained(40.0, 4.0, 0.0), trained(30.0, 4.0, 0.0), trained(50.0, 4.0, 0.0)]
     speed, strength = figures(ours, theirs)
@@ -53,8 +53,8 @@ def test_speed_is_of_medians_and_strength_of_means() -> None:
     assert strength.note.startswith("by seed: 4.00 [3.00, 5.00], 6.00 [5.00, 7.00], ")
 
 
-def test_what_it_says_to_the_training_is_understood_and_only_asked_for_by_name() -> None:
-    config = load_config("laptop", [*overlap._SAID, "rollout.max_staleness=0"])
+def test_overrides_are_valid_and_the_bench_runs_only_by_name() -> None:
+    config = load_config("laptop", [*overlap._OVERRIDES, "rollout.max_staleness=0"])
     assert config.evaluation.against == ()
     assert config.evaluation.final_against == ("random", "dumbbot")
     assert load_config("laptop", ()).rollout.max_staleness == overlap.STALENESS
@@ -62,7 +62,7 @@ def test_what_it_says_to_the_training_is_understood_and_only_asked_for_by_name()
     assert "overlap" in suite.LONG
 
 
-def test_a_training_that_fails_is_told_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overlap, "_SAID", ("learner.updates=-1",))
+def test_failed_training_raises_with_its_last_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "_OVERRIDES", ("learner.updates=-1",))
     with pytest.raises(overlap.RunError, match=r"a training to be measured failed: .*updates"):
         overlap.train(tmp_path / "run", 0, 0)
