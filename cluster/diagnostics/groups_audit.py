@@ -1,4 +1,4 @@
-"""What a run's audit records say about its groups: who was judged how, with what signal, and what keys explain."""
+"""The groups in a run's audit records: the baselines of its samples, their variance, and what keys explain."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from grpo_core.training.audit import AUDIT_SCHEMA
 
 Record = Mapping[str, Any]
 
-BEST = 3  # undeclared keys that a closer look is worth
+BEST = 3  # undeclared keys that the gradient audit measures
 SUMS = ("between", "within", "left_out", "groups", "by_country")
 
-#: Metrics of the records that are followed over the updates, and what they are called.
+#: Metrics of the records that are followed over the updates, with display names.
 FOLLOWED = {
     "zero_variance_fraction": "zero variance",
     "fallback_fraction": "fell back",
@@ -42,24 +42,24 @@ class LevelAudit:
     """One key expression over all updates, or the running baseline."""
 
     level: str
-    judged: int  # samples this level decided
+    judged: int  # samples whose baseline is of this level
     judged_fraction: float  # of all samples
     groups: int
     mean_size: float  # members a group
-    zero_variance_fraction: float  # of the judged samples; 0 where none were judged
+    zero_variance_fraction: float  # of the judged samples; 0 without any
 
 
 @dataclass(frozen=True, slots=True)
 class KeyAudit:
-    """What the means of one candidate key's groups explain of the returns' variance, over all samples."""
+    """The share of the returns' variance that the means of one candidate key's groups explain, over all samples."""
 
     key: str
     place: int | None  # in the declared chain, from 1; None if not declared
-    updates: int  # whose records know the key
+    updates: int  # whose records have the key
     leave_one_out_r2: float  # at most 1; below 0 where the groups' means mislead
     eta_squared: float  # [0, 1]; grows with the number of groups whatever they mean
     groups: float  # an update
-    by_country_fraction: float  # of samples that only their country's mean could judge: their group was too small
+    by_country_fraction: float  # of samples with their country's mean as baseline, because their group was too small
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ def recommended_key(keys: Sequence[KeyAudit], leaks: Collection[str]) -> KeyAudi
 
     Args:
         keys: the best first.
-        leaks: keys that may not judge, because they are made from outcomes.
+        leaks: keys that are not allowed, because they are made from outcomes.
     """
     updates = max((each.updates for each in keys), default=0)
     return next((each for each in keys if each.updates == updates and each.key not in leaks), None)

@@ -34,17 +34,10 @@ def run(rounds: int) -> list[Figure]:
     if sides["ours"]() != sides["reference"]():
         raise RuntimeError("DumbBot and its reference decided differently; their speeds cannot be compared")
     seconds = interleaved_seconds(sides, rounds)
-    return [
-        Figure(
-            name="DumbBot decision",
-            unit="ms",
-            ours=1e3 * seconds["ours"] / decisions,
-            yardstick=1e3 * seconds["reference"] / decisions,
-            yardstick_name="the description in plain Python, neighbours precomputed",
-            lower_is_better=True,
-            note=f"the same {decisions} decisions of all phases, median of {rounds}; legal orders not counted",
-        )
-    ]
+    ours, reference = 1e3 * seconds["ours"] / decisions, 1e3 * seconds["reference"] / decisions
+    yardstick = "the description in plain Python, neighbours precomputed"
+    note = f"the same {decisions} decisions of all phases, median of {rounds}; legal orders not counted"
+    return [Figure("DumbBot decision", "ms", ours, reference, yardstick, lower_is_better=True, note=note)]
 
 
 def dumbbot_positions(seed: int, until_year: int) -> list[Position]:

@@ -61,15 +61,9 @@ def run(rounds: int) -> list[Figure]:
         f"{megabytes['encoded'] / count * 1000:.0f} KB encoded; append-only file synced at every write; "
         f"encode + decode alone {_codec_ms(episodes):.2f} ms an episode; median of {rounds}"
     )
+    rates = {kind: {side: size / seconds[kind][side] for side in ("ours", "bare")} for kind, size in megabytes.items()}
     return [
-        Figure(
-            f"replay, {kind} bytes",
-            "MB/s",
-            megabytes[kind] / seconds[kind]["ours"],
-            megabytes[kind] / seconds[kind]["bare"],
-            yardstick,
-            note=note,
-        )
+        Figure(f"replay, {kind} bytes", "MB/s", rates[kind]["ours"], rates[kind]["bare"], yardstick, note=note)
         for kind, yardstick in (("encoded", "bare redis-py"), ("payload", "bare redis-py, uncompressed"))
     ]
 

@@ -69,12 +69,6 @@ def _figure(ray: Any, receiver: Any, megabytes: int, rounds: int) -> Figure:
     ours()  # the actor's process and the store's pages exist before the clock starts
     yardstick()
     seconds = interleaved_seconds({"ours": ours, "plain": yardstick}, rounds)
-    return Figure(
-        name=f"weights, {len(plain) / 1e6:.0f} MB",
-        unit="s",
-        ours=seconds["ours"],
-        yardstick=seconds["plain"],
-        yardstick_name="ray.put + ray.get of the bytes",
-        lower_is_better=True,
-        note=f"pack (safetensors and SHA-256) + put + get in an actor + verify; median of {rounds}",
-    )
+    name, yardstick_name = f"weights, {len(plain) / 1e6:.0f} MB", "ray.put + ray.get of the bytes"
+    note = f"pack (safetensors and SHA-256) + put + get in an actor + verify; median of {rounds}"
+    return Figure(name, "s", seconds["ours"], seconds["plain"], yardstick_name, lower_is_better=True, note=note)

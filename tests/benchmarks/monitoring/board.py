@@ -2,8 +2,7 @@
 
     python -m tests.benchmarks.monitoring.board runs/demo/metrics.jsonl --out board.png
 
-Alerts are left out: their rules look at a run while it lasts. ``--window`` is the time that rates are taken over, and
-what Grafana calls "Rates over".
+Alerts are left out: their rules need a run under way. ``--window`` is the period of rates, "Rates over" in Grafana.
 """
 
 from __future__ import annotations

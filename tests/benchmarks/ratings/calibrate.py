@@ -1,10 +1,10 @@
-"""Measure what the bots and the countries are worth: the constants of ``opponents/ratings/calibration.py``.
+"""Measure the strength of the bots and the countries: the constants of ``opponents/ratings/calibration.py``.
 
     python -m tests.benchmarks.ratings.calibrate --out tests/benchmarks/ratings/calibration.json
 
 Half of the games are mixed tables, where every bot has every country equally often; in the other half each bot plays
-alone against six of each other one. The constants come from all games. The checks of how good the predictions are come
-from ratings of the even games applied to the odd ones.
+alone against six of each other one. The constants come from all games. The predictions are checked
+with ratings of the even games applied to the odd ones.
 """
 
 from __future__ import annotations

