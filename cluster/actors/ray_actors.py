@@ -27,7 +27,7 @@ class LearnerActor:
         from cluster.actors.learner import LearnerWorker
 
         config = Config.model_validate_json(config_json)
-        self._worker = LearnerWorker(config, run_dir, redis_buffer(config, redis_url, run_id), resume)
+        self._worker = LearnerWorker(config, run_dir, redis_buffer(config.redis, redis_url, run_id), resume)
 
     def heartbeat(self) -> None:
         """Only a sign of life; it runs in a thread of its own and so answers while another one learns."""
@@ -64,8 +64,8 @@ class RolloutActor:
 
         config = Config.model_validate_json(config_json)
         wait_for_checkpoint(Path(policy_folder), config.rollout.start_timeout_s)
-        buffer = redis_buffer(config, redis_url, run_id)
-        mirror = population_mirror(config, redis_url, run_id)
+        buffer = redis_buffer(config.redis, redis_url, run_id)
+        mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, run_id)
         self._worker = RolloutWorker(config, policy_folder, population_file, buffer, mirror)
 
     async def ready(self) -> Mapping[str, float]:  # noqa: D102

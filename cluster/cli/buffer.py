@@ -37,7 +37,7 @@ def read_counters(run_dir: Path) -> Mapping[str, float]:
     config = folder.stored_config()
     live = running_url(folder.redis) if config.redis.url is None else None
     with (
-        nullcontext(live) if live is not None else replay_server(config, folder) as url,
-        closing(redis_buffer(config, url, folder.run_id)) as buffer,
+        nullcontext(live) if live is not None else replay_server(config.redis, folder.redis) as url,
+        closing(redis_buffer(config.redis, url, folder.run_id)) as buffer,
     ):
         return buffer.stats()

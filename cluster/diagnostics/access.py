@@ -111,7 +111,7 @@ def token_source() -> Path | str | None:
 def replay_access(config: Config) -> Iterator[Finding]:
     """Check that the replay server answers a run's requests, and which other clients it accepts."""
     try:
-        url = external_url(config)
+        url = external_url(config.redis)
         if url is not None:
             _ping(config, url)
             yield _openness(url)
@@ -142,7 +142,7 @@ def _openness(url: str) -> Finding:
 
 
 def _ping(config: Config, url: str) -> None:
-    buffer = redis_buffer(config, url, "doctor")
+    buffer = redis_buffer(config.redis, url, "doctor")
     try:
         buffer.stored_ids(["doctor/0"])
     finally:

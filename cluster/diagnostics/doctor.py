@@ -64,7 +64,7 @@ def _processors() -> Iterator[Finding]:
 def _gpus(config: Config) -> Iterator[Finding]:
     import torch
 
-    asked = gpus_asked(config)
+    asked = gpus_asked(config.rollout, config.learner.gpus)
     if config.run.ray_address is None and (lacking := lacking_gpus(asked)):
         yield Finding("fault", "gpu", lacking)
     elif torch.cuda.is_available():

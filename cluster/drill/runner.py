@@ -167,7 +167,7 @@ def check_episodes(config: Config, context: DrillContext, record: Record) -> Non
         DrillFailedError: a check failed.
     """
     folder = context.folder
-    with replay_server(config, folder) as url, ReplayClient(url, folder.run_id) as store:
+    with replay_server(config.redis, folder.redis) as url, ReplayClient(url, folder.run_id) as store:
         reconciliation = read_reconciliation(folder.path, store, context.seen_stored)
     record.checks += episode_checks(reconciliation, balance(reconciliation), len(context.damaged))
     damaged, lines = damaged_checkpoints(folder), updates_recorded(folder)

@@ -30,7 +30,7 @@ from cluster.runs.folder import RunFolder
 from cluster.runs.recovery import ACCIDENTS
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.memory import check_memory
-from cluster.runtime.placement import Placement, Slot, check_gpus, placed
+from cluster.runtime.placement import Placement, Slot, check_gpus, cpus_asked, gpus_asked, placed
 from cluster.runtime.ray_calls import get_answer
 from cluster.runtime.ray_session import ray_cluster
 from cluster.runtime.redis_clients import population_mirror, redis_buffer
@@ -79,7 +79,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         KeyboardInterrupt: after the learner's state was saved.
     """
     folder = RunFolder(run_dir)
-    check_gpus(config)
+    check_gpus(gpus_asked(config.rollout, config.learner.gpus), config.run.ray_address)
     check_memory(config)
     with ExitStack() as stack:
         stack.enter_context(folder.held())
@@ -120,9 +120,10 @@ def set_up(
 ) -> TrainingRun:
     """Start the replay server, Ray, the learner and the rollout actors; on resume, recover what earlier ones did."""
     display.stage("starting the replay server and Ray")
-    redis_url = stack.enter_context(replay_server(config, folder))
-    stack.enter_context(ray_cluster(config))
-    placement = stack.enter_context(placed(config))
+    redis_url = stack.enter_context(replay_server(config.redis, folder.redis))
+    address, cpus = config.run.ray_address, cpus_asked(config.rollout, config.learner.gpus)
+    stack.enter_context(ray_cluster(address, cpus, embedded_replay=config.redis.url is None))
+    placement = stack.enter_context(placed(config.rollout, config.learner.gpus, may_grow=address is not None))
     display.stage("loading the policy")
     learner = start_learner(config, folder, placement, redis_url, resume)
     # On a cluster, a learner that is stopped but not killed would keep its successor out of the run.
@@ -135,7 +136,7 @@ def set_up(
     stack.callback(pool.close)
     version: int = get_answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
     recorder = stack.enter_context(MetricsRecorder(config, folder, display, version if resume else None, exporter))
-    mirror = population_mirror(config, redis_url, folder.run_id)
+    mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, folder.run_id)
     stack.callback(mirror.close)
     population = open_population(config, folder, version, mirror)
     pool.wait_ready()
@@ -185,7 +186,7 @@ def recover(run: TrainingRun, redis_url: str) -> None:
     for damaged in passed_over(folder.path, version):
         run.log(f"checkpoint {damaged} is not whole, or altered: passed over for checkpoint {version}")
     report: UpdateReport | None = get_answer(run.learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
-    buffer = redis_buffer(config, redis_url, folder.run_id)
+    buffer = redis_buffer(config.redis, redis_url, folder.run_id)
     try:
         run.schedule.recover(buffer, {} if report is None else report.topped_up)
     finally:

@@ -1,8 +1,8 @@
-"""Ends what a run's own Ray leaves behind when the run is killed: a process beside it that waits for its end.
+"""A process that ends the processes of a run's own Ray when the run is killed.
 
-Ray's agents outlive a killed driver by minutes. The guardian remembers every process that descends from the run and is
-younger than itself; when the pipe from the run closes, those that are still there after a while are ended, by process
-id and start time. Linux only: elsewhere it does nothing. Run as a script, it imports nothing that needs installing.
+Ray's agents outlive a killed driver by minutes. The reaper tracks every process that descends from the run and is
+younger than itself. When the pipe from the run closes, it ends those that remain after a grace period, by process id
+and start time. It works on Linux; elsewhere it does nothing. It runs as a script and imports only the standard library.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ SWEEP_S = 10.0
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """No process that this one starts inside the block outlives it by long, however this one ends."""
-    guardian = subprocess.Popen([sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE, start_new_session=True)
+    """Processes that this one starts inside the block are ended soon after it, however this process ends."""
+    reaper = subprocess.Popen([sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield
     finally:
-        assert guardian.stdin is not None
-        guardian.stdin.close()
+        assert reaper.stdin is not None
+        reaper.stdin.close()
         try:
-            guardian.wait(GRACE_S + SWEEP_S + 5.0)
-        except subprocess.TimeoutExpired:  # and why the block ended is what counts
+            reaper.wait(GRACE_S + SWEEP_S + 5.0)
+        except subprocess.TimeoutExpired:  # not raised: it would hide why the block ended
             logging.getLogger(__name__).warning("processes of the run's own Ray do not end, and are left behind")
-            guardian.kill()
-            guardian.wait(5.0)
+            reaper.kill()
+            reaper.wait(5.0)
 
 
 def processes() -> dict[int, tuple[int, int]]:
-    """Every process that is no zombie: parent and start time (clock ticks since boot) by process id."""
+    """Parent and start time (clock ticks since boot) of every process but zombies, by process id."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            # A name is whatever bytes the kernel cut it to, such as half a letter of another alphabet.
+            # The kernel cuts names at any byte, so they need not be valid UTF-8.
             fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
         except OSError:
-            continue  # it has gone meanwhile
+            continue  # it has ended meanwhile
         if fields[0] != b"Z":
             found[int(folder.name)] = int(fields[1]), int(fields[19])
     return found
@@ -56,13 +56,13 @@ def processes() -> dict[int, tuple[int, int]]:
 
 def descendants(root: int, since: int, known: dict[int, int]) -> dict[int, int]:
     """Start times by process id: what ``known`` holds, and all that descends from ``root`` or from what it holds."""
-    everybody = processes()
-    family = {pid: started for pid, started in known.items() if everybody.get(pid, (0, -1))[1] == started}
+    running = processes()
+    family = {pid: started for pid, started in known.items() if running.get(pid, (0, -1))[1] == started}
     grew = True
     while grew:
         fresh = {
             pid: started
-            for pid, (parent, started) in everybody.items()
+            for pid, (parent, started) in running.items()
             if pid not in family and pid != os.getpid() and started >= since and (parent == root or parent in family)
         }
         family |= fresh
@@ -71,7 +71,7 @@ def descendants(root: int, since: int, known: dict[int, int]) -> dict[int, int]:
 
 
 def guard(root: int) -> None:
-    """Watch ``root``'s family until standard input closes, then end what is left of it."""
+    """Track the descendants of ``root`` until standard input closes, then end those that remain."""
     since = processes().get(os.getpid(), (0, 0))[1]
     family: dict[int, int] = {}
     while not select.select([sys.stdin], [], [], LOOK_EVERY_S)[0]:

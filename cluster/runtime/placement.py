@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from cluster.configs.schema import Config
+from cluster.configs.sections import RolloutSettings
 from cluster.errors import RunError
 
 LEARNER_CPUS = 1.0
@@ -20,37 +20,35 @@ HALF_A_GPU = 0.5  # how Ray accounts for one GPU that two actors take turns on
 Bundle = dict[str, float]
 
 
-def bundles(config: Config) -> list[Bundle]:
+def bundles(rollout: RolloutSettings, learner_gpus: int) -> list[Bundle]:
     """What each place holds: the learner's first, then one for every rollout actor; one for both where they share.
 
     A place lies on one node, so the GPUs of one engine do too; different places may be anywhere.
     """
-    rollout = config.rollout
-    learner = _bundle(LEARNER_CPUS, config.learner.gpus)
+    learner = _bundle(LEARNER_CPUS, learner_gpus)
     actor = _bundle(rollout.cpus_per_actor, rollout.gpus_per_actor)
     if rollout.share_gpu_with_learner:
-        return [_bundle(LEARNER_CPUS + rollout.cpus_per_actor, config.learner.gpus)]
+        return [_bundle(LEARNER_CPUS + rollout.cpus_per_actor, learner_gpus)]
     return [learner] + [actor] * rollout.actors
 
 
-def cpus_asked(config: Config) -> int:
+def cpus_asked(rollout: RolloutSettings, learner_gpus: int) -> int:
     """CPU cores of all places, rounded up."""
-    return math.ceil(sum(bundle.get("CPU", 0.0) for bundle in bundles(config)))
+    return math.ceil(sum(bundle.get("CPU", 0.0) for bundle in bundles(rollout, learner_gpus)))
 
 
-def gpus_asked(config: Config) -> float:
+def gpus_asked(rollout: RolloutSettings, learner_gpus: int) -> float:
     """GPUs of all places."""
-    return sum(bundle.get("GPU", 0.0) for bundle in bundles(config))
+    return sum(bundle.get("GPU", 0.0) for bundle in bundles(rollout, learner_gpus))
 
 
-def check_gpus(config: Config) -> None:
-    """Refuse a run that asks for more GPUs than this machine has; of a cluster nothing is known beforehand.
+def check_gpus(asked: float, ray_address: str | None) -> None:
+    """Refuse a run that asks for more GPUs than this machine has; the GPUs of a cluster are not known beforehand.
 
     Raises:
         RunError: says what is asked for, what is there, and what to change.
     """
-    asked = gpus_asked(config)
-    if config.run.ray_address is None and asked > 0 and (lacking := lacking_gpus(asked)):
+    if ray_address is None and asked > 0 and (lacking := lacking_gpus(asked)):
         raise RunError(lacking)
 
 
@@ -93,12 +91,13 @@ Slot: TypeAlias = int | FurtherPlace  # whom a rollout actor's place belongs to
 class Placement:
     """The places that Ray holds for this run."""
 
-    config: Config
+    rollout: RolloutSettings
+    learner_gpus: int
     group: Any  # ray.util.placement_group.PlacementGroup
 
     def of_learner(self) -> dict[str, Any]:
         """Ray options that put the learner into its place."""
-        return self._options(0, LEARNER_CPUS, self.config.learner.gpus)
+        return self._options(0, LEARNER_CPUS, self.learner_gpus)
 
     def of_rollout(self, slot: Slot) -> dict[str, Any]:
         """Ray options that put the rollout actor of a slot, or whoever replaces it, into its place.
@@ -106,7 +105,7 @@ class Placement:
         Args:
             slot: ``0 <= slot < rollout.actors``, or a further place.
         """
-        rollout = self.config.rollout
+        rollout = self.rollout
         if isinstance(slot, FurtherPlace):
             return _options(slot.group, 0, rollout.cpus_per_actor, rollout.gpus_per_actor)
         place = 0 if rollout.share_gpu_with_learner else slot + 1
@@ -116,16 +115,16 @@ class Placement:
         """Ask for room for one more rollout actor."""
         from ray.util.placement_group import placement_group
 
-        rollout = self.config.rollout
+        rollout = self.rollout
         return FurtherPlace(placement_group([_bundle(rollout.cpus_per_actor, rollout.gpus_per_actor)]))
 
     def _options(self, place: int, cpus: float, gpus: float) -> dict[str, Any]:
-        shared = self.config.rollout.share_gpu_with_learner
+        shared = self.rollout.share_gpu_with_learner
         return _options(self.group, place, cpus, gpus * HALF_A_GPU if shared else gpus)
 
 
 @contextmanager
-def placed(config: Config) -> Iterator[Placement]:
+def placed(rollout: RolloutSettings, learner_gpus: int, *, may_grow: bool) -> Iterator[Placement]:
     """Places for all actors of a run, in the Ray that is connected; given back at the end.
 
     Raises:
@@ -134,15 +133,15 @@ def placed(config: Config) -> Iterator[Placement]:
     """
     from ray.util.placement_group import placement_group, remove_placement_group
 
-    wanted = bundles(config)
+    wanted = bundles(rollout, learner_gpus)
     group = placement_group(wanted, strategy="PACK")
     try:
-        limit_s = config.rollout.start_timeout_s if config.run.ray_address is not None or _fits_at_all(wanted) else 0.0
+        limit_s = rollout.start_timeout_s if may_grow or _fits_at_all(wanted) else 0.0
         deadline = time.monotonic() + limit_s
         while not group.wait(WAIT_STEP_S):
             if time.monotonic() >= deadline:
                 raise RunError(_unsatisfied(wanted, limit_s))
-        yield Placement(config, group)
+        yield Placement(rollout, learner_gpus, group)
     finally:
         remove_placement_group(group)
 

@@ -9,7 +9,7 @@ from services.replay.buffer import ServerLostError
 
 
 def cause_of_death(error: Any) -> str:
-    """Why an actor is dead, in a few words: what its constructor raised, or what Ray knows."""
+    """Why an actor is dead, in a few words: what its constructor raised, or what Ray reports."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if getattr(error, "actor_init_failed", False):
         # The last line of the remote traceback is "package.module.SomeError: its message".
@@ -18,11 +18,11 @@ def cause_of_death(error: Any) -> str:
 
 
 def loss_of(who: str, error: Any) -> RunError:
-    """What the end of an actor is for its run: an accident, but not where its constructor refused.
+    """The error of a run whose actor has ended: an accident, unless its constructor raised an error of the user's.
 
     Args:
-        who: has ended.
-        error: Ray's.
+        who: the actor, for the message.
+        error: Ray's error.
     """
     if not getattr(error, "actor_init_failed", False):
         kind: type[RunError] = LostError
@@ -32,18 +32,18 @@ def loss_of(who: str, error: Any) -> RunError:
 
 
 def _lost_its_server(error: Any) -> bool:
-    """Whether an actor's constructor ended with the replay server; of its error Ray brings nothing but the text."""
+    """Whether an actor's constructor lost the replay server; Ray passes on only the text of its error."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return bool(lines) and lines[-1].partition(":")[0].rpartition(".")[2] == ServerLostError.__name__
 
 
 def get_answer(ref: Any, timeout_s: float, who: str) -> Any:
-    """What an actor answered.
+    """The result of an actor's method.
 
     Raises:
         LateError: it gave no answer within ``timeout_s``.
         LostError: it died, or its answer was lost with the machine that held it.
-        RunError: its constructor refused. What the method raised itself is raised as it was.
+        RunError: its constructor raised. An error of the method itself is raised unchanged.
     """
     import ray
     from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError

@@ -1,4 +1,4 @@
-"""The machine a run stands on: memory check, Ray, and the Redis-protocol server."""
+"""A run's Ray: a local one of its own, or a cluster that it attaches to."""
 
 from __future__ import annotations
 
@@ -10,18 +10,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import NoReturn
 
-from cluster.configs.schema import Config
 from cluster.errors import LateError, RunError
 from cluster.runtime.memory import OBJECT_STORE_BYTES
 from cluster.runtime.orphan_reaper import guarded
-from cluster.runtime.placement import cpus_asked
 
 CONNECT_TIMEOUT_S = 5.0
 
 
 @contextmanager
-def ray_cluster(config: Config) -> Iterator[None]:
-    """A local Ray, or the cluster that ``run.ray_address`` names; a local one ends with the block.
+def ray_cluster(address: str | None, cpus: int, *, embedded_replay: bool) -> Iterator[None]:
+    """A local Ray, or the cluster at ``address``; a local one ends with the block.
+
+    Args:
+        address: ``run.ray_address``; None starts a local Ray.
+        cpus: that a local Ray counts at least.
+        embedded_replay: whether the replay server runs on this machine.
 
     Raises:
         LateError: the local Ray does not start.
@@ -30,20 +33,20 @@ def ray_cluster(config: Config) -> Iterator[None]:
     # Ray reads these when it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # What an actor raised after its run was lost is nobody's answer any more, and the run has said why in one line.
+    # An error that an actor raises after its run was lost would hide the run's own message.
     os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
     import ray
 
     quiet_authentication()
-    with guarded() if config.run.ray_address is None else nullcontext():
+    with guarded() if address is None else nullcontext():
         try:
-            if config.run.ray_address is None:
-                _start_local(config)
+            if address is None:
+                _start_local(cpus)
             else:
-                _attach(config.run.ray_address, embedded_replay=config.redis.url is None)
-        except SystemExit:  # what Ray makes of SIGTERM while it starts
+                _attach(address, embedded_replay=embedded_replay)
+        except SystemExit:  # Ray raises it on SIGTERM while it starts
             raise KeyboardInterrupt from None
-        stop_at_sigterm()  # Ray has put its own handler over it, which would end the process without saving
+        stop_at_sigterm()  # Ray replaced the handler by one that would end the process without saving
         try:
             yield
         finally:
@@ -51,23 +54,23 @@ def ray_cluster(config: Config) -> Iterator[None]:
 
 
 def quiet_authentication() -> None:
-    """Ray turns token authentication on by itself and says so at every start; that is what we want, quietly."""
+    """Ray turns token authentication on, as it should, but logs that at every start; silence the log."""
     logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
 
 
-def _start_local(config: Config) -> None:
+def _start_local(cpus: int) -> None:
     import ray
 
     try:
         ray.init(
             address="local",
-            num_cpus=max(cpus_asked(config), os.cpu_count() or 1),
+            num_cpus=max(cpus, os.cpu_count() or 1),
             object_store_memory=OBJECT_STORE_BYTES,
             include_dashboard=False,
             log_to_driver=False,
             configure_logging=False,
         )
-    except Exception as error:  # Ray raises nothing more special where its processes do not come up
+    except Exception as error:  # Ray raises nothing more specific if its processes do not start
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise LateError(f"Ray did not start on this machine ({reason}); is it overloaded, or out of memory?") from error
 
@@ -101,10 +104,10 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 
 def check_reachable(address: str) -> None:
-    """Look whether somebody listens at a cluster's address; Ray itself waits for minutes where nobody does.
+    """Check that a cluster's address accepts connections; Ray itself would wait for minutes.
 
     Raises:
-        RunError: nobody does, or it is no address.
+        RunError: it does not, or it is no address.
     """
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if address == "auto":

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from cluster.configs.schema import Config
 from opponents.population.redis_mirror import PopulationMirror
 from services.replay.redis_store.buffer import RedisBuffer
+from services.settings import RedisSettings
 
 
-def redis_buffer(config: Config, url: str, run_id: str) -> RedisBuffer:
+def redis_buffer(settings: RedisSettings, url: str, run_id: str) -> RedisBuffer:
     """The buffer of one run on the server at ``url``; connects at its first use."""
     return RedisBuffer(
         url,
         run_id,
-        group_timeout_s=config.redis.group_timeout_s,
-        connect_timeout_s=config.redis.connect_timeout_s,
-        answer_timeout_s=config.redis.answer_timeout_s,
+        group_timeout_s=settings.group_timeout_s,
+        connect_timeout_s=settings.connect_timeout_s,
+        answer_timeout_s=settings.answer_timeout_s,
     )
 
 
-def population_mirror(config: Config, url: str, run_id: str) -> PopulationMirror:
+def population_mirror(settings: RedisSettings, limit_mib: int, url: str, run_id: str) -> PopulationMirror:
     """The mirror of one run on the server at ``url``; connects at its first use."""
     return PopulationMirror(
         url,
         run_id,
-        connect_timeout_s=config.redis.connect_timeout_s,
-        answer_timeout_s=config.redis.answer_timeout_s,
-        limit_mib=config.opponents.mirror_mib,
+        connect_timeout_s=settings.connect_timeout_s,
+        answer_timeout_s=settings.answer_timeout_s,
+        limit_mib=limit_mib,
     )

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from cluster.configs.schema import Config
-from cluster.runs.folder import RunFolder
 from cluster.runtime.redis_clients import redis_buffer
 from services.replay.server.embedded import EmbeddedServer
+from services.settings import RedisSettings
 
 PASSWORD_VARIABLE = "ENTENTE_REDIS_PASSWORD"  # noqa: S105  (the variable's name)
 
 
 def with_password(url: str, password: str | None) -> str:
-    """The URL with a password where it has none; so that no password needs to stand in a file or command line."""
+    """The URL with a password if it has none, so that files and command lines need not contain one."""
     parts = urlsplit(url)
     if not password or parts.password is not None:
         return url
@@ -24,30 +24,29 @@ def with_password(url: str, password: str | None) -> str:
     return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{quote(password, safe='')}@{host}"))
 
 
-def external_url(config: Config) -> str | None:
-    """Of the replay server that ``redis.url`` names, with the password of the environment; None where it names none."""
-    url = config.redis.url
-    return None if url is None else with_password(url, os.environ.get(PASSWORD_VARIABLE))
+def external_url(settings: RedisSettings) -> str | None:
+    """URL of the server that ``redis.url`` names, with the environment's password; None if it names none."""
+    return None if settings.url is None else with_password(settings.url, os.environ.get(PASSWORD_VARIABLE))
 
 
 @contextmanager
-def replay_server(config: Config, folder: RunFolder) -> Iterator[str]:
-    """The URL of the replay server: the one ``redis.url`` names, or one started in the run folder.
+def replay_server(settings: RedisSettings, folder: Path) -> Iterator[str]:
+    """The URL of the replay server: the one ``redis.url`` names, or one started with its data in ``folder``.
 
     Raises:
         ReplayError: no server can be started, or the external one does not answer.
     """
-    url = external_url(config)
+    url = external_url(settings)
     if url is not None:
-        probe = redis_buffer(config, url, "probe")
+        probe = redis_buffer(settings, url, "probe")
         try:
-            probe.stored_ids(["probe/0"])  # now, before anything is started
+            probe.stored_ids(["probe/0"])  # fails now, before anything is started
         finally:
             probe.close()
         yield url
         return
-    folder.redis.mkdir(parents=True, exist_ok=True)
-    server = EmbeddedServer.start(folder.redis)
+    folder.mkdir(parents=True, exist_ok=True)
+    server = EmbeddedServer.start(folder)
     try:
         yield server.url
     finally:

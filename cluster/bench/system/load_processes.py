@@ -120,7 +120,7 @@ def _run_actors(
 ) -> None:
     config = load_config_of(count)
     recorded = {power: [decode(each) for each in episodes] for power, episodes in encoded.items()}
-    buffers = {actor: redis_buffer(config, url, run_id) for actor in actors}
+    buffers = {actor: redis_buffer(config.redis, url, run_id) for actor in actors}
 
     def store_blocks() -> None:
         while (play := work.get()) is not None:
@@ -160,7 +160,7 @@ class LearnerSide:
     def __init__(self, url: str, run_id: str, actors: int) -> None:
         """Connect to the replay server at ``url``."""
         self._config = load_config_of(actors)
-        self._buffer = redis_buffer(self._config, url, run_id)
+        self._buffer = redis_buffer(self._config.redis, url, run_id)
         self._buffer.redeliver()
         self._collector = BatchCollector(
             self._buffer,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -40,14 +41,13 @@ class Looker:
 
 def look(places: Placement) -> list[list[int]]:
     """The GPUs of the learner, then of each rollout actor."""
-    config = places.config
     learner = ray.remote(Looker).options(
-        **places.of_learner(), runtime_env=actor_environment(1, gpus=config.learner.gpus)
+        **places.of_learner(), runtime_env=actor_environment(1, gpus=places.learner_gpus)
     )
-    gpus = config.rollout.gpus_per_actor
+    gpus = places.rollout.gpus_per_actor
     rollouts = [
         ray.remote(Looker).options(**places.of_rollout(slot), runtime_env=actor_environment(1, gpus=gpus))
-        for slot in range(config.rollout.actors)
+        for slot in range(places.rollout.actors)
     ]
     actors = [options.remote() for options in (learner, *rollouts)]
     seen = ray.get([actor.gpus.remote() for actor in actors], timeout=300)
@@ -62,38 +62,44 @@ def config(*overrides: str) -> Config:
     return load_config("smoke", overrides)
 
 
+def places_of(asked: Config) -> AbstractContextManager[Placement]:
+    return placed(asked.rollout, asked.learner.gpus, may_grow=False)
+
+
 def test_every_actor_sees_its_own_gpus_and_places_are_given_back() -> None:
-    with placed(config("learner.gpus=1", "rollout.gpus_per_actor=1", "rollout.actors=3")) as places:
+    with places_of(config("learner.gpus=1", "rollout.gpus_per_actor=1", "rollout.actors=3")) as places:
         assert sorted(gpu for numbers in look(places) for gpu in numbers) == [0, 1, 2, 3]
-    with placed(config("rollout.gpus_per_actor=4", "inference.tensor_parallel_size=4")) as places:
+    with places_of(config("rollout.gpus_per_actor=4", "inference.tensor_parallel_size=4")) as places:
         assert [len(numbers) for numbers in look(places)] == [0, 4]
-    with placed(config("rollout.actors=4", "rollout.gpus_per_actor=0.5", "rollout.cpus_per_actor=0.5")) as places:
+    with places_of(config("rollout.actors=4", "rollout.gpus_per_actor=0.5", "rollout.cpus_per_actor=0.5")) as places:
         learner, *rollouts = look(places)
         assert learner == []
         assert len({number for (number,) in rollouts}) == 2
 
 
 def test_learner_and_rollouts_that_take_turns_see_the_same_gpu() -> None:
-    with placed(config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")) as places:
+    with places_of(
+        config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")
+    ) as places:
         learner, rollout = look(places)
         assert learner == rollout
         assert len(learner) == 1
 
 
 def test_impossible_placement_is_refused_in_one_line_with_request_and_resources() -> None:
-    with pytest.raises(RunError) as caught, placed(config("rollout.actors=2", "rollout.gpus_per_actor=3")):
+    with pytest.raises(RunError) as caught, places_of(config("rollout.actors=2", "rollout.gpus_per_actor=3")):
         raise AssertionError("placed")
     text = str(caught.value)
     assert "they ask for [1 CPU], 2 x [1 CPU, 3 GPUs], each on one node; its nodes have [5 CPUs, 4 GPUs]" in text
     assert "rollout.gpus_per_actor" in text
     assert "\n" not in text
     # Enough in all, but somebody else has it: waited for as long as an actor may take to start.
-    with placed(config("learner.gpus=1")):
+    with places_of(config("learner.gpus=1")):
         waits = config("rollout.gpus_per_actor=4", "rollout.start_timeout_s=2")
         with (
             pytest.raises(RunError, match=r"within 2 s \(rollout.start_timeout_s\).* of which 3 CPUs, 3 GPUs are free"),
-            placed(waits),
+            places_of(waits),
         ):
             raise AssertionError("placed")
-    with placed(config("rollout.gpus_per_actor=4")):
+    with places_of(config("rollout.gpus_per_actor=4")):
         pass  # what could not be placed holds nothing

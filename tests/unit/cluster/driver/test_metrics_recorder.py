@@ -92,7 +92,7 @@ def test_resumed_run_is_served_before_it_has_loaded(tmp_path: Path, monkeypatch:
     seen: list[dict[str, float]] = []
 
     @contextmanager
-    def loading(config: Config, folder: RunFolder) -> Iterator[str]:
+    def loading(*_: object) -> Iterator[str]:
         families = text_string_to_metric_families(urlopen(made[-1].url, timeout=120).read().decode())
         seen.append({sample.name: sample.value for family in families for sample in family.samples})
         raise RunError("far enough")

@@ -124,7 +124,7 @@ def test_sigterm_while_ray_starts_stops_a_run_as_at_any_other_time(monkeypatch: 
 
     monkeypatch.setattr(ray, "init", hear_sigterm)
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    with pytest.raises(KeyboardInterrupt), ray_cluster(load_config("smoke", ["run.ray_address=auto"])):
+    with pytest.raises(KeyboardInterrupt), ray_cluster("auto", 1, embedded_replay=True):
         pass
 
 
@@ -134,12 +134,10 @@ def test_machines_that_could_not_reach_the_replay_server_are_refused(monkeypatch
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
     monkeypatch.setattr(cluster.runtime.ray_session, "stop_at_sigterm", lambda: None)
     monkeypatch.setattr(os, "environ", dict(os.environ))  # it says there what Ray reads when it is imported
-    embedded = load_config("smoke", ["run.ray_address=auto"])
-    external = load_config("smoke", ["run.ray_address=auto", "redis.url=redis://elsewhere:6379/0"])
-    with pytest.raises(RunError, match=r"2 machines.* set redis\.url"), ray_cluster(embedded):
+    with pytest.raises(RunError, match=r"2 machines.* set redis\.url"), ray_cluster("auto", 1, embedded_replay=True):
         pass
-    with ray_cluster(external):
+    with ray_cluster("auto", 1, embedded_replay=False):
         pass
     nodes[1]["Alive"] = False
-    with ray_cluster(embedded):
+    with ray_cluster("auto", 1, embedded_replay=True):
         pass

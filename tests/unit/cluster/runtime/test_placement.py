@@ -7,6 +7,7 @@ import torch
 
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
+from cluster.configs.sections import RolloutSettings
 from cluster.errors import ConfigError, RunError
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.placement import bundles, check_gpus, cpus_asked, gpus_asked
@@ -16,24 +17,32 @@ def config(*overrides: str) -> Config:
     return load_config("smoke", overrides)
 
 
+def request(asked: Config) -> tuple[RolloutSettings, int]:
+    return asked.rollout, asked.learner.gpus
+
+
+def check(asked: Config) -> None:
+    check_gpus(gpus_asked(*request(asked)), asked.run.ray_address)
+
+
 def test_every_actor_has_its_own_bundle() -> None:
     asked = config("rollout.actors=3", "rollout.cpus_per_actor=0.5", "rollout.gpus_per_actor=0.25", "learner.gpus=1")
-    assert bundles(asked) == [{"CPU": 1.0, "GPU": 1}, *[{"CPU": 0.5, "GPU": 0.25}] * 3]
-    assert (cpus_asked(asked), gpus_asked(asked)) == (3, 1.75)
+    assert bundles(*request(asked)) == [{"CPU": 1.0, "GPU": 1}, *[{"CPU": 0.5, "GPU": 0.25}] * 3]
+    assert (cpus_asked(*request(asked)), gpus_asked(*request(asked))) == (3, 1.75)
     plain = config("rollout.actors=2")
-    assert bundles(plain) == [{"CPU": 1.0}] * 3
-    assert gpus_asked(plain) == 0
+    assert bundles(*request(plain)) == [{"CPU": 1.0}] * 3
+    assert gpus_asked(*request(plain)) == 0
 
 
 def test_all_gpus_of_one_engine_are_in_one_bundle() -> None:
     asked = config("rollout.actors=2", "rollout.gpus_per_actor=4", "inference.tensor_parallel_size=4")
-    assert bundles(asked) == [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 4.0}, {"CPU": 1.0, "GPU": 4.0}]
+    assert bundles(*request(asked)) == [{"CPU": 1.0}, {"CPU": 1.0, "GPU": 4.0}, {"CPU": 1.0, "GPU": 4.0}]
 
 
 def test_learner_and_rollouts_that_take_turns_share_one_bundle() -> None:
     asked = config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")
-    assert bundles(asked) == [{"CPU": 2.0, "GPU": 1}]
-    assert bundles(config("rollout.share_gpu_with_learner=true")) == [{"CPU": 2.0}]
+    assert bundles(*request(asked)) == [{"CPU": 2.0, "GPU": 1}]
+    assert bundles(*request(config("rollout.share_gpu_with_learner=true"))) == [{"CPU": 2.0}]
 
 
 @pytest.mark.parametrize(
@@ -57,16 +66,16 @@ def test_contradicting_placements_are_refused(overrides: tuple[str, ...], hint: 
 def test_too_few_gpus_are_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    check_gpus(config("learner.gpus=1"))
-    check_gpus(config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1"))
+    check(config("learner.gpus=1"))
+    check(config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1"))
     with pytest.raises(RunError, match=r"asks for 2 GPUs \(learner.gpus, rollout.gpus_per_actor\).* sees 1 on") as few:
-        check_gpus(config("learner.gpus=1", "rollout.gpus_per_actor=1"))
+        check(config("learner.gpus=1", "rollout.gpus_per_actor=1"))
     assert "\n" not in str(few.value)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RunError, match="sees none on this machine"):
-        check_gpus(config("learner.gpus=1"))
-    check_gpus(config())
-    check_gpus(config("learner.gpus=1", "run.ray_address=auto"))  # its actors run elsewhere
+        check(config("learner.gpus=1"))
+    check(config())
+    check(config("learner.gpus=1", "run.ray_address=auto"))  # its actors run elsewhere
 
 
 def test_actors_without_gpus_see_none() -> None:
