@@ -32,7 +32,7 @@ ROLE_FACT = "country"
 FORK_FACT = "fork"
 SEGMENT_FACT = "segment"
 CLUSTER_FACTS = ("auto", "adaptive", "dirichlet")
-RUNNING_LEVEL = "running"  # the level of groups that are judged against the running baseline
+RUNNING_LEVEL = "running"  # the level of groups that are compared with the running baseline
 UNPLACED = -1  # the label of a sample that an expression does not place
 
 CLUSTERS_OF = "grouping.cluster_features makes clusters"
@@ -81,7 +81,7 @@ def samples_of(episodes: Sequence[Episode], returns: Literal["episode", "per_pha
 
 
 def with_outcomes(samples: Sequence[Sample], episodes: Sequence[Episode], returns: FloatArray) -> tuple[Sample, ...]:
-    """Samples that also know how it ended: ``return`` (the sample's), ``length`` (turns) and the episode's outcome.
+    """Samples with outcomes as facts: ``return`` (the sample's), ``length`` (turns) and the episode's outcome.
 
     Only for runs that allow outcome keys; ``returns`` has shape (samples,).
     """
@@ -201,24 +201,15 @@ def turn_facts_of(samples: Sequence[Sample]) -> frozenset[str]:
     return frozenset[str]().union(*{sample.turn_facts for sample in samples})
 
 
-def make_groups(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[Group, ...]:
-    """Every sample judged by exactly one group: ``groups_of`` the declared levels.
-
-    Raises:
-        GroupingError: see ``levels_of``.
-    """
-    return groups_of(samples, levels_of(samples, settings), settings.min_group_size)
-
-
 def groups_of(samples: Sequence[Sample], levels: Sequence[Level], min_group_size: int) -> tuple[Group, ...]:
-    """Every sample judged by exactly one group.
+    """Groups that decide each sample's advantage exactly once.
 
     Each level, from fine to coarse, sorts ALL samples into groups. A group with samples of at least
-    ``min_group_size`` episodes (turns of one episode share its luck and cannot judge one another) judges those of
-    its members that no finer group judged (``Group.judged``); its baseline is made from all of its members
-    (``Group.members``), also those with a finer group of their own. So a sample whose fine group is too small is
-    compared with everybody that shares its coarser key. What no expression can place is judged by its role's running
-    baseline: groups of level ``"running"``, whose members are just the judged ones.
+    ``min_group_size`` episodes (turns of one episode share its luck and are not compared with one another) decides the
+    advantages of its members that no finer group decided (``Group.judged``). Its baseline is made from all of its
+    members (``Group.members``), also those with a finer group. So a sample whose fine group is too small is compared
+    with all that share its coarser key. Samples that no expression can place are compared with their role's running
+    baseline: groups of level ``"running"``, whose members are just these.
 
     Groups come by level and then in order of their first member; the order of samples decides nothing else.
     """
@@ -238,7 +229,7 @@ def groups_of(samples: Sequence[Sample], levels: Sequence[Level], min_group_size
 
 
 def key_column(samples: Sequence[Sample], fact: str, expression: str) -> list[KeyValue | None]:
-    """What one fact of an expression says of each sample; None where an optional fact (``fork``) is absent.
+    """Values of one fact of an expression, one a sample; None where an optional fact (``fork``) is absent.
 
     Raises:
         GroupingError: a sample lacks the fact, or bins are asked of text.
@@ -262,7 +253,7 @@ def fact_of(sample: Sample, name: str, asker: str) -> FactValue:
     """One fact of a sample.
 
     Raises:
-        GroupingError: the sample does not have it; the message names the asker and the nearest fact it has.
+        GroupingError: the sample does not have it; the message names the asker and the nearest fact.
     """
     if name in sample.facts:
         return sample.facts[name]
@@ -295,7 +286,7 @@ def _number(value: FactValue | None, fact: str) -> float:
 def _quantile_bins(samples: Sequence[Sample], values: Sequence[float], bins: int) -> list[int]:
     """Bin 0 .. bins - 1 of each value by its middle rank in the batch, so that equal values share a bin.
 
-    An episode counts once with each value it had: how long its game lasted, an outcome, must not move the bins.
+    An episode counts once with each value it had, because its number of turns is an outcome.
     """
     seen = np.sort([value for _, value in {(s.episode, v) for s, v in zip(samples, values, strict=True)}])
     below, upto = (np.searchsorted(seen, values, side=side) for side in ("left", "right"))

@@ -104,19 +104,11 @@ def compute_advantages(
             ``with_clusters``, ``shrunk_levels``).
         DivergenceError: a return is not finite.
     """
-    samples = samples_of(episodes, learner.returns)
-    returns = sample_returns(episodes, learner.returns, learner.discount)
-    if not np.isfinite(returns).all():
-        episode = episodes[samples[int(np.flatnonzero(~np.isfinite(returns))[0])].episode]
-        raise DivergenceError(f"episode {episode.episode_id} has a return that is not finite; look at its rewards")
-    if grouping.allow_outcome_keys:
-        samples = with_outcomes(samples, episodes, returns)
-    if grouping.opponent_adjusted:
-        returns = opponent_adjusted(returns, samples)
+    samples, returns = _samples_and_returns(episodes, learner, grouping)
+    roles = [sample.role for sample in samples]
     samples, clusters = with_clusters(samples, grouping, memory.clusters)
     levels = levels_of(samples, grouping)
     groups = groups_of(samples, levels, grouping.min_group_size)
-    roles = [sample.role for sample in samples]
     owners = np.array([sample.episode for sample in samples], np.int64)
     advantages, statistics = group_advantages(
         returns,
@@ -131,13 +123,7 @@ def compute_advantages(
     progress = memory.progress
     if grouping.group_weights != "none":
         names = group_names(samples, grouping.weight_key, grouping)
-        weights = group_weights(
-            grouping.group_weights,
-            _episodes_by_name(names, samples),
-            progress,
-            grouping.min_group_weight,
-            grouping.max_group_weight,
-        )
+        weights = _weights(names, samples, grouping, progress)
         advantages = advantages * np.array([weights[name] for name in names], np.float32)
         progress = updated_progress(progress, names, returns)
     # A turn's sample is its episode, or itself.
@@ -160,6 +146,21 @@ def compute_advantages(
     )
 
 
+def _samples_and_returns(
+    episodes: Sequence[Episode], learner: LearnerSettings, grouping: GroupingSettings
+) -> tuple[tuple[Sample, ...], FloatArray]:
+    samples = samples_of(episodes, learner.returns)
+    returns = sample_returns(episodes, learner.returns, learner.discount)
+    if not np.isfinite(returns).all():
+        episode = episodes[samples[int(np.flatnonzero(~np.isfinite(returns))[0])].episode]
+        raise DivergenceError(f"episode {episode.episode_id} has a return that is not finite; look at its rewards")
+    if grouping.allow_outcome_keys:
+        samples = with_outcomes(samples, episodes, returns)
+    if grouping.opponent_adjusted:
+        returns = opponent_adjusted(returns, samples)
+    return samples, returns
+
+
 def group_names(samples: Sequence[Sample], expression: str, grouping: GroupingSettings) -> list[str]:
     """The name of each sample's group under a key expression: ``"FRANCE"``, ``"FRANCE+opening"``.
 
@@ -177,7 +178,11 @@ def group_names(samples: Sequence[Sample], expression: str, grouping: GroupingSe
     return [names[key] for key in keys]
 
 
-def _episodes_by_name(names: Sequence[str], samples: Sequence[Sample]) -> dict[str, int]:
-    """Episodes of each group in order of their first samples; turns are not counted, as their number is an outcome."""
+def _weights(
+    names: Sequence[str], samples: Sequence[Sample], grouping: GroupingSettings, past: Mapping[str, GroupProgress]
+) -> dict[str, float]:
+    """Weights by group. Episodes are counted, not turns, as their number is an outcome."""
     pairs = dict.fromkeys((name, sample.episode) for name, sample in zip(names, samples, strict=True))
-    return dict(Counter(name for name, _ in pairs))
+    episodes = dict(Counter(name for name, _ in pairs))
+    lowest, highest = grouping.min_group_weight, grouping.max_group_weight
+    return group_weights(grouping.group_weights, episodes, past, lowest, highest)

@@ -37,7 +37,7 @@ def update_metrics(
     batch: Batch,
     learner: LearnerSettings,
     keys: Sequence[str],
-    judgement: AdvantageBatch,
+    advantages: AdvantageBatch,
     turns: Sequence[TrainingTurn],
     steps: Sequence[StepRecord],
     sums: Mapping[str, float],
@@ -49,8 +49,8 @@ def update_metrics(
     taken = [step for step in steps if not step.skipped]
     tokens = max(sums["tokens"], 1.0)
     staleness = np.array([turn.staleness for turn in turns] or [0])
-    judged = len(judgement.samples)
-    by_level = samples_by_level(judgement.groups, keys)
+    judged = len(advantages.samples)
+    by_level = samples_by_level(advantages.groups, keys)
     metrics = {
         "episodes": float(len(batch.episodes)),
         "samples": float(judged),
@@ -68,13 +68,13 @@ def update_metrics(
         "approx_kl": sums["kl"] / tokens,
         "entropy": sums["entropy"] / tokens,
         "reward_mean": _mean([episode.reward for episode in batch.episodes]),
-        "return_mean": float(judgement.returns.mean()),
-        "return_std": float(judgement.returns.std()),
-        "advantage_mean": float(judgement.advantages.mean()),
-        "advantage_std": float(judgement.advantages.std()),
-        "advantage_max_abs": float(np.abs(judgement.advantages).max()),
-        "groups": float(len(judgement.groups)),
-        "zero_variance_fraction": float(zero_variance_samples(judgement).mean()),
+        "return_mean": float(advantages.returns.mean()),
+        "return_std": float(advantages.returns.std()),
+        "advantage_mean": float(advantages.advantages.mean()),
+        "advantage_std": float(advantages.advantages.std()),
+        "advantage_max_abs": float(np.abs(advantages.advantages).max()),
+        "groups": float(len(advantages.groups)),
+        "zero_variance_fraction": float(zero_variance_samples(advantages).mean()),
         "fallback_fraction": 1 - by_level[keys[0]] / judged,
         "running_baseline_fraction": by_level[RUNNING_LEVEL] / judged,
         "staleness_mean": float(staleness.mean()),
@@ -116,7 +116,7 @@ def audit_record(
     version: int,
     learner: LearnerSettings,
     grouping: GroupingSettings,
-    judgement: AdvantageBatch,
+    advantages: AdvantageBatch,
     steps: Sequence[StepRecord],
     metrics: Mapping[str, float],
 ) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def audit_record(
         "normalizer": learner.named_normalizer,
         "keys": list(grouping.keys),
         "cluster_features": list(grouping.cluster_features),
-        "turn_facts": sorted(turn_facts_of(judgement.samples)),
+        "turn_facts": sorted(turn_facts_of(advantages.samples)),
         "min_group_size": grouping.min_group_size,
         "scale_rewards": grouping.scale_rewards,
         "baseline": grouping.baseline,
@@ -149,12 +149,12 @@ def audit_record(
                 "zero_variance": statistic.zero_variance,
                 **({} if statistic.share == 1 else {"share": _compact(statistic.share)}),
             }
-            for group, statistic in zip(judgement.groups, judgement.group_statistics, strict=True)
+            for group, statistic in zip(advantages.groups, advantages.group_statistics, strict=True)
         ],
-        "samples_by_level": samples_by_level(judgement.groups, grouping.keys),
-        "explained": _explained(judgement.samples, judgement.returns, grouping),
-        "group_weights": {name: _finite(weight) for name, weight in sorted(judgement.group_weights.items())},
-        "advantages": _moments(judgement.advantages),
+        "samples_by_level": samples_by_level(advantages.groups, grouping.keys),
+        "explained": _explained(advantages.samples, advantages.returns, grouping),
+        "group_weights": {name: _finite(weight) for name, weight in sorted(advantages.group_weights.items())},
+        "advantages": _moments(advantages.advantages),
         "steps": [
             {
                 "loss": _finite(step.loss),

@@ -12,9 +12,10 @@ from grpo_core.advantages.clustering import (
     kmeans_labels,
     with_clusters,
 )
-from grpo_core.advantages.grouping import Sample, make_groups, required_facts
+from grpo_core.advantages.grouping import Sample, required_facts
 from grpo_core.errors import GroupingError
 from grpo_core.settings import GroupingSettings
+from tests.unit.grpo_core.support.cases import make_groups
 
 
 def blobs(seed, centres, each=30, width=0.1):

@@ -44,10 +44,10 @@ def judged(episodes, learner=EPISODES, grouping=BY_BLOCK):
 def test_a_whole_silent_block_is_one_block_to_replace():
     episodes = block("FRANCE", [1.0, 1.0, 1.0, 1.0], "a") + block("FRANCE", [0.0, 1.0, 2.0, 0.0], "b")
     episodes += block("TURKEY", [2.0, 2.0, 2.0, 3.0], "c")
-    judgement = judged(episodes)
-    assert zero_variance_samples(judgement).tolist() == [True] * 4 + [False] * 8
+    computed = judged(episodes)
+    assert zero_variance_samples(computed).tolist() == [True] * 4 + [False] * 8
     quota = {"FRANCE": 2, "TURKEY": 1}
-    assert missing_blocks(judgement, quota, quota) == {"FRANCE": 1}
+    assert missing_blocks(computed, quota, quota) == {"FRANCE": 1}
 
 
 def test_replacements_are_judged_with_all_the_rest_and_may_be_silent_too():
@@ -63,15 +63,15 @@ def test_replacements_are_judged_with_all_the_rest_and_may_be_silent_too():
 
 
 def test_an_exactly_average_sample_is_not_silent():
-    judgement = judged(block("FRANCE", [1.0, 2.0, 3.0], "a"))
-    assert judgement.advantages[1] == 0
-    assert not zero_variance_samples(judgement).any()
+    computed = judged(block("FRANCE", [1.0, 2.0, 3.0], "a"))
+    assert computed.advantages[1] == 0
+    assert not zero_variance_samples(computed).any()
 
 
 def test_a_baseline_that_knows_nothing_yet_is_silence():
-    judgement = judged(block("FRANCE", [1.0, 2.0], "a"), grouping=GroupingSettings(keys=("country",)))
-    assert zero_variance_samples(judgement).all()
-    assert missing_blocks(judgement, {"FRANCE": 1}, {"FRANCE": 1}) == {"FRANCE": 1}
+    computed = judged(block("FRANCE", [1.0, 2.0], "a"), grouping=GroupingSettings(keys=("country",)))
+    assert zero_variance_samples(computed).all()
+    assert missing_blocks(computed, {"FRANCE": 1}, {"FRANCE": 1}) == {"FRANCE": 1}
 
 
 def test_odd_silent_turns_ask_for_nothing_until_they_make_a_block():

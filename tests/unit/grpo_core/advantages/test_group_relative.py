@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from grpo_core.advantages.group_relative import RunningBaseline, group_advantages, updated_baselines
-from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, make_groups
+from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample
 from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Group
-from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, make_groups, ragged_turn
 
 CHAIN = GroupingSettings(keys=("country+phase", "country"), min_group_size=3)
 RUNNING = {"A": RunningBaseline(0.5, 2.25), "B": RunningBaseline(-1.0, 0.25)}

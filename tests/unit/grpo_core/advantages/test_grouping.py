@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, make_groups, samples_of
+from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, samples_of
 from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
-from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, make_groups, ragged_turn
 
 CHAIN = GroupingSettings(keys=("country+phase", "country+segment", "country"), min_group_size=3)
 

@@ -10,7 +10,6 @@ from grpo_core.advantages.grouping import (
     Sample,
     fact_and_bins,
     key_column,
-    make_groups,
     parse_expression,
     required_facts,
     samples_of,
@@ -18,7 +17,7 @@ from grpo_core.advantages.grouping import (
 )
 from grpo_core.errors import GroupingError
 from grpo_core.settings import GroupingSettings
-from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
+from tests.unit.grpo_core.support.cases import episode_of, make_groups, ragged_turn
 
 
 def difficulties(values, role="A"):

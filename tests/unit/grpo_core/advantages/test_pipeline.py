@@ -98,9 +98,9 @@ def test_a_shift_of_all_returns_is_no_signal(options, rows, shift):
 @settings(max_examples=15, deadline=None)
 def test_equal_returns_give_exactly_nothing_under_every_option(options, value, count):
     rows = [("A", value, {"difficulty": index % 3, "expected_return": 1.1}) for index in range(count)]
-    judgement = judged(rows, scale_rewards="group", **options)
-    assert not judgement.advantages.any()
-    assert all(statistic.zero_variance for statistic in judgement.group_statistics)
+    computed = judged(rows, scale_rewards="group", **options)
+    assert not computed.advantages.any()
+    assert all(statistic.zero_variance for statistic in computed.group_statistics)
 
 
 def test_a_lone_sample_of_a_country_has_no_signal_until_its_past_is_known():
@@ -114,9 +114,9 @@ def test_a_lone_sample_of_a_country_has_no_signal_until_its_past_is_known():
 def test_the_lineups_strength_is_no_merit():
     rows = [("A", 3.0, {"expected_return": 3.0}), ("A", 1.0, {"expected_return": 1.0})]
     assert judged(rows).advantages.tolist() == [1, -1]
-    judgement = judged(rows, opponent_adjusted=True)
-    assert judgement.advantages.tolist() == [0, 0]
-    assert judgement.returns.tolist() == [0, 0]  # the running baselines follow what is judged
+    computed = judged(rows, opponent_adjusted=True)
+    assert computed.advantages.tolist() == [0, 0]
+    assert computed.returns.tolist() == [0, 0]  # the running baselines follow what is judged
     with pytest.raises(GroupingError, match="expected_return"):
         judged([("A", 3.0, {})] * 2, opponent_adjusted=True)
 
@@ -153,8 +153,8 @@ def test_weights_come_from_earlier_batches_only(kind):
 
 def test_weights_by_a_finer_key():
     rows = [("A", float(i), {"scenario": "easy" if i < 6 else "hard"}) for i in range(8)]
-    judgement = judged(rows, group_weights="balanced", weight_key="country+scenario", max_group_weight=5.0)
-    assert judgement.group_weights == pytest.approx({"A+easy": 4 / 6, "A+hard": 2.0})
+    computed = judged(rows, group_weights="balanced", weight_key="country+scenario", max_group_weight=5.0)
+    assert computed.group_weights == pytest.approx({"A+easy": 4 / 6, "A+hard": 2.0})
     with pytest.raises(GroupingError, match="allow_outcome_keys"):
         judged(rows, group_weights="balanced", weight_key="country+return:2")
 
@@ -211,9 +211,9 @@ def test_allowed_outcomes_group_and_forbidden_ones_do_not():
 
 
 def test_clusters_can_be_weighed_without_being_baselines():
-    judgement = judged(clustered_rows(0), group_weights="balanced", weight_key="country+auto", n_groups=2)
-    assert {group.level for group in judgement.groups} == {"country"}
-    assert set(judgement.group_weights) == {"A+0", "A+1", "B+0", "B+1"}
+    computed = judged(clustered_rows(0), group_weights="balanced", weight_key="country+auto", n_groups=2)
+    assert {group.level for group in computed.groups} == {"country"}
+    assert set(computed.group_weights) == {"A+0", "A+1", "B+0", "B+1"}
 
 
 def test_names_tell_groups_apart_whose_values_hold_a_plus():

@@ -164,8 +164,8 @@ def test_segment_returns_reach_the_advantages():
     episodes = ragged_episodes(4, count=12)
     settings = LEARNER.model_copy(update={"returns": "segment"})
     grouping = GroupingSettings(keys=("country+segment", "country"), min_group_size=2, scale_rewards="none")
-    judgement = compute_advantages(episodes, settings, grouping, {})
+    computed = compute_advantages(episodes, settings, grouping, {})
     first = episodes[0].turns
-    assert judgement.returns[0] == pytest.approx(sum(turn.reward for turn in first), rel=1e-5)
+    assert computed.returns[0] == pytest.approx(sum(turn.reward for turn in first), rel=1e-5)
     result = Learner(tiny_model(), settings, grouping, seed=0).step(Batch(episodes, 0))
     assert result.audit["samples_by_level"]["country+segment"] == sum(len(each.turns) for each in episodes)

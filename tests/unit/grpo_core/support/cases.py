@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
+from grpo_core.advantages.grouping import Sample, groups_of, levels_of
 from grpo_core.batching.microbatches import MicroBatch, micro_batches, training_turns
 from grpo_core.models.pretrained import make_small_model
-from grpo_core.settings import PolicySettings
-from grpo_core.types import Episode, Turn
+from grpo_core.settings import GroupingSettings, PolicySettings
+from grpo_core.types import Episode, Group, Turn
 
 VOCABULARY = 24
 ROLES = ("AUSTRIA", "FRANCE", "TURKEY")
@@ -124,3 +127,8 @@ def micro_batches_of(episodes: tuple[Episode, ...], budget: int = 256) -> list[M
     """Micro-batches of all turns, with advantages and weights of 1."""
     turns = training_turns(episodes, 0)
     return micro_batches(turns, np.ones(len(turns), np.float32), np.ones(len(turns)), budget)
+
+
+def make_groups(samples: Sequence[Sample], grouping: GroupingSettings) -> tuple[Group, ...]:
+    """Groups of the declared keys."""
+    return groups_of(samples, levels_of(samples, grouping), grouping.min_group_size)
