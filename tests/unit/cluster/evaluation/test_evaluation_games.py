@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cluster.cli.evaluation import _evaluation_text
-from cluster.evaluation.evaluation_games import EvaluationResult, describe, summarize
+from cluster.evaluation.evaluation_games import (
+    EvaluationResult,
+    describe,
+    evaluation_games,
+    play_evaluation_game,
+    summarize,
+)
+from opponents.bots.registry import make_bot
 from services.environments.diplomacy.position import POWERS
 from services.reports.statistics import stratified_mean, stratified_rate, wilson_score
 
@@ -65,3 +74,24 @@ def test_text_shows_the_intervals_within_80_columns(games_per_country: int) -> N
     assert leads in text
     assert f"leads {leads}" in describe(row)
     assert describe(row).endswith(f"({7 * games_per_country} games to 1905)")
+
+
+def test_evaluation_rows_weigh_countries_equally_and_have_intervals() -> None:
+    base = EvaluationResult("FRANCE", 5, False, False, True, 0.2, 0)
+    results = [replace(base, power=power, centers=c) for power in POWERS for c in (4, 6)]
+    row = summarize(results, checkpoint="checkpoints/0", against="random", until_year=1905)
+    assert row["mean_centers"] == pytest.approx(5.0)
+    assert row["games"] == 14
+    low, high = row["mean_centers_ci95"]  # type: ignore[misc]
+    assert low < 5.0 < high
+    assert set(row["by_country"]) == set(POWERS)  # type: ignore[call-overload]
+
+
+def test_every_candidate_plays_the_same_games() -> None:
+    ours = evaluation_games("learner", "random", 2, 1901, 7)
+    bots = evaluation_games("hold", "random", 2, 1901, 7)
+    assert [(g.power, g.seed) for g in ours] == [(g.power, g.seed) for g in bots]
+    assert len({g.seed for g in ours}) == 14
+    result = asyncio.run(play_evaluation_game(bots[0], make_bot("hold"), make_bot("random")))
+    assert result.power == bots[0].power
+    assert 0 <= result.centers <= 17
