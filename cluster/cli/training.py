@@ -55,7 +55,7 @@ def train(
         from cluster.driver.training import train as train_once
         from cluster.runs.recovery import keep_training
 
-        if warning := short_stop(request.config, SAVE_TIMEOUT_S):
+        if warning := short_stop(request.config.redis, SAVE_TIMEOUT_S):
             typer.echo(warning, err=True)
         keep_training(request.config, request.run_dir, resume=request.resume, train=train_once, say=_print_with_time)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""A warm start: the policy learns what others did in their games, before it plays any of its own."""
+"""Starts imitation in processes of its own: the policy learns from other players' games."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from cluster.runs.progress_bars import AddBar
 from cluster.runtime.actor_env import actor_variables, started_with
 from grpo_core.checkpoints.atomic_write import write_atomically
 
-SILENCE_TIMEOUT_S = 300.0  # of all processes: none has made a step for so long
+SILENCE_TIMEOUT_S = 300.0  # without a step of any process
 END_TIMEOUT_S = 10.0
-LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"}  # the processes talk to one another
+LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"}  # the processes exchange gradients
 
 
 def imitate(config: Config, folder: Path, add_bar: AddBar) -> ImitationReport:
@@ -72,20 +72,20 @@ def _in_processes(config: Config, draft: Path, add_bar: AddBar) -> ImitationRepo
             _end(processes, END_TIMEOUT_S)
             return report
         finally:
-            _end(processes, 0.0)  # where somebody failed or stopped it, there is nothing to wait for
+            _end(processes, 0.0)  # after a failure or an interruption there is nothing to wait for
             for connection in connections:
                 connection.close()
 
 
 def _run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
-    """In the new process, which alone imports torch."""
+    """Run in the new process; only it imports torch."""
     from cluster.imitation.process import run_rank
 
     run_rank(config, rank, meeting, draft, connection)
 
 
 def _listen(connections: list[Connection], add_bar: AddBar) -> ImitationReport:
-    """What the processes have to say, until the first of them has written the policy."""
+    """Show the processes' progress until the first process reports that the policy is written."""
     bars: dict[str, Callable[[int], None]] = {}
     while True:
         ready = multiprocessing.connection.wait(connections, SILENCE_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""One of the processes of an imitation: it plays its share of the games and computes its share of every gradient."""
+"""One process of imitation: it plays a part of the games and computes a part of every gradient."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from opponents.seeding import derive_seed
 
 
 def run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
-    """What the process does.
+    """Run the process.
 
     Args:
         config: of the run.
-        rank: its number, from 0; the first one reports and writes the policy.
+        rank: its number, from 0; the first process reports and writes the policy.
         meeting: a file that does not exist yet, where the processes find one another.
         draft: folder that the policy is written to.
         connection: takes ``Message``s.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this one ends it
-    with suppress(BrokenPipeError):  # whoever started this one is gone
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
+    with suppress(BrokenPipeError):  # the parent process is gone
         try:
             _Rank(config, rank, connection).run(meeting, draft)
         except Exception as error:
@@ -75,7 +75,7 @@ class _Rank:
             counts = ranks.total(np.array([len(games), len(learned), len(measured)], np.float64)).astype(int).tolist()
             if not (counts[1] and counts[2]):
                 raise RunError(
-                    f"{counts[0]} games have {counts[1]} decisions to learn from and {counts[2]} to measure by: are "
+                    f"{counts[0]} games have {counts[1]} decisions to learn from and {counts[2]} to measure on: are "
                     "the orders of imitation.saved_games in the engine's notation?"
                 )
             if self._rank == 0:
@@ -108,7 +108,7 @@ class _Rank:
         steps = settings.epochs * per_epoch
         name = f"imitating {decisions:,} decisions"
         self._connection.send(StageBegan(name, steps))
-        imitator = BehaviorCloner(
+        cloner = BehaviorCloner(
             self._model,
             learning_rate=settings.learning_rate,
             steps=steps,
@@ -116,23 +116,23 @@ class _Rank:
             ranks=ranks,
         )
         generator = np.random.Generator(np.random.PCG64([self._config.run.seed, self._rank]))
-        before = imitator.held_out(measured)
+        before = cloner.held_out(measured)
         after = []
         for _ in range(settings.epochs):
             for share in np.array_split(generator.permutation(len(learned)), per_epoch):
-                imitator.step([learned[index] for index in share])
+                cloner.step([learned[index] for index in share])
                 if self._rank == 0:
-                    self._told(name, 1)
-            after.append(imitator.held_out(measured))
+                    self._report_steps(name, 1)
+            after.append(cloner.held_out(measured))
         return before, tuple(after)
 
     def _split(self, games: list[list[TrainingTurn]]) -> tuple[list[TrainingTurn], list[TrainingTurn]]:
-        """Whole games to learn from and, one at least, to measure by."""
+        """Whole games to learn from, and at least one to measure on."""
         kept_out = max(1, round(self._settings.held_out * len(games)))
         if kept_out >= len(games):
             raise RunError(
                 f"one of {self._settings.processes} processes has {len(games)} of the games, and needs at least two: "
-                "one to learn from and one to measure by; raise imitation.games or lower imitation.processes"
+                "one to learn from and one to measure on; raise imitation.games or lower imitation.processes"
             )
         generator = np.random.Generator(np.random.PCG64([self._config.run.seed, self._rank]))
         shuffled = [games[index] for index in generator.permutation(len(games))]
@@ -149,7 +149,7 @@ class _Rank:
         for game in range(self._rank, settings.games, settings.processes):
             seed = derive_seed(self._config.run.seed, "imitation", game)
             yield _ready(asyncio.run(demonstrate_game(teacher, tokens, settings.until_year, seed)))
-            self._told(name, 1)
+            self._report_steps(name, 1)
 
     def _saved_games(self) -> Iterator[list[TrainingTurn]]:
         """This process's share of the saved games."""
@@ -164,11 +164,11 @@ class _Rank:
         tokens = OrderTokens(self._tokenizer)
         for file in files[self._rank :: self._settings.processes]:
             yield _ready(list(saved_demonstrations(file, tokens)))
-            self._told(name, 1)
+            self._report_steps(name, 1)
 
-    def _told(self, stage: str, steps: int) -> None:
+    def _report_steps(self, stage: str, steps: int) -> None:
         if os.getppid() != self._parent:
-            raise BrokenPipeError("whoever started this process is gone")
+            raise BrokenPipeError("the parent process is gone")
         self._connection.send(StepsDone(stage, steps))
 
 

@@ -1,4 +1,4 @@
-"""A run's policy before its first update: it imitates where the config says so, and is measured before that, too."""
+"""A run's policy before its first update: imitation if the config asks for it, and an evaluation before that."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ END_TIMEOUT_S = 10.0
 
 
 def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
-    """Let the policy imitate into ``folder.imitated``; what an interrupted start of the same settings made is kept.
+    """Let the policy imitate into ``folder.imitated``; a finished imitation with the same settings is kept.
 
     Raises:
         RunError: there is nothing to imitate, or a process failed.
     """
     before = read_report(folder.imitated)
     if before is not None and before["made_from"] == made_from(config):
-        display.log(f"going on from {folder.imitated}, made by the same settings before")
+        display.log(f"continuing from {folder.imitated}, made with the same settings before")
         return
     for remains in (folder.imitated, *folder.path.glob(f".{folder.imitated.name}.draft-*")):
         shutil.rmtree(remains, ignore_errors=True)
@@ -82,7 +82,7 @@ def evaluate_untrained(
 
 @contextmanager
 def _measuring(candidate: Path, config: Config) -> Iterator[Connection]:
-    """A process that sends a row for each opponent; it is gone when the block ends, however that does."""
+    """A process that sends a row for each opponent; it ends with the block in any case."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_measure, args=(theirs, str(candidate), config))
@@ -112,15 +112,15 @@ def _next_of(rows: Connection, what: str) -> dict[str, Any]:
 
 
 def _measure(rows: Connection, candidate: str, config: Config) -> None:
-    """In the other process, which alone imports torch."""
+    """Run in the other process; only it imports torch."""
     import torch
 
     from cluster.evaluation.evaluate import evaluate
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this one ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
     torch.set_num_threads(1)
     settings = config.evaluation
-    with suppress(BrokenPipeError):  # whoever started this one is gone
+    with suppress(BrokenPipeError):  # the parent process is gone
         for against in settings.against:
             try:
                 [row] = evaluate(

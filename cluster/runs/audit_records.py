@@ -1,4 +1,4 @@
-"""What a run's audit records say of its episodes: which were used, and in which update."""
+"""A run's audit records: which episodes each update used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def last_update(run_dir: Path) -> int:
-    """The newest update on record; after a restart those behind the checkpoint are made and recorded again."""
+    """The newest recorded update; after a restart, updates since the checkpoint are made and recorded again."""
     return max((int(file.stem) for file in (run_dir / "audit").glob("*.json")), default=0)
 
 
@@ -19,5 +19,5 @@ def audits(run_dir: Path) -> dict[int, dict[str, Any]]:
 
 
 def episodes_used(run_dir: Path) -> Counter[str]:
-    """How often each episode was used on the way to the newest policy; what came too late was set aside, once."""
+    """How often each episode was used for the newest policy, or set aside because it came too late."""
     return Counter(name for record in audits(run_dir).values() for name in (*record["episodes"], *record["set_aside"]))

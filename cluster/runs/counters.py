@@ -1,4 +1,4 @@
-"""What a run counts, and where the figures come from; keys of the catalogue."""
+"""A run's counters and limits as keys of the metric catalogue, and the sources of their values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COUNTERS = (
     *COUNTRY_EPISODES.values(),
     *SWAP_FAILURES.values(),
 )
-# Of these, what is made again with the updates that a crash undid; all else was done, or happened, once and for all.
+# Counters that repeated updates count again after a crash; all others count events that are not undone.
 MADE_AGAIN = (
     "entente_episodes_total",
     "entente_topped_up_episodes_total",
@@ -54,12 +54,12 @@ ENGINE = {
     "cached_prompt_tokens": "entente_cached_prompt_tokens_total",
     "weight_switches": "entente_weight_switches_total",
 }
-# The same of remote players, in runs that have some.
+# The same for remote players, in runs that have some.
 REMOTES = {
     f"remote_{name}": f"entente_remote_{name}_total"
     for name in ("calls", "retries", "failures", "defects", "held", "prompt_tokens", "completion_tokens", "cost")
 }
-# What ``ReplayBuffer.memory`` says -> gauge.
+# Entry of ``ReplayBuffer.memory`` -> gauge.
 SERVER_MEMORY = {"used": "entente_buffer_server_bytes", "limit": "entente_buffer_server_bytes_limit"}
 
 

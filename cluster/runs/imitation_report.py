@@ -1,4 +1,4 @@
-"""What the processes of an imitation tell the one that started them."""
+"""Messages of imitation's processes to the process that started them, and the report of the result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNTRAINED = "untrained"  # folder, within the imitating policy's, of the policy 
 
 @dataclass(frozen=True, slots=True)
 class StageBegan:
-    """A stage of so many steps; every process says so, once."""
+    """A stage with a number of steps begins; every process sends this once."""
 
     name: str
     steps: int
@@ -24,7 +24,7 @@ class StageBegan:
 
 @dataclass(frozen=True, slots=True)
 class StepsDone:
-    """Further steps of a stage."""
+    """Further steps of a stage are done."""
 
     name: str
     steps: int
@@ -32,14 +32,14 @@ class StepsDone:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It cannot go on, in one line."""
+    """The process cannot continue; the reason is one line."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ImitationReport:
-    """What was learned from whom; nats are negative log-likelihoods a chosen token, in games not learned from."""
+    """The result; nats are negative log-likelihoods of a chosen token, in games that were not learned from."""
 
     teacher: str
     games: int
@@ -50,20 +50,20 @@ class ImitationReport:
     nats_after: tuple[float, ...]  # after each epoch
     playing_seconds: float
     training_seconds: float
-    made_from: str  # digest of the settings that decide what comes out
+    made_from: str  # digest of the settings that decide the result
 
 
 Message = StageBegan | StepsDone | Failed | ImitationReport
 
 
 def made_from(config: Config) -> str:
-    """Digest of what decides the policy that imitation gives."""
+    """Digest of all settings that decide the imitating policy."""
     parts = [config.policy.model_dump(mode="json"), config.imitation.model_dump(mode="json"), config.run.seed]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read_report(folder: Path) -> dict[str, Any] | None:
-    """The ``ImitationReport`` that lies in an imitating policy's folder, as plain data; None where there is none."""
+    """The ``ImitationReport`` in an imitating policy's folder as plain data, or None."""
     try:
         report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What is different where the driver is a submitted Ray job: its cluster, the folders that outlive it, and its end."""
+"""A driver that is a submitted Ray job: its cluster, the folders that outlive it, and how it is stopped."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 
 from cluster.configs.schema import Config
 from cluster.errors import RunError
+from services.settings import RedisSettings
 
-JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray sets it for a job's driver, and for nobody else
-STOP_VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"  # read by Ray itself, of the head's environment or the job's runtime_env
+JOB_VARIABLE = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray sets it for the driver of a job only
+STOP_VARIABLE = "RAY_JOB_STOP_WAIT_TIME_S"  # Ray reads it from the head's environment or the job's runtime_env
 RAY_STOPS_AFTER_S = 3.0  # Ray's own default
-ENDING_S = 20.0  # to leave the cluster once all is saved
+ENDING_S = 20.0  # to leave the cluster after the save
 
 
 def in_job() -> bool:
@@ -22,14 +23,14 @@ def in_job() -> bool:
 
 
 def on_its_cluster(config: Config) -> Config:
-    """The configuration with the cluster that the job was submitted to, where it names none."""
+    """The configuration, with the cluster that the job was submitted to if it names none."""
     if not in_job() or config.run.ray_address is not None:
         return config
     return config.model_copy(update={"run": config.run.model_copy(update={"ray_address": "auto"})})
 
 
 def check_run_dir(run_dir: Path) -> None:
-    """Refuse a run folder that would vanish.
+    """Refuse a run folder that would be deleted with the job.
 
     Raises:
         RunError: it lies in the copy of ``--working-dir``, which Ray deletes.
@@ -41,23 +42,23 @@ def check_run_dir(run_dir: Path) -> None:
         )
 
 
-def short_stop(config: Config, save_s: float) -> str | None:
-    """What to tell the user where ``ray job stop`` may kill a run that is still saving.
+def short_stop(redis: RedisSettings, save_s: float) -> str | None:
+    """A warning where ``ray job stop`` may kill the run while it saves; None where there is time enough.
 
     Args:
-        config: of the run.
-        save_s: seconds that its last checkpoint may take; before it the learner may have to wait for the buffer.
+        redis: the waits of the replay buffer, which may delay the last checkpoint.
+        save_s: seconds that the last checkpoint may take.
     """
     if not in_job():
         return None
     given_s = float(os.environ.get(STOP_VARIABLE, RAY_STOPS_AFTER_S))
-    longest_s = save_s + config.redis.group_timeout_s + config.redis.answer_timeout_s + ENDING_S
+    longest_s = save_s + redis.group_timeout_s + redis.answer_timeout_s + ENDING_S
     if given_s >= longest_s:
         return None
     return (
-        f"ray job stop kills this run after {given_s:.0f} s, and to save a checkpoint may take up to {longest_s:.0f} s "
-        f"(else it goes on from the one before): set {STOP_VARIABLE}={longest_s:.0f} where the head is started, or in "
-        "env_vars of the job's runtime_env"
+        f"ray job stop kills this run after {given_s:.0f} s, and saving a checkpoint may take up to {longest_s:.0f} s "
+        f"(else the run continues from the one before): set {STOP_VARIABLE}={longest_s:.0f} where the head is started, "
+        "or in env_vars of the job's runtime_env"
     )
 
 

@@ -1,9 +1,9 @@
-"""A run that goes on by itself: lost to an accident, it is started again from its last checkpoint.
+"""Automatic recovery: after an accident a run restarts from its last checkpoint.
 
-What is an accident is said by the type of the error. A process that died, was stopped or is cut off (``LostError``),
-and a replay server that is gone or stays full (``ServerLostError``), may be well when they are started anew. What a new
-start would only repeat ends the run with its one line: a config that cannot be used, a folder of another run, a damaged
-checkpoint, weights that diverged, a bug.
+The type of the error tells what is an accident: a process that died, was stopped or is unreachable (``LostError``), or
+a replay server that is gone or stays full (``ServerLostError``); a restart may mend these. A restart would only repeat
+any other error, which ends the run: a config that cannot be used, a folder of another run, a damaged checkpoint,
+weights that diverged, a bug.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from cluster.runs.folder import RunFolder
 from services.replay.buffer import ServerLostError
 
 ACCIDENTS = (LostError, ServerLostError)
-# Waited for in vain: before the first update more likely a limit that is too short, or an address that is wrong.
-IN_VAIN = (LateError, ServerLostError)
+# Before the first update these more likely mean that a limit is too short or an address is wrong.
+AMBIGUOUS_AT_START = (LateError, ServerLostError)
 RESTARTS = "restarts.jsonl"
-PAUSES_S = (2.0, 6.0, 18.0)  # before the first, second and every further start in a row; servers take a while, too
+PAUSES_S = (2.0, 6.0, 18.0)  # before the first, second and every later restart in a row; servers need time, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +38,14 @@ class Restart:
 
 
 def note_restart(run_dir: Path, version: int, reason: str) -> None:
-    """Add a line."""
+    """Add a restart to the run's record."""
     line = json.dumps(asdict(Restart(round(time.time(), 3), version, reason)))
     with (run_dir / RESTARTS).open("a", encoding="utf-8") as file:
         file.write(line + "\n")
 
 
 def restarts(run_dir: Path) -> list[Restart]:
-    """All of a run's, the oldest first; a line that a crash tore is left out."""
+    """All restarts of a run, the oldest first; a line that a crash cut short is left out."""
     try:
         text = (run_dir / RESTARTS).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -76,22 +76,22 @@ def keep_training(
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> RunFolder:
-    """``train`` to the end, over accidents: at most ``run.max_restarts`` of them without a further update in between.
+    """Call ``train`` until the run ends, with at most ``run.max_restarts`` restarts without a further update between.
 
-    An update counts as further when no start before had come so far; made again from a checkpoint it does not, for a
-    run may be lost at the same place each time. Each restart is a line in ``restarts.jsonl``.
+    An update is further only when no earlier start reached it: a repeated one does not count, because a run may fail at
+    the same place each time. Each restart is a line in ``restarts.jsonl``.
 
     Args:
         config: of the run.
         run_dir: its folder.
-        resume: whether to go on with the run that is there.
-        train: takes all of it down before it raises.
-        say: hears what happened.
-        sleep: waits for so many seconds.
+        resume: whether to continue the run in the folder.
+        train: trains once; it stops all its processes before it raises.
+        say: prints a line.
+        sleep: waits for a number of seconds.
 
     Raises:
-        RunError: one accident too many; says which.
-        Exception: whatever else ``train`` raises, at once.
+        RunError: one accident too many; the message gives the last.
+        Exception: every other error of ``train``, at once.
     """
     folder = RunFolder(run_dir)
     furthest, before, in_a_row = last_update(run_dir), _recorded(run_dir), 0
@@ -99,14 +99,14 @@ def keep_training(
         try:
             return train(config, run_dir, resume=resume)
         except ACCIDENTS as error:
-            if isinstance(error, IN_VAIN) and _recorded(run_dir) == before:
+            if isinstance(error, AMBIGUOUS_AT_START) and _recorded(run_dir) == before:
                 raise
             version = last_update(run_dir)
             if version > furthest:
                 furthest, in_a_row = version, 0
             if in_a_row >= config.run.max_restarts:
                 raise RunError(
-                    f"{error}{_vain(in_a_row)}; the last checkpoint is intact: go on with --resume"
+                    f"{error}{_restarts_text(in_a_row)}; the last checkpoint is intact: go on with --resume"
                 ) from error
             reason = " ".join(str(error).split())
             pause_s = PAUSES_S[min(in_a_row, len(PAUSES_S) - 1)]
@@ -121,9 +121,9 @@ def keep_training(
 
 
 def _recorded(run_dir: Path) -> dict[str, int]:
-    """Update records and when they were written."""
+    """The time when each update record was written."""
     return {path.name: path.stat().st_mtime_ns for path in (run_dir / "audit").glob("*.json")}
 
 
-def _vain(restarts: int) -> str:
+def _restarts_text(restarts: int) -> str:
     return f", and starting again {restarts} times led to no further update (run.max_restarts)" if restarts else ""

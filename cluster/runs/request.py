@@ -1,4 +1,4 @@
-"""Which run a training command asks for: its configuration, its folder, and whether a run there is gone on with."""
+"""The run that a training command asks for: its configuration, its folder, and whether it is resumed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cluster.runs.ray_job import check_run_dir, on_its_cluster
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What is to be trained."""
+    """The run to train."""
 
     config: Config
     run_dir: Path
@@ -25,15 +25,15 @@ class RunRequest:
 def requested_run(
     source: str | None, overrides: Sequence[str], run_dir: Path | None, *, resume: bool, start_or_resume: bool
 ) -> RunRequest:
-    """Make sense of what the command line says.
+    """The run that the command line asks for.
 
-    ``resume`` takes the configuration that the run has stored, ``source`` only names its folder where ``run_dir`` does
-    not. ``start_or_resume`` takes ``source`` in any case, which must then agree with what a run there has stored: so
-    the same words start a run, go on with it, and go on with more updates once the file says so.
+    ``resume`` takes the run's stored configuration; ``source`` then only names the folder if ``run_dir`` does not.
+    ``start_or_resume`` always takes ``source``, which must agree with the stored data of a run there: the same command
+    starts a run, continues it, and continues it with more updates once the file has more.
 
     Raises:
-        ConfigError: there is too little to know the run by, or the configuration cannot be used.
-        RunError: the run folder would vanish, there is nothing to resume, or a change contradicts what is stored.
+        ConfigError: the command names no run, or the configuration cannot be used.
+        RunError: the run folder would be deleted, there is nothing to resume, or a change contradicts stored data.
     """
     if resume and start_or_resume:
         raise ConfigError("--resume goes on with a run, --start-or-resume may start one; give one of them")

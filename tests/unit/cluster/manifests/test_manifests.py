@@ -202,10 +202,10 @@ def test_stopped_job_has_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(JOB_VARIABLE, "{}")
     for seconds in (variables[STOP_VARIABLE], re.findall(rf"{STOP_VARIABLE}=(\d+)", started)[0]):
         monkeypatch.setenv(STOP_VARIABLE, seconds)
-        assert short_stop(CLUSTER, SAVE_TIMEOUT_S) is None
+        assert short_stop(CLUSTER.redis, SAVE_TIMEOUT_S) is None
         assert head["terminationGracePeriodSeconds"] >= int(seconds)
     monkeypatch.setenv(STOP_VARIABLE, compose()["services"]["train"]["stop_grace_period"].removesuffix("s"))
-    assert short_stop(load_config("laptop"), SAVE_TIMEOUT_S) is None
+    assert short_stop(load_config("laptop").redis, SAVE_TIMEOUT_S) is None
 
 
 def test_gpu_image_has_the_pins_of_all_other_packages() -> None:

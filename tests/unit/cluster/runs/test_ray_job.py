@@ -107,15 +107,15 @@ def test_no_run_in_a_working_directory_that_vanishes(job: Path, inside: str, mon
 
 def test_a_job_says_when_it_would_be_killed_while_it_saves(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STOP_VARIABLE, raising=False)
-    warning = short_stop(CONFIG, save_s=60)
+    warning = short_stop(CONFIG.redis, save_s=60)
     assert warning is not None
     assert "after 3 s" in warning
     longest = warning.partition(f"{STOP_VARIABLE}=")[2].partition(" ")[0]
     monkeypatch.setenv(STOP_VARIABLE, longest)
-    assert short_stop(CONFIG, save_s=60) is None
-    assert short_stop(CONFIG, save_s=61) is not None
+    assert short_stop(CONFIG.redis, save_s=60) is None
+    assert short_stop(CONFIG.redis, save_s=61) is not None
     monkeypatch.delenv(JOB_VARIABLE)
-    assert short_stop(CONFIG, save_s=61) is None
+    assert short_stop(CONFIG.redis, save_s=61) is None
 
 
 def test_sigterm_while_ray_starts_stops_a_run_as_at_any_other_time(monkeypatch: pytest.MonkeyPatch) -> None:
