@@ -68,6 +68,10 @@ class HostProcess(Generic[Host]):
         self._name, self._pool = name, pool
         self.pid: int = self._result(pool.submit(os.getpid), "start")
 
+    def make(self, make: Callable[..., Host], args: Any, kwargs: Any) -> None:
+        """Make the object, in the process."""
+        self._result(self._pool.submit(_make, make, args, kwargs), "start")
+
     def call(self, method: Callable[Concatenate[Host, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """The result of a method, given as ``Class.method``.
 
@@ -123,13 +127,13 @@ def host_process(
         kwargs: likewise.
 
     Raises:
-        RuntimeError: the object could not be made; the reason is in the process's output.
+        RuntimeError: the process died or took too long at its start. Errors of ``make`` are raised as they are.
     """
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(1, mp_context=context, initializer=_make, initargs=(make, args, kwargs))
+    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
     with started_with(variables):
         host: HostProcess[Host] = HostProcess(name, pool)  # the first call starts the process
     try:
+        host.make(make, args, kwargs)
         yield host
     finally:
         host.end()

@@ -1,4 +1,4 @@
-"""The bench of the game loop: it runs, and many random games are the plain engine loop's own games."""
+"""The game loop's bench runs, and many random games are the same through the plain loop over the engine."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from cluster.bench.system.game_loop import play_ours, play_plain, run
 pytestmark = pytest.mark.system
 
 
-def test_the_bench_reports_one_figure():
+def test_bench_returns_one_figure():
     (figure,) = run(rounds=1)
     assert figure.name == "game loop"
     assert figure.ours > 0

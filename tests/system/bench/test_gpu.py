@@ -1,4 +1,4 @@
-"""The GPU bench runs where little is installed."""
+"""The GPU bench runs with few packages installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.system
 
 
-def test_it_needs_neither_ray_nor_the_rest() -> None:
+def test_gpu_bench_needs_neither_ray_nor_other_extras() -> None:
     blocked = ("ray", "trl", "redis", "diplomacy", "peft", "sklearn", "scipy", "rich", "typer", "msgspec", "datasets")
     start = "import cluster.bench.learner.gpu as gpu; gpu.main([])"
     block = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); {start}"

@@ -12,7 +12,7 @@ VOCABULARY = 800
 SIDES: tuple[trl_step.Side, ...] = ("free", "trl", "trl_completions")
 
 
-def test_the_learner_and_trl_make_the_same_update() -> None:
+def test_learner_and_trl_make_the_same_update() -> None:
     pytest.importorskip("trl")
     sides = {side: make_side(side, VOCABULARY) for side in SIDES}
     before = {name: value.detach().clone() for name, value in sides["free"].model.named_parameters()}
@@ -31,7 +31,7 @@ def test_the_learner_and_trl_make_the_same_update() -> None:
     assert utils._use_triton(torch.device("cpu")) is False, "TRL is left as it was"
 
 
-def test_the_bench_measures_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bench_measures_both(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("trl")
     monkeypatch.setattr(trl_step, "CASES", (trl_step.Case(VOCABULARY, 4, 10, most_rounds=1),))
     figures = trl_step.run(rounds=1)
