@@ -61,8 +61,8 @@ class LearnerWorker:
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
         self._last_batch: Batch | None = None  # of this process's newest update
         self._durable: Path | None = None  # the current version's checkpoint, once it is on disk
-        buffer.redeliver()  # first of all: it refuses a second learner, before anything is written
-        # Whence to go on, and how many episodes were used before the receipts above.
+        buffer.redeliver()  # first: it refuses a second learner before anything is written
+        # The checkpoint to resume from, and how many episodes were used before the receipts above.
         checkpoint, self._used = newest_checkpoint(self._folder.path, buffer) if resume else (None, 0)
         if checkpoint is None:
             base, self._tokenizer = self._first_weights()
@@ -211,7 +211,7 @@ class LearnerWorker:
         return self._learner.version
 
     def close(self) -> None:
-        """Let go of the buffer."""
+        """Disconnect from the buffer."""
         self._buffer.close()
 
     def _sealed(self) -> Payload:
@@ -224,7 +224,7 @@ class LearnerWorker:
         return make_payload(self._learner.version, policy_payload(self._model), probe)
 
     def _probe_as(self, power: str) -> Probe:
-        """What a specialist writes first; of its own view alone, for there are seven of them."""
+        """A specialist's probe: from its own country's view only, because there are seven of them."""
         with active_role(self._model, power):
             return make_probe(self._model, probe_prompts(self._tokenizer, [power]))
 
@@ -235,7 +235,7 @@ class LearnerWorker:
         return make_policy(config.policy, config.run.seed)
 
     def _trained(self, base: PreTrainedModel) -> nn.Module:
-        """What is trained: the base itself, or adapters in it."""
+        """The model to train: the base itself, or adapters in it."""
         settings = self._config.policy
         if settings.specialists:
             return add_role_adapters(base, settings, self._config.run.seed, POWERS)
@@ -265,7 +265,7 @@ class LearnerWorker:
         """
         self._check_memory()
         config = self._config
-        # Adapters need no second model: they are their own reference while they are switched off.
+        # Adapters need no second model: with them switched off the base is the reference.
         reference = self._first_policy() if config.learner.beta > 0 and not config.policy.use_peft else None
         self._device.enter(self._model)
         if reference is not None:

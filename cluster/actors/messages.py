@@ -1,4 +1,4 @@
-"""What actors tell the driver."""
+"""Results that actors return to the driver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from services.metrics.rolling_windows import CountrySummary
 
 @dataclass(frozen=True, slots=True)
 class UpdateReport:
-    """What the driver shows and records of one update."""
+    """What the driver shows and records for one update."""
 
     version: int  # after the update
     metrics: Mapping[str, float]  # catalogue keys
@@ -43,9 +43,9 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class BlockReport:
-    """What the driver needs to know of a played block.
+    """A played block.
 
-    Games that the buffer held already, because a process that died had played them, are neither counted nor scored.
+    Games that the buffer already held, from a process that died, are neither counted nor scored.
     """
 
     block: LineupBlock

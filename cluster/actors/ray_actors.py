@@ -1,6 +1,6 @@
-"""The actor classes as Ray and the driver see them: light to import, they load their workers in their own process.
+"""The actor classes that Ray and the driver use: light to import, they load their workers in their own process.
 
-torch and transformers take seven seconds to import, which a driver that never touches a tensor need not wait for.
+Importing torch and transformers takes seven seconds, which the driver saves: it never touches a tensor.
 """
 
 from __future__ import annotations

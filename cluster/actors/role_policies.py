@@ -14,7 +14,7 @@ from services.weights.payload import Payload, WeightsError
 
 @dataclass(slots=True, eq=False)
 class _Generation:
-    """The specialists of one swap, while they are the newest or somebody still writes as one of them."""
+    """The specialists of one swap, while they are the newest or a decision under one of them is being written."""
 
     names: Mapping[str, str]  # power -> the engine's policy
     users: int = 0
@@ -23,12 +23,12 @@ class _Generation:
 class Specialists:
     """One policy of the engine for each power, ``learner/FRANCE#2`` after the second swap.
 
-    Every swap has names of its own: until all seven have shown that they compute what the learner does, nobody is
-    seated as any of them, and who writes under older weights is not disturbed.
+    Every swap uses new names: no seat uses any of them until all seven have shown that they compute what the learner
+    does, and decisions under older weights are not disturbed.
     """
 
     def __init__(self, engine: Engine, make_policy: Callable[[str, float], Policy]) -> None:
-        """Before the first swap there is nobody.
+        """Hold no specialists before the first swap.
 
         Args:
             engine: takes any number of adapters.

@@ -68,13 +68,13 @@ class RolloutWorker:
         self._swapped = asyncio.Condition()
 
     async def ready(self) -> Mapping[str, float]:
-        """Answer once the engine has written its first decision; what begins later is not slowed by any start.
+        """Return once the engine has written its first decision, so that no later one is slowed by start-up.
 
         Raises:
             EngineError: it could not.
         """
         position = DiplomacyGame(self._config.game.until_year).position
-        await self._language_policy(LEARNER, 1.0).act(position, "FRANCE", seed=0)  # there are no specialists yet
+        await self._language_policy(LEARNER, 1.0).act(position, "FRANCE", seed=0)  # specialists come with a swap
         spare_what_is_loaded()
         return self._engine.stats()
 
@@ -170,7 +170,7 @@ class RolloutWorker:
             self._buffer.close()
 
     async def _wait_for_weights(self, version: int) -> None:
-        """A call may overtake the swap sent before it: Ray starts it while the weights are still being fetched."""
+        """Wait for a swap sent earlier: Ray may start a later call while the weights are still being fetched."""
         try:
             async with asyncio.timeout(self._config.rollout.swap_timeout_s), self._swapped:
                 await self._swapped.wait_for(lambda: self._version >= version)

@@ -1,4 +1,4 @@
-"""Which line-up blocks are being played, waiting and used: the driver's account of the run's schedule."""
+"""The schedule of line-up blocks: which are to be played, wait in the buffer, or were used by updates."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class BlockSchedule:
     Update ``v`` takes as many blocks of each country as blocks ``[v * blocks_per_update, (v + 1) * blocks_per_update)``
     hold. Which blocks of a country those are, the buffer decides: the oldest. Extra blocks are numbered by the update
     that asked for them, so that the same update finds them again after a restart. Each takes the place of the block
-    that the update used in its stead, hence no other waits longer for it; one that came too late is used by the next
-    update, lest every later block of its country be used an update too late. Late ones are among the extra blocks that
-    ``learner.top_up_episodes`` allows the next update, so it asks for the fewer others.
+    that the update used instead, so no other block waits longer. One that came too late is used by the next update;
+    otherwise every later block of its country would be used one update too late. Late ones count toward the extra
+    blocks that ``learner.top_up_episodes`` allows the next update.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class BlockSchedule:
         self._due = Counter(self.quota(version))  # what the update under way is still to be given
         self._extra: deque[tuple[int, int]] = deque()  # (update, index) of extra blocks to be played
         self._asked: Counter[str] = Counter()  # extra blocks numbered for the update under way
-        self._late: Counter[str] = Counter()  # extra blocks that earlier updates went without
+        self._late: Counter[str] = Counter()  # extra blocks that came too late for earlier updates
         self._taken_late = 0  # of these, given to the update under way, or still due to it
         self._stored_extra: dict[int, dict[int, bool]] = {}  # update -> index -> stored whole, before this process
 
@@ -125,7 +125,7 @@ class BlockSchedule:
             )
 
     def wanted(self) -> bool:
-        """Whether the schedule has a block that nobody plays yet."""
+        """Whether the schedule has a block that was not started yet."""
         while self._next in self._complete:
             self._next += 1
         return self._next < self._total
@@ -139,7 +139,7 @@ class BlockSchedule:
         return block
 
     def extra_wanted(self) -> bool:
-        """Whether an extra block was asked for that nobody plays yet."""
+        """Whether an extra block was asked for that was not started yet."""
         return bool(self._extra)
 
     def next_extra_block(self) -> LineupBlock:
@@ -199,7 +199,7 @@ class BlockSchedule:
         return any(self._due.values())
 
     def updated(self) -> None:
-        """The update under way is done; what it went without will be late."""
+        """The update under way is done; blocks that it still lacked will be late."""
         self._late.update(+self._due)
         self._adopt_late(self._version)
         self._version += 1
@@ -240,7 +240,7 @@ class BlockSchedule:
             self._play_extra(update, index, whole)
 
     def _replay_lost(self, update: int, stored: Mapping[int, bool]) -> None:
-        """Extra blocks that were being played when the driver died, though others had been used in their stead."""
+        """Play again extra blocks that were under way when the driver died, after others had been used instead."""
         for power in POWERS:
             numbers = itertools.count()
             while self._late[power] < 0:
