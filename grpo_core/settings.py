@@ -74,7 +74,7 @@ class PolicySettings(Settings):
 
 
 class GroupingSettings(Settings):
-    """Which samples are judged against one another."""
+    """Which samples are compared with one another."""
 
     keys: tuple[str, ...] = Field(
         ("country+phase", "country+segment", "country"),
@@ -340,7 +340,7 @@ class AlignmentSettings(Settings):
     deviation: float = Field(
         1.0, gt=0, description="Standard deviation a dimension must keep over a role's rows, in hidden units"
     )
-    rows: int = Field(8, ge=2, description="Turns of each role, drawn anew for every optimizer step")
+    rows: int = Field(8, ge=2, description="Turns of each role, drawn for every optimizer step")
 
     @field_validator("pairs")
     @classmethod

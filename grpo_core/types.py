@@ -77,7 +77,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Samples judged against one another; indices point at samples: episodes, or turns in episode order."""
+    """Samples compared with one another; indices point at samples: episodes, or turns in episode order."""
 
     key: tuple[KeyValue, ...]
     level: str  # the key expression that formed it, e.g. "country+phase"

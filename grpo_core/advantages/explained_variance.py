@@ -1,6 +1,6 @@
 """What every candidate group key explains of a batch's returns, as sums that may be added up over batches.
 
-Axes: N samples, those of roles with at least two episodes in the batch: others have nobody to be compared with.
+Axes: N samples, those of roles with at least two episodes in the batch; other roles have nothing to compare.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def explained_sums(samples: Sequence[Sample], returns: FloatArray, settings: Gro
     for level in levels_of(samples, settings.model_copy(update={"keys": keys})):
         label = level.labels(len(samples))[compared].astype(np.int64)
         placed = label != UNPLACED
-        # Whom the key does not place stays with its country.
+        # A sample that the key does not place stays with its country.
         label = _in_order(np.where(placed, label, len(level.members) + roles))
         if (first := known.setdefault(label.tobytes() + placed.tobytes(), level.expression)) != level.expression:
             out.same[level.expression] = first

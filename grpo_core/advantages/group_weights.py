@@ -1,4 +1,4 @@
-"""How loudly each group speaks: bounded factors on advantages, mean 1 over the batch's episodes.
+"""Weights of groups: bounded factors on advantages, mean 1 over the batch's episodes.
 
 A group here is one value of ``grouping.weight_key`` (a country, unless set otherwise), coarser than the groups that
 make baselines. ``balanced`` needs only the counts. The other two look at returns, and only at those of earlier
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from grpo_core.types import FloatArray
 
 SLOW_MEMORY = 0.9  # of the long mean of a group's returns, per batch
-FAST_MEMORY = 0.5  # of the short one, which runs ahead of it while the group learns or forgets
+FAST_MEMORY = 0.5  # of the short one, which moves first while the group learns or forgets
 _SMALLEST = 1e-9  # share of the largest raw weight that every group has, so that any mean within the bounds exists
 
 Float64Array = NDArray[np.float64]
@@ -35,7 +35,7 @@ class GroupProgress:
 
     @property
     def learning(self) -> float:
-        """How far the returns moved of late, in deviations of one return; >= 0."""
+        """How far the returns moved lately, in deviations of one return; >= 0."""
         gap = abs(self.fast - self.slow)
         return gap / math.sqrt(self.variance) if self.variance > 0 else 0.0
 

@@ -1,4 +1,4 @@
-"""Means without the judged one's whole episode, and counts of episodes: turns of one episode share its luck."""
+"""Means that leave out a sample's whole episode, and counts of episodes: turns of one episode share its luck."""
 
 from __future__ import annotations
 

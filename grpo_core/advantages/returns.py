@@ -1,4 +1,4 @@
-"""What a sample earned: one return an episode, or of every turn what followed it in the game or in its segment."""
+"""Returns of samples: one an episode, or for every turn the rewards that follow in the game or in its segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Empirical Bayes for starved groups: their baseline leans on the coarser groups of the chain.
+"""Empirical Bayes for small groups: their baseline is shrunk towards the coarser groups of the chain.
 
 The returns are taken for a hierarchy of random effects: a group's expected return varies about its parent's with
 variance tau^2, what an episode earns in a group about that with variance sigma^2. The best linear guess of a group's
@@ -8,8 +8,8 @@ variances are estimated from the batch, one pair a level, by equating mean squar
 variance of unbalanced groups: Searle, Casella and McCulloch, "Variance Components", 1992).
 
 An observation is the mean of one episode's samples in one group, and n counts episodes: turns of one episode share its
-luck, and counted one by one they would let luck pass for what a group expects. Groups that share episodes differ by
-less luck than such a hierarchy says, so that tau^2 is then estimated low.
+luck, and counted one by one they would make that luck look like an effect of the group. Groups that share episodes
+differ by less luck than such a hierarchy says, so that tau^2 is then estimated low.
 
 Axes: N samples.
 """
@@ -70,7 +70,7 @@ def shrunk_levels(
     episode_N = np.arange(len(values_N)) if episodes is None else episodes
     out: dict[str, ShrunkLevel] = {}
     parent: ShrunkLevel | None = None
-    # Whom a level does not place stays in its parent's group, at last in its role's.
+    # A sample that a level does not place stays in its parent's group, at last in its role's.
     parent_label_N = np.unique(np.asarray(roles, dtype=np.str_), return_inverse=True)[1].astype(np.int32)
     for level in reversed(levels):
         label_N = level.labels(len(values_N))
@@ -143,14 +143,14 @@ def _shrink(
     np.maximum.at(highest, used_label, used)
     constant_N = placed & (lowest == highest)[label]
     total_N = np.bincount(used_label, used, minlength=groups)[label]
-    # Equal values are their own mean exactly; a rounded sum would make a signal of nothing.
+    # Equal values are their own mean exactly; a rounded sum would leave a small deviation.
     mean_N = np.where(constant_N, values_N, total_N / np.maximum(n_N, 1))
     centred = np.where(placed, values_N - mean_N, 0.0)
     squares = np.bincount(used_label, centred[placed] ** 2, minlength=groups)[label]
     variance_N = squares / np.maximum(n_N - 1, 1)
     others, left = means_of_other_episodes(used, used_label, episode_N[placed])
     rest_N = mean_N.copy()
-    rest_N[placed] = np.where(left > 0, others, used)  # nobody else: no surprise, if no parent
+    rest_N[placed] = np.where(left > 0, others, used)  # no other episode: deviation 0 without a parent
     if parent is None:
         return ShrunkLevel(mean_N, rest_N, variance_N, np.ones(len(values_N)), constant_N, owners_N == 1)
     share_N = _share(owners_N, within, between)
@@ -176,7 +176,7 @@ def _mix(share_N: Float64Array, own_N: Float64Array, parent_N: Float64Array) -> 
 
 
 def _per_role_units(values_N: Float64Array, roles: Sequence[str]) -> Float64Array:
-    """Each role's returns over its deviation; NaN for a role that earned one and the same."""
+    """Each role's returns standardised; NaN for a role whose returns are all equal."""
     unit_N = np.full(len(values_N), np.nan)
     names = np.asarray(roles, dtype=object)
     for role in set(roles):

@@ -79,7 +79,7 @@ def turn_scores(
         sketch_size: D.
         coordinates: C, at most the number of parameters.
         seed: of signs and drawn coordinates.
-        advance: hears of turns done.
+        advance: called with the number of turns done.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     size = sum(parameter.numel() for parameter in parameters)

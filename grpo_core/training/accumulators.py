@@ -1,4 +1,4 @@
-"""What an update adds up over its micro-batches, and over the processes that share them."""
+"""Sums of an update over its micro-batches, and over the processes that share them."""
 
 from __future__ import annotations
 

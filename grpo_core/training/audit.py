@@ -1,4 +1,4 @@
-"""One compact record an update: who was judged against whom, and what the step did to the policy."""
+"""One compact record an update: its groups and advantages, and what the steps did to the policy."""
 
 from __future__ import annotations
 
@@ -122,8 +122,8 @@ def audit_record(
 ) -> dict[str, Any]:
     """The record of the update that made ``version``; plain JSON values (what is not finite becomes null).
 
-    Beside what was judged how it holds ``explained``: the sums of ``explained_sums`` for every candidate key, declared
-    or not, so that keys can be chosen by what they would explain.
+    ``explained`` holds the sums of ``explained_sums`` for every candidate key, declared or not, so that keys can be
+    chosen by what they would explain.
     """
     return {
         "schema": AUDIT_SCHEMA,
@@ -170,7 +170,7 @@ def audit_record(
 
 
 def samples_by_level(groups: Sequence[Group], keys: Sequence[str]) -> dict[str, int]:
-    """How many samples each level of the chain judged, ``"running"`` last."""
+    """Samples whose advantage each level of the chain decided, ``"running"`` last."""
     counts = dict.fromkeys((*keys, RUNNING_LEVEL), 0)
     for group in groups:
         counts[group.level] += len(group.judged)
@@ -193,7 +193,7 @@ def _explained(samples: Sequence[Sample], returns: FloatArray, grouping: Groupin
 
 
 def _compact(value: float) -> float | None:
-    """Seven digits: a record is read by people and added up, never continued from."""
+    """Seven digits suffice, because records are read and added up, never resumed from."""
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 

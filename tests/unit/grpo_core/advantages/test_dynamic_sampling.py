@@ -41,7 +41,7 @@ def judged(episodes, learner=EPISODES, grouping=BY_BLOCK):
     return compute_advantages(episodes, learner, grouping, {})
 
 
-def test_a_whole_silent_block_is_one_block_to_replace():
+def test_a_whole_zero_variance_block_is_one_block_to_replace():
     episodes = block("FRANCE", [1.0, 1.0, 1.0, 1.0], "a") + block("FRANCE", [0.0, 1.0, 2.0, 0.0], "b")
     episodes += block("TURKEY", [2.0, 2.0, 2.0, 3.0], "c")
     computed = judged(episodes)
@@ -50,7 +50,7 @@ def test_a_whole_silent_block_is_one_block_to_replace():
     assert missing_blocks(computed, quota, quota) == {"FRANCE": 1}
 
 
-def test_replacements_are_judged_with_all_the_rest_and_may_be_silent_too():
+def test_replacements_join_all_groups_and_may_have_zero_variance():
     episodes = block("FRANCE", [1.0] * 4, "a") + block("FRANCE", [5.0] * 4, "b")
     quota = {"FRANCE": 1}
     assert missing_blocks(judged(episodes[:4]), quota, quota) == {"FRANCE": 1}
@@ -62,7 +62,7 @@ def test_replacements_are_judged_with_all_the_rest_and_may_be_silent_too():
     assert missing_blocks(judged(episodes, grouping=coarse), quota, {"FRANCE": 2}) == {}
 
 
-def test_an_exactly_average_sample_is_not_silent():
+def test_an_exactly_average_sample_is_not_zero_variance():
     computed = judged(block("FRANCE", [1.0, 2.0, 3.0], "a"))
     assert computed.advantages[1] == 0
     assert not zero_variance_samples(computed).any()
@@ -74,18 +74,18 @@ def test_a_baseline_that_knows_nothing_yet_is_silence():
     assert missing_blocks(computed, {"FRANCE": 1}, {"FRANCE": 1}) == {"FRANCE": 1}
 
 
-def test_odd_silent_turns_ask_for_nothing_until_they_make_a_block():
+def test_odd_zero_variance_turns_ask_for_nothing_until_they_make_a_block():
     grouping = GroupingSettings(keys=("country+phase",), min_group_size=2)
     learner = LearnerSettings(returns="per_phase", discount=0.5)
 
-    def episodes(silent):
+    def episodes(zero_variance):
         rng = np.random.default_rng(0)
         return [
             episode_of(
                 tuple(
                     ragged_turn(
                         rng,
-                        reward=0.0 if phase < silent else float(member),
+                        reward=0.0 if phase < zero_variance else float(member),
                         elapsed_phases=1000,  # so that no reward reaches the turns before
                         keys={"phase": f"p{phase}"},
                     )
@@ -122,7 +122,7 @@ def test_ties_go_round():
 
 
 @pytest.mark.parametrize("returns", ["episode", "per_phase"])
-def test_silent_turns_leave_the_loss_unless_all_are_silent(returns):
+def test_zero_variance_turns_leave_the_loss_unless_all_are_zero_variance(returns):
     learner = LearnerSettings(returns=returns)
     quiet = block("FRANCE", [1.0] * 3, "a", turns=2)
     loud = block("TURKEY", [1.0, 2.0, 3.0], "b", turns=2)
