@@ -66,9 +66,7 @@ def bench(
 @commands.command(
     epilog="Example: `entente report runs/demo` or `entente report runs/demo/games/trained-random/FRANCE.json`"
 )
-def report(
-    what: Annotated[Path, typer.Argument(help="A run's folder, or a saved game.")],
-) -> None:
+def report(what: Annotated[Path, typer.Argument(help="A run's folder, or a saved game.")]) -> None:
     """Write a run's report.html again, or the page of a saved game beside it."""
     from services.reports.game_viewer.game_viewer import write_viewer
     from services.reports.run_report.run_report import write_report

@@ -17,8 +17,7 @@ commands = typer.Typer(help="Look into how a run grouped its samples.", no_args_
 def audit(
     run: Run,
     gradients: Annotated[
-        bool,
-        typer.Option(help="Also group the last batch in every way and measure its gradient's bias and noise."),
+        bool, typer.Option(help="Also group the last batch in every way and measure its gradient's bias and noise.")
     ] = True,
     turns: Annotated[
         int, typer.Option(min=1, help="Most turns to take gradients of (whole line-up blocks); 25 ms each.")

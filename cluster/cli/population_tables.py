@@ -178,9 +178,7 @@ def show_ratings(book: RatingBook, players: Iterable[str], console: Console) -> 
     console.print(overall)
     console.print(by_country)
     console.print(
-        "400 points: odds of ten to one to finish above; ±: half of the 95 % interval",
-        style="dim",
-        highlight=False,
+        "400 points: odds of ten to one to finish above; ±: half of the 95 % interval", style="dim", highlight=False
     )
 
 

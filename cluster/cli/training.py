@@ -82,8 +82,7 @@ def imitate(
         str | None, typer.Option(help="The bot to imitate.", show_default="the config's, dumbbot")
     ] = None,
     saved_games: Annotated[
-        Path | None,
-        typer.Option(help="Folder of saved games (*.json) to imitate as well; with --games 0 instead."),
+        Path | None, typer.Option(help="Folder of saved games (*.json) to imitate as well; with --games 0 instead.")
     ] = None,
     overrides: Overrides = None,
 ) -> None:

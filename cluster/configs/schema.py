@@ -6,13 +6,7 @@ import hashlib
 
 from pydantic import model_validator
 
-from cluster.configs.checks import (
-    check_episode_counts,
-    check_gpus,
-    check_group_keys,
-    check_players,
-    check_specialists,
-)
+from cluster.configs.checks import check_episode_counts, check_gpus, check_group_keys, check_players, check_specialists
 from cluster.configs.sections import (
     EvaluationSettings,
     ImitationSettings,

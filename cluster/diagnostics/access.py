@@ -35,9 +35,7 @@ def ray_access(run: RunSettings) -> Iterator[Finding]:
     address = os.environ.get("RAY_ADDRESS")
     if address and run.ray_address is None:
         yield Finding(
-            "warn",
-            "ray",
-            f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address says else",
+            "warn", "ray", f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address says else"
         )
     if run.ray_address is not None:
         try:

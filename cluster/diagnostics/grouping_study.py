@@ -28,13 +28,7 @@ from grpo_core.advantages.returns import sample_returns
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.checkpoints.folders import latest_checkpoint
 from grpo_core.forward.fast_layers import use_fast_layers
-from grpo_core.gradients.quality import (
-    GradientQuality,
-    TurnScores,
-    batch_gradients,
-    gradient_quality,
-    turn_scores,
-)
+from grpo_core.gradients.quality import GradientQuality, TurnScores, batch_gradients, gradient_quality, turn_scores
 from grpo_core.models.pretrained import load_model
 from grpo_core.types import Episode, FloatArray
 from opponents.bots.registry import make_bot

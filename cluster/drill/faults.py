@@ -196,7 +196,7 @@ FAULTS: Mapping[str, Fault] = {
     "checkpoint": Fault("leaves a checkpoint half written", "starts itself again", _leave_half_a_checkpoint),
 }
 ENGINE_FAULTS: Mapping[str, Fault] = {
-    "engine": Fault("kills a vLLM engine's own process", "goes on", partial(_send, ENGINE, KILL), _PLAYED_AHEAD),
+    "engine": Fault("kills a vLLM engine's own process", "goes on", partial(_send, ENGINE, KILL), _PLAYED_AHEAD)
 }
 
 

@@ -77,12 +77,7 @@ class _Movement:
     """One power's movement phase: units in random order, each after the own units in its way."""
 
     def __init__(
-        self,
-        position: Position,
-        power: str,
-        places: Sequence[float],
-        competition: Sequence[float],
-        rng: random.Random,
+        self, position: Position, power: str, places: Sequence[float], competition: Sequence[float], rng: random.Random
     ) -> None:
         self.legal = position.legal
         self.units = position.units[power]

@@ -86,8 +86,7 @@ class OrderTokens:
         # Claims are numbered within the slot. Slots of one sheet agree, because the sheets of builds and disbands, the
         # only ones with claims, repeat the same alternatives in every slot.
         constraint = SlotConstraint(
-            alternatives=alternatives,
-            claims=tuple(None if claim is None else claims[claim] for claim in slot.claims),
+            alternatives=alternatives, claims=tuple(None if claim is None else claims[claim] for claim in slot.claims)
         )
         spelled = dict(zip(alternatives, slot.alternatives, strict=True))
         return _SlotTokens(constraint, spelled, tuple(sorted(set(map(len, spelled)))))

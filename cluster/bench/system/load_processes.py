@@ -163,10 +163,7 @@ class LearnerSide:
         self._buffer = redis_buffer(self._config.redis, url, run_id)
         self._buffer.redeliver()
         self._collector = BatchCollector(
-            self._buffer,
-            GAMES_OF_A_BLOCK,
-            self._config.rollout.max_staleness,
-            self._config.learner.top_up_episodes,
+            self._buffer, GAMES_OF_A_BLOCK, self._config.rollout.max_staleness, self._config.learner.top_up_episodes
         )
         self._version = 0
 
