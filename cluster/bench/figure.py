@@ -22,10 +22,7 @@ class MissingRequirementError(EntenteError):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A rate or a duration of ours and of the yardstick, taken in the same run.
-
-    ``ratio`` is how many times better ours is: ours / yardstick for rates, yardstick / ours for durations.
-    """
+    """A rate or a duration of ours and of the yardstick, measured in the same run."""
 
     name: str  # e.g. "game loop"
     unit: str  # e.g. "phases/s", or "s" for durations
@@ -37,7 +34,7 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """How many times better ours is than the yardstick."""
+        """How many times better ours is: ours / yardstick for rates, yardstick / ours for durations."""
         return self.yardstick / self.ours if self.lower_is_better else self.ours / self.yardstick
 
 

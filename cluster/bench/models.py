@@ -1,4 +1,4 @@
-"""Random models of the benchmarks: the small policy, and Qwen2.5's shapes."""
+"""Random models for the benchmarks: the small policy, and Qwen2.5's shapes."""
 
 from __future__ import annotations
 
@@ -41,13 +41,7 @@ class Qwen2Shape:
     def random_model(
         self, device: torch.device | str = "cpu", *, context: int = 4096, **options: Any
     ) -> PreTrainedModel:
-        """A model with random bfloat16 weights, always the same.
-
-        Args:
-            device: where it is made.
-            context: its longest sequence, in tokens.
-            options: of its config.
-        """
+        """Make a model with random bfloat16 weights, always the same; ``options`` are further keys of its config."""
         config = Qwen2Config(
             vocab_size=self.vocabulary,
             hidden_size=self.hidden_size,

@@ -1,4 +1,4 @@
-"""Fresh processes for benchmarks: peak memory of a piece of work, and objects that live in a process of their own."""
+"""Fresh processes for benchmarks: peak memory of a function call, and objects that live in another process."""
 
 from __future__ import annotations
 
@@ -36,9 +36,8 @@ def peak_is_measurable() -> bool:
 def peak_growth_mb(work: Callable[[], object]) -> float:
     """The largest growth of this process's resident memory while ``work`` ran, in megabytes.
 
-    It is the kernel's own peak (VmHWM), reset just before: it counts what torch, oneDNN and Python allocate and leaves
-    out what was there already. ``ru_maxrss`` would keep the peak of the imports. Freed memory is returned to the system
-    first: if the allocator kept it, ``work`` would use it and would seem to need little.
+    It is the kernel's peak (VmHWM), reset just before, so it counts what torch, oneDNN and Python allocate, but not the
+    imports, as ``ru_maxrss`` would. Freed memory is returned to the system first, or ``work`` would reuse it uncounted.
     """
     release_freed_memory()
     _CLEAR_PEAK.write_text("5", encoding="ascii")
@@ -56,7 +55,7 @@ def release_freed_memory() -> None:
 
 
 def in_fresh_process(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """The result of a module's function, called in a new interpreter."""
+    """Call a module's function in a new interpreter; returns its result."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(function, *args, **kwargs).result(PROCESS_TIMEOUT_S)
 
@@ -73,10 +72,9 @@ class HostProcess(Generic[Host]):
         self._result(self._pool.submit(_make, make, args, kwargs), "start")
 
     def call(self, method: Callable[Concatenate[Host, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """The result of a method, given as ``Class.method``.
+        """Call a method, given as ``Class.method``; returns its result.
 
-        Raises:
-            RuntimeError: it did not return in time, or the process died. Errors of the method are raised as they are.
+        Raises RuntimeError if it did not return in time or the process died. The method's errors are raised unchanged.
         """
         return self._result(self.submit(method, *args, **kwargs), method.__name__)
 
@@ -85,7 +83,7 @@ class HostProcess(Generic[Host]):
         return self._pool.submit(_call, method, args, kwargs)
 
     def end(self) -> None:
-        """Close the object, then end the process and all that it started."""
+        """Close the object, then end the process and its descendants."""
         family: list[psutil.Process] = []
         with suppress(psutil.NoSuchProcess):
             process = psutil.Process(self.pid)
@@ -117,17 +115,12 @@ class HostProcess(Generic[Host]):
 def host_process(
     name: str, variables: Mapping[str, str], make: Callable[P, Host], *args: P.args, **kwargs: P.kwargs
 ) -> Iterator[HostProcess[Host]]:
-    """An object in a fresh interpreter; the process ends with the block.
+    """Make an object in a fresh interpreter; the process ends with the block.
 
-    Args:
-        name: for messages.
-        variables: further environment variables of the process, such as those of a rollout actor.
-        make: makes the object there; a class or a module's function. The object may have a ``close``.
-        args: arguments of ``make``; they and all results travel pickled.
-        kwargs: likewise.
+    ``make`` is a class or a module's function; its arguments and all results are pickled. The object may have a
+    ``close`` method. ``variables`` are added to the process's environment, and ``name`` is used in messages.
 
-    Raises:
-        RuntimeError: the process died or took too long at its start. Errors of ``make`` are raised as they are.
+    Raises RuntimeError if the process died or took too long to start. Errors of ``make`` are raised unchanged.
     """
     pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
     with started_with(variables):

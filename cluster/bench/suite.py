@@ -35,17 +35,12 @@ LONG = {"overlap": "system.overlap"}  # whole trainings: ten minutes a round, on
 
 
 def run_suite(only: Sequence[str], rounds: int, out: Path) -> None:
-    """Run the benchmarks one after another, print their figures in one table and write them all as JSON.
+    """Run the benchmarks one after another, print their figures in one table and write them to ``out`` as JSON.
 
-    One that needs what is not installed is left out, with a line that says what to install.
+    ``only`` has names, or several with commas between them; none: all but the long ones. A benchmark that needs a
+    package that is not installed is skipped, with a line that names the package.
 
-    Args:
-        only: names, or several with commas between them; none: all but the long ones.
-        rounds: of each measurement.
-        out: the JSON file.
-
-    Raises:
-        RunError: no benchmark of that name, or the file cannot be written.
+    Raises RunError if there is no benchmark of that name, or the file cannot be written.
     """
     named = _names(only)
     check_writable(out)
@@ -86,7 +81,7 @@ def run_suite(only: Sequence[str], rounds: int, out: Path) -> None:
 
 
 def _names(only: Sequence[str]) -> list[str]:
-    """Every benchmark that is named, once, in the order given."""
+    """Every named benchmark, once, in the given order."""
     named = list(dict.fromkeys(name.strip() for text in only for name in text.split(",") if name.strip()))
     for name in named:
         if name not in (*SUITE, *LONG):

@@ -94,11 +94,7 @@ def _short(number: float) -> str:
 
 
 def write_study_page(study: Mapping[str, Any], out: Path) -> Path:
-    """Write the page of what ``measure_grouping`` returned.
-
-    Raises:
-        ReportError: it cannot be written.
-    """
+    """Write the page of what ``measure_grouping`` returned. Raises ReportError if it cannot be written."""
     ways = list(dict.fromkeys(row["way"] for row in study["rows"]))
     ways.sort(key=lambda way: "return_quartile" in way)  # the forbidden one comes last
     figure = make_subplots(

@@ -45,11 +45,7 @@ class DrillContext:
     seen_stored: set[str] = field(default_factory=set)  # episodes that were seen in the server before a fault
 
     def store(self) -> ReplayClient:
-        """A client of the server that runs now.
-
-        Raises:
-            DrillFailedError: no server runs.
-        """
+        """A client of the server that runs now. Raises DrillFailedError if no server runs."""
         url = running_url(self.folder.redis)
         if url is None:
             raise DrillFailedError(f"no replay server runs in {self.folder.redis}")

@@ -161,11 +161,7 @@ def finish(training: TrainingProcess, record: Record) -> None:
 
 
 def check_episodes(config: Config, context: DrillContext, record: Record) -> None:
-    """Check the episodes, checkpoints and updates of the ended run.
-
-    Raises:
-        DrillFailedError: a check failed.
-    """
+    """Check the episodes, checkpoints and updates of the ended run. Raises DrillFailedError if a check failed."""
     folder = context.folder
     with replay_server(config.redis, folder.redis) as url, ReplayClient(url, folder.run_id) as store:
         reconciliation = read_reconciliation(folder.path, store, context.seen_stored)

@@ -89,11 +89,7 @@ class TrainingProcess:
             time.sleep(POLL_S)
 
     def finish(self, limit_s: float) -> int:
-        """Wait for the driver's end; its exit status.
-
-        Raises:
-            DrillFailedError: it did not end within ``limit_s``.
-        """
+        """Wait for the driver's end; its exit status. Raises DrillFailedError if it did not end within ``limit_s``."""
         assert self._process is not None, "nothing was started"
         deadline = time.monotonic() + limit_s
         while self._process.poll() is None:

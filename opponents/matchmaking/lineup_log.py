@@ -54,11 +54,7 @@ class LineupLog:
         return self._records.get(index)
 
     def write(self, record: LineupRecord) -> None:
-        """Append a record.
-
-        Raises:
-            PopulationError: it cannot be written (a full disk, for example).
-        """
+        """Append a record. Raises PopulationError if it cannot be written (a full disk, for example)."""
         try:
             self._file.write(msgspec.json.encode(record) + b"\n")
             self._file.flush()

@@ -21,11 +21,7 @@ class ChatPolicy:
     """
 
     def __init__(self, name: str, settings: ChatPlayerSettings) -> None:
-        """Open no connection yet.
-
-        Raises:
-            EndpointRefusedError: the environment variable for the key is not set.
-        """
+        """Open no connection yet. Raises EndpointRefusedError if the environment variable for the key is not set."""
         self._client = OpenAIClient(f"remote:{name}", settings)
         self._holds = settings.on_failure == "hold"
         self._decisions = self._corrections = self._defects = self._held = 0

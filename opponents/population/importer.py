@@ -58,11 +58,7 @@ def find_source(folder: Path, member_id: str | None = None) -> Source:
 
 
 def checkpoint_source(checkpoint: Path) -> Source:
-    """A checkpoint of a run, which may be training at the same time.
-
-    Raises:
-        CheckpointError: it is incomplete.
-    """
+    """A checkpoint of a run, which may be training at the same time. Raises CheckpointError if it is incomplete."""
     version = int(read_manifest(checkpoint)["version"])
     try:
         extra = json.loads((checkpoint / TRAINER_STATE).read_text(encoding="utf-8"))["extra"]

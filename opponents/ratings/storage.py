@@ -51,11 +51,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def save_ratings(book: RatingBook, path: Path) -> None:
-    """Replace the file in one step.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Replace the file in one step. Raises OSError if it cannot be written."""
     belief = book.belief
     document = _Document(
         schema=SCHEMA_VERSION,

@@ -1,4 +1,4 @@
-"""What the processes of the inference benchmarks hold: engines as actors have them, and plain transformers."""
+"""Objects in the processes of the inference benchmarks: engines as in actors, and plain transformers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Kind = Literal["torch", "actor", "own"]  # vLLM in the actor's process, or in it
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Decisions to write, of which a fixed number is always in flight."""
+    """Decisions to write, with a fixed number always in flight."""
 
     in_flight: int
     decisions: int
@@ -58,12 +58,12 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Games:
-    """Whole games, all at once."""
+    """Whole games, played concurrently."""
 
     name: str
     games: int
     until_year: int
-    all_seats: bool  # the policy has all seven seats; else one, countries in rotation, among random players
+    all_seats: bool  # the policy plays all seven seats; else one, countries in rotation, among random players
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,9 @@ class EngineHost:
     """An engine as a rollout actor has it, its event loop, and requests."""
 
     def __init__(self, kind: Kind, folder: Path, rows: int, requests: Sequence[GenerationRequest]) -> None:
-        """Start the engine and write a little, so that one-time work is done.
+        """Start the engine, which writes at most ``rows`` decisions together, and warm it up.
 
-        Args:
-            kind: which engine, and in which process it steps.
-            folder: of the model.
-            rows: decisions the engine writes together at most.
-            requests: source of the loads.
+        Loads are taken from ``requests``.
         """
         torch.set_num_threads(1)
         self._folder = folder
@@ -110,19 +106,19 @@ class EngineHost:
         return VLLMEngine(self._core, self._folder, dtype=weights_dtype(self._folder, self._settings))
 
     def write(self, load: Load) -> Written:
-        """Write the first requests; nothing of them is cached."""
+        """Write the first requests, with an empty prompt cache."""
         return self._runner.run(self._write(load))
 
     def play(self, games: Games) -> Played:
-        """Play games of the policy; nothing of their prompts is cached."""
+        """Play games of the policy, with an empty prompt cache."""
         return self._runner.run(self._play(games))
 
     def load(self, weights: Path, through_file: bool) -> float:
-        """Seconds in which vLLM alone loads weights, from memory or by writing and reading a file in shared memory."""
+        """Seconds for vLLM alone to load weights, from memory or by writing and reading a file in shared memory."""
         return self._runner.run(self._load(weights.read_bytes(), through_file))
 
     def update(self, weights: Path, probe: Probe, in_flight: int) -> float:
-        """Seconds of a swap as the learner requests it, with so many decisions in flight at its start."""
+        """Seconds of a swap as the learner requests it, with ``in_flight`` decisions in flight at its start."""
         return self._runner.run(self._update(weights.read_bytes(), probe, in_flight))
 
     def close(self) -> None:
@@ -158,7 +154,7 @@ class EngineHost:
         return Played(decisions, seconds, after["busy_seconds"] - before["busy_seconds"])
 
     async def _clear_cache(self) -> None:
-        """Load the weights again: as between a run's updates, no prompt of an earlier round stays cached."""
+        """Load the weights again, which empties the prompt cache."""
         if self._core is not None:
             await self._core.load_weights(self._folder, keep=False)
 
@@ -203,13 +199,7 @@ class PlainHost:
     """The same model under plain transformers: ``generate``, and a copy of other weights."""
 
     def __init__(self, folder: Path, weights: Path, requests: Sequence[GenerationRequest]) -> None:
-        """Load the model, in the number type of its folder.
-
-        Args:
-            folder: of the model.
-            weights: a file of other weights.
-            requests: source of the loads.
-        """
+        """Load the model, in the number type of its folder; ``weights`` is a file of other weights."""
         torch.set_num_threads(1)
         dtype: torch.dtype = getattr(torch, weights_dtype(folder, InferenceSettings()))
         self._model, self._tokenizer = load_model(folder, dtype)
@@ -217,9 +207,9 @@ class PlainHost:
         self._tensors = safetensors.torch.load_file(weights)
 
     def write(self, load: Load, unmasked_length: int | None = None) -> Written:
-        """Write the first requests in left-padded batches, each as long as its longest sheet.
+        """Write the first requests in left-padded batches, each as long as its longest sheet, under the engines' masks.
 
-        The masks are the engines'. With ``unmasked_length`` there are none, and every completion has so many tokens.
+        With ``unmasked_length`` there are no masks, and every completion has that many tokens.
         """
         requests = self._requests[: load.decisions]
         start = time.perf_counter()
@@ -258,7 +248,7 @@ class PlainHost:
 
 
 class _Masks:
-    """``prefix_allowed_tokens_fn``: every row has a state that advances with it, so no step reads the whole past."""
+    """``prefix_allowed_tokens_fn`` with a state for each row, so that no step reads the whole sequence again."""
 
     def __init__(self, constraints: Sequence[SheetConstraint | None], end: int) -> None:
         self._states = [SheetState(constraint) for constraint in constraints if constraint is not None]

@@ -1,4 +1,4 @@
-"""Policies of the inference benchmarks on disk, and the real decisions that all of them write."""
+"""Policies of the inference benchmarks on disk, and the real decisions that they write."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def word_tokenizer() -> PreTrainedTokenizerBase:
 
 
 def real_requests(count: int) -> list[GenerationRequest]:
-    """Decisions of one seat a game, countries in rotation: a DumbBot among random players, much as a policy trains."""
+    """Decisions of one seat a game, countries in rotation: a DumbBot among random players, similar to training."""
     tokens = OrderTokens(word_tokenizer())
     strong, weak = make_bot("dumbbot"), make_bot("random")
     requests: list[GenerationRequest] = []
@@ -69,7 +69,7 @@ def real_requests(count: int) -> list[GenerationRequest]:
 
 
 def save_small_policy(folder: Path) -> SavedPolicy:
-    """The small policy of the default settings, untrained."""
+    """Save the untrained small policy of the default settings."""
     tokenizer = word_tokenizer()
     bos, eos, pad = tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id
     model = make_small_model(PolicySettings(), len(tokenizer), eos_id=eos, bos_id=bos, pad_id=pad, seed=0)
@@ -77,7 +77,7 @@ def save_small_policy(folder: Path) -> SavedPolicy:
 
 
 def save_shape(shape: Qwen2Shape, folder: Path) -> SavedPolicy:
-    """A random policy of a larger shape, which uses the tokenizer's ids, the first of its own."""
+    """Save a random policy of a larger shape, which uses only the small tokenizer's ids."""
     words = word_tokenizer()
     ids = {name: getattr(words, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
     return _save(shape.random_model(context=512, **ids), folder)

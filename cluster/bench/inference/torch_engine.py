@@ -20,10 +20,10 @@ IN_BATCHES = Load(in_flight=BATCH, decisions=DECISIONS)
 
 
 def run(rounds: int) -> list[Figure]:
-    """The small policy, one thread, 64 decisions at a time; both sides write the same decisions in alternating rounds.
+    """Write the same decisions on both sides in alternating rounds: small policy, one thread, 64 decisions at a time.
 
     ``transformers.generate`` runs in left-padded batches of 64, once under the same masks (through
-    ``prefix_allowed_tokens_fn``) and once without any mask, made to write as many tokens (its best case).
+    ``prefix_allowed_tokens_fn``) and once without masks for as many tokens (its best case).
     """
     requests = real_requests(DECISIONS)
     written: dict[str, list[Written]] = defaultdict(list)

@@ -1,7 +1,6 @@
-"""vLLM as rollout actors have it on a CPU: its rate, its weight swaps, and an actor's time outside the engine.
+"""vLLM as in rollout actors on a CPU: its rate, its weight swaps, and an actor's time outside the engine.
 
-Beside it, in the same run: the torch engine, ``transformers.generate`` under the same masks, and a plain copy of the
-same weights.
+Yardsticks: the torch engine, ``transformers.generate`` under the same masks, and a plain copy of the same weights.
 """
 
 from __future__ import annotations
@@ -79,20 +78,19 @@ LARGE = Plan(  # little is measured of it: a CPU takes seconds for every decisio
 
 
 def run(rounds: int) -> list[Figure]:
-    """Each engine in a process of its own under an actor's variables, one thread; one at a time, rounds alternating.
+    """Measure each engine in its own process with an actor's variables, one thread, one at a time, alternating.
 
-    Raises:
-        MissingRequirementError: vLLM is not installed, or it would run on a GPU.
+    Raises MissingRequirementError if vLLM is not installed, or would run on a GPU.
     """
     if not vllm_installed():
         raise MissingRequirementError("vLLM is not installed; get its CPU build with: make vllm")
     if torch.cuda.is_available():
-        raise MissingRequirementError("the engines are compared on a CPU, and here is a GPU")
+        raise MissingRequirementError("the engines are compared on a CPU, and this machine has a GPU")
     return measure(SMALL, rounds) + measure(LARGE, rounds)
 
 
 def measure(plan: Plan, rounds: int) -> list[Figure]:
-    """Rates, swaps and games of one policy; without the memory for it a printed line and no figures."""
+    """Measure rates, swaps and games of one policy; without enough memory, print a line and return no figures."""
     available, rounds = available_bytes(), min(rounds, plan.most_rounds or rounds)
     if available < plan.needed_bytes:
         print(
@@ -125,7 +123,7 @@ def measure(plan: Plan, rounds: int) -> list[Figure]:
 
 
 def rates(loads: tuple[Load, ...], hosts: Hosts, plain: HostProcess[PlainHost], rounds: int) -> list[Figure]:
-    """Decisions and completion tokens a second at every load."""
+    """Measure decisions and completion tokens a second at every load."""
     figures = []
     for load in loads:
         written: dict[str, list[Written]] = defaultdict(list)
@@ -152,7 +150,7 @@ def rates(loads: tuple[Load, ...], hosts: Hosts, plain: HostProcess[PlainHost], 
 def swaps(
     name: str, policy: SavedPolicy, hosts: Hosts, plain: HostProcess[PlainHost], in_flight: int, rounds: int
 ) -> list[Figure]:
-    """Seconds in which vLLM takes new weights, alone and as a learner sends them."""
+    """Measure the seconds for vLLM to take new weights, alone and as a learner sends them."""
     weights, ours = policy.other_weights, hosts["actor"]
     busy = f"with probe, {in_flight} decisions in flight"
     seconds: dict[str, list[float]] = defaultdict(list)
@@ -178,7 +176,7 @@ def swaps(
 
 
 def outside_share(name: str, kind: Kind, games: Games, played: Played) -> Figure:
-    """The share of these games' time in which the engine did nothing, beside the goal."""
+    """The share of these games' time in which the engine was idle, beside the goal."""
     outside = 100 * (1 - played.busy_seconds / played.seconds)
     others = "all seats the policy's" if games.all_seats else "the policy among six random players"
     busy = "seconds with a decision in flight" if kind == "own" else "seconds in the engine's own code"

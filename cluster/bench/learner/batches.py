@@ -1,4 +1,4 @@
-"""Made-up batches for the learner's benchmarks, and the plain optimizer step that is the yardstick of two of them."""
+"""Synthetic batches for the learner's benchmarks, and the plain optimizer step, the yardstick of two of them."""
 
 from __future__ import annotations
 
@@ -43,14 +43,11 @@ def ragged_episodes(
     lengths: Lengths = DEFAULT_LENGTHS,
     seed: int = 11,
 ) -> tuple[Episode, ...]:
-    """Episodes of ten turns; two fifths of their completions' tokens are sampled.
+    """Make episodes of ten turns, with two fifths of their completions' tokens sampled.
 
-    Args:
-        count: of the episodes; fewer are the first ones of more.
-        vocabulary: a multiple of ``VOCABULARY``, over which the ids are spread, as order words are in a language model.
-        masked: ids are sampled among a few admissible ones; otherwise freely, each about equally likely.
-        lengths: of the turns.
-        seed: the same seed gives the same tokens, masked or not.
+    ``vocabulary`` is a multiple of ``VOCABULARY``; the ids are spread over it, as order words are in a language model.
+    With ``masked``, ids are sampled among a few admissible ones; otherwise freely, each about equally likely. The same
+    seed gives the same tokens, masked or not, and a smaller ``count`` gives the first of these episodes.
     """
     rng = np.random.default_rng(seed)
     return tuple(
@@ -110,7 +107,7 @@ def turn_advantages(episodes: tuple[Episode, ...]) -> FloatArray:
 def padded_batches(
     episodes: tuple[Episode, ...], budget: int, device: torch.device | str = "cpu"
 ) -> list[tuple[MicroBatch, list[TrainingTurn]]]:
-    """Passes of at most ``budget`` padded tokens with their turns, longest first; every turn weighs the same."""
+    """Make passes of at most ``budget`` padded tokens with their turns, longest first; every turn weighs the same."""
     turns = training_turns(episodes, 0)
     weights = np.array([1 / (len(turn.position_S) * len(turns)) for turn in turns])
     batches = micro_batches(turns, turn_advantages(episodes), weights, budget, device)
@@ -132,10 +129,7 @@ def refused_ids(micro: MicroBatch, vocabulary: int) -> Tensor:
 def plain_step(
     model: nn.Module, vocabulary: int, settings: LearnerSettings, episodes: tuple[Episode, ...]
 ) -> Callable[[], float]:
-    """The learner's update written the plain way: padded passes, logits at every position. A call returns the loss.
-
-    Its tensors are made here, before the clock starts.
-    """
+    """Make the learner's update the plain way: padded passes, logits at every position. A call returns the loss."""
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(
         model.parameters(),

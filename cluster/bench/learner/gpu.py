@@ -75,10 +75,10 @@ class Measured:
 
 
 def run(rounds: int) -> list[Figure]:
-    """Every case on the first GPU; ``rounds`` timed steps a side, one side after the other (two do not fit).
+    """Measure every case on the first GPU, ``rounds`` steps a side, one side after the other (two do not fit).
 
-    Weights, gradients and AdamW's moments are bfloat16 and all are trained: right for speed, not for learning. Both
-    sides count every prompt and completion token, padding excluded.
+    All weights are trained, and they, their gradients and AdamW's moments are bfloat16, which suits a measurement but
+    not learning. Both sides count every prompt and completion token, padding excluded.
 
     Raises:
         MissingRequirementError: there is no CUDA GPU.
@@ -92,11 +92,7 @@ def run(rounds: int) -> list[Figure]:
 
 
 def figures(case: Case, device: torch.device, ceiling: float, rounds: int) -> list[Figure]:
-    """Rates, utilisation of ``ceiling`` (FLOP/s) and peak memory of one case.
-
-    Raises:
-        RuntimeError: the two sides' losses differ.
-    """
+    """Measure rates, utilisation of ``ceiling`` (FLOP/s) and peak memory of one case; raises as ``run``."""
     measured = {side: measure(case, side, device, rounds) for side in (*DECODINGS, "plain")}
     plain = measured["plain"]
     if not math.isclose(measured["free"].loss, plain.loss, abs_tol=0.02):
@@ -133,7 +129,7 @@ def figures(case: Case, device: torch.device, ceiling: float, rounds: int) -> li
 
 
 def product_ceiling(device: torch.device, sizes: Sequence[int], repeats: int = 20) -> float:
-    """FLOP/s of square bfloat16 products of the fastest of these sizes."""
+    """Measure the FLOP/s of square bfloat16 products of the fastest of these sizes."""
     best = 0.0
     for size in sizes:
         left, right = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
@@ -148,7 +144,7 @@ def product_ceiling(device: torch.device, sizes: Sequence[int], repeats: int = 2
 
 
 def step_flops(case: Case, turns: Sequence[TrainingTurn], *, recomputed: bool) -> float:
-    """Floating-point operations that a step over these turns needs, however it is computed.
+    """Count the floating-point operations that a step over these turns needs, however it is computed.
 
     Forward and backward: 6 a block parameter and token, 6 a parameter of the output layer and *sampled* token, and
     6 x layers x attention width x length^2 a turn for causal attention, half of the full square (after Chowdhery et
@@ -163,7 +159,7 @@ def step_flops(case: Case, turns: Sequence[TrainingTurn], *, recomputed: bool) -
 
 
 def measure(case: Case, side: Side, device: torch.device, rounds: int) -> Measured:
-    """One side of a case; all its memory is freed afterwards."""
+    """Measure one side of a case; all its memory is freed afterwards."""
     model, episodes = case.shape.random_model(device), case_episodes(case, side)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
@@ -184,7 +180,7 @@ def case_episodes(case: Case, side: Side) -> tuple[Episode, ...]:
 
 
 def make_step(model: nn.Module, case: Case, side: Side, episodes: tuple[Episode, ...]) -> Callable[[], float]:
-    """A step from episodes to new weights, which returns the loss: the plain one, or the learner's."""
+    """Make a step from episodes to new weights that returns the loss: the plain one, or the learner's."""
     if side == "plain":
         return plain_step(model, case.shape.vocabulary, case.settings, episodes)
     learner = Learner(model, case.settings, GROUPING, seed=3)

@@ -27,13 +27,9 @@ SIDES: tuple[Side, Side] = ("sparse", "full")
 
 
 def run(rounds: int) -> list[Figure]:
-    """Forward and backward pass of one micro-batch through the small policy, one thread; ``rounds`` a side.
+    """Time a forward and backward pass of one micro-batch through the small policy, one thread, ``rounds`` a side.
 
-    Both sides share the decoder and its gradient; only the head differs. Their losses and gradients are compared
-    before the clock starts.
-
-    Raises:
-        RuntimeError: the two heads disagree.
+    Only the head differs. Before the timing, RuntimeError is raised if the two losses or gradients differ.
     """
     with one_thread():
         return [figure for vocabulary in VOCABULARIES for figure in _figures(vocabulary, rounds)]
@@ -75,12 +71,12 @@ def fast_model(vocabulary: int) -> nn.Module:
 
 
 def masked_batches(vocabulary: int, episodes: int = EPISODES) -> list[MicroBatch]:
-    """Ragged turns decoded under a mask, longest first, as the learner feeds them."""
+    """Make passes of ragged turns decoded under a mask, longest first, as the learner has them."""
     return [micro for micro, _ in padded_batches(ragged_episodes(episodes, vocabulary), MICROBATCH_TOKENS)]
 
 
 def backward(model: nn.Module, micro: MicroBatch, side: Side) -> float:
-    """Gradients of every parameter through one of the two heads; returns the loss, an importance-weighted advantage."""
+    """Compute every parameter's gradient through one of the heads; returns the loss."""
     model.zero_grad(set_to_none=True)
     chosen = token_logprobs(model, micro).chosen_N if side == "sparse" else full_vocabulary_logprobs(model, micro)
     loss = -(micro.weight_N * torch.exp(chosen - micro.behaviour_N) * micro.advantage_N).sum()
@@ -89,10 +85,7 @@ def backward(model: nn.Module, micro: MicroBatch, side: Side) -> float:
 
 
 def full_vocabulary_logprobs(model: nn.Module, micro: MicroBatch) -> Tensor:
-    """Log-probabilities (N,) of the sampled tokens from logits (N, V) with all but the admissible ids masked.
-
-    Entropies, which the sparse head also computes, are left out.
-    """
+    """Log-probabilities (N,) of the sampled tokens from logits (N, V) with all but the admissible ids masked."""
     head: Any = model.get_output_embeddings()  # type: ignore[operator]
     logits: Tensor = head(hidden_at(model, micro.input_ids, micro.hidden_index_N)) / micro.temperature_N[:, None]
     logs = torch.log_softmax(logits.masked_fill(refused_ids(micro, logits.shape[1]), -torch.inf), -1)
@@ -100,11 +93,7 @@ def full_vocabulary_logprobs(model: nn.Module, micro: MicroBatch) -> Tensor:
 
 
 def check_agreement(model: nn.Module, micro: MicroBatch) -> None:
-    """Compare the loss and every parameter's gradient of both heads, to float32 rounding.
-
-    Raises:
-        RuntimeError: they differ.
-    """
+    """Raise RuntimeError if the two heads' losses or gradients differ by more than float32 rounding."""
     losses: list[float] = []
     gradients: list[list[Tensor]] = []
     for side in SIDES:

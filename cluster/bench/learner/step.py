@@ -28,12 +28,9 @@ ONE_BATCH = SETTINGS.model_copy(update={"tokens_per_microbatch": EPISODES * TURN
 
 
 def run(rounds: int) -> list[Figure]:
-    """One optimizer step on 200 ragged turns; ``rounds`` alternating timings a side, on one thread.
+    """Time one optimizer step on 200 ragged turns, ``rounds`` alternating timings a side, on one thread.
 
-    Both count the same tokens: every prompt and completion token of the batch, padding excluded.
-
-    Raises:
-        RuntimeError: the two sides' losses differ.
+    Both sides count every prompt and completion token, padding excluded. Raises RuntimeError if their losses differ.
     """
     episodes = ragged_episodes()
     with one_thread():
@@ -55,7 +52,7 @@ def run(rounds: int) -> list[Figure]:
 
 
 def _memory_figures() -> list[Figure]:
-    """The memory estimate beside what a step takes. It is an upper bound; how tight it is depends on the CPU."""
+    """Compare the memory estimate, an upper bound whose tightness depends on the CPU, with what a step takes."""
     if not peak_is_measurable():
         return []
     estimated, measured = in_fresh_process(_estimated_and_measured_mb)

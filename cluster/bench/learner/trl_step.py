@@ -44,13 +44,12 @@ YARDSTICKS: dict[Side, str] = {"trl": "TRL", "trl_completions": "TRL, scoring co
 
 
 def run(rounds: int) -> list[Figure]:
-    """One optimizer step on the same ragged turns, small policy, one thread, ``rounds`` alternating timings a side.
+    """Time one optimizer step on the same ragged turns, small policy, one thread, ``rounds`` alternating a side.
 
-    Turns decoded freely are the same problem for both: losses and gradient norms are compared before the clock
-    starts. Under legal-order masks the learner has less to do, and TRL, which knows no masks, as much as before.
-    TRL is measured as it comes, which on a CPU scores prompts too, and made to score completions alone, as it does
-    on a GPU. A pass of either side holds at most ten turns of the longest length, so that memory can be compared.
-    Both count every prompt and completion token, padding excluded.
+    Freely decoded turns are the same problem for both, so losses and gradient norms are compared first. Under
+    legal-order masks the learner has less to do; TRL has no masks. TRL is measured as installed, which on a CPU scores
+    prompts too, and made to score completions alone, as on a GPU. A pass of either side holds at most ten turns of the
+    longest length, so that memory can be compared. Both count every prompt and completion token, padding excluded.
 
     Raises:
         MissingRequirementError: TRL is not installed.
@@ -101,11 +100,7 @@ def _figures(case: Case, rounds: int) -> list[Figure]:
 
 
 def check_agreement(outcomes: Mapping[Side, Outcome]) -> None:
-    """Compare loss and gradient norm of both sides on the freely decoded batch.
-
-    Raises:
-        RuntimeError: they differ.
-    """
+    """Raise RuntimeError if loss or gradient norm of the sides differ on the freely decoded batch."""
     ours = outcomes["free"]
     for side in YARDSTICKS:
         theirs = outcomes[side]
@@ -117,13 +112,13 @@ def check_agreement(outcomes: Mapping[Side, Outcome]) -> None:
 
 
 def bench_episodes(side: Side, vocabulary: int, count: int, turns: int = TURNS_EACH) -> tuple[Episode, ...]:
-    """The first ``turns`` turns of ``count`` ragged episodes; decoded under masks for side ``masked``, else freely."""
+    """Make ``count`` ragged episodes of ``turns`` turns, decoded under masks for side ``masked``, else freely."""
     episodes = ragged_episodes(count, vocabulary, masked=side == "masked")
     return tuple(replace(episode, turns=episode.turns[:turns]) for episode in episodes)
 
 
 def make_side(side: Side, vocabulary: int) -> LearnerSide | TrlSide:
-    """A learner, or a trainer of TRL's, over a small policy of its own with the same weights."""
+    """Make a learner or a TRL trainer over its own small policy; all have the same weights."""
     model = small_model(vocabulary)
     if side in OURS:
         return LearnerSide(model)
@@ -138,7 +133,7 @@ class LearnerSide:
         self._learner = Learner(model, SETTINGS, GROUPING, seed=3)
 
     def prepared(self, episodes: tuple[Episode, ...]) -> Step:
-        """A step on these episodes; grouping, advantages and tensors are part of it."""
+        """Make a step on these episodes; grouping, advantages and tensors are part of it."""
 
         def step() -> Outcome:
             metrics = self._learner.step(Batch(episodes, self._learner.version)).metrics

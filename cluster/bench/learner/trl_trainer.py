@@ -1,4 +1,4 @@
-"""TRL's ``GRPOTrainer`` as a yardstick: its own loss on the learner's turns. Only this module needs TRL."""
+"""TRL's ``GRPOTrainer`` as a yardstick: its loss on the learner's turns. Only this module needs TRL."""
 
 from __future__ import annotations
 
@@ -34,16 +34,12 @@ Step = Callable[[], Outcome]
 
 
 def require_trl() -> None:
-    """Check early that TRL is installed.
-
-    Raises:
-        MissingRequirementError: TRL is not installed.
-    """
+    """Raise MissingRequirementError if TRL is not installed."""
     _module("trl")
 
 
 class TrlSide:
-    """A real ``GRPOTrainer``: its loss (``loss_type = "grpo"``), accumulated over micro-batches, and one AdamW step."""
+    """Runs the loss of a ``GRPOTrainer`` (``loss_type = "grpo"``) over micro-batches, then one AdamW step."""
 
     def __init__(self, model: nn.Module, settings: LearnerSettings, *, completions_alone: bool) -> None:
         self.model = model.train()  # no dropout; TRL divides by the accumulated passes only when it trains
@@ -59,7 +55,7 @@ class TrlSide:
         )
 
     def prepared(self, episodes: tuple[Episode, ...]) -> Step:
-        """A step on these episodes; advantages and padded tensors are made beforehand."""
+        """Make a step on these episodes; advantages and padded tensors are made beforehand."""
         passes = trl_inputs(episodes)
 
         def step() -> Outcome:
@@ -79,20 +75,18 @@ class TrlSide:
 
 
 def trl_inputs(episodes: tuple[Episode, ...]) -> list[dict[str, Tensor]]:
-    """Inputs of TRL's loss, ``TRL_ROWS`` turns a pass: prompts padded on the left, completions on the right.
+    """Make the inputs of TRL's loss, ``TRL_ROWS`` turns a pass: prompts padded on the left, completions on the right.
 
-    Forced tokens are left out of the loss through ``tool_mask``, TRL's own means for tokens that were not sampled.
+    ``tool_mask`` excludes forced tokens from the loss, as it does in TRL for tokens that were not sampled.
     """
     turns = [turn for episode in episodes for turn in episode.turns]
     if len(turns) % TRL_ROWS:
         raise ValueError(f"{len(turns)} turns do not fill passes of {TRL_ROWS}")
     prompt = max(len(turn.prompt_ids) for turn in turns)
     completion = max(len(turn.completion_ids) for turn in turns)
+    widths = {"prompt_ids": prompt, "prompt_mask": prompt, "completion_ids": completion, "completion_mask": completion}
     inputs = {
-        "prompt_ids": torch.zeros(len(turns), prompt, dtype=torch.long),
-        "prompt_mask": torch.zeros(len(turns), prompt, dtype=torch.long),
-        "completion_ids": torch.zeros(len(turns), completion, dtype=torch.long),
-        "completion_mask": torch.zeros(len(turns), completion, dtype=torch.long),
+        **{name: torch.zeros(len(turns), width, dtype=torch.long) for name, width in widths.items()},
         "tool_mask": torch.zeros(len(turns), completion, dtype=torch.long),
         "old_per_token_logps": torch.zeros(len(turns), completion),
         "advantages": torch.tensor(turn_advantages(episodes)),
@@ -143,7 +137,7 @@ def _no_reward(completions: Sequence[Any], **_: Any) -> list[float]:
 
 @contextlib.contextmanager
 def _scoring_completions_alone() -> Iterator[None]:
-    """Let TRL's head pick labelled positions as it does where Triton runs; the arithmetic stays in torch."""
+    """Make TRL's head select labelled positions as it does where Triton runs; torch still does the arithmetic."""
     module = _module("trl.trainer.utils")
     before = module._use_triton
     module._use_triton = lambda _: True

@@ -22,10 +22,9 @@ Orders = Callable[[Position, str, int], tuple[str, ...]]
 
 
 def run(rounds: int) -> list[Figure]:
-    """Positions of a game of seven DumbBots; ``rounds`` alternating timings of the same decisions a side.
+    """Time the decisions in positions of a game of seven DumbBots, ``rounds`` alternating timings a side.
 
-    Raises:
-        RuntimeError: the two sides decide differently.
+    Raises RuntimeError if the two sides decide differently.
     """
     positions = dumbbot_positions(seed=1, until_year=UNTIL_YEAR)[::EVERY]
     decisions = sum(len(position.to_move) for position in positions)
@@ -53,7 +52,7 @@ def dumbbot_positions(seed: int, until_year: int) -> list[Position]:
 
 
 def reference_orders(position: Position, power: str, seed: int) -> tuple[str, ...]:
-    """DumbBot's orders with every value computed again for each power, place by place."""
+    """DumbBot's orders, with every value computed separately for each power, place by place."""
     places, competition = reference_values(position, power)
     here = board()
     return decide(
@@ -112,7 +111,7 @@ def reference_values(position: Position, power: str) -> tuple[dict[str, float], 
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """Where each unit can move, read from the engine's map once, as a plain program would do."""
+    """Where each unit can move, read from the engine's map once."""
 
     nodes: list[str]
     provinces: list[str]

@@ -14,12 +14,11 @@ GAMES = 4
 
 
 def run(rounds: int) -> list[Figure]:
-    """Random games to the end of 1910; ``rounds`` alternating timings of the same games a side.
+    """Time random games to the end of 1910, ``rounds`` alternating timings of the same games a side.
 
-    Raises:
-        RuntimeError: the two loops play different games.
+    Raises RuntimeError if the two loops play different games.
     """
-    # Before the clock starts maps and tables are loaded, and the games are compared.
+    # Comparing the games also loads maps and tables before the timing.
     played = [play_ours(seed) for seed in range(GAMES)]
     if played != [play_plain(seed) for seed in range(GAMES)]:
         raise RuntimeError("the two loops played different games; their rates cannot be compared")
@@ -34,7 +33,7 @@ def run(rounds: int) -> list[Figure]:
 
 
 def play_ours(seed: int) -> tuple[int, str]:
-    """Phases played and the final hash of a game between random players through ``DiplomacyGame``."""
+    """Play a game between random players through ``DiplomacyGame``; returns its phases and final hash."""
     rng, game, phases = random.Random(seed), DiplomacyGame(UNTIL_YEAR), 0
     while not game.is_done:
         position = game.position
@@ -47,7 +46,7 @@ def play_ours(seed: int) -> tuple[int, str]:
 
 
 def play_plain(seed: int) -> tuple[int, str]:
-    """The same game through the engine's public methods, orders sorted so that the seed decides."""
+    """Play the same game through the engine's public methods, with orders sorted so that the seed decides."""
     rng, game, phases = random.Random(seed), Game(), 0
     while not game.is_game_done and int(game.get_current_phase()[1:5]) <= UNTIL_YEAR:
         legal = game.get_all_possible_orders()

@@ -1,8 +1,8 @@
-"""How many episodes a second the control plane carries: real server, schedule, admission and batch collection.
+"""Episodes a second through the control plane: real server, schedule, admission and batch collection.
 
 Only games, gradients and Ray's calls are left out: simulated actors replay recorded episodes at once, and the learner's
-side prepares what it takes for the forward pass, then acknowledges it. The CPU time of each part for an episode shows
-what that part carries on a core of its own, and so where a larger system saturates.
+side prepares them for the forward pass and acknowledges them. Each part's CPU time for an episode gives its rate on a
+core of its own, and so the part that saturates first in a larger system.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Carried:
 
 
 def run(rounds: int) -> list[Figure]:
-    """Figures for 10, 100 and 1,000 actors; the best of ``rounds`` counts, because disturbances only reduce a rate."""
+    """Measure 10, 100 and 1,000 actors; the best of ``rounds`` counts, because disturbances only reduce a rate."""
     with tempfile.TemporaryDirectory(prefix="entente-bench-") as folder:
         recorded = record(Path(folder))
         encoded = [encode(episode) for episodes in recorded.values() for episode in episodes]
@@ -107,7 +107,7 @@ def run(rounds: int) -> list[Figure]:
 
 
 def record(folder: Path) -> dict[str, list[Episode]]:
-    """Two real games of the untrained small policy as each country, against random bots."""
+    """Record two real games of the untrained small policy as each country, against random bots."""
     config = load_config("laptop", (f"rollout.num_generations={RECORDED}",))
     model, tokenizer = make_policy(config.policy, config.run.seed)
     save_model(model, tokenizer, folder / "policy")
@@ -131,10 +131,9 @@ def record(folder: Path) -> dict[str, list[Episode]]:
 
 
 def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int) -> Carried:
-    """One round: a whole run's control plane for ``SECONDS``.
+    """Run the control plane of a whole run for ``SECONDS``.
 
-    Raises:
-        RuntimeError: it stalled, or an actor could not store an episode; the message names which.
+    Raises RuntimeError if it stalled, or an actor could not store an episode.
     """
     config, run_id = load_config_of(count), f"load{count}"
     with (
@@ -172,7 +171,7 @@ def _matchmaker(file: Path, games: int, seed: int, settings: OpponentsSettings) 
 
 
 class _Usage:
-    """CPU time and memory of the parts."""
+    """Measures CPU time and memory of the parts."""
 
     def __init__(self, parts: Mapping[str, Sequence[psutil.Process]], client: Any) -> None:
         self._parts, self._client = parts, client
@@ -202,7 +201,7 @@ def _drive(
     learner: HostProcess[LearnerSide],
     usage: _Usage,
 ) -> Carried:
-    """The driver's loop, as the training page has it."""
+    """Run the driver's loop, as training does."""
     idle, playing = list(range(count)), dict[int, LineupBlock]()
     update: Future[int] | None = None
     version, carried = 0, Carried()
@@ -241,7 +240,7 @@ def _drive(
 
 
 def _bare(folder: Path, encoded: Sequence[bytes]) -> float:
-    """Entries a second of the same sizes that plain redis-py writes, reads and deletes on the same kind of server."""
+    """Entries a second that plain redis-py writes, reads and deletes; the same sizes, the same kind of server."""
     with tempfile.TemporaryDirectory(dir=folder) as place, EmbeddedServer.start(Path(place)) as server:
         stop = threading.Event()
 

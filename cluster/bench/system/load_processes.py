@@ -29,7 +29,7 @@ END_TIMEOUT_S = 20.0
 
 
 def load_config_of(actors: int) -> Config:
-    """A run in which every actor always has a block to play: two updates' episodes are in flight."""
+    """The config of a run in which every actor always has a block to play: two updates' episodes are in flight."""
     blocks = -(-max(len(POWERS), actors // 2 + 1) // len(POWERS)) * len(POWERS)
     return load_config(
         "laptop",
@@ -60,19 +60,12 @@ class Played:
 
 
 class SimulatedActors:
-    """Actors in a few processes that replay recorded episodes, each over a connection of its own.
-
-    Their games take no time, so that only the control plane does.
-    """
+    """Actors in a few processes that replay recorded episodes without delay, each over its own connection."""
 
     def __init__(self, url: str, run_id: str, count: int, recorded: Mapping[str, Sequence[Episode]]) -> None:
-        """Start them, and wait until they are ready.
+        """Start ``count`` actors, which replay ``recorded``: at least one episode of each country.
 
-        Args:
-            url: of the replay server.
-            run_id: of the run.
-            count: of the actors.
-            recorded: episodes of each country to replay, at least one each.
+        Each process puts one ``Played`` into ``played`` when it is ready.
         """
         context = multiprocessing.get_context("spawn")
         self._work = [context.Queue() for _ in range(PROCESSES)]
@@ -94,7 +87,7 @@ class SimulatedActors:
         self._work[block.actor % PROCESSES].put(block)
 
     def finished(self, timeout_s: float) -> list[Played]:
-        """All that has been played; waits at most ``timeout_s`` for the first."""
+        """Return the played blocks; waits at most ``timeout_s`` for the first."""
         done: list[Played] = []
         try:
             done.append(self.played.get(timeout=timeout_s))
@@ -155,7 +148,7 @@ def _as_played(recorded: Sequence[Episode], play: Play, member: int) -> Episode:
 
 
 class LearnerSide:
-    """The learner's batch collection, advantages and turns, in a process of its own."""
+    """The learner's batch collection, advantages and turns, without a model."""
 
     def __init__(self, url: str, run_id: str, actors: int) -> None:
         """Connect to the replay server at ``url``."""
@@ -168,7 +161,7 @@ class LearnerSide:
         self._version = 0
 
     def update(self, blocks: Mapping[str, int]) -> int:
-        """Make an update of so many blocks of each country; returns its episodes."""
+        """Make an update of this many blocks of each country; returns its number of episodes."""
         self._collector.take(blocks, TAKE_TIMEOUT_S)
         episodes = self._collector.fresh(self._version)
         compute_advantages(episodes, self._config.learner, self._config.grouping, {})

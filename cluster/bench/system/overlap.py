@@ -1,8 +1,8 @@
-"""The gain of rollouts and learner working at the same time: the same training with and without overlap.
+"""The same training with and without overlap of rollouts and learner.
 
 With ``rollout.max_staleness = 0`` games start when the weights of the last update have arrived, and the learner starts
-when the last game is over: one always waits for the other. Both trainings start from the same weights and take as many
-episodes of the same line-up blocks; every round has another seed.
+when the last game is over. Both trainings start from the same weights and take as many episodes of the same line-up
+blocks; every round has another seed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def run(rounds: int) -> list[Figure]:
 
 
 def figures(overlapping: list[Trained], in_turn: list[Trained]) -> list[Figure]:
-    """Both ways beside one another; medians of times, means of strengths."""
+    """Compare the two ways by medians of times and means of strengths."""
     ours, theirs = (statistics.median(each.seconds for each in way) for way in (overlapping, in_turn))
     note = f"{busy_shares('overlapping', overlapping)}; {busy_shares('in turn', in_turn)}"
     found = [Figure(f"{UPDATES} updates of laptop.toml", "s", ours, theirs, YARDSTICK, lower_is_better=True, note=note)]
@@ -85,11 +85,7 @@ def busy_shares(name: str, way: list[Trained]) -> str:
 
 
 def train(folder: Path, seed: int, staleness: int) -> Trained:
-    """One training in a process of its own, as a user runs it.
-
-    Raises:
-        RunError: it failed; with its last line.
-    """
+    """Run one training in its own process, as a user does. Raises RunError with its last line if it failed."""
     overrides = (*_OVERRIDES, f"rollout.max_staleness={staleness}", f"run.seed={seed}")
     command = [sys.executable, "-m", "cluster.cli", "train", "laptop", "--run-dir", str(folder)]
     command += [word for each in overrides for word in ("--set", each)]

@@ -28,10 +28,10 @@ _READ = 64
 
 
 def run(rounds: int) -> list[Figure]:
-    """Append one by one, take together, acknowledge: 96 episodes of 20 turns, all on one embedded server.
+    """Append one by one, take together and acknowledge 96 episodes of 20 turns on one embedded server.
 
-    Ours checks, compresses, drops duplicates, delivers whole blocks and returns ``Episode``s. The yardsticks are XADD,
-    XREADGROUP, XACK and XDEL of finished bytes: as many as ours stores, and as many as its arrays have.
+    Our side checks, compresses, drops duplicates, delivers whole blocks and returns ``Episode``s. The yardsticks are
+    XADD, XREADGROUP, XACK and XDEL of finished bytes: as many as ours stores, and as many as its arrays have.
     """
     episodes = [
         synthetic_episode(f"b{block}", member, block_size=BLOCK_SIZE, choices=CHOICES)

@@ -1,4 +1,4 @@
-"""Seconds from tensors to verified weights in another process, beside a plain object-store trip of as many bytes."""
+"""Seconds from tensors to verified weights in another process, beside plain object-store transfer of the same size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANSWER_TIMEOUT_S = 60
 
 
 def run(rounds: int) -> list[Figure]:
-    """Pack + put + get in an actor + verify, for about 4 MB and 100 MB, on a local Ray; ``rounds`` a side."""
+    """Time pack + put + get in an actor + verify, for about 4 MB and 100 MB, on a local Ray; ``rounds`` a side."""
     # Ray reads these when it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -41,15 +41,15 @@ def run(rounds: int) -> list[Figure]:
 
 
 class _Receiver:
-    """In place of a rollout actor; Ray has fetched a method's argument from the object store when it starts."""
+    """Replaces a rollout actor; Ray fetches a method's argument from the object store before the call."""
 
     def verify(self, payload: Payload) -> int:
-        """Bytes of weights whose checksum is right."""
+        """Verify the checksum; returns the number of bytes."""
         verify(payload)
         return len(payload.data)
 
     def receive(self, data: bytes) -> int:
-        """Bytes that arrived."""
+        """Return the number of bytes."""
         return len(data)
 
 
