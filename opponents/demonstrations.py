@@ -14,7 +14,7 @@ from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, check, sheet
 from services.environments.diplomacy.position import POWERS, Position
-from services.inference.teacher_forcing import teacher_forced_generation
+from services.inference.sequence import teacher_forced_generation
 
 
 def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orders: Sequence[str]) -> Turn:

@@ -24,26 +24,26 @@ LEARNER = "learner"
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """One decision to write."""
+    """One decision to generate."""
 
     prompt_ids: tuple[int, ...]
     constraint: SheetConstraint | None  # None: free text, the whole vocabulary is admissible
     seed: int  # the same request with the same weights and seed gives the same tokens
     temperature: float = 1.0  # 0 = greedy (log-probabilities are then those at temperature 1)
     max_completion_length: int = 256  # tokens; a constrained sheet that does not fit is refused before decoding
-    policy: str = LEARNER  # which of the engine's policies writes
+    policy: str = LEARNER  # the policy that generates it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generation:
-    """What was written. Axes as in ``grpo_core.types.Turn``: T tokens, S sampled, A admissible ids in all."""
+    """A finished decision. Axes as in ``grpo_core.types.Turn``: T tokens, S sampled, A admissible ids in all."""
 
     completion_ids: NDArray[np.int32]  # (T,)
     logprobs: NDArray[np.float32]  # (T,) 0 where forced
     sampled_mask: NDArray[np.bool_]  # (T,)
     admissible_ids: NDArray[np.int32]  # (A,), empty when free
     admissible_offsets: NDArray[np.int32]  # (S + 1,), empty when free
-    policy_version: int  # of the weights that wrote the first token; a swap takes effect between decisions
+    policy_version: int  # version of the weights that wrote the first token; a swap takes effect between decisions
     finished: bool  # False: cut off at max_completion_length
 
 
@@ -67,13 +67,9 @@ class Engine(Protocol):
     ) -> None:
         """Swap one policy's weights in place (full ones or an adapter), adding the policy if the name is new.
 
-        Decisions in flight finish under the weights they began with; later ones carry ``version``.
-
-        Args:
-            payload: safetensors bytes; the header of an adapter's holds its configuration.
-            version: the learner's update count.
-            policy: whose weights these are.
-            probe: what the learner computes with these weights.
+        Decisions in flight finish under the weights they began with; later ones carry ``version``, the learner's update
+        count. ``payload`` holds safetensors bytes (an adapter's header holds its configuration), ``probe`` what the
+        learner computes with these weights.
 
         Raises:
             EngineError: not safetensors, names or shapes do not match the model, or the engine does not compute what
@@ -82,11 +78,11 @@ class Engine(Protocol):
         ...
 
     def remove_policy(self, policy: str) -> None:
-        """Forget a policy: its decisions in flight finish, its queued ones fail. Unknown names are ignored."""
+        """Remove a policy: its decisions in flight finish, its queued ones fail. Unknown names are ignored."""
         ...
 
     def stats(self) -> Mapping[str, float]:
-        """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; queue is as of now."""
+        """Return totals since the start (decisions, {completion,sampled,prompt}_tokens, busy_seconds) and the queue."""
         ...
 
     async def sleep(self) -> None:
@@ -98,9 +94,9 @@ class Engine(Protocol):
         ...
 
     async def wake(self) -> None:
-        """Go on after ``sleep``; a no-op when awake."""
+        """Resume after ``sleep``; a no-op when awake."""
         ...
 
     async def close(self) -> None:
-        """Fail what is queued or in flight, free the memory and return; a no-op when closed."""
+        """Fail all unfinished decisions and free the memory; a no-op when closed."""
         ...

@@ -1,4 +1,4 @@
-"""Two engines with one interface: the learner's, and one for opponents whose full weights would take turns in it."""
+"""Two engines behind one interface, so that opponents' full weights do not take turns with the learner's."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class PairedEngine:
             self._opponents.remove_policy(policy)
 
     def remove_policy(self, policy: str) -> None:
-        """Forget an opponent's weights; unknown names are ignored."""
+        """Remove an opponent's weights; unknown names are ignored."""
         self._engine_of(policy).remove_policy(policy)
         self._in_second.discard(policy)
 
     def stats(self) -> Mapping[str, float]:
-        """Both engines' counters, summed; so ``busy_seconds`` may exceed the seconds that passed."""
+        """Return the sums of both engines' counters; ``busy_seconds`` may exceed the seconds that passed."""
         first, second = self._learners.stats(), self._opponents.stats()
         return {name: first.get(name, 0) + second.get(name, 0) for name in {**first, **second}}
 

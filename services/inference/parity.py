@@ -1,4 +1,4 @@
-"""The parity check of new weights: the engine must compute what the learner does before the weights are used.
+"""Checks that an engine computes what the learner does, before it uses new weights.
 
 A probe detects weights of another policy, layers that were not replaced and a stale head. It cannot detect a swap that
 had no effect where one update changes the policy by less than rounding does.
@@ -22,15 +22,11 @@ class Tolerance:
     mean: float  # over all tokens of a probe
 
 
-TOLERANCES = {
-    "float32": Tolerance(3e-4, 1e-4),
-    "float16": Tolerance(0.05, 0.02),
-    "bfloat16": Tolerance(0.25, 0.08),
-}
+TOLERANCES = {"float32": Tolerance(3e-4, 1e-4), "float16": Tolerance(0.05, 0.02), "bfloat16": Tolerance(0.25, 0.08)}
 
 
 def probe_requests(probe: Probe, policy: str) -> list[GenerationRequest]:
-    """The probe's prompts as greedy free-text decisions."""
+    """Make greedy free-text decisions of the probe's prompts."""
     return [
         GenerationRequest(prompt, None, seed=0, temperature=0.0, max_completion_length=len(tokens), policy=policy)
         for prompt, tokens in zip(probe.prompts, probe.tokens, strict=True)
@@ -38,7 +34,7 @@ def probe_requests(probe: Probe, policy: str) -> list[GenerationRequest]:
 
 
 def parity_error(probe: Probe, answers: Sequence[Generation], policy: str, version: int, dtype: str) -> str | None:
-    """Why these weights are refused, in one line; None where engine and learner agree.
+    """Explain in one line why these weights are refused; None where engine and learner agree.
 
     ``dtype`` is the engine's number format, such as ``bfloat16``. The coarser of its tolerance and that of the
     learner's format applies.

@@ -34,14 +34,9 @@ def sample(
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Sample one token per row from softmax(logits / temperature) over the row's admissible ids.
 
-    Args:
-        logits: (B, V).
-        admissible: B arrays of ids, none empty.
-        temperatures: (B,); 0 takes the likeliest id (the lowest of equals), with log-probabilities at 1.
-        randoms: (B,) in [0, 1); each row's distribution function is inverted at them.
-
-    Returns:
-        Tokens (B,) and their log-probabilities (B,) over the same ids.
+    ``logits`` are (B, V), ``admissible`` B non-empty arrays of ids. Temperature 0 takes the likeliest id (the lowest of
+    equals), with log-probabilities at 1. Each row's distribution function is inverted at ``randoms`` (B,) in [0, 1).
+    Returns the tokens (B,) and their log-probabilities (B,) over the same ids.
 
     Raises:
         FloatingPointError: logits are not finite.

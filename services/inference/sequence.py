@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from services.inference.constraints import ConstraintError, SheetState
+from services.inference.constraints import ConstraintError, SheetConstraint, SheetState
 from services.inference.engine import EngineError, Generation, GenerationRequest
 from services.inference.sampling import stream
 
@@ -23,13 +23,13 @@ class ModelLimits:
 
     @classmethod
     def of(cls, vocab_size: int, eos_token_id: int | Collection[int] | None, context: int) -> ModelLimits:
-        """The limits in the terms of a transformers configuration."""
+        """Make the limits from fields of a transformers configuration."""
         ends = eos_token_id if isinstance(eos_token_id, Collection) else [] if eos_token_id is None else [eos_token_id]
         return cls(np.arange(vocab_size, dtype=np.int32), frozenset(ends), context)
 
 
 class FreeState:
-    """The counterpart of ``SheetState`` for free text: every id may follow, up to an end id or the last that fits."""
+    """``SheetState`` for free text: every id may follow, up to an end id or the last token that fits."""
 
     __slots__ = ("_end_ids", "_vocabulary", "ended", "finished", "left")
 
@@ -41,22 +41,22 @@ class FreeState:
         self.finished = False
 
     def forced(self) -> list[int]:
-        """No token is forced."""
+        """Return nothing: no token is forced."""
         return []
 
     def admissible(self) -> NDArray[np.int32]:
-        """Every id."""
+        """Return every id."""
         return self._vocabulary
 
     def advance(self, token_id: int) -> None:
-        """Write any id."""
+        """Write ``token_id``."""
         self.left -= 1
         self.ended = token_id in self._end_ids
         self.finished = self.ended or self.left == 0
 
 
 def initial_state(request: GenerationRequest, limits: ModelLimits) -> SheetState | FreeState:
-    """The state of a decision before its first token.
+    """Return the state of a decision before its first token.
 
     Raises:
         EngineError: the prompt or the sheet does not fit, or ids are outside the vocabulary.
@@ -89,7 +89,7 @@ def initial_state(request: GenerationRequest, limits: ModelLimits) -> SheetState
 
 
 class RunningSequence:
-    """A request on its way to a ``Generation``."""
+    """A request and the tokens generated for it so far."""
 
     __slots__ = (
         "_admissible",
@@ -123,7 +123,7 @@ class RunningSequence:
 
     @property
     def over(self) -> bool:
-        """Whether no further token is to be sampled: the text is complete or cannot be completed."""
+        """Whether the text is complete or cannot be completed."""
         return self.state.finished or self.failure is not None
 
     def accept(self, token: int, logprob: float, admissible: NDArray[np.int32]) -> None:
@@ -141,7 +141,7 @@ class RunningSequence:
         self.completion += self.pending
 
     def generation(self, policy_version: int) -> Generation:
-        """The completion so far, as an engine returns it."""
+        """Return the completion so far as an engine does."""
         length, sampled = len(self.completion), self.sampled
         logprobs = np.zeros(length, np.float32)
         logprobs[self._sampled_at] = self._logprobs
@@ -164,3 +164,24 @@ class RunningSequence:
             policy_version=policy_version,
             finished=finished,
         )
+
+
+def teacher_forced_generation(constraint: SheetConstraint, completion_ids: Sequence[int]) -> Generation:
+    """Return what an engine would return had it sampled this whole sheet, end id included.
+
+    Log-probabilities and version are 0.
+
+    Raises:
+        ConstraintError: the mask does not admit this sheet.
+    """
+    sequence = RunningSequence(GenerationRequest((), constraint, seed=0), SheetState(constraint))
+    while not sequence.over:
+        position = len(sequence.completion)
+        if position >= len(completion_ids):
+            raise ConstraintError(f"the sheet ends after {position} tokens, before the mask does")
+        sequence.accept(completion_ids[position], 0.0, sequence.state.admissible())
+    if sequence.failure is not None:
+        raise sequence.failure
+    if sequence.completion != list(completion_ids):
+        raise ConstraintError(f"the sheet leaves its mask: {list(completion_ids)} instead of {sequence.completion}")
+    return sequence.generation(policy_version=0)

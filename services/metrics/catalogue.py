@@ -180,12 +180,7 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_remote_cost_total", "currency", "Cost of these tokens at the configured prices"),
     ),
     "evaluation": (
-        _gauge(
-            "entente_evaluation_mean_centers",
-            "centers",
-            "Mean final centres by country",
-            ("against", "country"),
-        ),
+        _gauge("entente_evaluation_mean_centers", "centers", "Mean final centres by country", ("against", "country")),
         _gauge("entente_evaluation_win_rate", "1", "Share of solos by country", ("against", "country")),
         _gauge("entente_evaluation_centers", "centers", "Mean centres, countries weighted equally", ("against",)),
         _gauge("entente_evaluation_centers_low", "centers", "Lower end of its 95% interval", ("against",)),

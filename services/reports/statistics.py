@@ -26,11 +26,6 @@ class Estimate:
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 
-def mean_interval(values: Sequence[float]) -> Estimate | None:
-    """Mean of independent values with Student's t interval; None without values, no interval from a single one."""
-    return clustered_mean([[value] for value in values])
-
-
 def stratified_mean(strata: Mapping[str, Sequence[float]]) -> Estimate | None:
     """Mean over strata (countries) of equal weight, whatever their sizes, with its t interval.
 

@@ -29,7 +29,7 @@ class Message(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What the model wrote."""
+    """An answer of the model."""
 
     text: str
     finished: bool  # False: cut off at max_completion_length
@@ -72,7 +72,7 @@ class OpenAIClient:
 
     @property
     def cost(self) -> float:
-        """The cost of all tokens so far, in the currency of the configured prices."""
+        """Cost of all tokens so far, in the currency of the configured prices."""
         settings, counters = self._settings, self.counters
         return (
             counters.prompt_tokens * settings.price_per_million_prompt_tokens
@@ -82,10 +82,8 @@ class OpenAIClient:
     async def complete(self, messages: Sequence[Message], *, seed: int, regex: str | None = None) -> Completion:
         """Make one call and wait for the answer; calls beyond ``max_in_flight`` queue.
 
-        Args:
-            messages: the conversation so far.
-            seed: of sampling, >= 0; left out for servers that do not accept one.
-            regex: what the whole answer should match, where the server has structured outputs.
+        The sampling ``seed`` is >= 0 and left out for servers that do not accept one. The whole answer should match
+        ``regex``, where the server has structured outputs.
 
         Raises:
             EndpointRefusedError: the key is not accepted, the model is unknown, or the settings require masks that the
@@ -114,7 +112,7 @@ class OpenAIClient:
         await self._client.close()
 
     def _record_mask(self, matches: bool) -> bool:
-        """Record whether an answer kept to its mask: servers that ignore unknown fields are only detected so."""
+        """Record whether an answer matches its mask; this detects servers that ignore unknown fields."""
         if not matches and self._settings.structured == "on":
             raise EndpointRefusedError(
                 f'{self._where} ignores structured_outputs; set structured = "auto" or "off" for free text'
@@ -123,7 +121,7 @@ class OpenAIClient:
         return matches
 
     async def _answer(self, messages: Sequence[Message], seed: int, regex: str | None) -> tuple[ChatCompletion, bool]:
-        """The answer, and whether it was requested under the mask; leaves out what the server does not accept."""
+        """Return the answer and whether it was requested under the mask; leaves out what the server does not accept."""
         masked = regex is not None and self._accepts_masks is not False
         on_trial = masked and self._accepts_masks is None and self._settings.structured == "auto"
         while True:
@@ -156,7 +154,7 @@ class OpenAIClient:
         return request
 
     def _adapted(self, request: dict[str, Any], reason: str) -> bool:
-        """Leave out or rename what ``reason`` complains of, once per field; False: there is no such field."""
+        """Leave out or rename the field that ``reason`` names, once per field; False: there is no such field."""
         if "max_tokens" in request and "max_completion_tokens" in reason:
             self._limit_name = "max_completion_tokens"
         elif "seed" in request and re.search(r"\bseed\b", reason):
@@ -166,7 +164,7 @@ class OpenAIClient:
         return True
 
     async def _call_with_retries(self, request: dict[str, Any]) -> ChatCompletion:
-        """The first answer of up to ``max_retries`` + 1 attempts; errors that a retry cannot resolve raise at once."""
+        """Return the first answer of up to ``max_retries`` + 1 attempts; other errors raise at once."""
         attempts = self._settings.max_retries + 1
         for attempt in range(attempts):
             wait = None
@@ -199,7 +197,7 @@ class OpenAIClient:
     def _refusal(self, error: openai.APIStatusError, masked: bool) -> EndpointError:
         status = error.status_code
         if status in (401, 403):
-            # The server's own words are left out: they may quote the key.
+            # The server's message is left out: it may quote the key.
             variable = self._settings.api_key_variable
             remedy = (
                 f"check the key in {variable}" if variable else "set api_key_variable to the name of the key's variable"
@@ -214,7 +212,7 @@ class OpenAIClient:
         return EndpointError(f"{shown}; the server does not take this request{hint}")
 
     def _explanation(self, error: openai.APIStatusError) -> str:
-        """The server's own words in one short line, without the key."""
+        """Return the server's message in one short line, without the key."""
         body = error.body
         text = str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
         line = " ".join(text.split()).rstrip(".")

@@ -1,9 +1,8 @@
-"""The engine of the embedded default: continuous batching over any transformers causal LM with plain attention.
+"""The default engine: continuous batching over any transformers causal LM with plain attention.
 
-Decisions join a batch as rows become free. A pass feeds each row its certain tokens: its prompt, or the sampled token
-and the forced tokens after it. So forced tokens take no pass of their own, and none at all at the end of a sheet. Each
-policy has a running batch: its weights and the decisions under them. New weights begin a new batch; decisions in
-flight finish in the old one, which is then dropped.
+A pass feeds each row its certain tokens: its prompt, or the sampled token and the forced tokens after it. So forced
+tokens take no pass of their own. Each policy has a running batch: its weights and the decisions under them. New weights
+begin a new batch; decisions in flight finish in the old one, which is then dropped.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from services.inference.sequence import ModelLimits, initial_state
 from services.inference.torch_backend.model_runner import ModelRunner
 from services.inference.torch_backend.running_batch import QueuedSequence, RunningBatch
 
-# Rounds of the event loop that games get between passes. A game whose last answer just arrived then has time to
-# process its phase and to ask again: future -> decision -> gather -> game -> new decisions.
+# Rounds of the event loop between passes: enough for a game whose last answer just arrived to process its phase and to
+# request new decisions (future -> decision -> gather -> game -> decisions).
 _ROUNDS_BETWEEN_PASSES = 5
 _SLEEP_TIMEOUT_S = 60.0
 
@@ -44,13 +43,10 @@ class TorchEngine:
         threads: int = 1,
         tokens_per_pass: int = 1024,
     ) -> None:
-        """Take ownership of the model.
+        """Take ownership of a transformers causal LM with plain full attention, on the device it is to run on.
 
-        Args:
-            model: any transformers causal LM with plain full attention, on the device it is to run on.
-            max_concurrent_decisions: rows decoded together, over all policies.
-            threads: CPU threads of torch in this process.
-            tokens_per_pass: prompt tokens of one prefill pass (more may not fit the processor's cache).
+        ``max_concurrent_decisions`` counts the rows over all policies, ``threads`` torch's CPU threads in this process,
+        and ``tokens_per_pass`` the prompt tokens of one prefill pass (more may not fit the processor's cache).
         """
         torch.set_num_threads(threads)
         self._runner = ModelRunner(model)
@@ -89,8 +85,7 @@ class TorchEngine:
     ) -> None:
         """Swap one policy's weights; see ``Engine.update_weights``.
 
-        An adapter is merged with the weights that the engine was constructed with, whatever full weights the policy or
-        any other was given since.
+        An adapter is always merged with the weights that the engine was constructed with.
         """
         if self._closed:
             raise EngineError("the engine is closed")
@@ -107,13 +102,13 @@ class TorchEngine:
             self._draining.append(old)
 
     def remove_policy(self, policy: str) -> None:
-        """Forget a policy once its decisions in flight are written; queued ones fail. Unknown names are ignored."""
+        """Remove a policy: its decisions in flight finish, its queued ones fail. Unknown names are ignored."""
         batch = self._batches.pop(policy, None)
         if batch:
             self._draining.append(batch)
 
     def stats(self) -> Mapping[str, float]:
-        """Since start: decisions, {completion,sampled,prompt}_tokens, busy_seconds; queue is as of now."""
+        """See ``Engine.stats``."""
         return {**self._counts, "busy_seconds": self._busy_seconds, "queue": len(self._queue)}
 
     async def sleep(self) -> None:
@@ -127,12 +122,12 @@ class TorchEngine:
                 )
 
     async def wake(self) -> None:
-        """Go on after ``sleep``; a no-op when awake."""
+        """Resume after ``sleep``; a no-op when awake."""
         self._asleep = False
         self._start_task()
 
     async def close(self) -> None:
-        """Fail what is queued or in flight, free the memory and return; a no-op when closed."""
+        """Fail all unfinished decisions and free the memory; a no-op when closed."""
         self._closed = True
         self._fail_all(EngineError("the engine was closed"))
         self._batches.clear()
@@ -150,7 +145,7 @@ class TorchEngine:
             self._task = asyncio.create_task(self._run(), name="torch engine")
 
     def _parity_error(self, probe: Probe, batch: RunningBatch, policy: str) -> str | None:
-        """How the batch's weights compute something else than the learner; None where they agree."""
+        """Describe how the results of the batch's weights differ from the learner's; None where they agree."""
         sequences = [self._sequence(request) for request in probe_requests(probe, policy)]
         joining = sequences
         with torch.inference_mode():

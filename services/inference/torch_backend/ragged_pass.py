@@ -43,12 +43,7 @@ class RaggedPass:
 
 
 def plan_pass(
-    cache: KvCache,
-    first_row: int,
-    starts: IntegerArray,
-    counts: IntegerArray,
-    device: torch.device,
-    dtype: torch.dtype,
+    cache: KvCache, first_row: int, starts: IntegerArray, counts: IntegerArray, device: torch.device, dtype: torch.dtype
 ) -> RaggedPass:
     """Lay out the pass in which cache row ``first_row + b`` feeds ``counts[b]`` tokens from position ``starts[b]`` on.
 

@@ -32,7 +32,7 @@ class QueuedSequence(RunningSequence):
 
     @property
     def over(self) -> bool:
-        """As of any sequence, or its caller has stopped waiting."""
+        """Whether the sequence is over or its caller has stopped waiting."""
         return self.state.finished or self.failure is not None or self.answer.done()
 
 
@@ -54,10 +54,8 @@ class RunningBatch:
 
         Prompts are sorted by length, so that those attended to together are about equally long. Where they exceed
         ``tokens_per_pass``, they take passes of their own; the last ones share the pass of the running rows. Equal
-        prompts, as at the beginning of the games of a block, are fed once and copied.
-
-        Returns:
-            The sequences that are over; they have left the batch.
+        prompts, as at the beginning of the games of a block, are fed once and copied. Returns the sequences that are
+        over; they have left the batch.
         """
         ordered = sorted(joining, key=lambda sequence: (len(sequence.pending), sequence.pending))
         waiting = [list(equal) for _, equal in groupby(ordered, key=lambda sequence: sequence.pending)]

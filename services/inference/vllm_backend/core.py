@@ -1,7 +1,7 @@
-"""A narrow interface to vLLM, run in this process or in one of its own.
+"""A narrow interface to vLLM, which runs in this process or in its own.
 
-In this process (``InlineCore``) vLLM starts in seconds and needs no second CPU core, but games wait while it steps:
-right on a CPU. In its own process (``ProcessCore``) games and the GPU work at the same time.
+In this process (``InlineCore``, for CPUs) vLLM starts in seconds and needs no second core, but games wait while it
+steps. In its own process (``ProcessCore``) games and the GPU work at the same time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from services.inference.engine import EngineError
 
 SHEET = "sheet"  # key of the encoded constraint in a request's extra_args
-# Rounds of the event loop that games get between steps, as in the torch engine.
+# Rounds of the event loop between steps, as in the torch engine.
 _ROUNDS_BETWEEN_STEPS = 5
 _STALE_CACHE = "vLLM did not clear the old weights' keys and values: a request is still in flight"
 _DIED = "process died; its log says why (out of memory?)"
@@ -54,14 +54,13 @@ class VLLMCore(ABC):
     async def load_weights(self, source: bytes | memoryview | Path, *, keep: bool) -> None:
         """Replace the weights of the whole model in place and clear all cached keys and values.
 
-        Args:
-            source: safetensors bytes, or a folder of such files.
-            keep: requests in flight go on under these weights; without it there must be none.
+        ``source`` is safetensors bytes or a folder of such files. With ``keep``, requests in flight go on under these
+        weights; without it there must be none.
         """
 
     @abstractmethod
     def busy_seconds(self) -> float:
-        """Seconds since start in which vLLM had work."""
+        """Return the seconds since the start in which vLLM had work."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -97,7 +96,7 @@ def prepare_environment() -> None:
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_LOGGING_LEVEL": "WARNING",
         "VLLM_HOST_IP": "127.0.0.1",  # its workers communicate on this machine alone
-        # The second model runner passes other data to logits processors; the first one has all that we need.
+        # The second model runner does not pass logits processors the data that ours needs.
         "VLLM_USE_V2_MODEL_RUNNER": "0",
         "HF_HUB_OFFLINE": "1",
     }.items():
@@ -170,7 +169,7 @@ class InlineCore(VLLMCore):
             raise EngineError(_STALE_CACHE)
 
     def busy_seconds(self) -> float:
-        """Seconds spent in vLLM: adding requests, and steps."""
+        """Return the seconds spent in vLLM: adding requests, and steps."""
         return self._busy
 
     async def close(self) -> None:
@@ -268,16 +267,16 @@ class ProcessCore(VLLMCore):
         await self._call("wake up", self._engine.resume_generation)
 
     def busy_seconds(self) -> float:
-        """Seconds in which at least one request was in flight."""
+        """Return the seconds in which at least one request was in flight."""
         return self._busy + (time.perf_counter() - self._busy_since if self._running else 0.0)
 
     async def close(self) -> None:
-        """End its process."""
+        """End vLLM's process."""
         await asyncio.to_thread(self._engine.shutdown, 10.0)
 
 
 def shared_folder(size: int) -> str | None:
-    """The folder of shared memory if ``size`` bytes fit there twice; None: the usual temporary folder."""
+    """Return the folder of shared memory if ``size`` bytes fit there twice; else None, the usual temporary folder."""
     try:
         room = os.statvfs(_SHARED_MEMORY)
     except OSError:

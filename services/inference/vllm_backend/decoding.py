@@ -1,4 +1,4 @@
-"""One decision through vLLM: its sampling parameters, and a check of the tokens that come back."""
+"""Runs a decision on vLLM: makes its sampling parameters and checks the tokens that come back."""
 
 from __future__ import annotations
 

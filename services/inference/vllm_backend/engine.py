@@ -33,13 +33,12 @@ from services.inference.vllm_backend.weight_scheduler import WeightScheduler
 
 _LOWEST_TEMPERATURE = 0.01  # vLLM raises lower ones to it without a warning
 
-
 FullWeights = bytes | memoryview | Path  # of a whole model: safetensors bytes, or the folder the engine began with
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """The weights that a policy's name stands for at the moment."""
+    """The current weights of a policy."""
 
     version: int
     weights: FullWeights  # kept so that they can be loaded again
@@ -59,15 +58,11 @@ class VLLMEngine:
         context_length: int | None = None,
         swap_timeout_s: float = 60.0,
     ) -> None:
-        """Take ownership of a core that was started from ``folder``.
+        """Take ownership of a core that ``startup.start_core`` started from ``folder``.
 
-        Args:
-            core: vLLM, as ``startup.start_core`` returns it.
-            folder: the model it runs, in Hugging Face layout.
-            keep_in_flight: decisions in flight go on under new full weights, instead of finishing first.
-            dtype: number format of its weights: ``float32``, ``bfloat16`` or ``float16``.
-            context_length: tokens of a prompt and its completion; None: as many as the model can hold.
-            swap_timeout_s: longest time for decisions in flight to finish, and for a probe to be answered.
+        With ``keep_in_flight``, decisions in flight go on under new full weights. ``dtype`` is the number format of the
+        weights (``parity.TOLERANCES``), ``context_length`` the tokens of a prompt and its completion (None: the model's
+        limit), and ``swap_timeout_s`` the longest time for decisions in flight to finish or a probe to be answered.
         """
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         self._limits = ModelLimits.of(
@@ -151,13 +146,13 @@ class VLLMEngine:
             self._replace(policy, Policy(version, payload))  # loaded when a decision needs it
 
     def remove_policy(self, policy: str) -> None:
-        """Forget a policy: its decisions in flight finish, its waiting ones fail. Unknown names are ignored."""
+        """Remove a policy: its decisions in flight finish, its waiting ones fail. Unknown names are ignored."""
         removed = self._policies.pop(policy, None)
         if removed is not None and removed.adapter is not None:
             self._adapters.release(removed.adapter)
 
     def stats(self) -> Mapping[str, float]:
-        """Since start: decisions, {completion,sampled,prompt,cached_prompt}_tokens, busy_seconds; queue as of now."""
+        """See ``Engine.stats``; adds cached_prompt_tokens and weight_switches."""
         return {
             **self._counts,
             "busy_seconds": self._core.busy_seconds(),
@@ -176,7 +171,7 @@ class VLLMEngine:
             self._sleep_locks = locks.pop_all()
 
     async def wake(self) -> None:
-        """Go on after ``sleep``; a no-op when awake."""
+        """Resume after ``sleep``; a no-op when awake."""
         if self._sleep_locks is None:
             return
         await self._core.wake()
@@ -184,7 +179,7 @@ class VLLMEngine:
         await locks.aclose()
 
     async def close(self) -> None:
-        """Fail what is queued, free the memory and return; a no-op when closed."""
+        """Fail what is queued and free the memory; a no-op when closed."""
         if self._closed:
             return
         self._closed = True
@@ -266,7 +261,7 @@ class VLLMEngine:
         self._replace(policy, Policy(version, self._base, adapter))
 
     async def _parity_error(self, probe: Probe, adapter: Adapter | None, policy: str, version: int) -> str | None:
-        """How the loaded weights compute something else than the learner; None where they agree."""
+        """Describe how the results of the loaded weights differ from the learner's; None where they agree."""
         sequences = [
             RunningSequence(request, initial_state(request, self._limits)) for request in probe_requests(probe, policy)
         ]
@@ -282,7 +277,7 @@ class VLLMEngine:
 
 
 def _weight_shapes(folder: Path) -> dict[str, Tensor]:
-    """Names and shapes of a folder's weights, as tensors without memory."""
+    """Return a folder's weights by name, as tensors without memory."""
     shapes: dict[str, Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
         with safe_open(file, framework="pt") as tensors:

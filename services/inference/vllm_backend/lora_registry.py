@@ -16,7 +16,7 @@ from services.inference.vllm_backend.core import VLLMCore
 
 @dataclass(slots=True, eq=False)
 class Adapter:
-    """One adapter in vLLM, and the folder it may be read from again."""
+    """One adapter in vLLM, and the folder from which vLLM may read it again."""
 
     request: Any  # vLLM's LoRARequest
     folder: TemporaryDirectory[str]
@@ -32,12 +32,7 @@ class LoraRegistry:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def load(self, payload: bytes | memoryview, configuration: str, name: str) -> Adapter:
-        """Load an adapter into vLLM.
-
-        Args:
-            payload: its weights as safetensors bytes.
-            configuration: the text of its ``adapter_config.json``.
-            name: what vLLM calls it.
+        """Load an adapter into vLLM from safetensors bytes and the text of its ``adapter_config.json``.
 
         Raises:
             EngineError: vLLM refused it.

@@ -1,4 +1,4 @@
-"""Starts vLLM from our settings; an error names in one line why it did not start."""
+"""Starts vLLM from the settings; errors explain in one line why it did not start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def vllm_installed() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CoreOptions:
-    """What vLLM has to be ready for, beyond the section ``inference`` of the configuration."""
+    """Options of vLLM that are not in the section ``inference`` of the configuration."""
 
     on_gpu: bool  # whether this process may use a GPU
     context_length: int | None = None  # tokens of a prompt and its completion; None: as many as the model can hold
@@ -64,7 +64,7 @@ def start_core(folder: Path, settings: InferenceSettings, options: CoreOptions) 
 
 
 def engine_arguments(folder: Path, settings: InferenceSettings, options: CoreOptions) -> dict[str, Any]:
-    """The fields of vLLM's ``EngineArgs``."""
+    """Return the fields of vLLM's ``EngineArgs``."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     context = _context(config, options.context_length)
     arguments: dict[str, Any] = {
@@ -114,7 +114,7 @@ def engine_arguments(folder: Path, settings: InferenceSettings, options: CoreOpt
 
 
 def weights_dtype(folder: Path, settings: InferenceSettings) -> str:
-    """The number format of the weights in vLLM: ``float32``, ``bfloat16`` or ``float16``."""
+    """Return the number format of the weights in vLLM: ``float32``, ``bfloat16`` or ``float16``."""
     if settings.dtype != "auto":
         return settings.dtype
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -123,7 +123,7 @@ def weights_dtype(folder: Path, settings: InferenceSettings) -> str:
 
 
 def kv_cache_bytes(folder: Path, settings: InferenceSettings, context_length: int | None = None) -> int:
-    """Bytes of keys and values of ``max_concurrent_decisions`` at the full length of the context."""
+    """Return the bytes of keys and values of ``max_concurrent_decisions`` at the full length of the context."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     heads = config.get("num_key_value_heads") or config["num_attention_heads"]
     width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
@@ -136,7 +136,7 @@ def _context(config: Mapping[str, Any], configured: int | None) -> int:
 
 
 def _start_error(error: BaseException, folder: Path, settings: InferenceSettings) -> str:
-    """What failed and what to change, in one line."""
+    """Explain in one line what failed and what to change."""
     text = " ".join(str(error).split()) or type(error).__name__
     lower = text.lower()
     if "memory" in lower or "kv cache" in lower:

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from services.inference.engine import EngineError
 
 Weights = TypeVar("Weights")
-_Entry = tuple[Callable[[], Weights], asyncio.Future[None]]  # what a decision needs, and the gate that it waits at
+_Entry = tuple[Callable[[], Weights], asyncio.Future[None]]  # returns the weights a decision needs; admits the decision
 
 
 class WeightScheduler(Generic[Weights]):
@@ -22,18 +22,16 @@ class WeightScheduler(Generic[Weights]):
     """
 
     def __init__(self, loaded: Weights, load: Callable[[Weights], Awaitable[None]], timeout_s: float) -> None:
-        """Begin with weights that are loaded.
+        """Begin with the loaded weights; weights are compared by identity.
 
-        Args:
-            loaded: what the engine began with; compared by identity.
-            load: makes the engine run under these weights; called while no decision runs.
-            timeout_s: longest time that running decisions may take to finish.
+        ``load`` makes the engine run under other weights; it is called while no decision runs. ``timeout_s`` is the
+        longest time that running decisions may take to finish.
         """
         self.loaded = loaded  # what decisions run under; a caller with exclusive access may load others and set it
         self._load = load
         self._timeout_s = timeout_s
         self._running = 0  # decisions
-        # In order of arrival. The weights that a decision needs are asked for again each time: a swap may change them.
+        # In order of arrival. The weights that a decision needs are requested each time: a swap may change them.
         self._waiting: list[_Entry[Weights]] = []
         self._swap = asyncio.Lock()  # held while weights are being loaded, and during exclusive access
         self._exclusive = 0  # callers that have exclusive access or wait for it
@@ -129,7 +127,7 @@ class WeightScheduler(Generic[Weights]):
             weights = self._waiting[0][0]()
             try:
                 await self._switch(weights)
-            except Exception as error:  # noqa: BLE001  (decisions that wait must get it, or they wait for ever)
+            except Exception as error:  # noqa: BLE001  (decisions that wait must get it, or they wait forever)
                 reason = error if isinstance(error, EngineError) else EngineError(f"weights cannot be loaded: {error}")
                 self._reject(self._waiting_for(weights), reason)
                 continue

@@ -109,8 +109,7 @@ MACHINERY = Dashboard(
                 Query(_quantile(0.5), "half are faster"),
                 Query(_quantile(0.95), "95% are faster"),
                 Query(
-                    f"{rate('entente_weight_swap_seconds_sum')} / {rate('entente_weight_swap_seconds_count')}",
-                    "mean",
+                    f"{rate('entente_weight_swap_seconds_sum')} / {rate('entente_weight_swap_seconds_count')}", "mean"
                 ),
                 text="From publishing a version to an engine using it, decisions in flight included.",
                 unit="s",

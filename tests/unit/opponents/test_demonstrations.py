@@ -18,7 +18,7 @@ from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position
 from services.inference.constraints import ConstraintError, SheetConstraint, SlotConstraint
-from services.inference.teacher_forcing import teacher_forced_generation
+from services.inference.sequence import teacher_forced_generation
 from services.inference.word_tokenizer import make_word_tokenizer
 
 TOKENS = OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))

@@ -11,7 +11,7 @@ import pytest
 from cluster.actors.learner_metrics import country_intervals
 from services.metrics.catalogue import check
 from services.metrics.rolling_windows import EpisodeFacts
-from services.reports.statistics import mean_interval, student_t_quantile, wilson_score
+from services.reports.statistics import clustered_mean, student_t_quantile, wilson_score
 
 
 def fact(centers: float, block: str, *, win: float = 0.0, survived: float = 1.0) -> EpisodeFacts:
@@ -55,7 +55,7 @@ def test_intervals_cover_the_truth_when_games_of_a_block_are_correlated(correlat
                 centers = 4 + 2 * (sqrt(correlation) * shared + sqrt(1 - correlation) * draw.gauss())
                 window.append(fact(centers, f"b{block}", win=float(draw.random() < chance)))
         found = country_intervals({"FRANCE": window})
-        mean = mean_interval([entry.centers for entry in window])
+        mean = clustered_mean([[entry.centers] for entry in window])
         assert mean is not None
         assert mean.interval is not None
         rate = wilson_score(fmean(entry.win for entry in window), len(window))

@@ -220,11 +220,7 @@ def test_inconsistent_records_raise(changes: dict[str, Any], complaint: str) -> 
 
 
 def test_offsets_that_decrease_within_a_turn_raise() -> None:
-    changes = {
-        "trained_mask": [1, b"\x01\x01"],
-        "admissible_offsets": [1, b"\x00\x05\x03"],
-        "offsets_length": 3,
-    }
+    changes = {"trained_mask": [1, b"\x01\x01"], "admissible_offsets": [1, b"\x00\x05\x03"], "offsets_length": 3}
     with pytest.raises(CodecError, match="decrease"):
         decode(frame(msgspec.msgpack.encode(record(**changes))))
 

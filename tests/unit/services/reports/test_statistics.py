@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from services.reports.statistics import (
     clustered_mean,
     clustered_rate,
-    mean_interval,
     stratified_mean,
     stratified_rate,
     student_t_quantile,
@@ -61,22 +60,22 @@ def test_t_quantiles_out_of_range_are_refused(probability: float, freedom: float
 
 
 def test_mean_without_and_with_one_value() -> None:
-    assert mean_interval([]) is None
-    one = mean_interval([4.0])
+    assert clustered_mean([]) is None
+    one = clustered_mean([[4.0]])
     assert one is not None
     assert (one.mean, one.interval, one.n) == (4.0, None, 1)
 
 
 def test_mean_interval_by_hand() -> None:
     # Mean 3, variance 2.5, t(0.975, 4) = 2.776445.
-    estimate = mean_interval([1, 2, 3, 4, 5])
+    estimate = clustered_mean([[1], [2], [3], [4], [5]])
     assert estimate is not None
     half = 2.7764451052 * math.sqrt(2.5 / 5)
     assert estimate.interval == pytest.approx((3 - half, 3 + half), abs=1e-8)
 
 
 def test_equal_values_give_a_zero_width_interval() -> None:
-    estimate = mean_interval([2.0] * 6)
+    estimate = clustered_mean([[2.0]] * 6)
     assert estimate is not None
     assert estimate.interval == (2.0, 2.0)
 
@@ -138,7 +137,7 @@ def test_wilson_score_of_all_successes_ends_at_one() -> None:
 
 def test_clusters_of_equal_size_give_the_t_interval_of_their_means() -> None:
     clusters = [[1.0, 4.0], [2.0, 2.0], [7.0, 3.0], [0.0, 5.0]]
-    estimate, means = clustered_mean(clusters), mean_interval([fmean(cluster) for cluster in clusters])
+    estimate, means = clustered_mean(clusters), clustered_mean([[fmean(cluster)] for cluster in clusters])
     assert estimate is not None
     assert means is not None
     assert estimate.interval == pytest.approx(means.interval)

@@ -105,12 +105,7 @@ def followed(played, upto=None):
 
 def western_triple():
     """England, France and Germany support one another from 1902 on; a fourth neighbour is attacked."""
-    units = {
-        "ENGLAND": ("F NTH",),
-        "FRANCE": ("A BUR",),
-        "GERMANY": ("A MUN", "F HOL"),
-        "AUSTRIA": ("A TYR",),
-    }
+    units = {"ENGLAND": ("F NTH",), "FRANCE": ("A BUR",), "GERMANY": ("A MUN", "F HOL"), "AUSTRIA": ("A TYR",)}
     friendly = {
         "ENGLAND": ("F NTH S F HOL",),
         "FRANCE": ("A BUR S A MUN - TYR",),

@@ -36,12 +36,7 @@ RETREATS = board(
 
 def test_movement_sheet_has_one_slot_per_unit():
     slots = sheet(OPENING, "RUSSIA")
-    assert [slot.alternatives[0] for slot in slots] == [
-        "A MOS - LVN",
-        "A WAR - GAL",
-        "F SEV - ARM",
-        "F STP/SC - BOT",
-    ]
+    assert [slot.alternatives[0] for slot in slots] == ["A MOS - LVN", "A WAR - GAL", "F SEV - ARM", "F STP/SC - BOT"]
     assert all(claim is None for slot in slots for claim in slot.claims)
     assert all(list(slot.alternatives) == sorted(set(slot.alternatives)) for slot in slots)
 

@@ -99,13 +99,7 @@ def test_right_weights_pass():
 
 @pytest.mark.parametrize(
     ("phase", "expected"),
-    [
-        ("S1901M", "opening"),
-        ("W1903A", "opening"),
-        ("S1904M", "midgame"),
-        ("F1908R", "midgame"),
-        ("S1909M", "endgame"),
-    ],
+    [("S1901M", "opening"), ("W1903A", "opening"), ("S1904M", "midgame"), ("F1908R", "midgame"), ("S1909M", "endgame")],
 )
 def test_segments(phase, expected):
     assert segment(phase) == expected

@@ -29,11 +29,7 @@ HELLO = [{"role": "user", "content": "hello"}]
 KEY_VARIABLE = "ENTENTE_TEST_KEY"
 
 
-def ask(
-    script: Script,
-    use: Callable[[OpenAIClient, FakeEndpoint], Awaitable[None]],
-    **settings: Any,
-) -> None:
+def ask(script: Script, use: Callable[[OpenAIClient, FakeEndpoint], Awaitable[None]], **settings: Any) -> None:
     async def run() -> None:
         async with serving(script) as endpoint:
             client = OpenAIClient("remote:test", endpoint.settings(**settings))
