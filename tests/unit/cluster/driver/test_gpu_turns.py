@@ -106,8 +106,9 @@ def test_moving_a_learner_moves_all_its_tensors() -> None:
     ]
     learner.step(Batch(tuple(episodes), 0))
     learner.move_to(torch.device("meta"))
-    assert learner._reference is not None
-    tensors = [*model.parameters(), *model.buffers(), *learner._reference.parameters(), *learner._reference.buffers()]
+    reference = learner._passes.reference
+    assert reference is not None
+    tensors = [*model.parameters(), *model.buffers(), *reference.parameters(), *reference.buffers()]
     tensors += [value for state in learner._optimizer.state.values() for value in state.values()]
     assert len(learner._optimizer.state) == len(list(model.parameters()))
     assert {tensor.device.type for tensor in tensors} == {"meta"}
