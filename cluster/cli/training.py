@@ -89,6 +89,7 @@ def imitate(
     """Train a policy on games that bots play, or on saved games: a warm start for training, in minutes."""
     from cluster.configs.loader import load_config
     from cluster.imitation.launcher import imitate as imitate_games
+    from cluster.runs.imitation_report import ImitationTask
     from cluster.runs.progress_bars import progress_bars
 
     options = {"games": games, "teacher": teacher, "saved_games": None if saved_games is None else str(saved_games)}
@@ -97,7 +98,7 @@ def imitate(
     if games is None and not settings.imitation.games:
         settings = load_config(config, ["imitation.games=400", *given, *(overrides or ())])
     with progress_bars() as add_bar:
-        report = imitate_games(settings, out, add_bar)
+        report = imitate_games(ImitationTask.of(settings), out, add_bar)
     typer.echo(
         f"{report.decisions:,} decisions of {report.games + report.saved_games} games: {report.nats_before:.3f} -> "
         f"{report.nats_after[-1]:.3f} nats a token in games not learned from; written to {out}"

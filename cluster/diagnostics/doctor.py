@@ -13,7 +13,7 @@ from cluster.configs.schema import Config
 from cluster.diagnostics.access import ray_access, replay_access
 from cluster.diagnostics.finding import Finding
 from cluster.diagnostics.paths import disk, metrics_port, policy_files, run_folder
-from cluster.runtime.memory import GIB, available_bytes, needed_bytes, small_policy_parameters
+from cluster.runtime.memory import GIB, available_bytes, needed_bytes
 from cluster.runtime.placement import gpus_asked, lacking_gpus
 from services.inference.vllm_backend.startup import vllm_installed
 
@@ -74,7 +74,7 @@ def _gpus(config: Config) -> Iterator[Finding]:
 
 
 def _memory(config: Config) -> Iterator[Finding]:
-    needed, available = needed_bytes(config, small_policy_parameters(config)), available_bytes()
+    needed, available = needed_bytes(config), available_bytes()
     text = f"{available / GIB:.1f} GiB free, about {needed / GIB:.1f} GiB needed"
     if config.run.ray_address is not None:
         yield Finding("ok", "memory", f"{available / GIB:.1f} GiB free here; the cluster's nodes look for themselves")

@@ -18,7 +18,8 @@ from cluster.configs.sections import RunSettings
 from cluster.diagnostics.access import on_cluster
 from cluster.diagnostics.finding import Finding
 from cluster.runs.folder import RunFolder
-from cluster.runtime.memory import GIB, small_policy_parameters
+from cluster.runtime.learner_memory import small_policy_parameters
+from cluster.runtime.memory import GIB
 from grpo_core.errors import EntenteError
 from services.settings import MetricsSettings
 
@@ -58,7 +59,7 @@ def disk(run_dir: Path | None) -> Iterator[Finding]:
 def policy_files(config: Config) -> Iterator[Finding]:
     """Check that a run can start from the policy's folder: configuration, weights and tokenizer."""
     if config.policy.path is None:
-        yield Finding("ok", "policy", f"small, about {small_policy_parameters(config) / 1e6:.1f} M parameters")
+        yield Finding("ok", "policy", f"small, about {small_policy_parameters(config.policy) / 1e6:.1f} M parameters")
         return
     folder = Path(config.policy.path)
     if on_cluster(config.run) and not folder.is_absolute():

@@ -88,7 +88,8 @@ class MetricsRecorder:
         self._updated = time.monotonic()
         left = {"entente_worker_replacements_left": float(config.rollout.max_replacements)}
         self._serve(_highest(before))  # those of updates that are made again, too
-        self._serve({**self._counters, **limits(config), **_versions(self._version), **left})
+        bounds = limits(config.learner.updates, config.rollout)
+        self._serve({**self._counters, **bounds, **_versions(self._version), **left})
 
     def __enter__(self) -> Self:
         """Nothing to do; the sinks are open."""

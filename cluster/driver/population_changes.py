@@ -11,23 +11,26 @@ from opponents.league.league import League
 from opponents.players.chat_players import add_members
 from opponents.population.population import Population
 from opponents.population.redis_mirror import PopulationMirror
+from opponents.settings import OpponentsSettings
 
 
-def open_population(config: Config, folder: RunFolder, version: int, mirror: PopulationMirror) -> Population:
-    """The run's population: the config's members in a new run; on resume, without snapshots of undone updates."""
+def open_population(
+    opponents: OpponentsSettings, folder: RunFolder, version: int, mirror: PopulationMirror
+) -> Population:
+    """Open the population: the config's members in a new run; on resume, without snapshots of undone updates."""
     started = folder.population.exists()
     mirror.clear()
     population = Population(folder.population, on_saved=mirror.publish)
     with population.transaction():
         if not started:
-            add_members(population, config.opponents)
+            add_members(population, opponents)
         population.remove_snapshots_after(version)
         population.advance_to(version)
     return population
 
 
 def open_league(config: Config, folder: RunFolder, population: Population, version: int, resume: bool) -> League:
-    """The league that draws line-ups; on resume, with the results that earlier processes recorded."""
+    """Open the league, which draws line-ups; on resume, with the results that earlier processes recorded."""
     return League(
         folder.path,
         population,
@@ -48,15 +51,9 @@ def change_population(
     write_snapshot: Callable[[Path], None],
     log: Callable[[str], None],
 ) -> None:
-    """After an update: read what others changed; the learner joins and members retire as the league decides.
+    """After update ``version``: read what others changed; apply the joins and retirements that ``league`` decides.
 
-    Args:
-        config: of the run.
-        folder: of the run.
-        league: decides.
-        version: of the update.
-        write_snapshot: writes the learner's weights to a file.
-        log: shows what changed to the user.
+    ``write_snapshot`` writes the learner's weights to a file; ``log`` shows each change to the user.
     """
     weights = folder.path / "population" / f"v{version}.safetensors"
 

@@ -27,6 +27,7 @@ from cluster.evaluation.evaluation_games import evaluation_games, summarize
 from cluster.imitation.warm_start import evaluate_untrained, warm_start
 from cluster.runs.counters import while_loading
 from cluster.runs.folder import RunFolder
+from cluster.runs.imitation_report import ImitationTask
 from cluster.runs.recovery import ACCIDENTS
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.memory import check_memory
@@ -87,12 +88,14 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
         display = stack.enter_context(Display(config.learner.updates, enabled=config.metrics.display))
         exporter = open_exporter(config, folder, stack)
         if config.imitation.wanted and not checkpoint_versions(folder.path):
-            warm_start(config, folder, display)
+            warm_start(ImitationTask.of(config), folder, display)
         run = set_up(config, folder, stack, display, exporter, resume)
         try:
             if run.version == 0:
                 if config.imitation.wanted:
-                    evaluate_untrained(config, folder, display.stage, run.recorder.evaluation)
+                    evaluate_untrained(
+                        config.evaluation, config.run.seed, folder, display.stage, run.recorder.evaluation
+                    )
                 for against in config.evaluation.against:
                     evaluate(run, against, "imitated" if config.imitation.wanted else "untrained")
             learn(run)
@@ -111,7 +114,7 @@ def open_exporter(config: Config, folder: RunFolder, stack: ExitStack) -> Export
         return None
     exporter = Exporter(config.metrics.port, config.metrics.host, config.run.name)
     stack.callback(exporter.close)
-    exporter.record(0, while_loading(config, checkpoint_versions(folder.path)))
+    exporter.record(0, while_loading(checkpoint_versions(folder.path), config.learner.updates, config.rollout))
     return exporter
 
 
@@ -138,7 +141,7 @@ def set_up(
     recorder = stack.enter_context(MetricsRecorder(config, folder, display, version if resume else None, exporter))
     mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, folder.run_id)
     stack.callback(mirror.close)
-    population = open_population(config, folder, version, mirror)
+    population = open_population(config.opponents, folder, version, mirror)
     pool.wait_ready()
     pool.broadcast(first_weights, version)
     league = stack.enter_context(open_league(config, folder, population, version, resume))

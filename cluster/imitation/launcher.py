@@ -1,4 +1,4 @@
-"""Starts imitation in processes of its own: the policy learns from other players' games."""
+"""Starts imitation in separate processes: the policy learns from other players' games."""
 
 from __future__ import annotations
 
@@ -16,9 +16,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.runs.imitation_report import REPORT, Failed, ImitationReport, Message, StageBegan, StepsDone
+from cluster.runs.imitation_report import (
+    REPORT,
+    Failed,
+    ImitationReport,
+    ImitationTask,
+    Message,
+    StageBegan,
+    StepsDone,
+)
 from cluster.runs.progress_bars import AddBar
 from cluster.runtime.actor_env import actor_variables, started_with
 from grpo_core.checkpoints.atomic_write import write_atomically
@@ -28,15 +35,15 @@ END_TIMEOUT_S = 10.0
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"}  # the processes exchange gradients
 
 
-def imitate(config: Config, folder: Path, add_bar: AddBar) -> ImitationReport:
-    """Let the policy of ``config`` imitate, and write it to ``folder`` (new) in Hugging Face layout.
+def imitate(task: ImitationTask, folder: Path, add_bar: AddBar) -> ImitationReport:
+    """Let the policy imitate on this machine, and write it to the new ``folder`` in Hugging Face layout.
 
-    ``folder/imitation.json`` is the report. Runs on this machine alone, in processes of its own.
+    ``folder/imitation.json`` is the report.
 
     Raises:
-        RunError: there is nothing to imitate, the folder is there or cannot be written, or a process failed.
+        RunError: there is nothing to imitate, the folder exists or cannot be written, or a process failed.
     """
-    if not config.imitation.wanted:
+    if not task.settings.wanted:
         raise RunError("there is nothing to imitate: set imitation.games or imitation.saved_games")
     if folder.exists():
         raise RunError(f"{folder} is there already; choose another folder, or remove it")
@@ -44,7 +51,7 @@ def imitate(config: Config, folder: Path, add_bar: AddBar) -> ImitationReport:
     try:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
-        report = _in_processes(config, draft, add_bar)
+        report = _in_processes(task, draft, add_bar)
         write_atomically(draft / REPORT, json.dumps(asdict(report), indent=2).encode() + b"\n")
         draft.rename(folder)
     except OSError as error:
@@ -54,16 +61,15 @@ def imitate(config: Config, folder: Path, add_bar: AddBar) -> ImitationReport:
     return report
 
 
-def _in_processes(config: Config, draft: Path, add_bar: AddBar) -> ImitationReport:
+def _in_processes(task: ImitationTask, draft: Path, add_bar: AddBar) -> ImitationReport:
     context = multiprocessing.get_context("spawn")
-    ranks = config.imitation.processes
     connections: list[Connection] = []
     processes: list[Any] = []
     with TemporaryDirectory(prefix="entente-imitation-") as meeting, started_with({**actor_variables(1), **LOOPBACK}):
         try:
-            for rank in range(ranks):
+            for rank in range(task.settings.processes):
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_run_rank, args=(config, rank, f"{meeting}/ranks", draft, theirs))
+                process = context.Process(target=_run_rank, args=(task, rank, f"{meeting}/ranks", draft, theirs))
                 process.start()
                 theirs.close()
                 connections.append(ours)
@@ -77,11 +83,11 @@ def _in_processes(config: Config, draft: Path, add_bar: AddBar) -> ImitationRepo
                 connection.close()
 
 
-def _run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
+def _run_rank(task: ImitationTask, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
     """Run in the new process; only it imports torch."""
     from cluster.imitation.process import run_rank
 
-    run_rank(config, rank, meeting, draft, connection)
+    run_rank(task, rank, meeting, draft, connection)
 
 
 def _listen(connections: list[Connection], add_bar: AddBar) -> ImitationReport:

@@ -16,9 +16,8 @@ import numpy as np
 import torch
 
 from cluster.actors.initial_policy import make_policy
-from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.runs.imitation_report import UNTRAINED, Failed, ImitationReport, StageBegan, StepsDone, made_from
+from cluster.runs.imitation_report import UNTRAINED, Failed, ImitationReport, ImitationTask, StageBegan, StepsDone
 from grpo_core.batching.microbatches import TrainingTurn, training_turn
 from grpo_core.errors import EntenteError
 from grpo_core.models.fsdp import Sharding, process_group
@@ -31,20 +30,16 @@ from opponents.players.llm_policy import OrderTokens
 from opponents.seeding import derive_seed
 
 
-def run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
-    """Run the process.
+def run_rank(task: ImitationTask, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
+    """Run process number ``rank``; the first one reports, and writes the policy to the folder ``draft``.
 
-    Args:
-        config: of the run.
-        rank: its number, from 0; the first process reports and writes the policy.
-        meeting: a file that does not exist yet, where the processes find one another.
-        draft: folder that the policy is written to.
-        connection: takes ``Message``s.
+    ``meeting`` is a file that does not exist yet, through which the processes find one another; ``connection`` takes
+    ``Message`` objects.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
     with suppress(BrokenPipeError):  # the parent process is gone
         try:
-            _Rank(config, rank, connection).run(meeting, draft)
+            _Rank(task, rank, connection).run(meeting, draft)
         except Exception as error:
             connection.send(Failed(" ".join(str(error).split()) or type(error).__name__))
             if not isinstance(error, EntenteError):
@@ -52,16 +47,16 @@ def run_rank(config: Config, rank: int, meeting: str, draft: Path, connection: C
 
 
 class _Rank:
-    def __init__(self, config: Config, rank: int, connection: Connection) -> None:
+    def __init__(self, task: ImitationTask, rank: int, connection: Connection) -> None:
         torch.set_num_threads(1)
-        self._config = config
-        self._settings = config.imitation
+        self._task = task
+        self._settings = task.settings
         self._rank = rank
         self._connection = connection
         self._parent = os.getppid()
         # Small updates of bfloat16 weights are rounded away; the run takes them in its own type afterwards.
-        wide = config.policy.model_copy(update={"dtype": "float32"})
-        self._model, self._tokenizer = make_policy(wide, config.run.seed)
+        wide = task.policy.model_copy(update={"dtype": "float32"})
+        self._model, self._tokenizer = make_policy(wide, task.seed)
         if self._settings.processes == 1 and torch.cuda.is_available():
             self._model.to("cuda")
 
@@ -95,27 +90,23 @@ class _Rank:
                     nats_after=after,
                     playing_seconds=played - start,
                     training_seconds=time.perf_counter() - played,
-                    made_from=made_from(self._config),
+                    made_from=self._task.digest,
                 )
             )
 
     def _learn(
         self, learned: list[TrainingTurn], measured: list[TrainingTurn], decisions: int, ranks: Sharding
     ) -> tuple[float, tuple[float, ...]]:
-        """Nats a token before, and after each epoch."""
+        """Learn; returns the nats a token before, and after each epoch."""
         settings = self._settings
         per_epoch = max(1, decisions // settings.decisions_per_step)
         steps = settings.epochs * per_epoch
         name = f"imitating {decisions:,} decisions"
         self._connection.send(StageBegan(name, steps))
         cloner = BehaviorCloner(
-            self._model,
-            learning_rate=settings.learning_rate,
-            steps=steps,
-            bf16=self._config.learner.bf16,
-            ranks=ranks,
+            self._model, learning_rate=settings.learning_rate, steps=steps, bf16=self._task.bf16, ranks=ranks
         )
-        generator = np.random.Generator(np.random.PCG64([self._config.run.seed, self._rank]))
+        generator = np.random.Generator(np.random.PCG64([self._task.seed, self._rank]))
         before = cloner.held_out(measured)
         after = []
         for _ in range(settings.epochs):
@@ -127,19 +118,19 @@ class _Rank:
         return before, tuple(after)
 
     def _split(self, games: list[list[TrainingTurn]]) -> tuple[list[TrainingTurn], list[TrainingTurn]]:
-        """Whole games to learn from, and at least one to measure on."""
+        """Split into whole games to learn from, and at least one to measure on."""
         kept_out = max(1, round(self._settings.held_out * len(games)))
         if kept_out >= len(games):
             raise RunError(
                 f"one of {self._settings.processes} processes has {len(games)} of the games, and needs at least two: "
                 "one to learn from and one to measure on; raise imitation.games or lower imitation.processes"
             )
-        generator = np.random.Generator(np.random.PCG64([self._config.run.seed, self._rank]))
+        generator = np.random.Generator(np.random.PCG64([self._task.seed, self._rank]))
         shuffled = [games[index] for index in generator.permutation(len(games))]
         return list(chain(*shuffled[kept_out:])), list(chain(*shuffled[:kept_out]))
 
     def _played_games(self) -> Iterator[list[TrainingTurn]]:
-        """This process's share of the teachers' games."""
+        """Play this process's share of the teachers' games."""
         settings = self._settings
         if not settings.games:
             return
@@ -147,12 +138,12 @@ class _Rank:
         self._connection.send(StageBegan(name, settings.games))
         tokens, teacher = OrderTokens(self._tokenizer), make_bot(settings.teacher)
         for game in range(self._rank, settings.games, settings.processes):
-            seed = derive_seed(self._config.run.seed, "imitation", game)
+            seed = derive_seed(self._task.seed, "imitation", game)
             yield _ready(asyncio.run(demonstrate_game(teacher, tokens, settings.until_year, seed)))
             self._report_steps(name, 1)
 
     def _saved_games(self) -> Iterator[list[TrainingTurn]]:
-        """This process's share of the saved games."""
+        """Read this process's share of the saved games."""
         folder = self._settings.saved_games
         if folder is None:
             return

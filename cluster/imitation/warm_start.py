@@ -1,4 +1,4 @@
-"""A run's policy before its first update: imitation if the config asks for it, and an evaluation before that."""
+"""Imitation before a run's first update, and the evaluation of the policy before it imitated."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from cluster.configs.schema import Config
+from cluster.configs.sections import EvaluationSettings
 from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
 from cluster.runs.folder import RunFolder
-from cluster.runs.imitation_report import UNTRAINED, made_from, read_report
+from cluster.runs.imitation_report import UNTRAINED, ImitationTask, read_report
 from grpo_core.errors import EntenteError
 from services.metrics.display.display import Display
 
@@ -24,14 +24,14 @@ EVALUATION_TIMEOUT_S = 3600.0  # for all games against one opponent
 END_TIMEOUT_S = 10.0
 
 
-def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
+def warm_start(task: ImitationTask, folder: RunFolder, display: Display) -> None:
     """Let the policy imitate into ``folder.imitated``; a finished imitation with the same settings is kept.
 
     Raises:
         RunError: there is nothing to imitate, or a process failed.
     """
     before = read_report(folder.imitated)
-    if before is not None and before["made_from"] == made_from(config):
+    if before is not None and before["made_from"] == task.digest:
         display.log(f"continuing from {folder.imitated}, made with the same settings before")
         return
     for remains in (folder.imitated, *folder.path.glob(f".{folder.imitated.name}.draft-*")):
@@ -41,7 +41,7 @@ def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
         display.stage(name, total=steps)
         return display.advance
 
-    report = imitate(config, folder.imitated, stage)
+    report = imitate(task, folder.imitated, stage)
     whose = report.teacher if report.games else "saved games"
     display.log(
         f"imitated {report.decisions:,} decisions of {whose} in {report.training_seconds:.0f} s (their games: "
@@ -51,26 +51,22 @@ def warm_start(config: Config, folder: RunFolder, display: Display) -> None:
 
 
 def evaluate_untrained(
-    config: Config,
+    settings: EvaluationSettings,
+    seed: int,
     folder: RunFolder,
     stage: Callable[[str], None],
     record: Callable[[str, dict[str, Any], float], None],
 ) -> None:
-    """Measure the policy as it was before it imitated, in the same games as later; in a process of its own.
+    """Evaluate the policy as it was before it imitated, in the same games as later; in a separate process.
 
-    Args:
-        config: of the run.
-        folder: of the run.
-        stage: shows what is being done.
-        record: takes each evaluation: its label, its row and the seconds it took.
+    ``stage`` shows what is being done; ``record`` takes the label of an evaluation, its row and the seconds it took.
 
     Raises:
         RunError: the games against one opponent take longer than an hour, or the process died.
     """
-    settings = config.evaluation
     if not settings.against:
         return
-    with _measuring(folder.imitated / UNTRAINED, config) as rows:
+    with _measuring(folder.imitated / UNTRAINED, settings, seed) as rows:
         for against in settings.against:
             stage(f"evaluating the untrained policy against six {against}")
             start = time.monotonic()
@@ -81,11 +77,11 @@ def evaluate_untrained(
 
 
 @contextmanager
-def _measuring(candidate: Path, config: Config) -> Iterator[Connection]:
-    """A process that sends a row for each opponent; it ends with the block in any case."""
+def _measuring(candidate: Path, settings: EvaluationSettings, seed: int) -> Iterator[Connection]:
+    """Run a process that sends a row for each opponent; it ends with the block in any case."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_measure, args=(theirs, str(candidate), config))
+    process = context.Process(target=_measure, args=(theirs, str(candidate), settings, seed))
     process.start()
     theirs.close()
     try:
@@ -111,7 +107,7 @@ def _next_of(rows: Connection, what: str) -> dict[str, Any]:
     return row
 
 
-def _measure(rows: Connection, candidate: str, config: Config) -> None:
+def _measure(rows: Connection, candidate: str, settings: EvaluationSettings, seed: int) -> None:
     """Run in the other process; only it imports torch."""
     import torch
 
@@ -119,7 +115,6 @@ def _measure(rows: Connection, candidate: str, config: Config) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
     torch.set_num_threads(1)
-    settings = config.evaluation
     with suppress(BrokenPipeError):  # the parent process is gone
         for against in settings.against:
             try:
@@ -128,7 +123,7 @@ def _measure(rows: Connection, candidate: str, config: Config) -> None:
                     [against],
                     games_per_country=settings.games_per_country,
                     until_year=settings.until_year,
-                    seed=config.run.seed,
+                    seed=seed,
                 )
             except EntenteError as error:
                 rows.send(" ".join(str(error).split()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cluster.configs.schema import Config
+from cluster.configs.sections import RolloutSettings
 from services.environments.diplomacy.position import POWERS
 from services.metrics.catalogue import key
 
@@ -63,23 +63,18 @@ REMOTES = {
 SERVER_MEMORY = {"used": "entente_buffer_server_bytes", "limit": "entente_buffer_server_bytes_limit"}
 
 
-def while_loading(config: Config, checkpoints: Sequence[int]) -> dict[str, float]:
-    """What is served until a run that goes on is at work: nodes may have to come first, and it is not gone meanwhile.
-
-    Args:
-        config: of the run.
-        checkpoints: its versions; without any it is new, and of a new one nothing is said yet.
-    """
+def while_loading(checkpoints: Sequence[int], updates: int, rollout: RolloutSettings) -> dict[str, float]:
+    """Return what is exported until the actors of a resumed run have started; nothing for a new run."""
     if not checkpoints:
         return {}
     newest = float(max(checkpoints))
-    return {**limits(config), "entente_updates_total": newest, "entente_policy_version": newest}
+    return {**limits(updates, rollout), "entente_updates_total": newest, "entente_policy_version": newest}
 
 
-def limits(config: Config) -> dict[str, float]:
-    """What alerts compare a run with."""
+def limits(updates: int, rollout: RolloutSettings) -> dict[str, float]:
+    """Limits that alerts compare a run of so many updates with."""
     return {
-        "entente_updates_planned": float(config.learner.updates),
-        "entente_update_timeout_seconds": config.rollout.update_timeout_s,
-        "entente_staleness_updates_limit": float(config.rollout.max_staleness),
+        "entente_updates_planned": float(updates),
+        "entente_update_timeout_seconds": rollout.update_timeout_s,
+        "entente_staleness_updates_limit": float(rollout.max_staleness),
     }

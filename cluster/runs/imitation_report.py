@@ -1,4 +1,4 @@
-"""Messages of imitation's processes to the process that started them, and the report of the result."""
+"""The settings of an imitation, the messages of its processes to the one that started them, and its report."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cluster.configs.schema import Config
+from cluster.configs.sections import ImitationSettings
+from grpo_core.settings import PolicySettings
 
 REPORT = "imitation.json"
 UNTRAINED = "untrained"  # folder, within the imitating policy's, of the policy before
@@ -50,16 +52,31 @@ class ImitationReport:
     nats_after: tuple[float, ...]  # after each epoch
     playing_seconds: float
     training_seconds: float
-    made_from: str  # digest of the settings that decide the result
+    made_from: str  # ``ImitationTask.digest``
 
 
 Message = StageBegan | StepsDone | Failed | ImitationReport
 
 
-def made_from(config: Config) -> str:
-    """Digest of all settings that decide the imitating policy."""
-    parts = [config.policy.model_dump(mode="json"), config.imitation.model_dump(mode="json"), config.run.seed]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+@dataclass(frozen=True, slots=True)
+class ImitationTask:
+    """The settings that imitation uses."""
+
+    settings: ImitationSettings
+    policy: PolicySettings
+    seed: int
+    bf16: bool  # learner.bf16
+
+    @classmethod
+    def of(cls, config: Config) -> ImitationTask:
+        """Take the settings from a run's configuration."""
+        return cls(config.imitation, config.policy, config.run.seed, config.learner.bf16)
+
+    @property
+    def digest(self) -> str:
+        """Digest of all settings that decide the imitating policy."""
+        parts = [self.policy.model_dump(mode="json"), self.settings.model_dump(mode="json"), self.seed]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read_report(folder: Path) -> dict[str, Any] | None:

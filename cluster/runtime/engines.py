@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from cluster.configs.schema import Config
 
 if TYPE_CHECKING:
     from services.inference.engine import Engine
+    from services.inference.vllm_backend.startup import CoreOptions
     from services.settings import InferenceSettings
 
-# Of a GPU's share for inference, what the learner's engine keeps where opponents have one of their own.
+# The learner's engine gets this part of the GPU memory for inference if opponents have an engine of their own.
 LEARNERS_SHARE = 0.6
 
 
-def engine_kind(config: Config) -> Literal["torch", "vllm"]:
-    """What ``inference.engine`` means on this machine: ``auto`` is vLLM where it is installed and a GPU is there."""
-    if config.inference.engine != "auto":
-        return config.inference.engine
-    import torch
-
-    from services.inference.vllm_backend.startup import vllm_installed
-
-    return "vllm" if torch.cuda.is_available() and vllm_installed() else "torch"
-
-
 def make_engine(config: Config, folder: Path) -> tuple[Engine, Any]:
-    """An engine that runs a folder's model as the learner's version 0, and the folder's tokenizer.
+    """Make an engine that runs a folder's model as the learner's version 0; returns it and the folder's tokenizer.
 
     Raises:
         CheckpointError: the folder is not a usable model.
@@ -38,33 +28,50 @@ def make_engine(config: Config, folder: Path) -> tuple[Engine, Any]:
 
     from grpo_core.models.pretrained import load_tokenizer
 
-    inference = config.inference
+    inference, policy = config.inference, config.policy
     torch.set_num_threads(inference.threads)
     tokenizer = load_tokenizer(folder)
-    if engine_kind(config) == "torch":
-        return _torch_engine(config, folder), tokenizer
     on_gpu = torch.cuda.is_available()
-    if not _needs_second_engine(config, folder, on_gpu):
-        return _vllm_engine(config, folder, inference, on_gpu), tokenizer
+    if not _uses_vllm(inference, on_gpu):
+        return _torch_engine(folder, inference, policy.specialists), tokenizer
+    from services.inference.vllm_backend.startup import CoreOptions
+
+    if policy.specialists:
+        # The specialists of the learner and of as many opponents are batched together; any further ones wait.
+        update = {"max_loras": max(inference.max_loras, 2 * config.policies_per_version)}
+        inference = inference.model_copy(update=update)
+    options = CoreOptions(
+        on_gpu=on_gpu,
+        context_length=policy.context_length,
+        max_lora_rank=policy.lora_r if policy.use_peft else 0,
+        # The learner's newest version, the one before while decisions finish under it, and the frozen ones.
+        adapters=config.policies_per_version * (config.opponents.max_snapshots + 2),
+        sleeps=config.rollout.share_gpu_with_learner,
+    )
+
+    def vllm_engine(settings: InferenceSettings) -> Engine:
+        return _vllm_engine(folder, settings, options, config.rollout.swap_timeout_s)
+
+    # Only snapshots of a policy without adapters are full weights.
+    full_snapshots = config.opponents.snapshot_every and not policy.use_peft
+    if not (full_snapshots and _needs_second_engine(folder, inference, policy.context_length, on_gpu)):
+        return vllm_engine(inference), tokenizer
     from services.inference.paired_engine import PairedEngine
 
     if not on_gpu:  # the torch engine holds any number of small policies at once
-        return PairedEngine(_vllm_engine(config, folder, inference, on_gpu), _torch_engine(config, folder)), tokenizer
+        return PairedEngine(vllm_engine(inference), _torch_engine(folder, inference, policy.specialists)), tokenizer
     total = inference.gpu_memory_utilization
     learners, opponents = (
         inference.model_copy(update={"gpu_memory_utilization": total * share, "engine_process": "own"})
         for share in (LEARNERS_SHARE, 1 - LEARNERS_SHARE)
     )
-    return (
-        PairedEngine(_vllm_engine(config, folder, learners, on_gpu), _vllm_engine(config, folder, opponents, on_gpu)),
-        tokenizer,
-    )
+    return PairedEngine(vllm_engine(learners), vllm_engine(opponents)), tokenizer
 
 
 def spare_what_is_loaded() -> None:
-    """Let garbage collections pass over all that is alive now: torch, vLLM and transformers, some 800,000 objects.
+    """Exclude all objects that are alive now from garbage collection: some 800,000 of torch, vLLM and transformers.
 
-    Games make and drop objects all the time; looking through those took a third of an actor's time outside its engine.
+    Scanning them took a third of an actor's time outside its engine, because games create and drop many objects.
     """
     gc.collect()
     gc.freeze()
@@ -86,62 +93,46 @@ def second_engine_fits(
     return weight_bytes + cache_bytes <= smaller * memory_bytes
 
 
-def _needs_second_engine(config: Config, folder: Path, on_gpu: bool) -> bool:
-    """Only snapshots of a policy without adapters are full weights."""
-    wanted = config.inference.opponent_engine
-    if config.policy.use_peft or not config.opponents.snapshot_every or wanted == "turns":
+def _uses_vllm(inference: InferenceSettings, on_gpu: bool) -> bool:
+    """Whether ``inference.engine`` is vLLM; ``auto`` is, if vLLM is installed and there is a GPU."""
+    from services.inference.vllm_backend.startup import vllm_installed
+
+    return inference.engine == "vllm" or (inference.engine == "auto" and on_gpu and vllm_installed())
+
+
+def _needs_second_engine(folder: Path, inference: InferenceSettings, context_length: int, on_gpu: bool) -> bool:
+    if inference.opponent_engine == "turns":
         return False
-    if wanted == "second" or not on_gpu:
+    if inference.opponent_engine == "second" or not on_gpu:
         return True
     import torch
 
     from services.inference.vllm_backend.startup import kv_cache_bytes
 
     weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-    gpus = config.inference.tensor_parallel_size
+    cache = kv_cache_bytes(folder, inference, context_length)
+    gpus = inference.tensor_parallel_size
     _, memory = torch.cuda.mem_get_info()
-    return second_engine_fits(
-        weights // gpus,
-        kv_cache_bytes(folder, config.inference, config.policy.context_length) // gpus,
-        memory,
-        config.inference.gpu_memory_utilization,
-    )
+    return second_engine_fits(weights // gpus, cache // gpus, memory, inference.gpu_memory_utilization)
 
 
-def _torch_engine(config: Config, folder: Path) -> Engine:
+def _torch_engine(folder: Path, inference: InferenceSettings, shared_base: bool) -> Engine:
     from grpo_core.models.pretrained import load_model
     from services.inference.torch_backend.engine import TorchEngine
 
-    model, _ = load_model(folder, shared_base=config.policy.specialists)
-    return TorchEngine(
-        model,
-        max_concurrent_decisions=config.inference.max_concurrent_decisions,
-        threads=config.inference.threads,
-    )
+    model, _ = load_model(folder, shared_base=shared_base)
+    return TorchEngine(model, max_concurrent_decisions=inference.max_concurrent_decisions, threads=inference.threads)
 
 
-def _vllm_engine(config: Config, folder: Path, inference: InferenceSettings, on_gpu: bool) -> Engine:
+def _vllm_engine(folder: Path, inference: InferenceSettings, options: CoreOptions, swap_timeout_s: float) -> Engine:
     from services.inference.vllm_backend.engine import VLLMEngine
-    from services.inference.vllm_backend.startup import CoreOptions, start_core, weights_dtype
+    from services.inference.vllm_backend.startup import start_core, weights_dtype
 
-    learners = config.policies_per_version
-    if config.policy.specialists:
-        # The learner's and as many opponents' are batched together; what is beyond that waits for a place.
-        inference = inference.model_copy(update={"max_loras": max(inference.max_loras, 2 * learners)})
-    options = CoreOptions(
-        on_gpu=on_gpu,
-        context_length=config.policy.context_length,
-        max_lora_rank=config.policy.lora_r if config.policy.use_peft else 0,
-        # The learner's newest version, the one before while decisions finish under it, and the frozen ones.
-        adapters=learners * (config.opponents.max_snapshots + 2),
-        sleeps=config.rollout.share_gpu_with_learner,
-    )
-    core = start_core(folder, inference, options)
     return VLLMEngine(
-        core,
+        start_core(folder, inference, options),
         folder,
         keep_in_flight=inference.swap == "keep",
         dtype=weights_dtype(folder, inference),
-        context_length=config.policy.context_length,
-        swap_timeout_s=config.rollout.swap_timeout_s,
+        context_length=options.context_length,
+        swap_timeout_s=swap_timeout_s,
     )

@@ -13,14 +13,9 @@ from grpo_core.training.memory_estimate import MemoryEstimate, ModelShape, estim
 SMALL_VOCABULARY = 512  # about that of the small policy
 
 
-def learner_estimate(config: Config, small_parameters: int) -> MemoryEstimate:
-    """What the learner will hold, by the same count that it makes of its loaded model.
-
-    Args:
-        config: of the run.
-        small_parameters: see ``policy_size``.
-    """
-    shape, parameters = policy_size(config.policy, small_parameters)
+def learner_estimate(config: Config) -> MemoryEstimate:
+    """Estimate what the learner will hold, with the formula that it applies to its loaded model."""
+    shape, parameters = policy_size(config.policy)
     adapters = adapter_parameters(config.policy, shape) * config.policies_per_version if config.policy.use_peft else 0
     return estimate_memory(
         shape,
@@ -33,15 +28,11 @@ def learner_estimate(config: Config, small_parameters: int) -> MemoryEstimate:
     )
 
 
-def policy_size(policy: PolicySettings, small_parameters: int) -> tuple[ModelShape, int]:
-    """Shape and parameters of the policy that a run starts from.
+def policy_size(policy: PolicySettings) -> tuple[ModelShape, int]:
+    """Return the shape and number of parameters of the policy that a run starts from.
 
-    Those of ``policy.path`` come from its ``config.json``, its blocks taken as Llama's or Qwen's. A file that tells
-    nothing is named by who loads it; here the policy counts as the small one.
-
-    Args:
-        policy: the settings.
-        small_parameters: of the small policy.
+    For ``policy.path`` they come from its ``config.json``, with blocks like Llama's or Qwen's. If that file is
+    unusable, the policy counts as the small one; loading it reports the error.
     """
     if policy.path is not None:
         try:
@@ -58,15 +49,21 @@ def policy_size(policy: PolicySettings, small_parameters: int) -> tuple[ModelSha
             return shape, blocks + matrices * shape.vocab_size * shape.hidden
     width = policy.hidden_size
     key_value = max(policy.head_dim, width // policy.head_dim // 2 * policy.head_dim)
-    return ModelShape(
-        SMALL_VOCABULARY, width, policy.layers, width, key_value, policy.intermediate_size
-    ), small_parameters
+    shape = ModelShape(SMALL_VOCABULARY, width, policy.layers, width, key_value, policy.intermediate_size)
+    return shape, small_policy_parameters(policy)
+
+
+def small_policy_parameters(policy: PolicySettings) -> int:
+    """Count the parameters of the small policy (untied embeddings) before it is made."""
+    attention = 4 * policy.hidden_size * policy.hidden_size
+    feed_forward = 3 * policy.hidden_size * policy.intermediate_size
+    return policy.layers * (attention + feed_forward) + 2 * SMALL_VOCABULARY * policy.hidden_size
 
 
 def adapter_parameters(policy: PolicySettings, shape: ModelShape) -> int:
-    """Numbers of the LoRA adapters at those linear layers that ``policy.lora_target_modules`` names.
+    """Count the parameters of the LoRA adapters at the linear layers in ``policy.lora_target_modules``.
 
-    Layers are known by their names in Llama, Mistral and Qwen; others count nothing.
+    Only the layer names of Llama, Mistral and Qwen are counted.
     """
     far_ends = {
         "q_proj": shape.query,

@@ -20,11 +20,12 @@ _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 def scrapes(metrics: Path, run: str) -> Iterator[str]:
     """OpenMetrics lines with their times, one scrape after the other, from the first line of the file to its last."""
     lines = read_metrics(metrics)
-    config = metrics.with_name("config.toml")
+    config_file = metrics.with_name("config.toml")
     exporter = Exporter(0, run=run)
     try:
-        if config.exists():
-            exporter.record(0, limits(load_config(config)))
+        if config_file.exists():
+            config = load_config(config_file)
+            exporter.record(0, limits(config.learner.updates, config.rollout))
         time_s, at = lines[0].time, 0
         while at < len(lines):
             while at < len(lines) and lines[at].time <= time_s:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -20,7 +20,7 @@ from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
 from cluster.runs.audit_records import last_update
-from cluster.runs.imitation_report import UNTRAINED
+from cluster.runs.imitation_report import UNTRAINED, ImitationTask
 from grpo_core.models.pretrained import load_model, named_tensors
 from tests.system.support.training_process import QUICK, TrainingProcess
 
@@ -68,8 +68,12 @@ def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
             torch.testing.assert_close(together[name], value, atol=2e-6, rtol=0, msg=name)
 
 
+def task(settings: Sequence[str]) -> ImitationTask:
+    return ImitationTask.of(load_config("smoke", settings))
+
+
 def test_a_policy_that_imitated_is_a_folder_like_any_other(tmp_path: Path) -> None:
-    report = imitate(load_config("smoke", SMALL), tmp_path / "policy", quiet)
+    report = imitate(task(SMALL), tmp_path / "policy", quiet)
     assert report.decisions > 50
     assert report.held_out_decisions > 10
     assert report.nats_after[-1] < report.nats_before
@@ -78,7 +82,7 @@ def test_a_policy_that_imitated_is_a_folder_like_any_other(tmp_path: Path) -> No
     assert not torch.equal(named_tensors(model)["lm_head.weight"], named_tensors(before)["lm_head.weight"])
     assert json.loads((tmp_path / "policy" / "imitation.json").read_text())["games"] == 4
     with pytest.raises(RunError, match="there already"):
-        imitate(load_config("smoke", SMALL), tmp_path / "policy", quiet)
+        imitate(task(SMALL), tmp_path / "policy", quiet)
 
 
 def test_what_cannot_be_imitated_is_said_in_one_line(tmp_path: Path) -> None:
@@ -91,7 +95,7 @@ def test_what_cannot_be_imitated_is_said_in_one_line(tmp_path: Path) -> None:
         ((f"imitation.saved_games={tmp_path / 'none'}", "imitation.processes=1"), "no .*json"),
     ):
         with pytest.raises(RunError, match=message):
-            imitate(load_config("smoke", settings), tmp_path / "policy", quiet)
+            imitate(task(settings), tmp_path / "policy", quiet)
     assert not (tmp_path / "policy").exists()
     assert not list(tmp_path.glob(".policy*"))
 
@@ -107,7 +111,7 @@ def test_a_process_that_dies_ends_it_with_a_reason_and_leaves_nothing(tmp_path: 
 
     many = (*SMALL, "imitation.games=12", "imitation.epochs=50")
     with pytest.raises(RunError, match="died"):
-        imitate(load_config("smoke", many), tmp_path / "policy", kill_one)
+        imitate(task(many), tmp_path / "policy", kill_one)
     assert not (tmp_path / "policy").exists()
     assert threading.active_count() >= 1
     assert not [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]

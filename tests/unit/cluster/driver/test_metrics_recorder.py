@@ -109,7 +109,7 @@ def test_resumed_run_is_served_before_it_has_loaded(tmp_path: Path, monkeypatch:
         cluster.driver.training.train(config, tmp_path, resume=True)
     assert seen[0]["entente_updates_total"] == 2
     assert seen[0]["entente_updates_planned"] == config.learner.updates
-    assert while_loading(config, ()) == {}
+    assert while_loading((), config.learner.updates, config.rollout) == {}
 
 
 def test_update_is_served_with_its_time_and_memory(tmp_path: Path, exporter: Exporter) -> None:

@@ -52,7 +52,7 @@ def drive(
     folder: RunFolder, learner: Learner, mirror: Any, first: int, last: int, *, resume: bool = False
 ) -> Population:
     """Train from version ``first`` to ``last``."""
-    population = open_population(CONFIG, folder, first, mirror)
+    population = open_population(CONFIG.opponents, folder, first, mirror)
     for version in range(first if resume else first + 1, last + 1):
         renew(folder, population, learner, version)
     return population
@@ -107,7 +107,7 @@ def test_new_members_change_no_line_up_that_may_have_been_drawn(tmp_path: Path) 
     assert [drawn(bound) for bound in range(6)] == before
     assert drawn(6) != before[5]
     # After a crash the run is back at 3, where blocks up to bound 5 may be half played.
-    resumed = open_population(CONFIG, folder, 3, Mirror())
+    resumed = open_population(CONFIG.opponents, folder, 3, Mirror())
     matchmaker = Matchmaker(resumed, 2, seed=3)
     assert [drawn(bound) for bound in range(4)] == before[:4]
     renew(folder, resumed, Learner(1), 4)

@@ -12,6 +12,7 @@ import torch
 from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from cluster.imitation.process import _Rank
+from cluster.runs.imitation_report import ImitationTask
 from services.environments.diplomacy.game import DiplomacyGame
 
 SMALL = ("policy.hidden_size=32", "policy.layers=1", "imitation.processes=1")
@@ -24,7 +25,7 @@ class Heard:
 
 def rank(*settings: str) -> _Rank:
     silent: Any = Heard()
-    return _Rank(load_config("smoke", [*SMALL, *settings]), 0, silent)
+    return _Rank(ImitationTask.of(load_config("smoke", [*SMALL, *settings])), 0, silent)
 
 
 def test_games_in_another_notation_are_nothing_to_learn_from(tmp_path: Path) -> None:

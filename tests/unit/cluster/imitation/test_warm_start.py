@@ -1,4 +1,4 @@
-"""The policy before it imitates is measured in a process of its own, which never outlives whoever waits for it."""
+"""The untrained policy is evaluated in a separate process, which ends with the process that waits for it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import cluster.imitation.warm_start
 from cluster.configs.loader import load_config
-from cluster.configs.schema import Config
+from cluster.configs.sections import EvaluationSettings
 from cluster.errors import RunError
 from cluster.imitation.warm_start import evaluate_untrained
 from cluster.runs.folder import RunFolder
@@ -20,13 +20,13 @@ from cluster.runs.folder import RunFolder
 CONFIG = load_config("smoke", ["evaluation.against=['random', 'greedy']"])
 
 
-def never(rows: Connection, candidate: str, config: Config) -> None:
+def never(rows: Connection, candidate: str, settings: EvaluationSettings, seed: int) -> None:
     while True:
         time.sleep(1)
 
 
-def one_and_dies(rows: Connection, candidate: str, config: Config) -> None:
-    rows.send({"against": config.evaluation.against[0], "candidate": candidate})
+def one_and_dies(rows: Connection, candidate: str, settings: EvaluationSettings, seed: int) -> None:
+    rows.send({"against": settings.against[0], "candidate": candidate})
     os._exit(9)
 
 
@@ -43,7 +43,7 @@ def test_it_ends_with_a_reason(tmp_path, monkeypatch, measure, limit_s, message,
     recorded: list[dict[str, Any]] = []
     with pytest.raises(RunError, match=message):
         evaluate_untrained(
-            CONFIG, RunFolder(tmp_path), lambda name: None, lambda label, row, seconds: recorded.append(row)
+            CONFIG.evaluation, 0, RunFolder(tmp_path), lambda name: None, lambda label, row, s: recorded.append(row)
         )
     assert not multiprocessing.active_children()
     assert len(recorded) == rows

@@ -11,10 +11,9 @@ import pytest
 
 import cluster.runtime.memory
 from cluster.configs.loader import load_config
-from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.runtime.learner_memory import adapter_parameters, learner_estimate, policy_size
-from cluster.runtime.memory import GIB, WORKER_BYTES, check_memory, needed_bytes, small_policy_parameters
+from cluster.runtime.learner_memory import adapter_parameters, learner_estimate, policy_size, small_policy_parameters
+from cluster.runtime.memory import GIB, WORKER_BYTES, check_memory, needed_bytes
 from grpo_core.models.lora import add_adapters
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.training.memory_estimate import ModelShape
@@ -39,16 +38,12 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def needed(config: Config) -> int:
-    return needed_bytes(config, small_policy_parameters(config))
-
-
 @pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])  # with and without tied embeddings
 def test_size_from_a_folder_is_that_of_its_model(tmp_path: Path, architecture: str) -> None:
     model = tiny_model(architecture)
     model.save_pretrained(tmp_path)
     config = load_config("smoke", [f"policy.path={tmp_path}"])
-    shape, parameters = policy_size(config.policy, 0)
+    shape, parameters = policy_size(config.policy)
     assert shape == ModelShape.of(model.config)
     assert 0.95 < parameters / model.num_parameters() <= 1  # norms and biases are left out
 
@@ -57,7 +52,7 @@ def test_shape_of_the_small_policy_is_that_of_the_made_model() -> None:
     for options in ([], ["policy.hidden_size=96"], ["policy.hidden_size=32"]):
         policy = load_config("smoke", options).policy
         made = ModelShape.of(make_small_model(policy, 512, eos_id=1, bos_id=2, pad_id=0, seed=0).config)
-        assert policy_size(policy, 7) == (made, 7)
+        assert policy_size(policy) == (made, small_policy_parameters(policy))
 
 
 @pytest.mark.parametrize("targets", ["['all-linear']", "['q_proj', 'down_proj']"])
@@ -71,22 +66,22 @@ def test_adapter_parameters_are_as_many_as_peft_makes(targets: str) -> None:
 
 def test_needed_memory_includes_the_learner_s(folder: Path) -> None:
     small, large = load_config("smoke"), load_config("smoke", [f"policy.path={folder}"])
-    assert needed(small) < 3 * GIB
-    full = learner_estimate(large, 0)
+    assert needed_bytes(small) < 3 * GIB
+    full = learner_estimate(large)
     assert full.weights == pytest.approx(4 * 494e6, rel=0.01)
-    assert needed(large) > WORKER_BYTES + full.total > 8 * GIB
+    assert needed_bytes(large) > WORKER_BYTES + full.total > 8 * GIB
     frozen = ["policy.use_peft=true", "policy.dtype=bfloat16"]
-    assert needed(load_config("smoke", [f"policy.path={folder}", *frozen])) < needed(large) - 4 * GIB
+    assert needed_bytes(load_config("smoke", [f"policy.path={folder}", *frozen])) < needed_bytes(large) - 4 * GIB
     operating = load_config("smoke", [f"policy.path={folder}", "grouping.gradient_surgery=cagrad"])
-    assert needed(operating) - needed(large) == learner_estimate(operating, 0).total - full.total
-    assert learner_estimate(operating, 0).surgery == 7 * full.gradients
+    assert needed_bytes(operating) - needed_bytes(large) == learner_estimate(operating).total - full.total
+    assert learner_estimate(operating).surgery == 7 * full.gradients
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"num_attention_heads": 0, "hidden_size": 1}', None])
 def test_unreadable_model_folder_counts_as_the_small_policy(tmp_path: Path, text: str | None) -> None:
     if text is not None:
         (tmp_path / "config.json").write_text(text)
-    assert needed(load_config("smoke", [f"policy.path={tmp_path}"])) == needed(load_config("smoke"))
+    assert needed_bytes(load_config("smoke", [f"policy.path={tmp_path}"])) == needed_bytes(load_config("smoke"))
 
 
 def test_run_that_does_not_fit_in_memory_is_refused_before_anything_starts(
