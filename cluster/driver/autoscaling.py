@@ -1,9 +1,7 @@
-"""How many rollout actors a run needs, from the measured load of learner and actors, smoothed and bounded.
+"""The number of rollout actors a run needs, from the measured load of learner and actors, smoothed and bounded.
 
-Learner and rollouts each leave the other waiting when they do not match. With ``n`` actors whose seats are taken for a
-share ``u`` of the time, while the learner is busy for a share ``b`` of it, ``n * u / b`` actors would wait as long as
-the learner does: more when the learner starves (``b`` small), fewer when admission keeps seats empty (``u`` small).
-``HEADROOM`` adds some, because an idle learner costs more than an idle actor.
+If ``n`` actors have their seats taken for a share ``u`` of the time and the learner is busy for a share ``b``, then
+``n * u / b`` actors balance the load. ``HEADROOM`` adds some, because an idle learner costs more than an idle actor.
 """
 
 from __future__ import annotations
@@ -17,14 +15,14 @@ from typing import Protocol
 
 from cluster.configs.sections import RolloutSettings
 
-HEADROOM = 1.25  # by which the actors' share of busy time may lie below the learner's
+HEADROOM = 1.25  # the learner's share of busy time over the actors'
 UP_AFTER = 2  # windows that must agree before actors are added
-DOWN_AFTER = 4  # before some are removed: a node that was given back takes minutes to return
+DOWN_AFTER = 4  # windows before actors are removed: a released node takes minutes to return
 UP_BAND = 1.1  # no change while the need is within these factors of the present number
 DOWN_BAND = 0.8
 MAX_GROWTH = 2.0  # factor of one step: measurements of few actors predict little about many
 LONGEST_WINDOW = 10  # times rollout.scale_every_s, for updates that take longer than that
-MIN_BUSY = 0.02  # a learner that was busy for less than this only shows that it starves
+MIN_BUSY = 0.02  # smaller busy shares of the learner count as this one
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,28 +43,16 @@ class LoadMeter:
     """Adds up observations; each stands for the time since the one before."""
 
     def __init__(self, now: float) -> None:
-        """Begin.
-
-        Args:
-            now: seconds on a monotonic clock, as all times below.
-        """
+        """Begin the first window; all times are seconds on one monotonic clock."""
         self.restart(now)
 
     def restart(self, now: float) -> None:
-        """Begin a new window; also after something that says nothing about the load, such as an evaluation."""
+        """Begin a new window; also after activity that is not part of the load, such as an evaluation."""
         self._start = self._last = now
         self._actors = self._seats = self._taken = self._busy = 0.0
 
     def observe(self, now: float, *, actors: int, games: int, seats: int, learning: bool) -> None:
-        """Add the state since the last observation.
-
-        Args:
-            now: seconds.
-            actors: that have loaded their engine.
-            games: that they have.
-            seats: of these actors.
-            learning: whether the learner had an update under way.
-        """
+        """Add the state since the last observation: loaded actors, their games and seats, an update under way."""
         seconds = now - self._last
         self._last = now
         self._actors += seconds * actors
@@ -79,7 +65,7 @@ class LoadMeter:
         return self._last - self._start
 
     def load(self) -> Load | None:
-        """Of the window so far; None while no actor could play."""
+        """Means of the window so far; None while no actor could play."""
         seconds = self.seconds()
         if seconds <= 0 or self._seats <= 0:
             return None
@@ -97,7 +83,7 @@ class Autoscaler:
         self._wanted = rollout.actors
 
     def decide(self, load: Load) -> int:
-        """Take one window into account; the number of actors wanted from now on."""
+        """Take one window into account; return the number of actors wanted from now on."""
         self._needs.append(load.needed)
         recent = list(self._needs)
         up, down = recent[-UP_AFTER:], recent[-DOWN_AFTER:]
@@ -115,20 +101,20 @@ class Autoscaler:
 
 
 class Pool(Protocol):
-    """What is scaled: the rollout actors of a run."""
+    """The rollout actors to scale."""
 
     @property
     def ready(self) -> int:
-        """Actors that accept games."""
+        """Number of actors that accept games."""
         ...
 
     @property
     def games_in_flight(self) -> int:
-        """Games given to actors."""
+        """Number of games given to actors."""
         ...
 
     def resize(self, wanted: int) -> None:
-        """Have so many actors, as soon as the cluster has room and games are over."""
+        """Set the number of actors; it is reached when the cluster has room and games are over."""
         ...
 
 
@@ -143,14 +129,9 @@ class Scaling:
         log: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin to observe.
+        """Begin to observe; ``pool`` is resized only if ``rollout.max_actors`` is set.
 
-        Args:
-            rollout: settings of the actors.
-            episodes_per_update: of the learner.
-            pool: resized only if ``rollout.max_actors`` is set.
-            log: shows the user changes, and a bound that can never be reached.
-            clock: seconds.
+        ``log`` shows the user changes, and an upper bound that can never be reached.
         """
         self._settings = rollout
         self._pool = pool
@@ -169,16 +150,14 @@ class Scaling:
             )
 
     def restart(self) -> None:
-        """Begin a new window: what happened since the last observation, such as an evaluation, is not the load."""
+        """Begin a new window, and ignore the time since the last observation, for instance an evaluation."""
         self._meter.restart(self._clock())
 
     def observe(self, *, learning: bool, updated: bool) -> None:
-        """Observe the load, and resize the pool at the end of a window; call it all the time.
+        """Observe the load, and resize the pool at the end of a window; call this at every poll.
 
-        Args:
-            learning: whether the learner has an update under way.
-            updated: whether an update has ended since the last call. A window ends with an update, so that the parts
-                of one, waiting and learning, are observed equally often.
+        ``learning``: whether an update is under way. ``updated``: whether one has ended since the last call. A window
+        ends with an update, so that it covers whole cycles of waiting and learning.
         """
         ready = self._pool.ready
         seats = ready * self._settings.games_per_actor
@@ -207,6 +186,6 @@ class Scaling:
 
 
 def useful_actors(rollout: RolloutSettings, episodes_per_update: int) -> int:
-    """More than this many actors would have empty seats: admission bounds the games in flight."""
+    """Number of actors beyond which seats stay empty, because admission bounds the games in flight."""
     in_flight = (rollout.max_staleness + 1) * episodes_per_update
     return math.ceil(in_flight / rollout.games_per_actor)

@@ -1,4 +1,4 @@
-"""The schedule of line-up blocks: which are to be played, wait in the buffer, or were used by updates."""
+"""The schedule of line-up blocks: which ones are still to be played, in the buffer, or used by updates."""
 
 from __future__ import annotations
 
@@ -50,11 +50,10 @@ class BlockSchedule:
     """The schedule of blocks, which the seed fixes, and the extra blocks that top updates up.
 
     Update ``v`` takes as many blocks of each country as blocks ``[v * blocks_per_update, (v + 1) * blocks_per_update)``
-    hold. Which blocks of a country those are, the buffer decides: the oldest. Extra blocks are numbered by the update
-    that asked for them, so that the same update finds them again after a restart. Each takes the place of the block
-    that the update used instead, so no other block waits longer. One that came too late is used by the next update;
-    otherwise every later block of its country would be used one update too late. Late ones count toward the extra
-    blocks that ``learner.top_up_episodes`` allows the next update.
+    hold; the buffer gives the oldest of each country. Extra blocks are numbered by the update that asked for them, so
+    that the same update finds them again after a restart. Each replaces a block that the update used instead, so no
+    other block waits longer. One that came too late is used by the next update, and counts toward the extra blocks that
+    ``learner.top_up_episodes`` allows there; otherwise every later block of its country would be used one update late.
     """
 
     def __init__(
@@ -74,21 +73,21 @@ class BlockSchedule:
         self._started = 0
         self._finished: Counter[str] = Counter()
         self._version = version
-        self._scheduled: Counter[str] = Counter()  # what the schedule gives the updates up to the one under way
+        self._scheduled: Counter[str] = Counter()  # blocks of the schedule up to the update under way
         for update in range(version):
             self._scheduled.update(self.quota(update))
         self._used = Counter(self._scheduled)
         self._scheduled.update(self.quota(version))
-        self._due = Counter(self.quota(version))  # what the update under way is still to be given
+        self._due = Counter(self.quota(version))  # blocks that the update under way still needs
         self._extra: deque[tuple[int, int]] = deque()  # (update, index) of extra blocks to be played
         self._asked: Counter[str] = Counter()  # extra blocks numbered for the update under way
         self._late: Counter[str] = Counter()  # extra blocks that came too late for earlier updates
-        self._taken_late = 0  # of these, given to the update under way, or still due to it
+        self._taken_late = 0  # late blocks given to the update under way, or still due to it
         self._stored_extra: dict[int, dict[int, bool]] = {}  # update -> index -> stored whole, before this process
 
     @property
     def started_episodes(self) -> int:
-        """Episodes of the schedule ever started, by this process or an earlier one; extra ones are bounded apart."""
+        """Episodes of the schedule started so far by any process; extra ones have their own bound."""
         return (self._started + len(self._complete)) * self._generations
 
     @property
@@ -97,9 +96,9 @@ class BlockSchedule:
         return dict(self._used - self._scheduled)
 
     def recover(self, buffer: ReplayBuffer, topped_up: Mapping[str, int]) -> None:
-        """After a restart: blocks whose episodes the buffer ever stored are not played again.
+        """After a restart, mark the blocks that the buffer ever stored, so that they are not played again.
 
-        ``topped_up``: the extra blocks of each country that the updates so far have used.
+        ``topped_up``: extra blocks of each country that the updates so far have used.
 
         Raises:
             RunError: the buffer is another run's, or was emptied.
@@ -131,7 +130,7 @@ class BlockSchedule:
         return self._next < self._total
 
     def next_block(self) -> LineupBlock:
-        """The lowest block not yet started; ``wanted`` must hold."""
+        """Start the first block that was not started yet; ``wanted`` must hold."""
         assert self.wanted()
         block = self._block(self._next, self._next // self._per_update)
         self._next += 1
@@ -139,20 +138,20 @@ class BlockSchedule:
         return block
 
     def extra_wanted(self) -> bool:
-        """Whether an extra block was asked for that was not started yet."""
+        """Whether a requested extra block was not started yet."""
         return bool(self._extra)
 
     def next_extra_block(self) -> LineupBlock:
-        """The first of these; ``extra_wanted`` must hold."""
+        """Start the next extra block; ``extra_wanted`` must hold."""
         update, index = self._extra.popleft()
         return self._block(index, update)
 
     def finished(self, report: BlockReport) -> None:
-        """A block was played and lies in the buffer."""
+        """Record that a block was played and is in the buffer."""
         self._finished[report.block.learner_power] += 1
 
     def quota(self, update: int) -> dict[str, int]:
-        """Blocks of each country that update number ``update`` (from 0) takes, besides what tops it up."""
+        """Blocks of each country that update number ``update`` (from 0) takes, extra blocks excluded."""
         first = update * self._per_update
         return dict(Counter(learner_of_block(self._seed, index) for index in range(first, first + self._per_update)))
 
@@ -165,11 +164,11 @@ class BlockSchedule:
         }
 
     def ready(self) -> bool:
-        """Whether the buffer holds all that the update under way is still to be given."""
+        """Whether the buffer holds all blocks that the update under way still needs."""
         return not self.missing()
 
     def hand_over(self) -> dict[str, int]:
-        """The blocks that the learner takes now, as far as the buffer holds them; they count as used."""
+        """Return the due blocks that the buffer holds, for the learner to take; they count as used."""
         blocks = {
             power: count
             for power, due in self._due.items()
@@ -180,10 +179,10 @@ class BlockSchedule:
         return blocks
 
     def top_up(self, blocks: Mapping[str, int]) -> bool:
-        """The update under way wants further blocks; whether there are any to wait for.
+        """Request further blocks for the update under way; return whether there are any to wait for.
 
-        What came too late for an earlier update is taken first, wanted or not. Others are asked for as far as
-        ``learner.top_up_episodes`` has room beside all that is late: whether it is taken now depends on when it comes.
+        Blocks that came too late for an earlier update are taken first, even if none are requested. New ones are
+        limited by ``learner.top_up_episodes`` minus all late blocks, whether these arrive in time or not.
         """
         asked = self._within_room({power: max(0, blocks.get(power, 0) - self._late[power]) for power in POWERS})
         for power in POWERS:
@@ -199,7 +198,7 @@ class BlockSchedule:
         return any(self._due.values())
 
     def updated(self) -> None:
-        """The update under way is done; blocks that it still lacked will be late."""
+        """Record that the update under way is done; blocks that it still lacked will be late."""
         self._late.update(+self._due)
         self._adopt_late(self._version)
         self._version += 1
@@ -209,9 +208,9 @@ class BlockSchedule:
         self._taken_late = 0
 
     def _within_room(self, lacking: Mapping[str, int]) -> Counter[str]:
-        """As many of these as the update has room for: one by one to the country that lacks the most."""
+        """Choose as many of these as the update has room for, one by one for the country that lacks the most."""
         room = self._most_extra - self._taken_late - self._late.total() - self._asked.total()
-        first = self._version % len(POWERS)  # ties go round from update to update
+        first = self._version % len(POWERS)  # ties are broken in a different order at each update
         powers = POWERS[first:] + POWERS[:first]
         asked: Counter[str] = Counter()
         for _ in range(min(room, sum(lacking.values()))):
@@ -219,9 +218,9 @@ class BlockSchedule:
         return asked
 
     def _extra_blocks_of(self, update: int, buffer: ReplayBuffer) -> dict[int, bool]:
-        """Those with a stored episode, and whether whole.
+        """Find an update's extra blocks with a stored episode, and whether they are whole.
 
-        Numbers are given in order, but blocks end in any: only past the most that an update asks for is a gap the end.
+        Blocks end in any order, so a gap ends the search only beyond the most that an update may request.
         """
         found: dict[int, bool] = {}
         for start in itertools.count(0, _NUMBERS_AT_ONCE):
@@ -234,13 +233,13 @@ class BlockSchedule:
         return found
 
     def _adopt_late(self, update: int) -> None:
-        """Extra blocks that an earlier process stored for this update, which has not asked for them again."""
+        """Count as late the extra blocks that an earlier process stored for this update, which did not request them."""
         for index, whole in self._stored_extra.pop(update, {}).items():
             self._late[learner_of_block(self._seed, index)] += 1
             self._play_extra(update, index, whole)
 
     def _replay_lost(self, update: int, stored: Mapping[int, bool]) -> None:
-        """Play again extra blocks that were under way when the driver died, after others had been used instead."""
+        """Replay extra blocks that were under way when the driver died, after others had been used instead."""
         for power in POWERS:
             numbers = itertools.count()
             while self._late[power] < 0:
@@ -260,7 +259,7 @@ class BlockSchedule:
         return self._lineups.block(index, newest_snapshot=max(0, update - self._max_staleness))
 
     def _stored(self, buffer: ReplayBuffer, indices: Sequence[int]) -> dict[int, bool]:
-        """Which of these blocks the buffer ever stored an episode of, and whether all of them."""
+        """Find the blocks of which the buffer ever stored an episode, and whether it stored all."""
         ids = {f"{block_name(index)}/{member}": index for index in indices for member in range(self._generations)}
         counts = Counter(ids[episode_id] for episode_id in buffer.stored_ids(list(ids)))
         return {index: counts[index] == self._generations for index in indices if counts[index]}

@@ -1,4 +1,4 @@
-"""Whether the learner's process lives, and time limits that a stopped driver does not use up."""
+"""Checks that the learner's process is alive, with time limits that stand still while the driver is stopped."""
 
 from __future__ import annotations
 
@@ -9,34 +9,28 @@ from typing import Any
 from cluster.errors import LostError
 from cluster.runtime.ray_calls import get_answer
 
-HEARTBEAT_GROUP = "heartbeat"  # Ray's concurrency group of the thread that answers, beside the one that learns
+HEARTBEAT_GROUP = "heartbeat"  # Ray's concurrency group of the thread that answers
 HEARTBEAT_EVERY_S = 2.0
-MAX_STEP_S = 5.0  # the most waiting that the time between two checks counts as
+MAX_STEP_S = 5.0  # longer times between two checks count as this long
 
 
 class StallTimer:
-    """A limit on waiting that counts only while the driver checks it: a stopped driver did not wait.
+    """A limit on waiting that counts only while the driver checks it.
 
-    So a run whose driver was suspended for hours continues when it wakes, instead of giving up at its first check.
+    So a run whose driver was suspended for hours continues when it wakes, instead of failing at its first check.
     """
 
     def __init__(self, limit_s: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin to wait.
-
-        Args:
-            limit_s: seconds.
-            clock: seconds.
-        """
         self.limit_s = limit_s
         self._clock = clock
         self.restart()
 
     def restart(self) -> None:
-        """Begin again: what was awaited has come, or was not awaited meanwhile."""
+        """Start the wait again from zero."""
         self._checked, self._waited_s = self._clock(), 0.0
 
     def over(self) -> bool:
-        """Whether the limit is passed; call it all the time."""
+        """Whether the limit is passed; call this at every poll."""
         now = self._clock()
         self._waited_s += min(now - self._checked, MAX_STEP_S)
         self._checked = now
@@ -44,10 +38,10 @@ class StallTimer:
 
 
 class Heartbeat:
-    """Calls the learner's process again and again; a thread of its own answers there while another one computes.
+    """Calls the learner's process at intervals; a separate thread answers there, even during an update.
 
-    An update may take half an hour, so a limit on updates cannot find in reasonable time a process that was stopped,
-    swapped out or cut off. A computation that hangs in a live process is left to the limit on updates.
+    An update may take half an hour, so a limit on updates would find a stopped or unreachable process too late. A
+    computation that hangs in a live process is found by the limit on updates.
     """
 
     def __init__(
@@ -61,10 +55,9 @@ class Heartbeat:
 
         Args:
             send: calls the process; returns a reference to its answer.
-            limit_s: of silence.
-            clock: seconds.
-            answered: whether a reference has its answer, by default as Ray reports it. Raises LostError if the process
-                has ended.
+            limit_s: longest silence allowed.
+            clock: returns seconds.
+            answered: whether a reference has its answer, by default from Ray; LostError if the process has ended.
         """
         self._send = send
         self._silence = StallTimer(limit_s, clock)
@@ -74,9 +67,7 @@ class Heartbeat:
         self._sent = float("-inf")
 
     def check(self) -> None:
-        """See whether there is an answer, and send the next call when it is due.
-
-        Silence counts only between checks: a driver that was stopped or busy elsewhere did not listen.
+        """Look for an answer, and send the next call when it is due.
 
         Raises:
             LostError: the process is dead, or has been silent for too long.

@@ -1,4 +1,4 @@
-"""What a run records and shows: metrics, the live display and ``summary.json``."""
+"""Records a run's metrics, shows them in the live display, and writes ``summary.json``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WORKER_RESTARTS = "entente_worker_restarts_total"
 
 
 class MetricsRecorder:
-    """Counts, shows and records; it does not use Ray."""
+    """Counts, shows and records a run's events; it does not use Ray."""
 
     def __init__(
         self,
@@ -53,9 +53,9 @@ class MetricsRecorder:
 
         Args:
             config: the run's configuration.
-            folder: has ``metrics.jsonl`` and ``summary.json``.
+            folder: holds ``metrics.jsonl`` and ``summary.json``.
             display: already entered.
-            resume_after: the version a resumed run goes on from; None for a new run.
+            resume_after: the version from which a resumed run continues; None for a new run.
             exporter: scraped by Prometheus; closed with this object.
 
         Raises:
@@ -87,7 +87,7 @@ class MetricsRecorder:
         self._engine_stats: dict[str, float] = {}  # when last read
         self._updated = time.monotonic()
         left = {"entente_worker_replacements_left": float(config.rollout.max_replacements)}
-        self._serve(_highest(before))  # those of updates that are made again, too
+        self._serve(_highest(before))  # also of updates that are repeated
         bounds = limits(config.learner.updates, config.rollout)
         self._serve({**self._counters, **bounds, **_versions(self._version), **left})
 
@@ -106,17 +106,17 @@ class MetricsRecorder:
         self._sink.close()
 
     def catch_up(self, report: UpdateReport | None, workers: int, league: Mapping[str, float]) -> None:
-        """After a restart: record the update behind the checkpoint if the last process died before it could."""
+        """After a restart, record the checkpoint's update if the last process died before it did."""
         if report is not None and report.version > self._recorded:
             self.update(report, workers, 0, {}, league)
 
     def block(self, report: BlockReport) -> None:
-        """Count a played block; served at once, to show that games go on while an update is awaited."""
+        """Count a played block, and export it at once, because an update may take long."""
         self._counters["entente_games_total"] += report.games
         self._serve({"entente_games_total": self._counters["entente_games_total"]})
 
     def workers(self, ready: int, wanted: int, replacements_left: int) -> None:
-        """How many workers accept games, are wanted for the load, and may still fail; served at once."""
+        """Export how many workers accept games, are wanted for the load, and may still fail."""
         now = {
             "entente_workers_playing": float(ready),
             "entente_workers_wanted": float(wanted),
@@ -127,7 +127,7 @@ class MetricsRecorder:
             self._serve(now)
 
     def overlapped(self, seconds: float) -> None:
-        """Count seconds in which the learner learned and games were played."""
+        """Count seconds in which the learner was busy and games were played."""
         self._counters[OVERLAP] += seconds
 
     def swaps(self, seconds: Sequence[float]) -> None:
@@ -135,7 +135,7 @@ class MetricsRecorder:
         self._swap_seconds.extend(seconds)
 
     def engine(self, stats: Mapping[str, float]) -> None:
-        """Take the counters of engines and remote players; they restart at 0 when an actor is replaced."""
+        """Add the counters of engines and remote players, which may restart at 0."""
         for ours, name in self._engine_counters.items():
             now = stats.get(ours, 0.0)
             before = self._engine_stats.get(ours, 0.0)
@@ -153,11 +153,11 @@ class MetricsRecorder:
         """Record and show a finished update.
 
         Args:
-            report: the learner's.
-            workers: alive.
-            restarts: of workers, by this process so far.
-            swap_failures: likewise, by cause.
-            league: metrics of the opponents, by keys of the catalogue.
+            report: the learner's report.
+            workers: number of live workers.
+            restarts: workers that this process has replaced so far.
+            swap_failures: failed swaps of this process so far, by cause.
+            league: metrics of the opponents, by catalogue key.
         """
         self._version = self._recorded = report.version
         self._count_update(report, restarts, swap_failures)
@@ -257,12 +257,12 @@ class MetricsRecorder:
         )
 
     def _serve(self, values: Mapping[str, Value]) -> None:
-        """To Prometheus alone: momentary values, or values that every line of ``metrics.jsonl`` would repeat."""
+        """Export values to Prometheus alone: momentary ones, or ones that ``metrics.jsonl`` need not repeat."""
         if self._exporter is not None:
             self._exporter.record(self._version, values)
 
     def _recover_counters(self, lines: Sequence[MetricsLine], resume_after: int) -> None:
-        """Games, costs and losses of updates that a crash undid count; the updates themselves are made again."""
+        """Restore the counters; games, costs and losses also from updates that a crash undid and that are repeated."""
         for line in lines:
             for name in self._counters:
                 value = line.metrics.get(name)
@@ -279,7 +279,7 @@ def _last_update(lines: Sequence[MetricsLine]) -> int:
 
 
 def _highest(lines: Sequence[MetricsLine]) -> dict[str, Value]:
-    """The highest values that Prometheus may have seen of counters that fall when a crash undoes updates."""
+    """Highest recorded values of the counters that fall when a crash undoes updates."""
     found: dict[str, Value] = {}
     for line in lines:
         for name in MADE_AGAIN:

@@ -10,21 +10,16 @@ from cluster.runtime.termination_watch import Ref
 
 
 class PendingPlacements:
-    """Places that a cluster's autoscaler may have to start nodes for; each is awaited for a limited time."""
+    """Requested places that a cluster's autoscaler may have to start nodes for, each with a time limit."""
 
     def __init__(self, request: Callable[[], FurtherPlace], timeout_s: float) -> None:
-        """Request nothing yet.
-
-        Args:
-            request: asks the cluster for one place.
-            timeout_s: until it must be there.
-        """
+        """Request nothing yet; ``request`` asks the cluster for one place, due within ``timeout_s``."""
         self._request = request
         self._timeout_s = timeout_s
         self._pending: dict[Ref, tuple[FurtherPlace, float]] = {}
 
     def __len__(self) -> int:
-        """Places that are not there yet."""
+        """Number of places that are not there yet."""
         return len(self._pending)
 
     @property
@@ -46,7 +41,7 @@ class PendingPlacements:
         return len(newest)
 
     def arrived(self, ref: Ref) -> FurtherPlace | None:
-        """The place of a resolved reference, now the caller's; None if it is none of these references."""
+        """Hand over the place of a resolved reference; None if the reference belongs to no request."""
         place, _ = self._pending.pop(ref, (None, 0.0))
         return place
 

@@ -1,4 +1,4 @@
-"""The rollout actors of a run behind one class: training blocks and evaluations are given to them evenly."""
+"""The pool of rollout actors: it distributes training blocks and evaluations evenly among them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVALUATION_POLL_S = 0.5  # time limits are checked this often
 
 
 class RolloutPool(Supervisor):
-    """Plays blocks and evaluations; those of a worker that is replaced are played again by others."""
+    """Plays blocks and evaluations; other workers replay those of a worker that is replaced."""
 
     def has_room(self, games: int) -> bool:
         """Whether some worker could start so many more games."""
@@ -41,7 +41,7 @@ class RolloutPool(Supervisor):
         self._place()
 
     def poll(self, others: Sequence[Ref], timeout_s: float) -> PoolEvents:
-        """Wait up to ``timeout_s`` for anything to happen: blocks, swaps, or one of ``others``; returns all of it.
+        """Wait up to ``timeout_s`` for the first event (a block, a swap, or one of ``others``); return all events.
 
         Raises:
             RunError: more actors failed than ``rollout.max_replacements``, or several at the same job.
@@ -56,14 +56,10 @@ class RolloutPool(Supervisor):
     def evaluate(
         self, games: Sequence[EvaluationGame], progress: Callable[[int], None], timeout_s: float
     ) -> list[EvaluationResult]:
-        """Play evaluation games on all workers.
+        """Play evaluation games on all workers, and call ``progress`` with the number of games just played.
 
-        Blocks that are being played share the engines, so this time does not count as theirs.
-
-        Args:
-            games: of the evaluation.
-            progress: called with the number of further games that were played.
-            timeout_s: a worker that finishes no evaluation game for so long is replaced.
+        Blocks under way share the engines, so their time limits are extended by the time of the evaluation. A worker
+        that finishes no evaluation game within ``timeout_s`` is replaced.
 
         Raises:
             RunError: more actors failed than ``rollout.max_replacements``, or several at the same job.
@@ -92,7 +88,7 @@ class RolloutPool(Supervisor):
         return [result for number in sorted(results) for result in results[number]]
 
     def stats(self) -> dict[str, float]:
-        """The engines' counters, summed over all workers that ever were; those that do not answer in 10 s are old."""
+        """Sum the engines' counters over all workers so far; without an answer within 10 s the last values count."""
         asked = {worker.actor.stats.remote(): worker for worker in self._workers if worker.loaded}
         ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=10.0) if asked else ([], [])
         for ref in ready:

@@ -23,7 +23,7 @@ _WORK = {
 class RunSummary:
     """Adds up training time and work, keeps evaluations, and writes both to ``summary.json``.
 
-    ``counters`` below are the run's counters at that moment, by the names of the metrics catalogue.
+    Methods take the run's current ``counters`` by catalogue key.
     """
 
     def __init__(self, folder: RunFolder, run_name: str, config_digest: str, *, resume: bool) -> None:
@@ -33,7 +33,7 @@ class RunSummary:
         self._identity = {"run": run_name, "commit": commit(), "config_digest": config_digest}
         self._provenance = provenance()
         stored = folder.read_summary() if resume else {}
-        # No line of an update holds these last values: the summary is written at a run's end, whatever ended it.
+        # The metrics may lack these last values; the summary is written whenever a run ends.
         self.stored_counters = {
             NONFINITE: float(stored.get("nonfinite_updates", 0)),
             "entente_games_total": float(stored.get("games", 0)),
@@ -45,7 +45,7 @@ class RunSummary:
         self._begin: tuple[float, dict[str, float]] | None = None
 
     def training_begins(self, counters: Mapping[str, float]) -> None:
-        """From here on time and work count into the throughput."""
+        """Start to count time and work for the throughput."""
         self._begin = (time.monotonic(), {name: counters[name] for name in COUNTERS})
 
     def training_ends(self, counters: Mapping[str, float]) -> None:
@@ -54,7 +54,7 @@ class RunSummary:
         self._begin = None
 
     def add_evaluation(self, label: str, row: Mapping[str, Any], seconds: float) -> None:
-        """Add a row; a resumed run may measure the same checkpoint again, and the newer row replaces the older."""
+        """Add a row; it replaces an older one of the same checkpoint and opponent."""
         key = (row["checkpoint"], row["against"])
         self._evaluations = [old for old in self._evaluations if (old["checkpoint"], old["against"]) != key]
         self._evaluations.append({"label": label, **row, "seconds": round(seconds, 1)})

@@ -1,4 +1,4 @@
-"""Rollout actors kept at work: taken through their steps, replaced when they die, hang, or their engine fails."""
+"""Supervision of rollout actors: takes them through their steps, and replaces those that die, hang or fail."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ from cluster.runtime.placement import FurtherPlace, Slot
 from cluster.runtime.ray_calls import cause_of_death, loss_of
 from cluster.runtime.termination_watch import EndedProcesses, Ref, lost_with_its_node
 
-MAX_OVERDUE = 3  # actors replaced because of the same overdue job before the run ends
-MAX_FAILED = 3  # likewise, because their engine could not play it
+MAX_OVERDUE = 3  # workers late with the same job before the run ends
+MAX_FAILED = 3  # workers whose engine could not play the same job before the run ends
 
 
 class Supervisor:
-    """The workers of a ``RolloutPool``: their weights, their replacement and their number.
-
-    It never waits for a single worker: every step and every job has a time limit.
-    """
+    """Manages the weights, replacement and number of workers; each step and each job has a time limit."""
 
     def __init__(
         self,
@@ -40,8 +37,8 @@ class Supervisor:
 
         Args:
             spawn: makes the actor of a slot: ``0 <= slot < rollout.actors``, or a further place.
-            settings: how many, and the time limits.
-            republish: a new reference to the newest weights if one was lost; None: the lost one is sent again.
+            settings: the number of actors and the time limits.
+            republish: returns a new reference to the newest weights after one was lost; None: the old one is resent.
             further: asks the cluster for room for one more actor; None: there are always ``rollout.actors``.
         """
         self.restarts = 0  # workers replaced
@@ -55,8 +52,8 @@ class Supervisor:
         self._workers: list[Worker] = []
         self._queue = JobQueue(settings.games_per_actor)
         self._events = PoolEvents()
-        self._counters: defaultdict[str, float] = defaultdict(float)  # engines' counters, those of ended ones included
-        self._failures = 0  # of the replaced workers, those that did not go down with their node
+        self._counters: defaultdict[str, float] = defaultdict(float)  # of all engines, also those that have ended
+        self._failures = 0  # replaced workers that did not go down with their node
         self._vacant: list[Slot] = []  # to be filled after the rest
         self._ended = EndedProcesses(settings.swap_timeout_s)
         for slot in range(settings.actors):
@@ -64,35 +61,35 @@ class Supervisor:
 
     @property
     def size(self) -> int:
-        """Workers alive."""
+        """Number of live workers."""
         return len(self._workers)
 
     @property
     def ready(self) -> int:
-        """Workers that accept jobs: not those that still load, or leave after the jobs they have."""
+        """Number of workers that accept jobs: they have loaded their engine and are not leaving."""
         return sum(worker.accepts_jobs for worker in self._workers)
 
     @property
     def pending(self) -> int:
-        """Further workers that the cluster has no room for yet."""
+        """Number of requested workers that the cluster has no room for yet."""
         return 0 if self._placements is None else len(self._placements)
 
     @property
     def games_in_flight(self) -> int:
-        """Training games given to workers."""
+        """Number of training games given to workers."""
         return sum(worker.games for worker in self._workers)
 
     @property
     def replacements_left(self) -> int:
-        """Workers that may still fail before the run gives up; those that go down with their node do not count."""
+        """Number of workers that may still fail before the run ends; a loss with the node does not count."""
         return max(0, self._settings.max_replacements - self._failures)
 
     def wait_ready(self) -> None:
         """Wait until every actor has loaded its engine.
 
         Raises:
-            LateError: not within ``rollout.start_timeout_s``; says what to check.
-            LostError: an actor died. None is replaced yet: at the first start the user should see what is wrong.
+            LateError: this takes longer than ``rollout.start_timeout_s``; the message says what to check.
+            LostError: an actor died. It is not replaced: at the first start the user should see what is wrong.
             RunError: an actor's constructor raised.
         """
         refs = [ref for worker in self._workers for ref in worker.calls]
@@ -114,10 +111,9 @@ class Supervisor:
             self._collect(ref)
 
     def resize(self, wanted: int) -> None:
-        """Have so many workers: more as fast as the cluster has room, fewer after they have finished their games.
+        """Set the number of workers, at least ``rollout.actors``.
 
-        Args:
-            wanted: at least ``rollout.actors``.
+        Workers are added as soon as the cluster has room, and removed after they have finished their games.
         """
         assert self._placements is not None, "there is nowhere to take further actors from"
         surplus = self.size - sum(worker.leaving for worker in self._workers) + self.pending - wanted
@@ -136,18 +132,18 @@ class Supervisor:
             self._advance(worker)
 
     def broadcast(self, weights: Ref, version: int) -> None:
-        """Send new learner weights to every engine; jobs begin with them or newer ones. Ends a rest."""
+        """Send new learner weights to every engine, and end a rest; jobs begin with these weights or newer ones."""
         self._goal = Goal(weights, version)
         while self._vacant:
             self._add(self._vacant.pop())
         self._advance_all()
 
     def rest(self) -> bool:
-        """Ask all engines to free their GPU and to hold their games until the next broadcast; returns whether all have.
+        """Ask all engines to free their GPU and hold their games until the next broadcast; return whether all have.
 
-        Call it again between polls. Jobs lose no time: their limits stand still. A worker that does not answer is
-        ended, which frees the GPU too, once its processes are gone: the rest waits for them, for at most
-        ``rollout.swap_timeout_s``, after which a notice names them. The replacement starts with the broadcast.
+        Call it again between polls. The time limits of jobs stop meanwhile. A worker that does not answer is ended;
+        the rest then waits at most ``rollout.swap_timeout_s`` for its processes to free the GPU, after which a notice
+        names them. Its replacement starts with the broadcast.
         """
         self._goal.resting = True
         self._advance_all()
@@ -175,7 +171,7 @@ class Supervisor:
             worker.advance(self._goal)
 
     def _wait(self, others: Sequence[Ref], timeout_s: float) -> list[Ref]:
-        """Wait until something is answered; returns those of ``others`` that are."""
+        """Wait until a reference is ready; return those of ``others`` that are."""
         places = [] if self._placements is None else self._placements.refs
         refs = [*others, *places, *(ref for worker in self._workers for ref in worker.calls)]
         if not refs:
@@ -220,7 +216,7 @@ class Supervisor:
             self._advance(worker)
 
     def _handle_failure(self, worker: Worker, call: Call, cause: BaseException) -> None:
-        """An actor lives but raised an error."""
+        """Handle an error that a live actor raised."""
         # Imported here because the second one imports torch.
         from services.inference.engine import EngineError
         from services.weights.payload import WeightsError
@@ -246,10 +242,10 @@ class Supervisor:
                 raise RunError(f"{what.failed} rollout actors, one after another, {reason}") from None
             self._replace(worker, reason)
         else:
-            raise cause from None  # a bug, which would come again
+            raise cause from None  # a bug, which would recur
 
     def _swap_again(self, worker: Worker, failure: str, reason: str) -> None:
-        """An engine keeps its old weights: send it the newest once more; replace it if that fails too."""
+        """Send the newest weights again to an engine that kept its old ones; replace it if that fails too."""
         self.swap_failures[failure] += 1
         worker.failed_swaps += 1
         worker.step = None
@@ -260,10 +256,9 @@ class Supervisor:
             self._advance(worker)
 
     def _replace_overdue(self, *, blocks: bool) -> None:
-        """Replace workers that are past a time limit and give up places that did not come in time.
+        """Replace workers that are past a time limit, and give up places that did not come in time.
 
-        Call it after ``_wait``: an answer may have been there for long before it was read. ``blocks``: whether the
-        limit of a block counts too.
+        Call it after ``_wait``, which reads answers that came in time. ``blocks``: whether block limits count too.
         """
         now = time.monotonic()
         if self._placements is not None and (late := self._placements.give_up_overdue()):
@@ -286,13 +281,13 @@ class Supervisor:
                     self._replace(worker, reason)
 
     def _replace(self, worker: Worker, reason: str, failure: str | None = None, *, with_node: bool = False) -> None:
-        """Start another worker in its place.
+        """End the worker and start another one in its place.
 
         Args:
-            worker: ended if it is not dead.
-            reason: for the user.
-            failure: cause by which a swap that is under way counts as failed.
-            with_node: whether its node went away, for which no actor is to blame.
+            worker: the worker, dead or alive.
+            reason: shown to the user.
+            failure: the cause under which a swap under way is counted as failed.
+            with_node: whether its node went away; the actor then does not count as failed.
 
         Raises:
             RunError: more workers failed than ``rollout.max_replacements``.

@@ -17,10 +17,10 @@ ANSWER_S = 0.5  # to fetch a result that is known to be ready
 class UpdateCall:
     """Calls the learner, one call at a time, from an update's first block to its report.
 
-    Without topping up there is one call an update. With it the learner first collects its blocks and returns which
-    further ones would replace those of zero-variance groups. The schedule has them played outside the admission bound
-    (they replace used ones, so nothing waits longer), and the learner collects those too, until it lacks nothing,
-    ``learner.top_up_episodes`` are used up, or ``learner.top_up_timeout_s`` has passed.
+    Without topping up there is one call per update. With it the learner first collects its blocks, and returns which
+    further ones would replace those of zero-variance groups. These are played outside the admission bound (they replace
+    used ones, so no other block waits longer) and collected too, until none is missing, ``learner.top_up_episodes``
+    are used up, or ``learner.top_up_timeout_s`` has passed.
     """
 
     def __init__(
@@ -33,16 +33,10 @@ class UpdateCall:
         clock: Callable[[], float] = time.monotonic,
         may_learn: Callable[[], bool] | None = None,
     ) -> None:
-        """Call nothing yet.
+        """Make no call yet.
 
-        Args:
-            settings: of the learner.
-            take_timeout_s: for the learner to get blocks from the buffer.
-            learner: the actor.
-            schedule: of the blocks.
-            log: shows the user one line.
-            clock: seconds.
-            may_learn: called before an update begins, until it returns True; None: it may begin at any time.
+        ``take_timeout_s`` limits how long the learner waits for blocks in the buffer. If ``may_learn`` is given, an
+        update begins only when it returns True.
         """
         self._settings = settings
         self._take_timeout_s = take_timeout_s
@@ -83,7 +77,7 @@ class UpdateCall:
             self._refs = [self._learner.collect.remote(blocks, self._take_timeout_s)]
 
     def finish(self, version: int) -> tuple[UpdateReport, Any] | None:
-        """Take the answer of the call, which must be there: the report and the weights; None if the update goes on."""
+        """Read the answer, which must be ready: report and weights of an update, or None after a collecting call."""
         if not self._learning:
             self._top_up(version, get_answer(self._refs[0], ANSWER_S, "the learner"))
             self._refs = []

@@ -20,7 +20,7 @@ StepLimits = Mapping[Step, tuple[float, str]]
 
 
 def step_limits(settings: RolloutSettings) -> StepLimits:
-    """Seconds that each step may take, and what to report of a worker that takes longer."""
+    """Time limit of each step in seconds, and the message about a worker that takes longer."""
     return {
         "load": (settings.start_timeout_s, "was not ready after {:g} s (rollout.start_timeout_s)"),
         "swap": (settings.swap_timeout_s, "did not take new weights within {:g} s (rollout.swap_timeout_s)"),
@@ -32,15 +32,15 @@ def step_limits(settings: RolloutSettings) -> StepLimits:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """Games that any worker may play, and play again after another one's death: they are seeded."""
+    """Seeded games that any worker can play, or replay after another worker's death."""
 
     name: str
     games: int  # seats of a worker that they take; 0: evaluation games, which are not counted
-    send: Callable[[ActorHandle, int], Ref]  # to an actor that has the weights of this version
+    send: Callable[[ActorHandle, int], Ref]  # (actor, version of its weights)
     done: Callable[[Any], None]
     timeout_s: float
-    overdue: int = 0  # workers that were replaced because it took too long
-    failed: int = 0  # workers that were replaced because their engine could not play it
+    overdue: int = 0  # workers replaced because they took too long for it
+    failed: int = 0  # workers replaced because their engine could not play it
 
     @property
     def evaluates(self) -> bool:
@@ -60,7 +60,7 @@ class Call:
 
 @dataclass(slots=True)
 class Goal:
-    """What all workers of a pool have to do."""
+    """The state that all workers of a pool should reach."""
 
     weights: Ref | None = None  # the newest; None before the first
     version: int = 0  # of these weights
@@ -69,7 +69,7 @@ class Goal:
 
 @dataclass(slots=True)
 class PoolEvents:
-    """What happened since the last poll."""
+    """Events since the last poll."""
 
     blocks: list[BlockReport] = field(default_factory=list)
     swap_seconds: list[float] = field(default_factory=list)
@@ -80,20 +80,13 @@ class PoolEvents:
 class Worker:
     """A rollout actor: it takes one step at a time and plays any number of jobs.
 
-    An actor loads its engine, then takes weights (``swap``) whenever there are newer ones. Where it shares the
-    learner's GPU it also sleeps, and wakes before it takes the update's weights. Time limits do not add up: that of a
-    swap begins when the actor is ready for it. Jobs begin once the actor has the newest weights.
+    An actor loads its engine, then takes weights (``swap``) whenever there are newer ones. If it shares the learner's
+    GPU, it also sleeps, and wakes before it takes the update's weights. The time limit of a swap begins when the actor
+    is ready for it. Jobs begin once the actor has the newest weights.
     """
 
     def __init__(self, slot: Slot, actor: ActorHandle, limits: StepLimits, extra_s: float = 0.0) -> None:
-        """Ask the new actor to load its engine.
-
-        Args:
-            slot: its place in the cluster; one of the first ``rollout.actors`` is taken over by its replacement.
-            actor: its handle.
-            limits: of its steps.
-            extra_s: more time to load, for a place that is not there yet.
-        """
+        """Ask the new actor to load its engine; ``extra_s`` is additional time for a place that is not there yet."""
         self.slot = slot
         self.actor = actor
         self.location: Ref = actor.__ray_call__.remote(process_location)  # resolves once its engine is made
@@ -103,8 +96,8 @@ class Worker:
         self.step: Step | None = None  # under way
         self.version = -1  # of the newest weights it confirmed
         self.failed_swaps = 0  # in a row
-        self.counters: dict[str, float] = {}  # its engine's, when last read
-        self.waiting: list[Job] = []  # until it is awake with the newest weights
+        self.counters: dict[str, float] = {}  # of its engine, as last read
+        self.waiting: list[Job] = []  # they begin when it is awake with the newest weights
         self.playing: list[Job] = []
         self.calls: dict[Ref, Call] = {}
         self._limits = limits
@@ -113,17 +106,17 @@ class Worker:
 
     @property
     def jobs(self) -> list[Job]:
-        """All jobs it has, first those that it plays."""
+        """All jobs it has; those under way come first."""
         return [*self.playing, *self.waiting]
 
     @property
     def games(self) -> int:
-        """Training games it has."""
+        """Number of training games it has."""
         return sum(job.games for job in self.jobs)
 
     @property
     def accepts_jobs(self) -> bool:
-        """Whether it has loaded its engine and stays."""
+        """Whether it has loaded its engine and is not leaving."""
         return self.loaded and not self.leaving
 
     def can_play(self, goal: Goal) -> bool:
@@ -168,7 +161,7 @@ class Worker:
         self.step = None
 
     def finish_job(self, job: Job, result: Any) -> None:
-        """Pass on the result of a job."""
+        """Deliver the result of a job."""
         self.playing.remove(job)
         job.done(result)
         for call in self.calls.values() if job.evaluates else ():
@@ -188,7 +181,7 @@ class Worker:
         return jobs
 
     def late_message(self, step: Step) -> str:
-        """What to report of a worker that took too long for a step."""
+        """Message about a worker that took too long for a step."""
         limit_s, text = self._limits[step]
         return text.format(limit_s)
 
@@ -198,7 +191,7 @@ class Worker:
 
 
 class JobQueue:
-    """Jobs that no worker has yet, and the choice of a worker for each."""
+    """Jobs without a worker, and the choice of a worker for each."""
 
     def __init__(self, games_per_actor: int) -> None:
         self._games_per_actor = games_per_actor
@@ -213,7 +206,7 @@ class JobQueue:
         self._jobs.extend(jobs)
 
     def put_back(self, jobs: list[Job]) -> None:
-        """Put jobs that a worker had at the front."""
+        """Put jobs taken from a worker at the front."""
         self._jobs[:0] = jobs
 
     def has_room(self, workers: list[Worker], games: int) -> bool:
@@ -221,7 +214,7 @@ class JobQueue:
         return self._least_loaded(workers, games) is not None
 
     def place(self, workers: list[Worker], goal: Goal) -> None:
-        """Give every job to a worker that has room; an idle one takes over those that wait for another's weights."""
+        """Give each job to a worker with room; idle workers take over jobs that wait for another worker's weights."""
         jobs, self._jobs = self._jobs, []
         for job in jobs:
             worker = None if goal.resting else self._choose(workers, job)

@@ -1,4 +1,4 @@
-"""What ``entente imitate`` is asked to do: the options, else what the config says, else 400 games."""
+"""``entente imitate`` takes its settings from the options, else from the config, else 400 games."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 
 from cluster.cli.training import imitate
-from cluster.configs.schema import Config
 from cluster.configs.sections import ImitationSettings
 from cluster.errors import RunError
+from cluster.runs.imitation_report import ImitationTask
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, **options: Any) -> ImitationSettings:
-    heard: list[Config] = []
+    tasks: list[ImitationTask] = []
 
-    def refuse(config: Config, folder: Path, stage: object) -> None:
-        heard.append(config)
+    def refuse(task: ImitationTask, folder: Path, stage: object) -> None:
+        tasks.append(task)
         raise RunError("enough is known")
 
     monkeypatch.setattr("cluster.imitation.launcher.imitate", refuse)
     with pytest.raises(RunError, match="enough"):
         imitate(out=Path("policy"), **options)
-    return heard[0].imitation
+    return tasks[0].settings
 
 
-def test_a_config_that_says_how_many_games_is_heeded(monkeypatch) -> None:
+def test_number_of_games_comes_from_the_config(monkeypatch) -> None:
     assert asked(monkeypatch, config="beat_dumbbot").games == 600
     assert asked(monkeypatch, config="beat_dumbbot", games=7).games == 7
     assert asked(monkeypatch, config="laptop").games == 400
