@@ -1,8 +1,7 @@
-"""Log-probabilities and entropies over a whole vocabulary, whose logits never exist all at once.
+"""Log-probabilities and entropies over a whole vocabulary without its full logits in memory.
 
-The output embeddings are applied to one block of the vocabulary after another, and again in the backward pass, which
-needs less memory than keeping logits and, where a block fits the processor's cache, no more time. The idea is that of
-cut cross-entropy (Wijmans et al., arXiv 2411.09009). Axes: H hidden size, N tokens, V vocabulary, K one block of it.
+The output embeddings are applied block by block, and again in the backward pass, as in cut cross-entropy (arXiv
+2411.09009). Axes: H hidden size, N tokens, V vocabulary, K ids of one block.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from torch.autograd.function import once_differentiable
 
 from grpo_core.forward.fast_layers import has_fast_layers, linear, padded_count
 
-# Logits of a block, tokens x ids. In single precision 4 MiB on a CPU (half and double were measured to be slower), and
-# 256 MiB on a GPU, whose products need to be large.
+# Logits of a block (tokens x ids): 4 MiB in fp32 on a CPU, where half and double were measured to be slower, and
+# 256 MiB on a GPU, which needs large products.
 _BLOCK_LOGITS = {"cpu": 1 << 20}
 _BLOCK_LOGITS_ELSEWHERE = 1 << 26
 _FEWEST_IDS = 512
@@ -26,10 +25,9 @@ _FEWEST_IDS = 512
 def vocabulary_logprobs(
     hidden_NH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, temperature_N: Tensor, chosen_N: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities (N,) of the chosen ids and entropies (N,) in nats; float32, both differentiable once.
+    """Return log-probabilities (N,) of the chosen ids and entropies (N,) in nats, float32, differentiable once.
 
-    Logits are ``hidden @ weight.T + bias`` in the dtype of the weight, or of autocast where that is on; all that
-    follows is in single precision.
+    Logits are ``hidden @ weight.T + bias`` in the weight's dtype or autocast's; everything after is in float32.
     """
     device, tokens = hidden_NH.device.type, len(hidden_NH)
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else weight_VH.dtype
@@ -61,8 +59,8 @@ class _VocabularyHead(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         cast_NH = hidden_NH.to(dtype)
         chosen_score_N = torch.zeros_like(temperature_N)
-        logs: list[Tensor] = []  # of each block: log sum of exp(s)
-        means: list[Tensor] = []  # and mean of s under the block's own softmax
+        logs: list[Tensor] = []  # for each block the log sum of exp(s)
+        means: list[Tensor] = []  # for each block the mean of s under its own softmax
         for block in _blocks(hidden_NH, weight_VH):
             score_NK = _scores(cast_NH, weight_VH, bias_V, temperature_N, block)
             column_N1, inside_N = _place(chosen_N, block)
@@ -125,6 +123,6 @@ def _scores(cast_NH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, temperatu
 
 
 def _place(chosen_N: Tensor, block: slice) -> tuple[Tensor, Tensor]:
-    """Column (N, 1) of each token's chosen id in the block, and whether it is in there at all (else any column)."""
+    """Return the column (N, 1) of each token's chosen id in the block, and whether the block has it (else any)."""
     inside_N = (chosen_N >= block.start) & (chosen_N < block.stop)
     return (chosen_N - block.start).clamp(0, block.stop - block.start - 1)[:, None], inside_N

@@ -1,8 +1,8 @@
-"""Layers of transformers models through faster kernels that give the same numbers.
+"""Faster fp32 kernels on the CPU for layers of transformers models.
 
-torch's own path for fp32 linear layers is MKL, which keeps AMD processors to AVX2. Measured on one core of an AMD EPYC
-(Zen 5, torch 2.13): 98 GFLOP/s through MKL and 218 through oneDNN for 1024 x 128 x 384, forward; with the backward pass
-90 and 180. On Intel both use AVX-512.
+torch uses MKL for linear layers, which runs AMD processors with AVX2 only. One core of an AMD EPYC (Zen 5, torch 2.13)
+makes 98 GFLOP/s with MKL and 218 with oneDNN for 1024 x 128 x 384 (with backward 90 and 180). Intel
+processors run AVX-512 with both.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _ONE_DNN = (
 
 
 class OneDnnLinear(nn.Linear):
-    """``nn.Linear`` on the CPU in fp32, differentiable once; its weights stay plain tensors that may be swapped."""
+    """``nn.Linear`` on the CPU in fp32, differentiable once; its weights stay plain tensors and may be replaced."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """``input @ weight.T + bias``, over the last axis."""
+        """Compute ``input @ weight.T + bias`` over the last axis."""
         if torch.is_grad_enabled() and (input.requires_grad or self.weight.requires_grad):
             result: Tensor = _Product.apply(input, self.weight)  # type: ignore[no-untyped-call]
             return result if self.bias is None else result + self.bias
@@ -38,7 +38,7 @@ class OneDnnLinear(nn.Linear):
 
 
 class _Product(torch.autograd.Function):
-    """``input @ weight.T`` with its two gradients, all three products through oneDNN."""
+    """``input @ weight.T`` and its two gradients through oneDNN."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, weight: Tensor) -> Tensor:
@@ -61,16 +61,16 @@ class _Product(torch.autograd.Function):
 
 
 def _padded(rows: Tensor) -> Tensor:
-    """Rows (n, width) with rows of zeros added, ``padded_count(n)`` in all."""
+    """Pad rows (n, width) with zeros to ``padded_count(n)``."""
     missing = padded_count(len(rows)) - len(rows)
     return functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def padded_count(rows: int) -> int:
-    """The next larger of a few numbers of rows.
+    """Round a number of rows up, so that oneDNN sees few shapes.
 
-    oneDNN compiles a kernel for every shape it meets and keeps the last thousand: over half a megabyte and 1.4 ms
-    each, more than twice what the product itself takes with the thousand rows of a micro-batch.
+    It compiles a kernel for every new shape and keeps the last thousand: over half a megabyte and 1.4 ms each, more
+    than twice the time of the product itself with the thousand rows of a micro-batch.
     """
     step = 64 if rows <= 512 else 128
     return max(1, -(-rows // step)) * step
@@ -82,14 +82,14 @@ def _linear(input: Tensor, weight: Tensor, bias: Tensor | None, epilogue: str = 
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``input @ weight.T + bias`` of rows (n, width); no gradient."""
+    """Compute ``input @ weight.T + bias`` for rows (n, width); no gradient."""
     if not has_fast_layers(weight):
         return functional.linear(input, weight, bias)
     return _linear(_packed(input), weight, bias)[: len(input)]
 
 
 def gated(input: Tensor, gate: Projection, up: Projection) -> Tensor:
-    """``silu(gate(input)) * up(input)`` of rows (n, width), SwiGLU of Shazeer (arXiv 2002.05202); no gradient."""
+    """Compute SwiGLU (arXiv 2002.05202), ``silu(gate(input)) * up(input)``, for rows (n, width); no gradient."""
     if not has_fast_layers(gate[0]):
         return functional.silu(functional.linear(input, *gate)) * functional.linear(input, *up)
     rows = _packed(input)
@@ -99,10 +99,10 @@ def gated(input: Tensor, gate: Projection, up: Projection) -> Tensor:
 
 
 def _packed(rows: Tensor) -> Tensor:
-    """Rows (n, width) of a decoding pass, with some of zeros added: few shapes, in steps finer than a learner's.
+    """Pad rows (n, width) of a decoding pass with zeros, in finer steps than the learner's.
 
-    A pass has any number of rows. Without this a rollout actor's engine grew to 1.5 GiB within some thousand decisions,
-    of kernels and of the holes that they left in memory; with it to 0.8 GiB.
+    Without padding, kernels and memory fragmentation grew a rollout actor's engine to 1.5 GiB within some thousand
+    decisions; with it the engine takes 0.8 GiB.
     """
     step = 16 if len(rows) <= 512 else 64
     missing = -len(rows) % step
@@ -110,9 +110,9 @@ def _packed(rows: Tensor) -> Tensor:
 
 
 def root_mean_square_norm(input: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    """``weight * input / sqrt(mean(input ** 2) + epsilon)`` over the last axis (Zhang & Sennrich, arXiv 1910.07467).
+    """Compute RMSNorm (arXiv 1910.07467), ``weight * input / sqrt(mean(input ** 2) + epsilon)``, over the last axis.
 
-    In single precision at least, and in fewer passes over memory than the formula; no gradient.
+    It computes in float32 with fewer passes over memory than the formula; no gradient.
     """
     wide = input.float()
     squares = torch.linalg.vector_norm(wide, dim=-1, keepdim=True).square_()
@@ -121,14 +121,14 @@ def root_mean_square_norm(input: Tensor, weight: Tensor, epsilon: float) -> Tens
 
 
 def has_fast_layers(weight: Tensor) -> bool:
-    """Whether oneDNN is the faster one for products with this weight."""
+    """Return whether products with this weight are faster through oneDNN."""
     return _ONE_DNN and weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 def use_fast_layers(model: nn.Module) -> int:
-    """Let an fp32 CPU model compute its linear layers through oneDNN; gives how many.
+    """Switch an fp32 CPU model's linear layers to oneDNN where it is available; returns how many.
 
-    Parameters and their names stay the same. Nothing is changed where oneDNN is absent.
+    Parameters and their names stay the same.
     """
     layers = [module for module in model.modules() if type(module) is nn.Linear and has_fast_layers(module.weight)]
     for layer in layers:

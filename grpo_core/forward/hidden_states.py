@@ -1,8 +1,7 @@
-"""Hidden states at chosen positions of right-padded rows, computing as little of the last block as possible.
+"""Hidden states at chosen positions of right-padded rows.
 
-No attention mask is ever passed to a full block: a causal model does not look right, so padding cannot reach a real
-token, and attention takes its fastest path. Axes: B rows, L padded length, H hidden size, N chosen positions,
-M most chosen positions in one row.
+Full blocks get no attention mask: in a causal model padding on the right cannot reach a real token, and attention takes
+its fastest path. Axes: B rows, L padded length, H hidden size, N chosen positions, M most of them in one row.
 """
 
 from __future__ import annotations
@@ -18,11 +17,10 @@ _PLAIN_BLOCKS = frozenset({"llama", "mistral", "qwen2", "qwen3"})
 
 
 def hidden_at(model: nn.Module, input_ids: Tensor, index_N: Tensor) -> Tensor:
-    """The decoder's last hidden states (N, H) at flat positions, row by row, of (B, L) right-padded ids.
+    """Return the decoder's last hidden states (N, H) at flat positions, row by row, of (B, L) right-padded ids.
 
-    Where the blocks are plain (Llama, Mistral, Qwen2, Qwen3), the last one makes keys and values everywhere, but
-    queries, output and feed-forward only at the chosen positions, which are about a tenth of all. Other models run
-    whole. Both give the same numbers.
+    In models with plain blocks (Llama, Mistral, Qwen2, Qwen3) the last block computes queries, output and feed-forward
+    only at the chosen positions, about a tenth of all. Other models run in full. Both give the same numbers.
     """
     decoder: Any = model.get_decoder()  # type: ignore[operator]
     if not has_plain_blocks(decoder.config) or decoder.config._attn_implementation != "sdpa":
@@ -38,7 +36,7 @@ def hidden_at(model: nn.Module, input_ids: Tensor, index_N: Tensor) -> Tensor:
 
 
 def has_plain_blocks(config: Any) -> bool:
-    """Whether a decoder of this configuration has the blocks of ``_PLAIN_BLOCKS``, with full attention."""
+    """Return whether a decoder of this configuration has ``_PLAIN_BLOCKS`` with full attention."""
     full = all(kind == "full_attention" for kind in getattr(config, "layer_types", None) or ())
     sliding = config.model_type == "mistral" and config.sliding_window is not None
     silu = getattr(config, "hidden_act", None) == "silu"
@@ -59,7 +57,7 @@ def _last_block_at(block: Any, hidden_BLH: Tensor, index_N: Tensor, cos: Tensor,
     queries = normed(attention, "q_norm", attention.q_proj(normed_NH).view(len(index_N), *heads))
     queries = rotated(queries, cos[0, position_N, None], sin[0, position_N, None])
 
-    # Chosen positions of a row side by side, (B, M, heads, head_dim); slots beyond a row's last see its first token.
+    # A row's chosen positions side by side, (B, M, heads, head_dim); unused slots attend to the first token.
     counts = torch.bincount(row_N, minlength=rows)
     slot_N = torch.arange(len(index_N), device=index_N.device) - (counts.cumsum(0) - counts)[row_N]
     width = int(counts.max())
@@ -82,15 +80,12 @@ def _last_block_at(block: Any, hidden_BLH: Tensor, index_N: Tensor, cos: Tensor,
 
 
 def normed(attention: Any, name: str, states: Tensor) -> Tensor:
-    """States (..., heads, head size) through the block's norm of that name, if it has one.
-
-    Qwen3 norms queries and keys head by head; the others do not.
-    """
+    """Apply the block's norm of that name to states (..., heads, head size) if it has one, as in Qwen3."""
     norm = getattr(attention, name, None)
     return states if norm is None else norm(states)
 
 
 def rotated(states: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position embedding in the half-split layout of transformers (RoFormer, arXiv 2104.09864)."""
+    """Apply rotary position embeddings (arXiv 2104.09864) in the half-split layout of transformers."""
     first, second = states.chunk(2, dim=-1)
     return states * cos + torch.cat((-second, first), dim=-1) * sin

@@ -1,8 +1,6 @@
-"""Log-probabilities of sampled tokens, with logits only where a token was sampled.
+"""Log-probabilities of sampled tokens under any Hugging Face causal LM, with logits only where a token was sampled.
 
-Works on any Hugging Face causal LM: its decoder gives hidden states, and the output embeddings are applied to
-the few positions that predict trained tokens. Axes: H hidden size, N trained tokens, A admissible ids of all
-trained tokens, U distinct ones among them, V vocabulary.
+Axes: H hidden size, N trained tokens, A admissible ids of all trained tokens, U distinct ones among them.
 """
 
 from __future__ import annotations
@@ -21,30 +19,25 @@ from grpo_core.forward.hidden_states import hidden_at
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenLogprobs:
-    """What the learner thinks of the sampled tokens, at their sampling temperature, over their admissible ids."""
+    """Log-probabilities and entropies of sampled tokens, at their temperature, over their admissible ids."""
 
     chosen_N: Tensor  # float32, differentiable
-    entropy_N: Tensor  # nats, float32; differentiable only when asked for
+    entropy_N: Tensor  # nats, float32; differentiable only with entropy_grad
 
 
 def check_head(model: nn.Module) -> None:
-    """Refuse models whose logits are not just the output embeddings of the decoder's last hidden state.
-
-    Raises:
-        ValueError: the configuration scales or caps logits.
-    """
+    """Raise ValueError if the model's configuration scales or caps logits after the output embeddings."""
     config: Any = getattr(model, "config", None)
     for name in ("final_logit_softcapping", "logit_scale", "logits_scaling"):
         if getattr(config, name, None) not in (None, 1, 1.0):
-            raise ValueError(
-                f"{type(model).__name__} sets config.{name}; the learner applies plain output embeddings only"
-            )
+            message = f"{type(model).__name__} sets config.{name}; the learner applies plain output embeddings only"
+            raise ValueError(message)
 
 
 def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = False) -> TokenLogprobs:
-    """Log-probabilities and entropies of a micro-batch's trained tokens.
+    """Compute a micro-batch's log-probabilities and entropies.
 
-    Both renormalise over the admissible ids at the turn's temperature, as the engine did when it sampled.
+    They are normalised over the admissible ids at the turn's temperature, as when the engine sampled.
     """
     hidden_NH = hidden_at(model, micro.input_ids, micro.hidden_index_N)
     head: Any = model.get_output_embeddings()  # type: ignore[operator]
@@ -53,16 +46,15 @@ def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = 
             hidden_NH, head.weight, head.bias, micro.temperature_N, micro.chosen_N
         )
         return TokenLogprobs(chosen_N, entropy_N if entropy_grad else entropy_N.detach())
-    # Logits of every id that is admissible anywhere here, then each token's own: one small matrix product, however
-    # large the vocabulary is.
+    # One small matrix product for every id that is admissible anywhere here, then the selection of each token's own.
     rows_UH = head.weight.index_select(0, micro.union_id_U)
     bias_U = None if head.bias is None else head.bias.index_select(0, micro.union_id_U)
     scores_A = F.linear(hidden_NH, rows_UH, bias_U)[micro.admissible_row_A, micro.admissible_column_A]
-    return over_admissible(scores_A, micro, entropy_grad)
+    return _over_admissible(scores_A, micro, entropy_grad)
 
 
-def over_admissible(scores_A: Tensor, micro: MicroBatch, entropy_grad: bool) -> TokenLogprobs:
-    """Segment log-softmax of flat scores, one segment a trained token."""
+def _over_admissible(scores_A: Tensor, micro: MicroBatch, entropy_grad: bool) -> TokenLogprobs:
+    """Compute the log-softmax of flat scores, one segment for each trained token."""
     row_A = micro.admissible_row_A
     scaled_A = scores_A.float() / micro.temperature_N[row_A]
     size = len(micro.chosen_N)

@@ -1,4 +1,4 @@
-"""The policy's forward pass as one module: its kernels, its precision and what it keeps for the backward pass."""
+"""The policy's forward pass as one module, with its kernels, precision and activation checkpointing."""
 
 from __future__ import annotations
 
@@ -17,64 +17,60 @@ from grpo_core.forward.logprobs import check_head, token_logprobs
 
 
 class PolicyForward(nn.Module):
-    """Log-probabilities and entropies of micro-batches under one model, which it owns as ``model``.
+    """Computes log-probabilities and entropies of micro-batches under ``model``.
 
-    A module of its own, because what shards weights gathers them around a module's call and lets go of them after it.
+    It is a module because FSDP gathers sharded weights around a module's call.
     """
 
     def __init__(self, model: nn.Module, *, bf16: bool = False, gradient_checkpointing: bool = False) -> None:
-        """Take a Hugging Face causal LM, with or without adapters, in evaluation mode from now on.
+        """Take a Hugging Face causal LM, with or without adapters, and put it into evaluation mode.
 
-        An fp32 model on the CPU gets faster linear layers of the same parameters and values.
+        An fp32 model on the CPU gets faster linear layers; parameters keep their names and values.
 
         Args:
-            model: its parameters and their names stay as they are.
+            model: changed in place as described.
             bf16: multiply matrices in bfloat16 (autocast); weights, log-softmax and gradients stay fp32.
             gradient_checkpointing: keep only the blocks' inputs and compute each block again in the backward pass
-                (Chen et al., arXiv 1604.06174); the same gradients for about a third more time.
+                (arXiv 1604.06174); it gives the same gradients in about a third more time.
 
         Raises:
             ValueError: the model's logits are not plain output embeddings.
         """
         super().__init__()
         check_head(model)
-        if not bf16:  # autocast does not reach into them
+        if not bf16:  # autocast has no effect on the fast layers
             use_fast_layers(model)
         if gradient_checkpointing:
-            recompute_blocks(model)
+            _recompute_blocks(model)
         self.model = model.eval()
         self._bf16 = bf16
 
     def forward(self, micro: MicroBatch, entropy_grad: bool = False) -> tuple[Tensor, Tensor]:
-        """``chosen_N`` and ``entropy_N`` of ``token_logprobs``, float32."""
+        """Return ``chosen_N`` and ``entropy_N`` of ``token_logprobs``, float32."""
         with self.precision(micro.input_ids.device):
             found = token_logprobs(self.model, micro, entropy_grad=entropy_grad)
         return found.chosen_N, found.entropy_N
 
     def precision(self, device: torch.device) -> torch.autocast:
-        """The context in which this model computes."""
+        """Return the autocast context in which this model computes."""
         return torch.autocast(device.type, torch.bfloat16, enabled=self._bf16)
 
     def called_blocks(self) -> list[nn.Module]:
-        """The transformer blocks that are called as modules, in order: not the last, where it runs in parts."""
-        blocks = transformer_blocks(self.model)
+        """Return the transformer blocks that are called as modules, in order: without the last if it runs in parts."""
+        blocks = _transformer_blocks(self.model)
         model: Any = self.model
         config = model.get_decoder().config
         return blocks[:-1] if has_plain_blocks(config) and config._attn_implementation == "sdpa" else blocks
 
 
-def transformer_blocks(model: nn.Module) -> list[nn.Module]:
-    """The decoder's blocks, in order."""
+def _transformer_blocks(model: nn.Module) -> list[nn.Module]:
     inner: Any = model
     return [module for module in inner.get_decoder().modules() if isinstance(module, GradientCheckpointingLayer)]
 
 
-def recompute_blocks(model: nn.Module) -> None:
-    """Let every block keep only its input for the backward pass.
-
-    transformers' own switch works in training mode alone, which would turn dropout on.
-    """
-    for block in transformer_blocks(model):
+def _recompute_blocks(model: nn.Module) -> None:
+    """Let every block keep only its input; transformers' own switch needs training mode, which turns dropout on."""
+    for block in _transformer_blocks(model):
         inner: Any = block
-        # No dropout, so there is no random state to bring back.
+        # Without dropout there is no random state to restore.
         inner.forward = partial(checkpoint, inner.forward, use_reentrant=False, preserve_rng_state=False)

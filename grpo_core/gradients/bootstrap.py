@@ -1,12 +1,10 @@
-"""Bias and noise of one batch's gradient under each way of judging it, by resampling its line-up blocks.
+"""Bias and noise of one batch's gradient under each advantage method, by resampling its line-up blocks.
 
-Where ``gradient_quality`` has many independent batches, a run that is being looked at has one. Its blocks were played
-independently of one another, so how its gradient differs from block to block shows how it would have varied: by a
-bootstrap over blocks for bias (Davison and Hinkley, "Bootstrap Methods and their Application", 1997), by a jackknife
-over them for variances (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993). Baselines are those of the
-whole batch and are held. Which countries a resample holds is left to chance, so what sets their gradients apart counts
-as noise, although the rotation of countries would keep some of it out. Axes: M turns, B blocks, D sketched gradient
-dimensions, R resamples.
+``gradient_quality`` needs many independent batches; a run's diagnosis has one, whose blocks were played independently.
+Bias comes from a bootstrap over blocks (Davison and Hinkley, "Bootstrap Methods and their Application", 1997),
+variances from a jackknife (Efron and Tibshirani, "An Introduction to the Bootstrap", 1993). Baselines are those of the
+whole batch. Resamples hold random countries, so differences between countries' gradients count as noise, although
+the rotation of countries would remove some. Axes: M turns, B blocks, D sketched gradient dimensions, R resamples.
 """
 
 from __future__ import annotations
@@ -22,38 +20,35 @@ from grpo_core.types import FloatArray
 
 Floats = NDArray[np.float64]
 
-MIN_BLOCKS = 4  # fewer say nothing of their own spread
+MIN_BLOCKS = 4  # with fewer their spread cannot be estimated
 
 
 @dataclass(frozen=True, slots=True)
 class WayQuality:
-    """One way of judging; lengths are shares of the reference gradient's length as this batch estimates it.
+    """One method's gradient; lengths are relative to the reference gradient's length as this batch estimates it.
 
-    That one is too long by the reference's noise: over ``sqrt(1 - reference_noise)`` they are shares of the true one's.
+    Noise makes that length too large; divide by ``sqrt(1 - reference_noise)`` for shares of the true length.
     """
 
-    bias: Interval  # length of the mean difference to the reference, its noise taken out
-    deviation: Interval  # standard deviation of the batch's gradient, over all its directions
-    effective_samples: Interval | None  # how many times the samples the yardstick would need for the same noise
+    bias: Interval  # length of the mean difference to the reference, without its noise
+    deviation: Interval  # standard deviation of the batch's gradient, over all directions
+    effective_samples: Interval | None  # how many times as many samples the yardstick needs for the same noise
 
 
 @dataclass(frozen=True, slots=True)
 class GradientBootstrap:
-    """One batch under all ways of judging."""
+    """One batch under all methods."""
 
     blocks: int
     turns: int
-    reference_noise: float  # share of the reference's squared length that is noise, at most 1; near 1: no direction
+    reference_noise: float  # noise's share of the reference's squared length, at most 1; near 1: direction unknown
     ways: Mapping[str, WayQuality]
 
 
 def block_gradients(scores: FloatArray, advantages: FloatArray, block_M: NDArray[np.int64]) -> Floats:
-    """(B, D): the sum of advantage times score over each block's turns.
+    """Return (B, D), the sum of advantage (M,) times score (M, D) over each block's turns.
 
-    Args:
-        scores: (M, D).
-        advantages: (M,).
-        block_M: which of the B blocks a turn belongs to, 0 to B - 1, each with a turn.
+    ``block_M`` is each turn's block, 0 to B - 1; each block has a turn.
     """
     members = [np.flatnonzero(block_M == block) for block in range(int(block_M.max()) + 1)]
     return np.stack([advantages[turns].astype(np.float64) @ scores[turns].astype(np.float64) for turns in members])
@@ -69,28 +64,28 @@ def bootstrap_gradients(
     resamples: int = 1000,
     seed: int = 0,
 ) -> GradientBootstrap:
-    """Compare ways of judging one batch; its gradient is the mean over turns, ``sum_b G_b / sum_b n_b``.
+    """Compare advantage methods on one batch, whose gradient is the mean over turns, ``sum_b G_b / sum_b n_b``.
 
-    Bias: with ``E_b`` a block's difference to the reference, products ``E_a . E_b`` of different blocks only estimate
-    the squared length of the mean difference without its noise (a U-statistic). Deviation: from the linearised
-    variance of that ratio. Effective samples: the yardstick's variance over the way's, both with the judged episode
-    left out, so that a mean that shrinks the gradient by the judged one's own share gains nothing.
+    Bias: with ``E_b`` a block's difference to the reference, products ``E_a . E_b`` of different blocks estimate the
+    squared length of the mean difference without its noise (a U-statistic). Deviation: from the linearised variance
+    of that ratio. Effective samples: the yardstick's variance over the method's, both with baselines that leave the
+    sample's own episode out, so that a mean that only shrinks the gradient gains nothing.
 
-    Bias has the percentiles 2.5 and 97.5 over resamples. They would be too narrow for a variance of few blocks, so
-    deviation and effective samples have their logarithm's jackknife deviation over blocks times Student's quantile of
-    B - 1 degrees. On made-up blocks of one size these intervals of 95% held the true deviation in 0.95 to 0.97 of
-    batches of 4 to 28 blocks, in 0.87 to 0.90 where the blocks' own deviations vary (log-normal, 0.6), and the true
-    effective samples then in 0.90 to 0.93.
+    Bias has percentiles 2.5 and 97.5 over resamples. For variances of few blocks these would be too narrow, so the
+    other intervals use the logarithm's jackknife deviation times Student's quantile of B - 1 degrees. On simulated
+    blocks of one size these 95% intervals held the true deviation in 0.95 to 0.97 of batches of 4 to 28 blocks, or in
+    0.87 to 0.90 if the blocks' own deviations vary (log-normal, 0.6), and the true effective samples then in 0.90 to
+    0.93.
 
     Args:
-        ways: by name, (B, D) gradients of the blocks (``block_gradients``).
-        left_out: the same ways, each with baselines without the judged episode; of what is not in it nothing is said
-            of effective samples.
+        ways: (B, D) gradients of the blocks (``block_gradients``) by the method's name.
+        left_out: the same with baselines that leave the sample's own episode out; a method that is not in it gets no
+            effective samples.
         reference: (B, D), of advantages without bias (``reference_advantages``).
         turns_B: turns of each block.
-        yardstick: the name in ``left_out`` that effective samples are counted in.
+        yardstick: the method in ``left_out`` whose variance is the unit of effective samples.
         resamples: R, for bias.
-        seed: of the draws; all ways see the same ones.
+        seed: of the draws, which all methods share.
 
     Raises:
         ValueError: fewer than 4 blocks, or the reference is 0.
@@ -104,7 +99,7 @@ def bootstrap_gradients(
     generator = np.random.default_rng(seed)
     drawn = generator.multinomial(blocks, np.full(blocks, 1 / blocks), size=resamples).astype(np.float64)
     draws = np.concatenate([np.ones((1, blocks)), drawn])  # the batch itself, then its resamples
-    without = np.concatenate([np.ones((1, blocks)), 1 - np.eye(blocks)])  # the batch itself, then less one block each
+    without = np.concatenate([np.ones((1, blocks)), 1 - np.eye(blocks)])  # the batch itself, then without each block
     plain = _variance(left_out[yardstick], turns_B, without)
     out = {}
     for name, way in ways.items():
@@ -119,7 +114,7 @@ def bootstrap_gradients(
 
 
 def _variance(way: Floats, turns_B: NDArray[np.int64], draws: Floats) -> Floats:
-    """Of a batch's gradient (trace), for every draw: ``sum_b |G_b - g n_b|^2 / (sum_b n_b)^2 B / (B - 1)``."""
+    """Return the gradient's variance (trace) for every draw: ``sum_b |G_b - g n_b|^2 / (sum_b n_b)^2 B / (B - 1)``."""
     blocks, size = len(turns_B), turns_B.astype(np.float64)
     products = way @ way.T
     share = draws / (draws @ size)[:, None]
@@ -130,7 +125,7 @@ def _variance(way: Floats, turns_B: NDArray[np.int64], draws: Floats) -> Floats:
 
 
 def _squared_mean(error: Floats, turns_B: NDArray[np.int64], draws: Floats) -> Floats:
-    """Squared length of the mean error for every draw, from products of different blocks; may be below 0."""
+    """Estimate the squared length of the mean error for every draw from products of different blocks; may be < 0."""
     products = error @ error.T
     total = ((draws @ products) * draws).sum(1) - draws**2 @ np.diag(products)
     count = draws.sum(1)
@@ -140,14 +135,14 @@ def _squared_mean(error: Floats, turns_B: NDArray[np.int64], draws: Floats) -> F
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    """NaN where there is nothing to divide by."""
+    """Divide; NaN where the divisor is not positive."""
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below > 0)
 
 
 def _jackknife(values: Floats) -> Interval:
-    """The batch's own value, and its interval from those less one block each, by the deviation of their logarithms.
+    """Return the batch's value with an interval from the deviation of the logarithms of those without each block.
 
-    (0, 0) where all are 0; (0, inf) where one block decides whether there is anything, so that nothing can be said.
+    The interval is (0, 0) if all are 0, and (0, inf) if some are 0 or not finite.
     """
     from scipy.special import stdtrit  # type: ignore[import-untyped]
 
@@ -159,5 +154,5 @@ def _jackknife(values: Floats) -> Interval:
     blocks = len(less_one)
     logs = np.log(less_one)
     spread = float(np.sqrt((blocks - 1) / blocks * ((logs - logs.mean()) ** 2).sum()))
-    factor = np.exp(min(float(stdtrit(blocks - 1, 0.975)) * spread, 600.0))  # what a float can hold
+    factor = np.exp(min(float(stdtrit(blocks - 1, 0.975)) * spread, 600.0))  # avoids overflow
     return Interval(value, float(value / factor), float(value * factor))

@@ -1,4 +1,4 @@
-"""Gradient surgery in one optimizer step: a backward pass a group, then one direction for all of them."""
+"""Gradient surgery in one optimizer step: one backward pass for each group, then one direction for all."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from grpo_core.settings import GroupingSettings
 
 @dataclass(frozen=True, slots=True)
 class SurgeryRecord:
-    """How far the groups of one optimizer step disagreed, before anything was done about it."""
+    """How far the groups' gradients of one optimizer step disagreed, before surgery."""
 
     grad_norms: Mapping[str, float]  # by group, of its share of the loss
     conflict_fraction: float  # of the pairs of groups whose gradients have a negative cosine, [0, 1]
@@ -39,21 +39,17 @@ def apply_surgery(
     settings: GroupingSettings,
     generator: np.random.Generator,
 ) -> tuple[float, SurgeryRecord]:
-    """Set the parameters' ``.grad`` to the combined direction of the groups' gradients.
+    """Set the parameters' ``.grad`` to the combined direction; returns the whole loss and a record.
 
-    Each group's gradient is that of its share of the loss, and the methods give a mean direction, so the result is
-    the mean direction times the number of groups: without conflict (PCGrad), or at ``cagrad_c = 0``, it is the very
-    gradient of the whole loss.
+    The direction is the methods' mean direction times the number of groups: without conflict (PCGrad), or with
+    ``cagrad_c = 0``, it is the gradient of the whole loss.
 
     Args:
-        parameters: name -> parameter, the trained ones.
-        groups: name -> what ``backward`` takes.
+        parameters: the trained parameters by name.
+        groups: by name, what ``backward`` takes.
         backward: adds the gradient of one group's share of the loss to ``.grad`` and returns its value.
-        settings: ``gradient_surgery`` and its options.
-        generator: of the orders that PCGrad draws.
-
-    Returns:
-        The whole loss, and how far the groups disagreed.
+        settings: ``gradient_surgery`` and ``cagrad_c``.
+        generator: draws PCGrad's orders.
 
     Raises:
         ResourceError: the groups' gradients do not fit in memory side by side.

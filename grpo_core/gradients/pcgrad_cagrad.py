@@ -1,8 +1,7 @@
-"""Gradient surgery: what to do where groups pull the policy in different directions.
+"""Gradient surgery with PCGrad and CAGrad, for groups whose gradients conflict. Axes: G groups, P trained parameters.
 
-Axes: G groups, P trained parameters. Both methods give weights over the groups' own gradients, found from their
-inner products alone, so nothing of the size (G, P) is made beside the gradients themselves. Both return a *mean*
-direction: where no group objects it is the mean of the groups' gradients.
+Both methods give weights of the groups' gradients from their inner products alone, so nothing else of size (G, P) is
+made. Both give a *mean* direction: without conflict it is the mean of the groups' gradients.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from grpo_core.errors import DivergenceError, ResourceError
 Float64Array = NDArray[np.float64]
 
 _CHUNK = 1 << 20  # parameters whose gradients are widened to float64 at a time
-_BISECTIONS = 45  # to about 1e-12 of the penalty
-_ROUNDING = 1e-13  # of sums whose terms are at most about 1
+_BISECTIONS = 45  # relative precision of the penalty: about 1e-12
+_ROUNDING = 1e-13  # error of sums whose terms are at most about 1
 _LEAST_PENALTY = 1e-5  # with the longest gradient at 1: the worst group loses at most this times the radius
 
 
@@ -37,7 +36,7 @@ class ConflictStatistics:
 
 
 def gram_matrix(gradients_GP: Tensor) -> Float64Array:
-    """Inner products of the groups' gradients, shape (G, G), summed in float64.
+    """Return inner products of the groups' gradients, shape (G, G), summed in float64.
 
     Raises:
         ValueError: not a matrix with at least one group.
@@ -57,7 +56,7 @@ def gram_matrix(gradients_GP: Tensor) -> Float64Array:
 
 
 def conflict_statistics(gram_GG: Float64Array) -> ConflictStatistics:
-    """Norms, pairwise cosines and the share of pairs in conflict, from ``gram_matrix``."""
+    """Compute norms, pairwise cosines and the share of pairs in conflict from ``gram_matrix``."""
     norm_G = np.sqrt(np.diag(gram_GG))
     scale_GG = np.outer(norm_G, norm_G)
     cosine_GG = np.divide(gram_GG, scale_GG, out=np.zeros_like(gram_GG), where=scale_GG > 0).clip(-1, 1)
@@ -72,11 +71,10 @@ def conflict_statistics(gram_GG: Float64Array) -> ConflictStatistics:
 
 
 def pcgrad_weights(gram_GG: Float64Array, generator: np.random.Generator) -> Float64Array:
-    """Weights (G,) of the groups' gradients in PCGrad's mean direction.
+    """Return weights (G,) of the groups' gradients in PCGrad's mean direction (arXiv 2001.06782).
 
-    PCGrad (Yu et al., arXiv 2001.06782): each gradient passes all the others in a random order, and where it
-    conflicts with one, ``g_i . g_j < 0``, it loses its part along it: ``g_i -= (g_i . g_j) / |g_j|^2 g_j``; the
-    others stay as they were measured. The paper sums the results, this is their mean.
+    Each gradient is compared with the original others in a random order. On a conflict, ``g_i . g_j < 0``, it loses
+    its component: ``g_i -= (g_i . g_j) / |g_j|^2 g_j``. The paper sums the results; this is their mean.
     """
     groups = len(gram_GG)
     mixed_GG = np.eye(groups)  # row i: the projected g_i as a combination of the original gradients
@@ -90,24 +88,19 @@ def pcgrad_weights(gram_GG: Float64Array, generator: np.random.Generator) -> Flo
 
 
 def cagrad_weights(gram_GG: Float64Array, c: float) -> Float64Array:
-    """Weights (G,) of the groups' gradients in CAGrad's direction.
+    """Return weights (G,) of the groups' gradients in CAGrad's direction (arXiv 2110.14048).
 
-    CAGrad (Liu et al., arXiv 2110.14048): with the mean gradient ``g0``, the direction ``d`` that maximises
-    ``min_i g_i . d`` over ``|d - g0| <= c |g0|``. Its dual is ``d = g0 + c |g0| g_w / |g_w|``, ``g_w = sum_i w_i
-    g_i`` and ``w`` on the simplex minimising ``g_w . g0 + c |g0| |g_w|``.
+    With the mean gradient ``g0``, the direction ``d`` maximises ``min_i g_i . d`` over ``|d - g0| <= c |g0|``. With
+    ``c = 0`` it is the mean. Its dual is ``d = g0 + c |g0| g_w / |g_w|``, where ``g_w = sum_i w_i g_i`` and ``w`` on
+    the simplex minimises ``g_w . g0 + c |g0| |g_w|``.
 
-    Solved by a penalty: for ``rho > 0``, maximising ``min_i g_i . d - rho / 2 |d - g0|^2`` gives ``d = g0 + g_w / rho``
-    where ``g_w + rho g0`` is the shortest vector in the convex hull of ``g_i + rho g0``. The way from ``g0`` to ``d``
-    shortens as ``rho`` grows, so bisection finds the ``rho`` at which it is the radius. Where even a vanishing
-    ``rho`` stays within the radius (the best for the worst group is 0), the nearest such ``d`` is taken; there the
-    dual's formula would divide 0 by 0.
-
-    Args:
-        gram_GG: from ``gram_matrix``.
-        c: radius of the search around the mean, in lengths of the mean; in [0, 1). 0 gives the mean.
+    With a penalty ``rho > 0``, maximising ``min_i g_i . d - rho / 2 |d - g0|^2`` gives ``d = g0 + g_w / rho``,
+    where ``g_w + rho g0`` is the shortest vector in the convex hull of ``g_i + rho g0``. ``|d - g0|`` falls as ``rho``
+    grows, so bisection finds the ``rho`` at which it is the radius. If even the least ``rho`` stays within the radius
+    (the best for the worst group is 0), that ``d`` is taken, because the dual's formula would divide 0 by 0.
 
     Raises:
-        ValueError: ``c`` is out of range.
+        ValueError: ``c`` is not in [0, 1).
     """
     if not 0 <= c < 1:
         raise ValueError(f"c is {c}; CAGrad needs it in [0, 1)")
@@ -134,9 +127,9 @@ def cagrad_weights(gram_GG: Float64Array, c: float) -> Float64Array:
 
 
 def _worst_mixture(gram_GG: Float64Array, penalty: float) -> Float64Array:
-    """Simplex weights of the shortest vector in the convex hull of ``g_i + penalty g0``.
+    """Return simplex weights of the shortest vector in the convex hull of the points ``p_i = g_i + penalty g0``.
 
-    Up to its sum it is the ``u >= 0`` that minimises ``|sum u_i p_i|^2 + (sum u_i - 1)^2`` over the hull's points.
+    They are the normalised ``u >= 0`` that minimises ``|sum u_i p_i|^2 + (sum u_i - 1)^2``.
     """
     drift_G = penalty * gram_GG.mean(axis=0)
     shifted_GG = gram_GG + drift_G[:, None] + drift_G[None, :] + penalty**2 * gram_GG.mean()
@@ -145,9 +138,9 @@ def _worst_mixture(gram_GG: Float64Array, penalty: float) -> Float64Array:
 
 
 def _non_negative_least_squares(normal_GG: Float64Array, target_G: Float64Array) -> Float64Array:
-    """The ``u >= 0`` that minimises ``u' N u / 2 - target . u``, by Lawson and Hanson's active sets (1974).
+    """Find the ``u >= 0`` that minimises ``u' N u / 2 - target . u``, by Lawson and Hanson's active sets (1974).
 
-    SciPy's solver raises on nearly parallel gradients; this one stops at the best point that rounding lets it find.
+    SciPy's solver raises on nearly parallel gradients; this one stops at the best point that rounding permits.
     """
     groups = len(target_G)
     solution_G = np.zeros(groups)
@@ -179,92 +172,42 @@ def _length(weights_G: Float64Array, gram_GG: Float64Array) -> float:
 
 
 def combined(weights_G: Float64Array, gradients_GP: Tensor) -> Tensor:
-    """The weighted sum of the groups' gradients, shape (P,), in their type."""
+    """Return the weighted sum of the groups' gradients, shape (P,), in their type."""
     weights = torch.from_numpy(weights_G).to(gradients_GP.device, gradients_GP.dtype)
     return weights @ gradients_GP
 
 
-def pcgrad(gradients_GP: Tensor, generator: np.random.Generator) -> Tensor:
-    """PCGrad's mean direction, shape (P,); see ``pcgrad_weights``.
-
-    Raises:
-        DivergenceError: a group's gradient is not finite.
-    """
-    return combined(pcgrad_weights(gram_matrix(gradients_GP), generator), gradients_GP)
-
-
-def cagrad(gradients_GP: Tensor, c: float) -> Tensor:
-    """CAGrad's direction, shape (P,); see ``cagrad_weights``.
-
-    Raises:
-        ValueError: ``c`` is not in [0, 1).
-        DivergenceError: a group's gradient is not finite.
-    """
-    return combined(cagrad_weights(gram_matrix(gradients_GP), c), gradients_GP)
-
-
-def flat_gradient(parameters: Mapping[str, Tensor], out: Tensor | None = None) -> Tensor:
-    """The parameters' gradients one after the other, shape (P,), 0 where a parameter has none.
-
-    Args:
-        parameters: name -> parameter; the mapping's order is the order of the result.
-        out: a row to write into, shape (P,), so that G gradients need one matrix and no copies; else a new
-            float32 tensor on the first parameter's device.
+def flat_gradient(parameters: Mapping[str, Tensor], out: Tensor) -> None:
+    """Write the parameters' gradients one after the other into ``out``, shape (P,); 0 where a parameter has none.
 
     Raises:
         ValueError: ``out`` has another shape.
     """
-    size = sum(parameter.numel() for parameter in parameters.values())
-    if out is None:
-        out = torch.empty(size, device=next((parameter.device for parameter in parameters.values()), None))
-    if out.shape != (size,):
-        raise ValueError(f"the row has the shape {tuple(out.shape)}; the parameters need {(size,)}")
-    parts = torch.split(out, [parameter.numel() for parameter in parameters.values()])
-    for part, parameter in zip(parts, parameters.values(), strict=True):
+    sizes = [parameter.numel() for parameter in parameters.values()]
+    if out.shape != (sum(sizes),):
+        raise ValueError(f"the row has the shape {tuple(out.shape)}; the parameters need {(sum(sizes),)}")
+    for part, parameter in zip(torch.split(out, sizes), parameters.values(), strict=True):
         if parameter.grad is None:
             part.zero_()
         else:
             part.copy_(parameter.grad.detach().reshape(-1))
-    return out
-
-
-def unflatten(flat_P: Tensor, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A flat vector as named tensors of the shapes and types of ``like``; views of it where the type is the same.
-
-    Raises:
-        ValueError: the vector is longer or shorter than ``like``.
-    """
-    sizes = [tensor.numel() for tensor in like.values()]
-    if flat_P.shape != (sum(sizes),):
-        raise ValueError(f"the vector has the shape {tuple(flat_P.shape)}; the parameters need {(sum(sizes),)}")
-    parts = torch.split(flat_P, sizes)
-    return {
-        name: part.view(tensor.shape).to(tensor.device, tensor.dtype)
-        for part, (name, tensor) in zip(parts, like.items(), strict=True)
-    }
 
 
 def assign_gradient(parameters: Mapping[str, Tensor], flat_P: Tensor) -> None:
-    """Replace the parameters' ``.grad`` by a flat vector's parts, in the mapping's order.
+    """Replace the parameters' ``.grad`` by a flat vector's parts, in the mapping's order; views if the type is equal.
 
     Raises:
         ValueError: the vector is longer or shorter than the parameters.
     """
-    for name, part in unflatten(flat_P, parameters).items():
-        parameters[name].grad = part
+    sizes = [parameter.numel() for parameter in parameters.values()]
+    if flat_P.shape != (sum(sizes),):
+        raise ValueError(f"the vector has the shape {tuple(flat_P.shape)}; the parameters need {(sum(sizes),)}")
+    for part, parameter in zip(torch.split(flat_P, sizes), parameters.values(), strict=True):
+        parameter.grad = part.view(parameter.shape).to(parameter.device, parameter.dtype)
 
 
 def check_gradient_memory(parameters: int, groups: int, available_bytes: int) -> None:
-    """Refuse a gradient matrix that does not fit: groups x parameters x 4 bytes.
-
-    Args:
-        parameters: how many numbers are trained (an adapter's, where an adapter is).
-        groups: whose gradients are kept side by side.
-        available_bytes: free memory of the device that holds them.
-
-    Raises:
-        ResourceError: it does not fit; the message says by how much, in one line.
-    """
+    """Raise ResourceError if the groups' float32 gradients do not fit in the available bytes."""
     needed = parameters * groups * 4
     if needed > available_bytes:
         raise ResourceError(

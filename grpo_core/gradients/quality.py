@@ -1,10 +1,9 @@
-"""How good an advantage method is, measured on its policy gradients: bias, noise, direction, effective samples.
+"""Quality of an advantage method, measured on its policy gradients: bias, noise, direction, effective samples.
 
-Different methods compute advantages of the same batches; each gives every batch a gradient ``sum_i A_i s_i / n``,
-where ``s_i`` is the score of turn i (the gradient of its tokens' summed log-probability). A *reference*
-(``reference_advantages``) has no bias and little noise. Both share their noise, so their mean difference over batches
-is a sharp estimate of bias. Squared norms of means are U-statistics (Hoeffding, Ann. Math. Stat. 19, 1948): products
-of different batches only, as the square of a batch's own noise has a positive mean.
+Each method gives a batch the gradient ``sum_i A_i s_i / n``, where the score ``s_i`` is the gradient of turn i's summed
+log-probability. A *reference* (``reference_advantages``) has no bias and little noise. Both share the batch's noise, so
+their mean difference estimates bias sharply. Squared norms of means are U-statistics (Hoeffding, Ann. Math. Stat. 19,
+1948): only products of different batches, because the square of a batch's own noise has a positive mean.
 
 Axes: M turns, K batches, D sketched and C drawn gradient dimensions.
 """
@@ -28,10 +27,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TurnScores:
-    """Scores of M turns, small enough to keep: every one seen through the same two windows."""
+    """Scores of M turns, each reduced by the same projection and the same drawn parameters."""
 
     sketch: FloatArray  # (M, D) random projection; keeps inner products on average
-    coordinates: FloatArray  # (M, C) of parameters drawn at random, for signs
+    coordinates: FloatArray  # (M, C) components of randomly drawn parameters, for signs
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +44,16 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class GradientQuality:
-    """What one advantage method does to the gradient; lengths are relative to the true gradient's."""
+    """One advantage method's effect on the gradient; lengths are relative to the true gradient's."""
 
     bias: Interval  # length of the mean error
-    slope: Interval  # the mean gradient's component along the true one; 1: neither shrunk nor blown up
+    slope: Interval  # the mean gradient's component along the true one; 1: neither shrunk nor enlarged
     cosine: Interval  # between the mean gradient and the true one
     noise: Interval  # variance of a batch's gradient (trace) over its squared component along the true one
     sign_agreement: Interval  # share of parameters, weighted by size, whose sign a batch gets right
     wrong_direction: Interval  # share of batches whose gradient points away from the true one
-    effective_samples: Interval  # how many times the samples the yardstick would need for the same noise
-    drowned: float  # share of resamples whose noise left a measure without a value; intervals are without them
+    effective_samples: Interval  # how many times as many samples the yardstick needs for the same noise
+    drowned: float  # share of resamples in which noise left a measure without a value; intervals exclude them
 
 
 def turn_scores(
@@ -66,19 +65,18 @@ def turn_scores(
     seed: int = 0,
     advance: Callable[[int], None] | None = None,
 ) -> TurnScores:
-    """Gradients of every turn's log-probability (summed over its sampled tokens), one backward pass a turn.
+    """Compute the gradient of every turn's log-probability, with one backward pass for each turn.
 
-    Of sums, because only their expectation under the policy is 0: that of a mean over a turn's tokens is not where
-    the choices decide how many tokens follow, and then a constant added to all returns changes the gradient.
-
-    The sketch adds up parameters with random signs (Charikar, Chen & Farach-Colton, ICALP 2002).
+    Log-probabilities are summed over the turn's sampled tokens, because only then is the score's expectation 0. With a
+    mean it is not if the choices decide how many tokens follow, and a constant added to all returns would change the
+    gradient. The sketch adds parameters with random signs (Charikar, Chen & Farach-Colton, ICALP 2002).
 
     Args:
-        model: a causal LM whose parameters require gradients; nothing is changed.
-        turns: all in the learner's form.
+        model: a causal LM whose parameters require gradients; it is not changed.
+        turns: in the learner's form.
         sketch_size: D.
         coordinates: C, at most the number of parameters.
-        seed: of signs and drawn coordinates.
+        seed: draws signs and coordinates.
         advance: called with the number of turns done.
     """
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -103,7 +101,7 @@ def turn_scores(
 
 
 def batch_gradients(scores: FloatArray, advantages: FloatArray, batches: Sequence[NDArray[np.int64]]) -> Floats:
-    """(K, D): the mean of advantage times score over each batch's turns (indices)."""
+    """Return (K, D), the mean of advantage times score over each batch's turns (indices)."""
     return np.stack(
         [advantages[turns].astype(np.float64) @ scores[turns].astype(np.float64) / len(turns) for turns in batches]
     )
@@ -119,14 +117,14 @@ def gradient_quality(
     resamples: int = 1000,
     seed: int = 0,
 ) -> GradientQuality:
-    """Quality of one advantage method, with bootstrap intervals over batches (percentiles).
+    """Measure one advantage method, with bootstrap percentile intervals over batches.
 
     Args:
         sketch: (K, D) gradients of K independent batches, K >= 4.
         reference: (K, D) of the same batches under ``reference_advantages``.
-        yardstick: (K, D) of the same batches under the method that effective samples are counted in.
-        coordinates: (K, C) of the method; ``reference_coordinates`` (K, C) of the reference.
-        reference_coordinates: see above.
+        yardstick: (K, D) of the same batches under the method whose noise is the unit of effective samples.
+        coordinates: (K, C) of the method.
+        reference_coordinates: (K, C) of the reference.
         resamples: of the bootstrap.
         seed: of the bootstrap.
     """
@@ -136,9 +134,9 @@ def gradient_quality(
     error = sketch - reference
     own, plain, true = sketch @ sketch.T, yardstick @ yardstick.T, reference @ reference.T
     length = _between(true, draws)
-    length[~(length > 0)] = np.nan  # drowned in noise: nothing can be said of this draw
+    length[~(length > 0)] = np.nan  # noise hides the reference in this draw
     along, plain_along = (_between(each @ reference.T, draws) for each in (sketch, yardstick))
-    # What counts is the component along the true gradient: a shrunk one is as good after a larger step.
+    # Only the component along the true gradient counts: a larger step makes up for a shrunk gradient.
     noise = _ratio(_variance(own, draws) * length, along**2)
     plain_noise = _ratio(_variance(plain, draws) * length, plain_along**2)
     known = length / length  # 1, or NaN
@@ -157,31 +155,31 @@ def gradient_quality(
 
 
 def percentile_interval(values: Floats) -> Interval:
-    """The first value, and the percentiles 2.5 and 97.5 of those of the others that are finite."""
+    """Return the first value with percentiles 2.5 and 97.5 of the other finite ones."""
     resampled = values[1:][np.isfinite(values[1:])]
     low, high = np.percentile(resampled, [2.5, 97.5]) if len(resampled) else (np.nan, np.nan)
     return Interval(float(values[0]), float(low), float(high))
 
 
 def _between(product: Floats, draws: Floats) -> Floats:
-    """For every draw the mean product of different batches: an unbiased squared length of the mean."""
+    """Return each draw's mean product of different batches, an unbiased squared length of the mean."""
     total = ((draws @ product) * draws).sum(1) - draws**2 @ np.diag(product)
     return _ratio(total, draws.sum(1) ** 2 - (draws**2).sum(1))
 
 
 def _variance(product: Floats, draws: Floats) -> Floats:
-    """For every draw the trace of the covariance of a batch's gradient."""
+    """Return each draw's trace of the covariance of a batch's gradient."""
     squares: Floats = draws @ np.diag(product) / draws.sum(1)
     return squares - _between(product, draws)
 
 
 def _ratio(above: Floats, below: Floats) -> Floats:
-    """NaN where there is nothing to divide by."""
+    """Divide; NaN where the divisor is 0."""
     return np.divide(above, below, out=np.full_like(above, np.nan), where=below != 0)
 
 
 def _sign_agreement(coordinates: Floats, reference: Floats) -> Floats:
-    """(K,): each batch against the reference of the other batches."""
+    """Compare each batch with the reference of the other batches; shape (K,)."""
     others = (reference.sum(0) - reference) / (len(reference) - 1)
     right = np.sign(coordinates) == np.sign(others)
     weights = np.abs(others)

@@ -1,19 +1,8 @@
-"""One policy trained by several processes (FSDP2): shared weights, shared micro-batches, one update.
+"""Train one policy in several processes (FSDP2).
 
-Each rank holds a share of every weight, gradient and optimizer moment (ZeRO, Rajbhandari et al., arXiv 1910.02054) and
-gathers a block's weights only while it runs. All ranks are given the same batch, judge it alike, and take turns over
-its micro-batches; gathering is collective, so a rank without a micro-batch left makes a pass that weighs nothing.
-
-Every process runs the same program::
-
-    with process_group(rank, ranks, "tcp://10.0.0.1:29500") as sharding:
-        learner = Learner(model, settings, grouping, seed, sharding=sharding)  # model: the same weights everywhere
-        result = learner.step(batch)                          # the same batch; the same metrics come back
-        state, weights = learner.state(), plain_tensors(model)  # gathered: every rank asks, one of them writes
-
-On a cluster each process is one learner actor: rank 0 owns the buffer, the checkpoints and the publishing, sends the
-batch to the others and calls ``step`` at the same time as they do. The whole model is in each process's memory until
-``Learner`` has sharded it.
+Each rank holds a share of every weight, gradient and optimizer moment (ZeRO, arXiv 1910.02054) and gathers a block's
+weights only while it runs. Every rank makes the same ``Learner`` from the same weights, and calls ``step`` with the
+same batch and ``state`` or ``plain_tensors`` at the same time; the micro-batches are divided among the ranks.
 """
 
 from __future__ import annotations
@@ -34,18 +23,16 @@ from grpo_core.batching.microbatches import MicroBatch
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """This process's place among those that train one policy; ``ALONE`` does nothing and costs nothing."""
+    """This process's rank among those that train one policy; with ``ALONE`` all methods are no-ops."""
 
     rank: int
     ranks: int
-    device: torch.device  # of this rank's weights
+    device: torch.device  # where this rank's weights are
 
     def shard(self, module: nn.Module, blocks: Callable[[], Sequence[nn.Module]]) -> None:
-        """Spread a module's parameters over the ranks, in place; their names stay.
+        """Shard a module's parameters over the ranks, in place; their names stay.
 
-        Args:
-            module: gathers around its call whatever lies outside the blocks.
-            blocks: gives the parts of it that gather around their own calls.
+        Each of the ``blocks`` gathers its parameters around its own call, the module gathers the rest around its call.
         """
         if self.ranks == 1:
             return
@@ -57,12 +44,15 @@ class Sharding:
             fully_shard(part, mesh=mesh)
 
     def share(self, micros: Sequence[MicroBatch]) -> list[tuple[MicroBatch, bool]]:
-        """This rank's micro-batches, as many as every other rank's; False: not its own, with tokens of weight 0."""
+        """Return this rank's micro-batches, and whether each is its own.
+
+        Gathering weights is collective, so all ranks need equally many: one that is not its own has weight 0.
+        """
         if self.ranks == 1:
             return [(micro, True) for micro in micros]
         own = [(micro, True) for micro in micros[self.rank :: self.ranks]]
         if len(own) < -(-len(micros) // self.ranks):
-            # The last is the smallest: micro-batches come longest first.
+            # Micro-batches come longest first, so the last is the cheapest.
             own.append((replace(micros[-1], weight_N=torch.zeros_like(micros[-1].weight_N)), False))
         return own
 
@@ -75,11 +65,9 @@ class Sharding:
         return self._reduced(values, "MAX")
 
     def joined(self, parts: Mapping[int, Tensor], lengths: Mapping[int, int]) -> dict[int, Tensor]:
-        """Vectors of all ranks by name, each of which exactly one rank has.
+        """Collect the ranks' float32 vectors by name; exactly one rank has each.
 
-        Args:
-            parts: name -> vector, float32, of this rank.
-            lengths: name -> length, of all ranks together and the same on each.
+        ``parts`` are this rank's vectors; ``lengths`` are those of all ranks' vectors, the same mapping on every rank.
         """
         if self.ranks == 1:
             return dict(parts)
@@ -94,7 +82,7 @@ class Sharding:
         return dict(zip(names, torch.split(flat, [lengths[name] for name in names]), strict=True))
 
     def sum_gradients(self, parameters: Sequence[nn.Parameter]) -> None:
-        """Replace every rank's gradients by their sum; for copies of a model, whose parameters are not spread."""
+        """Replace every rank's gradients by their sum; for copies of a model whose parameters are not sharded."""
         if self.ranks == 1:
             return
         import torch.distributed as dist
@@ -128,14 +116,13 @@ def process_group(
 
     Args:
         rank: this process's number, from 0.
-        ranks: how many there are; 1 joins nothing.
-        address: the same for all, ``tcp://host:port`` of a port that is free on rank 0's machine.
-        device: of this rank's weights; a GPU talks through NCCL, the CPU (the default) through gloo.
-        timeout_s: seconds for the others to come, and for each exchange with them.
+        ranks: the number of processes; with 1 no group is made.
+        address: the same for all: ``tcp://host:port`` with a port that is free on rank 0's machine, or ``file://``.
+        device: where this rank's weights are. GPUs communicate through NCCL, the CPU (default) through gloo.
+        timeout_s: the longest wait for the others to join and for each exchange.
 
     Raises:
-        torch.distributed.DistError, RuntimeError: a rank is missing, has died or has fallen behind by more than
-            ``timeout_s``.
+        torch.distributed.DistError, RuntimeError: a rank is missing, has died or is later than ``timeout_s``.
     """
     if ranks == 1:
         yield ALONE
@@ -154,7 +141,7 @@ def process_group(
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """The tensor itself, or all of a sharded one, on the CPU; every rank must ask for it at the same time."""
+    """Return the tensor itself, or a sharded one gathered on the CPU; all ranks must call this at the same time."""
     sharded: Any = tensor
     if not hasattr(tensor, "full_tensor"):
         return tensor
@@ -163,7 +150,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 
 def spread_like(tensor: Tensor, parameter: Tensor) -> Tensor:
-    """A whole tensor, the same on every rank, spread over them as a parameter of its shape is."""
+    """Shard a tensor, the same on every rank, as the parameter of its shape is sharded."""
     sharded: Any = parameter
     if not hasattr(parameter, "full_tensor") or tensor.shape != parameter.shape:
         return tensor

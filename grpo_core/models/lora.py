@@ -1,10 +1,7 @@
-"""Low-rank adapters through ``peft``: wrap a frozen model, switch the adapter off, merge it, keep it, send it.
+"""LoRA adapters (arXiv 2106.09685) through ``peft``: add, switch off, merge, save and send them.
 
-LoRA (Hu et al., arXiv 2106.09685): a linear layer computes ``W x + (lora_alpha / lora_r) B A x`` with a frozen ``W``,
-``A`` (lora_r, in) random and ``B`` (out, lora_r) 0 at first, so that training starts from the very model it wraps.
-
-On the way to engines and in snapshots an adapter is one safetensors file: peft's tensors under peft's names, and peft's
-``adapter_config.json`` as a text in the header, by which it is told from full weights.
+A payload for engines and snapshots is one safetensors file: peft's tensors under peft's names, with peft's
+``adapter_config.json`` as text in the header. That text distinguishes it from full weights.
 """
 
 from __future__ import annotations
@@ -30,26 +27,21 @@ if TYPE_CHECKING:  # peft takes seconds to import, which a run without adapters 
     from peft import LoraConfig, PeftModel
     from transformers import PreTrainedModel
 
-WEIGHTS = "adapter_model.safetensors"  # peft's own names for an adapter's two files
+WEIGHTS = "adapter_model.safetensors"  # peft's names for an adapter's two files
 CONFIG_FILE = "adapter_config.json"
-ONLY = "default"  # name of an adapter that is alone in its model
-_CONFIG = "adapter_config"  # name of the configuration in a payload's header
+ONLY = "default"  # the name of an adapter that is alone in its model
+_CONFIG = "adapter_config"  # the configuration's name in a payload's header
 
 
 def add_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int, name: str = ONLY) -> PeftModel:
-    """Freeze a model and put LoRA layers into it; only their ``A`` and ``B`` (fp32) are trained.
+    """Freeze a model and add LoRA layers in place; only their ``A`` and ``B`` (fp32) are trained.
 
-    Dropout is 0: the engine that samples has none, and the learner's log-probabilities must equal its.
-
-    Args:
-        model: changed in place; its values stay the same until the adapter is trained.
-        settings: ``lora_r``, ``lora_alpha`` and ``lora_target_modules``.
-        seed: of the first ``A``.
-        name: of the adapter, where others are to come beside it.
+    ``A`` is random by ``seed`` and ``B`` is 0, so outputs do not change until the adapter is trained. There is no
+    dropout, because the learner's log-probabilities must equal the engine's.
 
     Raises:
-        ValueError: a target module is not there, or is an embedding or the output layer: the learner reads the
-            output layer's rows past an adapter.
+        ValueError: a target module does not exist, or is an embedding or the output layer: the learner reads the
+            output layer's rows directly, without an adapter.
     """
     from peft import get_peft_model
 
@@ -79,12 +71,12 @@ def _lora_config(model: PreTrainedModel, settings: PolicySettings) -> LoraConfig
 
 
 def has_adapters(model: nn.Module) -> bool:
-    """Whether ``add_adapters`` made this model (or ``specialists.add_role_adapters``)."""
+    """Return whether the model has one adapter or adapters by role."""
     return hasattr(model, "peft_config")
 
 
 def adapter_layers(model: nn.Module) -> list[Any]:
-    """The layers that adapters were put into, which choose among theirs."""
+    """Return the layers that have adapters."""
     from peft.tuners.tuners_utils import BaseTunerLayer
 
     return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
@@ -92,8 +84,8 @@ def adapter_layers(model: nn.Module) -> list[Any]:
 
 @contextmanager
 def adapters_off(model: nn.Module) -> Iterator[None]:
-    """Let a model with adapters compute as the frozen model it wraps: a reference that takes no memory."""
-    # peft's own context also freezes the adapter meanwhile, which a sharded parameter does not come back from.
+    """Let a model with adapters compute as its frozen base, e.g. as the KL reference without a second copy."""
+    # peft's own context also freezes the adapter meanwhile, and sharded parameters stay frozen after it.
     layers = adapter_layers(model)
     for layer in layers:
         layer._disable_adapters = True
@@ -105,11 +97,10 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
 
 
 def merged_tensors(model: nn.Module, name: str | None = ONLY) -> dict[str, Tensor]:
-    """Weights of the plain model that computes the same, under its names: ``W + (lora_alpha / lora_r) B A``.
+    """Return the weights with the adapter merged, ``W + (lora_alpha / lora_r) B A``, under the plain model's names.
 
-    The sum is made in fp32 and rounded to the type of ``W``; the live model is not touched. A tensor with several names
-    (tied embeddings) is there once, under its first. Of a sharded model the tensors are whole. ``name`` is the
-    adapter's; None gives the weights that adapters sit on.
+    The sum is made in fp32 and rounded to the type of ``W``; the model is not changed. Tied tensors appear once, under
+    their first name; sharded tensors are gathered. ``name`` None gives the base's weights.
     """
     wrapped: Any = model
     base = wrapped.get_base_model()
@@ -127,20 +118,20 @@ def merged_tensors(model: nn.Module, name: str | None = ONLY) -> dict[str, Tenso
 
 
 def adapter_payload(model: nn.Module, name: str = ONLY) -> bytes:
-    """The adapter of ``add_adapters``' model for engines and snapshots; the same adapter gives the same bytes.
+    """Return the adapter as bytes for engines and snapshots; the same adapter gives the same bytes.
 
-    Its tensors are of the adapter's own type. The configuration names no folder, but the base's ``fingerprint`` as its
-    ``revision``, so that it is merged with no other.
+    The configuration names no folder; its ``revision`` is the base's ``fingerprint``, which prevents a merge with
+    another base.
     """
     wrapped: Any = model
     config = wrapped.peft_config[name].to_dict()
     config |= {"base_model_name_or_path": None, "inference_mode": True}
-    text = json.dumps(config, sort_keys=True, default=sorted)  # what JSON has no word for are sets of names
+    text = json.dumps(config, sort_keys=True, default=sorted)  # the values JSON cannot write are sets of names
     return to_safetensors(_adapter_tensors(model, name), {"format": "pt", _CONFIG: text})
 
 
 def adapter_config_of(payload: bytes | memoryview) -> str | None:
-    """The configuration (JSON) in the header of an adapter's payload; None of full weights.
+    """Return the configuration (JSON) in the header of an adapter's payload, or None for full weights.
 
     Raises:
         CheckpointError: the bytes have no safetensors header.
@@ -149,13 +140,10 @@ def adapter_config_of(payload: bytes | memoryview) -> str | None:
 
 
 def merged(base: Mapping[str, Tensor], payload: bytes | memoryview) -> dict[str, Tensor]:
-    """The full weights of a base under an adapter: ``W + scale B A``, summed in fp32, of the type and device of ``W``.
-
-    The adapter is plain LoRA on linear layers, ``scale`` as in ``merging.Lora``. What it does not touch is the base's
-    own tensor; tied embeddings, which ``named_tensors`` gives once, stay tied.
+    """Merge an adapter's payload into a base's full weights (see ``lora_merge.merge``).
 
     Raises:
-        CheckpointError: no adapter, one of another kind, or one whose names, shapes or base differ.
+        CheckpointError: it is no adapter, is not plain LoRA, or its names, shapes or base differ.
     """
     text = adapter_config_of(payload)
     if text is None:
@@ -164,7 +152,7 @@ def merged(base: Mapping[str, Tensor], payload: bytes | memoryview) -> dict[str,
 
 
 def save_adapters(model: nn.Module, folder: Path, name: str = ONLY) -> None:
-    """Write the adapter in peft's layout (``adapter_config.json`` and safetensors) into a folder, made if missing."""
+    """Write the adapter in peft's layout (``adapter_config.json`` and safetensors); makes the folder if missing."""
     folder.mkdir(parents=True, exist_ok=True)
     wrapped: Any = model
     wrapped.peft_config[name].save_pretrained(folder)
@@ -172,10 +160,10 @@ def save_adapters(model: nn.Module, folder: Path, name: str = ONLY) -> None:
 
 
 def load_adapters(model: nn.Module, folder: Path, name: str = ONLY) -> None:
-    """Take an adapter's weights from ``save_adapters``' folder; nothing is changed where anything does not fit.
+    """Load an adapter's weights from ``save_adapters``' folder.
 
     Raises:
-        CheckpointError: the file is missing, damaged, or of an adapter of another shape.
+        CheckpointError: the file is missing, damaged, or of another shape; the model is unchanged then.
     """
     path = folder / WEIGHTS
     new = _read(path)
@@ -193,7 +181,7 @@ def load_adapters(model: nn.Module, folder: Path, name: str = ONLY) -> None:
 
 
 def folder_payload(folder: Path) -> bytes:
-    """What ``adapter_payload`` gave of the adapter that ``save_adapters`` wrote into a folder, in effect.
+    """Return the payload of the adapter that ``save_adapters`` wrote, equivalent to ``adapter_payload``.
 
     Raises:
         CheckpointError: a file is missing or damaged.

@@ -1,4 +1,4 @@
-"""Full weights from a base and a LoRA adapter, without ``peft``: for engines, which import neither it nor a trainer."""
+"""Merge a LoRA adapter into a base without ``peft``, for engines, which import neither peft nor a trainer."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from torch import Tensor
 
 from grpo_core.errors import CheckpointError
 
-_PREFIX = "base_model.model."  # of every name in a file of peft's
+_PREFIX = "base_model.model."  # peft puts it before every name in a file
 _A, _B = ".lora_A.weight", ".lora_B.weight"
 _FINGERPRINT = "weights-"
-_SAMPLE = 64  # values of each tensor that a fingerprint looks at
-# peft's options under which a layer computes something else than W x + scale B A x.
+_SAMPLE = 64  # values of each tensor that a fingerprint reads
+# With these options of peft a layer does not compute W x + scale B A x.
 _NOT_PLAIN = (
     *("use_dora", "use_qalora", "use_bdlora", "lora_bias", "fan_in_fan_out", "rank_pattern", "alpha_pattern"),
     *("modules_to_save", "trainable_token_indices", "target_parameters", "layer_replication"),
     *("alora_invocation_tokens", "arrow_config", "velora_config", "monteclora_config", "kasa_config"),
 )
-_HARMLESS_BEGINNINGS = (None, True, False, "gaussian", "orthogonal", "eva")
+_PLAIN_INITS = (None, True, False, "gaussian", "orthogonal", "eva")  # others (PiSSA, OLoRA, ...) also change the base
 
 
 @dataclass(frozen=True, slots=True)
 class Lora:
-    """What an adapter's configuration says about merging it."""
+    """The part of an adapter's configuration that a merge needs."""
 
     rank: int
     scale: float  # lora_alpha / rank; with use_rslora lora_alpha / sqrt(rank) (arXiv 2312.03732)
-    base: str | None  # fingerprint of the base it was trained in; None: not recorded
+    base: str | None  # fingerprint of the base it was trained on; None: not recorded
 
     @classmethod
     def of(cls, text: str) -> Self:
         """Read peft's ``adapter_config.json``.
 
         Raises:
-            CheckpointError: not JSON, not LoRA, or LoRA of another kind than the plain one.
+            CheckpointError: it is not JSON or not plain LoRA.
         """
         try:
             config = json.loads(text)
@@ -49,8 +49,7 @@ class Lora:
             raise CheckpointError(f"the adapter's configuration cannot be read: {error!r}") from error
         special = [name for name in _NOT_PLAIN if config.get(name)]
         special += ["bias"] if config.get("bias", "none") != "none" else []
-        # Some beginnings (PiSSA, OLoRA, ...) change the base as well.
-        special += ["init_lora_weights"] if config.get("init_lora_weights") not in _HARMLESS_BEGINNINGS else []
+        special += ["init_lora_weights"] if config.get("init_lora_weights") not in _PLAIN_INITS else []
         if kind != "LORA" or special:
             raise CheckpointError(f"only plain LoRA adapters can be merged: this is {kind} with {special or 'nothing'}")
         if not isinstance(rank, int) or rank < 1 or not math.isfinite(alpha):
@@ -62,10 +61,10 @@ class Lora:
 
 
 def merge(base: Mapping[str, Tensor], lora: Lora, adapter: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The base's tensors, those of adapted layers replaced by ``W + scale B A`` (see ``adapters.merged``).
+    """Return the base's tensors with ``W + scale B A`` in the adapted layers, summed in fp32, in the type of ``W``.
 
     Raises:
-        CheckpointError: names or shapes do not fit, or it is another base than the adapter was trained in.
+        CheckpointError: names or shapes do not fit, or the adapter was trained on another base.
     """
     pairs = _pairs(base, lora, adapter)
     if lora.base is not None and lora.base != fingerprint(base):
@@ -73,18 +72,18 @@ def merge(base: Mapping[str, Tensor], lora: Lora, adapter: Mapping[str, Tensor])
     full = dict(base)
     for name, (a, b) in pairs.items():
         weight = base[name]
-        # Copies: inside a payload tensors are not aligned to what vector units like.
+        # Copied because tensors inside a payload are not aligned for vector units.
         a, b = (factor.to(weight.device, torch.float32, copy=True) for factor in (a, b))
         full[name] = (weight.float() + (b @ a) * lora.scale).to(weight.dtype)
     return full
 
 
 def fingerprint(tensors: Mapping[str, Tensor]) -> str:
-    """Names weights by a digest of their names, shapes and some values, the same in float32 as in bfloat16."""
+    """Return a digest of the tensors' names, shapes and some values, the same in float32 as in bfloat16."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         flat = tensors[name].detach().flatten()
-        # Zero is added because a merge with nothing turns -0 into 0.
+        # Zero is added because merging an adapter of zeros turns -0 into 0.
         values = flat[:: max(1, len(flat) // _SAMPLE)].float().add(0.0).bfloat16().view(torch.int16)
         digest.update(f"{name} {tuple(tensors[name].shape)} ".encode())
         digest.update(values.cpu().numpy().tobytes())
@@ -92,7 +91,7 @@ def fingerprint(tensors: Mapping[str, Tensor]) -> str:
 
 
 def _pairs(base: Mapping[str, Tensor], lora: Lora, adapter: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """Name in the base -> (A, B), checked."""
+    """Return (A, B) by the weight's name in the base, checked."""
     pairs: dict[str, tuple[Tensor, Tensor]] = {}
     for name in sorted(adapter):
         layer = name.removeprefix(_PREFIX).removesuffix(_A).removesuffix(_B)

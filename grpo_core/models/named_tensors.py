@@ -1,4 +1,4 @@
-"""Tensors by name: those of a model, and as safetensors bytes with text beside them."""
+"""A model's tensors by name, and safetensors bytes with text in the header."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from grpo_core.errors import CheckpointError
 
 # A safetensors file: the header's length (8 bytes, little-endian), the header (JSON), the tensors' bytes.
 _LENGTH = 8
-_LONGEST_HEADER = 100_000_000  # bytes; safetensors reads no longer ones either
+_LONGEST_HEADER = 100_000_000  # bytes, the library's own limit
 
 
 def named_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and saved buffers by name; a tensor with several names (tied embeddings) under its first."""
+    """Return parameters and saved buffers by name; a tensor with several names (tied embeddings) has its first."""
     tensors: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in model.state_dict(keep_vars=True).items():
@@ -28,11 +28,9 @@ def named_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def to_safetensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
-    """One safetensors file in memory; the same tensors and texts give the same bytes.
+    """Return one safetensors file in memory, with ``metadata`` in its header; equal inputs give equal bytes.
 
-    Args:
-        tensors: by name, on any device; none may share memory with another.
-        metadata: texts by name, kept in the header.
+    The tensors may be on any device but must not share memory.
     """
     plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     data = bytes(safetensors.torch.save(plain))
@@ -47,7 +45,7 @@ def to_safetensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | 
 
 
 def from_safetensors(payload: bytes | memoryview) -> dict[str, Tensor]:
-    """The tensors of ``to_safetensors``' bytes, on the CPU; they keep the bytes alive and may be unaligned in them.
+    """Return the tensors in safetensors bytes, on the CPU; they are views of the bytes and may be unaligned.
 
     Raises:
         CheckpointError: not safetensors.
@@ -60,10 +58,10 @@ def from_safetensors(payload: bytes | memoryview) -> dict[str, Tensor]:
 
 
 def metadata_of(payload: bytes | memoryview) -> dict[str, str]:
-    """The texts in the header of safetensors bytes; nothing but the header is read.
+    """Return the texts in the header of safetensors bytes; only the header is read.
 
     Raises:
-        CheckpointError: there is no such header.
+        CheckpointError: there is no valid header.
     """
     view = memoryview(payload).cast("B")
     length = int.from_bytes(view[:_LENGTH], "little")

@@ -1,4 +1,4 @@
-"""Causal language models: made from nothing, as Hugging Face folders, and as safetensors on the wire."""
+"""Causal language models: random initialisation, Hugging Face folders, and safetensors payloads."""
 
 from __future__ import annotations
 
@@ -31,30 +31,21 @@ from grpo_core.models.named_tensors import named_tensors as named_tensors
 from grpo_core.models.role_adapters import adapter_roles, save_role_adapters, saved_roles
 from grpo_core.settings import PolicySettings
 
-ADAPTER = "adapter"  # folder of the adapter within a model's folder, or of the specialists' folders
-
-_ALIGNMENT = 64  # bytes, at which torch places what it allocates
-
+ADAPTER = "adapter"  # in a model's folder: the adapter, or a folder for each specialist
+_ALIGNMENT = 64  # bytes; torch allocates tensors at multiples of it
 _CLASSES = {"qwen3": (Qwen3Config, Qwen3ForCausalLM), "llama": (LlamaConfig, LlamaForCausalLM)}
 
-# Deviation of the output rows at the start. The hidden state is normed to length sqrt(hidden_size), so logits
-# begin with a deviation of 0.005 * sqrt(128) = 0.06: the first samples are about uniform over whatever is
-# admissible.
+# Initial deviation of the output rows. The hidden state is normed to length sqrt(hidden_size), so logits start with a
+# deviation of 0.005 * sqrt(128) = 0.06, and the first samples are about uniform over the admissible ids.
 _LM_HEAD_DEVIATION = 0.005
 
 
 def make_small_model(
-    settings: PolicySettings,
-    vocab_size: int,
-    *,
-    eos_id: int,
-    bos_id: int | None,
-    pad_id: int | None,
-    seed: int,
+    settings: PolicySettings, vocab_size: int, *, eos_id: int, bos_id: int | None, pad_id: int | None, seed: int
 ) -> PreTrainedModel:
-    """A small causal LM with random weights of type ``dtype``, untied embeddings, the same for the same seed.
+    """Make a small causal LM with random weights and untied embeddings; equal seeds give equal weights.
 
-    Its first distribution over any set of ids is about uniform.
+    Its initial distribution over any set of ids is about uniform.
 
     Raises:
         ValueError: ``hidden_size`` is not a multiple of ``head_dim``.
@@ -69,7 +60,7 @@ def make_small_model(
         intermediate_size=settings.intermediate_size,
         num_hidden_layers=settings.layers,
         num_attention_heads=heads,
-        # Two query heads share one key and value head: a smaller cache and faster decoding, as in models of today.
+        # Two query heads share one key and value head, for a smaller cache and faster decoding.
         num_key_value_heads=max(1, heads // 2),
         head_dim=settings.head_dim,
         max_position_embeddings=settings.context_length,
@@ -84,19 +75,19 @@ def make_small_model(
         model: PreTrainedModel = model_class(config)
         with torch.no_grad():
             model.lm_head.weight.normal_(std=_LM_HEAD_DEVIATION)
-    for parameter in model.parameters():  # rotary frequencies stay in fp32, as they do when a folder is loaded
+    for parameter in model.parameters():  # not model.to(): rotary frequencies stay in fp32, as after loading a folder
         parameter.data = parameter.data.to(getattr(torch, settings.dtype))
     return model.eval()
 
 
 def save_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write config, safetensors and tokenizer files into a folder, which is made if it is missing.
+    """Write config, safetensors and tokenizer files; makes the folder if it is missing.
 
-    A model with adapters is written as the plain model that computes the same, and its adapter into ``adapter/``.
-    One with specialists is written as the base that they share, and their adapters into ``adapter/<ROLE>/``.
+    With one adapter the model is written merged, and the adapter also into ``adapter/``. With specialists the shared
+    base is written, and their adapters into ``adapter/<ROLE>/``.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    disable_progress_bar()  # its bar of written shards would run through whatever display is on
+    disable_progress_bar()  # it would disturb the run's own display
     plain_model(model).save_pretrained(folder, state_dict=plain_tensors(model))
     if adapter_roles(model):
         save_role_adapters(model, folder / ADAPTER)
@@ -108,16 +99,12 @@ def save_model(model: nn.Module, tokenizer: PreTrainedTokenizerBase, folder: Pat
 def load_model(
     folder: Path, dtype: torch.dtype = torch.float32, *, shared_base: bool = False
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Read a Hugging Face folder: safetensors only, nothing is downloaded, no code of the folder runs.
+    """Load a Hugging Face folder: only safetensors are read, nothing is downloaded, and no code of the folder runs.
 
-    Args:
-        folder: in Hugging Face layout.
-        dtype: of the weights in memory.
-        shared_base: of a folder with specialists take what they share. It alone is no policy that was trained, so that
-            nobody gets it who does not ask for it.
+    ``shared_base`` permits a folder with specialists and loads their base, which alone is not a trained policy.
 
     Raises:
-        CheckpointError: what is missing, damaged or of the wrong kind, in one line.
+        CheckpointError: a file is missing, damaged or of the wrong kind.
     """
     if not shared_base and (roles := saved_specialists(folder)):
         raise CheckpointError(
@@ -131,8 +118,7 @@ def load_model(
         model, report = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
         )
-    # What transformers raises for foreign content: wrong types, unknown classes, absent parts, unequal
-    # shapes.
+    # transformers raises these for wrong types, unknown classes, absent parts and unequal shapes.
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         raise CheckpointError(f"{folder} cannot be loaded as a causal LM: {_one_line(error)}") from error
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
@@ -152,10 +138,10 @@ def load_model(
 
 
 def _align(model: nn.Module) -> None:
-    """Let loaded weights lie in memory as made ones do.
+    """Copy loaded weights that are not aligned as torch allocates tensors.
 
-    They are views of the mapped file, at any multiple of eight bytes: vector units are slower there, and MKL may choose
-    another kernel for them, so that a resumed learner would compute other bits than the one that was not interrupted.
+    They are views of the mapped file at any multiple of eight bytes. Vector units are slower there, and MKL may choose
+    another kernel, so a resumed learner would compute other bits than an uninterrupted one.
     """
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.data_ptr() % _ALIGNMENT:
@@ -163,15 +149,15 @@ def _align(model: nn.Module) -> None:
 
 
 def saved_specialists(folder: Path) -> tuple[str, ...]:
-    """The roles that have adapters of their own in a model's folder, sorted; empty where one policy plays all."""
+    """Return the roles that have their own adapters in a model's folder, sorted; empty if one policy plays all."""
     return saved_roles(folder / ADAPTER)
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a model's folder, whose files are checked as ``load_model`` does, short of loading the weights.
+    """Load a folder's tokenizer after checking the folder's files as ``load_model`` does.
 
     Raises:
-        CheckpointError: what is missing, damaged or of the wrong kind, in one line.
+        CheckpointError: a file is missing, damaged or of the wrong kind.
     """
     _check_config(folder)
     _check_weights(folder)
@@ -185,29 +171,29 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
 
 
 def weights_payload(model: nn.Module) -> bytes:
-    """All weights of the plain model as one safetensors file in memory, adapters merged, tied tensors once."""
+    """Return the ``plain_tensors`` as one safetensors file in memory."""
     return to_safetensors(plain_tensors(model))
 
 
 def policy_payload(model: nn.Module) -> bytes:
-    """What engines are sent and snapshots keep: the adapter of a model that has one, else all weights.
+    """Return the payload for engines and snapshots: the adapter if the model has one, else all weights.
 
-    Of specialists there are several: ``specialists.role_adapter_payloads``.
+    For specialists use ``role_adapter_payloads``.
     """
     return adapter_payload(model) if has_adapters(model) else weights_payload(model)
 
 
 def plain_model(model: nn.Module) -> PreTrainedModel:
-    """The Hugging Face model itself, or the one that adapters are wrapped around."""
+    """Return the Hugging Face model without its adapters' wrapper."""
     inner: Any = model
     plain: PreTrainedModel = inner.get_base_model() if has_adapters(model) else inner
     return plain
 
 
 def plain_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """What ``named_tensors`` gives, of a model with adapters: merged; of a sharded one (asked on every rank): whole.
+    """Return the plain model's tensors by name: one adapter is merged; for specialists, the shared base.
 
-    Of specialists: the base that they share.
+    Sharded tensors are gathered, so every rank must call this.
     """
     if adapter_roles(model):
         return merged_tensors(model, None)
@@ -216,24 +202,11 @@ def plain_tensors(model: nn.Module) -> dict[str, Tensor]:
     return {name: whole(tensor.detach()) for name, tensor in named_tensors(plain_model(model)).items()}
 
 
-def load_payload(model: PreTrainedModel, payload: bytes | memoryview) -> None:
-    """Copy ``weights_payload`` bytes into the model; nothing is changed where anything does not fit.
-
-    Raises:
-        CheckpointError: not safetensors, or names or shapes differ from the model's.
-    """
-    own = named_tensors(model)
-    new = read_payload(payload, own)
-    with torch.no_grad():
-        for name, tensor in own.items():
-            tensor.copy_(new[name])
-
-
 def read_payload(payload: bytes | memoryview, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of ``weights_payload`` bytes, checked against those they replace.
+    """Return the tensors of ``weights_payload`` bytes, checked against those they replace.
 
     Raises:
-        CheckpointError: not safetensors, an adapter, or names or shapes differ.
+        CheckpointError: the bytes are not safetensors or are an adapter, or names or shapes differ.
     """
     if adapter_config_of(payload) is not None:
         raise CheckpointError("this is an adapter, where full weights are wanted")
@@ -267,7 +240,7 @@ def _check_config(folder: Path) -> None:
 
 
 def _check_weights(folder: Path) -> None:
-    """Open every safetensors file, so that a truncated or absent one is named."""
+    """Open every safetensors file, to name one that is absent or truncated."""
     index = folder / "model.safetensors.index.json"
     names = {"model.safetensors"}
     if index.is_file():

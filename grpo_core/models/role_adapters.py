@@ -1,11 +1,7 @@
-"""One adapter a role over one frozen base: each is trained on its role's turns alone, and all are kept together.
+"""One adapter per role over one frozen base, each trained on its role's turns only.
 
-Every adapter has the same rank, scale and target layers, and begins with the same random ``A`` (and ``B = 0``): what
-comes to distinguish two roles are their games, not the luck of a start. Outside ``active_role`` none is active and the
-model computes as the base.
-
-Their gradients have nothing to do with one another, so each role is normalised and clipped by itself: its adapter is
-trained as one alone would be, on its episodes alone.
+All adapters have the same rank, scale, target layers and initial weights. Outside ``active_role`` none is active and
+the model computes as the base. Each role's loss is normalised and its gradient clipped separately.
 """
 
 from __future__ import annotations
@@ -39,21 +35,17 @@ if TYPE_CHECKING:
 
 
 def add_role_adapters(model: PreTrainedModel, settings: PolicySettings, seed: int, roles: Sequence[str]) -> PeftModel:
-    """Freeze a model and put an adapter for each role into it, each as ``add_adapters`` makes one.
+    """Freeze a model and add an adapter for each role in place, as ``add_adapters`` does.
 
-    Args:
-        model: changed in place.
-        settings: ``lora_r``, ``lora_alpha`` and ``lora_target_modules``.
-        seed: of the first ``A``, which all share.
-        roles: names without dots, in the order in which they are trained.
+    ``roles`` are names without dots, in the order in which they are trained.
 
     Raises:
-        ValueError: no role, one named twice, a name that cannot be one, or as ``add_adapters`` does.
+        ValueError: no role, a repeated or unusable name, or as ``add_adapters`` does.
     """
     if not roles or len(set(roles)) < len(roles):
         raise ValueError(f"specialists need roles, each named once, not {list(roles)}")
     parts = {part for name, _ in model.named_parameters() for part in name.split(".")}
-    # peft tells the tensors of adapters apart by parts of their names.
+    # peft distinguishes the adapters' tensors by parts of their names.
     wrong = [role for role in roles if not role or "." in role or role == ONLY or role in "lora_" or role in parts]
     if wrong:
         raise ValueError(f"an adapter cannot be called {wrong[0]!r}")
@@ -62,7 +54,7 @@ def add_role_adapters(model: PreTrainedModel, settings: PolicySettings, seed: in
     for role in roles[1:]:
         with torch.random.fork_rng(devices=()):
             torch.manual_seed(seed)
-            # A copy of what the first one's targets turned out to be: adapted layers are no longer found as linear.
+            # A copy of the resolved targets, because all-linear no longer finds layers that have adapters.
             wrapped.add_adapter(role, copy.deepcopy(first))
     for name, parameter in wrapped.named_parameters():
         parameter.requires_grad_(".lora_" in name)  # peft trains only the active one
@@ -73,16 +65,16 @@ def add_role_adapters(model: PreTrainedModel, settings: PolicySettings, seed: in
 
 
 def adapter_roles(model: nn.Module) -> tuple[str, ...]:
-    """The roles that have adapters of their own, in order; empty where one policy plays all."""
+    """Return the roles that have their own adapters, in order; empty if one policy plays all."""
     adapters: Mapping[str, object] = getattr(model, "peft_config", {})
     return tuple(role for role in adapters if role != ONLY)
 
 
 @contextmanager
 def active_role(model: nn.Module, role: str | None) -> Iterator[None]:
-    """Let the model compute, forwards and backwards, under a role's adapter; None leaves it as it is.
+    """Let the model compute forwards and backwards with a role's adapter; None leaves it as it is.
 
-    Which adapters are trained does not change: peft's own ``set_adapter`` would freeze the others.
+    ``requires_grad`` does not change: peft's own ``set_adapter`` would freeze the other adapters.
 
     Raises:
         ValueError: the model has no adapter for this role.
@@ -106,12 +98,9 @@ def active_role(model: nn.Module, role: str | None) -> Iterator[None]:
 def turns_by_role(
     model: nn.Module, turns: Sequence[TrainingTurn], roles: Sequence[str]
 ) -> list[tuple[str | None, list[TrainingTurn]]]:
-    """The turns of each specialist in the model's order, those without any left out; of a generalist all, for None.
+    """Return each specialist's turns in the model's order, without specialists that have none.
 
-    Args:
-        model: with or without specialists.
-        turns: of a batch.
-        roles: by episode.
+    A model without specialists gives all turns under None. ``roles`` are by episode.
 
     Raises:
         ValueError: a turn's role has no specialist.
@@ -129,10 +118,9 @@ def turns_by_role(
 
 
 def clip_by_role(named: Mapping[str, nn.Parameter], roles: Sequence[str], max_norm: float) -> float:
-    """Scale the gradients of each role's adapter down to ``max_norm``; without roles those of all parameters together.
+    """Clip each role's gradients to ``max_norm``, or without roles those of all parameters together.
 
-    Returns:
-        The norm before, the largest of the roles'; not finite where any is not.
+    Returns the largest norm before clipping; NaN if any is not finite.
     """
     owned = [[value for name, value in named.items() if name.endswith(f".{role}.weight")] for role in roles]
     owned = owned or [list(named.values())]
@@ -141,7 +129,7 @@ def clip_by_role(named: Mapping[str, nn.Parameter], roles: Sequence[str], max_no
 
 
 def role_adapter_payloads(model: nn.Module) -> dict[str, bytes]:
-    """Each role's adapter as ``adapter_payload`` gives one; engines and snapshots take them as any adapter."""
+    """Return each role's ``adapter_payload``."""
     return {role: adapter_payload(model, role) for role in adapter_roles(model)}
 
 
@@ -152,7 +140,7 @@ def save_role_adapters(model: nn.Module, folder: Path) -> None:
 
 
 def load_role_adapters(model: nn.Module, folder: Path) -> None:
-    """Take all roles' weights from ``save_role_adapters``' folder.
+    """Load all roles' weights from ``save_role_adapters``' folder.
 
     Raises:
         CheckpointError: an adapter is missing, damaged, or of another shape.
@@ -162,5 +150,5 @@ def load_role_adapters(model: nn.Module, folder: Path) -> None:
 
 
 def saved_roles(folder: Path) -> tuple[str, ...]:
-    """The roles whose adapters ``save_role_adapters`` wrote into a folder, sorted; empty of any other folder."""
+    """Return the roles whose adapters ``save_role_adapters`` wrote into a folder, sorted; empty for other folders."""
     return tuple(sorted(path.parent.name for path in folder.glob(f"*/{CONFIG_FILE}")))

@@ -1,4 +1,4 @@
-"""A few tokens by which an engine shows that it runs the very weights the learner published."""
+"""Check with a few greedy tokens that an engine runs the weights the learner published."""
 
 from __future__ import annotations
 
@@ -11,25 +11,19 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """P prompts, each with its T likeliest next tokens in turn (greedy) and their log-probabilities."""
+    """P prompts, each with the T tokens that greedy decoding gives and their log-probabilities."""
 
     prompts: tuple[tuple[int, ...], ...]  # P
     tokens: tuple[tuple[int, ...], ...]  # (P, T)
     logprobs: tuple[tuple[float, ...], ...]  # (P, T), over the whole vocabulary at temperature 1
-    # (P, T) how far behind the second likeliest token is, in log-probability: ties may fall either way elsewhere.
+    # (P, T) difference to the second likeliest token's log-probability: an engine may resolve near-ties differently.
     leads: tuple[tuple[float, ...], ...]
-    numbers: str = "float32"  # the coarsest number format the learner computed them in
+    numbers: str = "float32"  # the coarsest number format of the learner's weights
 
 
 @torch.no_grad()
 def make_probe(model: nn.Module, prompts: Sequence[Sequence[int]], length: int = 4) -> Probe:
-    """Write ``length`` greedy tokens after each prompt with the model as it is.
-
-    Args:
-        model: a transformers causal LM, adapters included.
-        prompts: token ids, none empty.
-        length: tokens a prompt.
-    """
+    """Decode ``length`` tokens greedily after each non-empty prompt with a transformers causal LM."""
     was_training = model.training
     model.eval()
     device = next(model.parameters()).device
@@ -64,12 +58,12 @@ def make_probe(model: nn.Module, prompts: Sequence[Sequence[int]], length: int =
 def compare(
     probe: Probe, number: int, tokens: Sequence[int], logprobs: Sequence[float], tolerance: float
 ) -> list[float] | str:
-    """How an engine's greedy answer to prompt ``number`` differs from the learner's.
+    """Compare an engine's greedy answer to prompt ``number`` with the learner's.
 
-    Tokens are compared up to the first that was as good as tied (a lead within ``tolerance``, in log-probability).
+    Tokens are compared up to the first difference at a near-tie (a lead within ``tolerance``, in log-probability).
 
     Returns:
-        Absolute differences of the log-probabilities; or, where they cannot be of the same weights, what differs.
+        Absolute differences of the log-probabilities; or a text of what differs if the weights must be different.
     """
     if not tokens:
         return f"no answer to probe {number}"
@@ -77,7 +71,7 @@ def compare(
     expected = zip(probe.tokens[number], probe.logprobs[number], probe.leads[number], strict=True)
     for position, ((token, logprob, lead), found, value) in enumerate(zip(expected, tokens, logprobs, strict=False)):
         gap = abs(value - logprob)
-        if not gap <= tolerance:  # nor where one of them is no number
+        if not gap <= tolerance:  # true for NaN too
             return (
                 f"log-probability {value:.5f} instead of the learner's {logprob:.5f} at token {position} of "
                 f"probe {number}"
@@ -89,7 +83,7 @@ def compare(
 
 
 def _step(logits: Tensor) -> tuple[int, float, float]:
-    """The likeliest token, its log-probability, and its lead over the second."""
+    """Return the likeliest token, its log-probability, and its lead over the second."""
     highest, ids = torch.log_softmax(logits.float(), dim=-1).topk(2)
     values = highest.tolist()
     return int(ids[0]), values[0], values[0] - values[1]

@@ -1,1 +1,1 @@
-"""What the learner keeps and writes: state, schedule, audit records and the memory estimate."""
+"""The learner's passes, state, learning-rate schedule, audit records and memory estimate."""

@@ -1,4 +1,4 @@
-"""Sums of an update over its micro-batches, and over the processes that share them."""
+"""Sums of an update over its micro-batches and over the ranks."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _GAP = DIAGNOSTICS.index("gap_max")
 
 
 class UpdateAccumulators:
-    """Diagnostics of tokens, and sizes of the passes that saw them."""
+    """Token diagnostics and pass sizes of one update."""
 
     def __init__(self) -> None:
         self.diagnostics: NDArray[np.float64] = np.zeros(len(DIAGNOSTICS))  # named by DIAGNOSTICS
-        self.fresh_gap: float | None = None  # largest |lp - behaviour lp| of turns these very weights had sampled
-        self.tokens = 0  # read by the model
-        self.padded = 0  # the same with padding
+        self.fresh_gap: float | None = None  # largest |lp - behaviour lp| of turns sampled by exactly these weights
+        self.tokens = 0  # input tokens
+        self.padded = 0  # input tokens and padding
 
     def add(self, micro: MicroBatch, seen: NDArray[np.float64]) -> None:
-        """Count a micro-batch with what ``token_diagnostics`` gave of it."""
+        """Add a micro-batch and its ``token_diagnostics``."""
         if micro.fresh:
             self.fresh_gap = max(self.fresh_gap or 0.0, float(seen[_GAP]))
         self.diagnostics = np.where(_MAXIMA, np.maximum(self.diagnostics, seen), self.diagnostics + seen)
@@ -31,7 +31,7 @@ class UpdateAccumulators:
         self.padded += micro.input_ids.numel()
 
     def gather(self, sharding: Sharding) -> None:
-        """Make the numbers of this rank those of all."""
+        """Replace this rank's numbers by those of all ranks together."""
         added = sharding.total(np.array([*self.diagnostics, self.tokens, self.padded]))
         gap = -1.0 if self.fresh_gap is None else self.fresh_gap
         highest = sharding.largest(np.array([*self.diagnostics, gap]))
@@ -41,12 +41,12 @@ class UpdateAccumulators:
 
     @property
     def named(self) -> dict[str, float]:
-        """Diagnostics by name."""
+        """The diagnostics by name."""
         return dict(zip(DIAGNOSTICS, self.diagnostics.tolist(), strict=True))
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Flat numbers of the passes, for the log; without the gap where nothing was fresh."""
+        """Flat numbers for the log; ``fresh_logprob_gap`` only if a turn was sampled by exactly these weights."""
         metrics = {
             "input_tokens": float(self.tokens),
             "padding_fraction": 1 - self.tokens / self.padded if self.padded else 0.0,

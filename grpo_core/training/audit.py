@@ -1,4 +1,4 @@
-"""One compact record an update: its groups and advantages, and what the steps did to the policy."""
+"""Each update's metrics and audit record: groups, advantages and optimizer steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class StepRecord:
     grad_norm: float  # before clipping
     skipped: bool  # the minibatch had no gradient
     surgery: SurgeryRecord | None = None  # with grouping.gradient_surgery
-    alignment: float | None = None  # the alignment loss, part of ``loss``; with alignment.weight
+    alignment: float | None = None  # the alignment loss, a part of ``loss``; with alignment.weight
 
 
 def update_metrics(
@@ -42,18 +42,18 @@ def update_metrics(
     steps: Sequence[StepRecord],
     sums: Mapping[str, float],
 ) -> dict[str, float]:
-    """Flat numbers of one update; ratios, KL and entropy are over the tokens that had a forward pass.
+    """Return one update's flat numbers; ratios, KL and entropy are over the tokens that had a forward pass.
 
-    Numbers of a part that the loss lacks (reference, dual clip, off-policy weights) are left out.
+    Numbers of parts that the loss does not have (reference, dual clip, off-policy weights) are left out.
     """
     taken = [step for step in steps if not step.skipped]
     tokens = max(sums["tokens"], 1.0)
     staleness = np.array([turn.staleness for turn in turns] or [0])
-    judged = len(advantages.samples)
+    samples = len(advantages.samples)
     by_level = samples_by_level(advantages.groups, keys)
     metrics = {
         "episodes": float(len(batch.episodes)),
-        "samples": float(judged),
+        "samples": float(samples),
         "turns": float(len(turns)),
         "trained_tokens": float(sum(len(turn.position_S) for turn in turns)),
         "optimizer_steps": float(len(taken)),
@@ -75,8 +75,8 @@ def update_metrics(
         "advantage_max_abs": float(np.abs(advantages.advantages).max()),
         "groups": float(len(advantages.groups)),
         "zero_variance_fraction": float(zero_variance_samples(advantages).mean()),
-        "fallback_fraction": 1 - by_level[keys[0]] / judged,
-        "running_baseline_fraction": by_level[RUNNING_LEVEL] / judged,
+        "fallback_fraction": 1 - by_level[keys[0]] / samples,
+        "running_baseline_fraction": by_level[RUNNING_LEVEL] / samples,
         "staleness_mean": float(staleness.mean()),
         "staleness_max": float(staleness.max()),
     }
@@ -106,7 +106,7 @@ def _optional_metrics(learner: LearnerSettings, sums: Mapping[str, float], token
             "importance_weight_mean": sums["importance"] / tokens,
             "importance_weight_max": sums["importance_max"],
             "importance_masked_fraction": sums["masked"] / tokens,
-            # Kish's effective sample size over the sample size: 1 if all weights are equal.
+            # Kish's effective sample size over the sample size; 1 if all weights are equal.
             "importance_effective_fraction": sums["importance"] ** 2 / (square * tokens) if square else 0.0,
         }
     return metrics
@@ -120,10 +120,9 @@ def audit_record(
     steps: Sequence[StepRecord],
     metrics: Mapping[str, float],
 ) -> dict[str, Any]:
-    """The record of the update that made ``version``; plain JSON values (what is not finite becomes null).
+    """Return the audit record of the update that made ``version``, in JSON values; null for what is not finite.
 
-    ``explained`` holds the sums of ``explained_sums`` for every candidate key, declared or not, so that keys can be
-    chosen by what they would explain.
+    ``explained`` has the ``explained_sums`` of every candidate key, declared or not, to help choose keys.
     """
     return {
         "schema": AUDIT_SCHEMA,
@@ -170,7 +169,7 @@ def audit_record(
 
 
 def samples_by_level(groups: Sequence[Group], keys: Sequence[str]) -> dict[str, int]:
-    """Samples whose advantage each level of the chain decided, ``"running"`` last."""
+    """Count the samples whose advantage each level of the chain decided, ``"running"`` last."""
     counts = dict.fromkeys((*keys, RUNNING_LEVEL), 0)
     for group in groups:
         counts[group.level] += len(group.judged)
@@ -193,18 +192,13 @@ def _explained(samples: Sequence[Sample], returns: FloatArray, grouping: Groupin
 
 
 def _compact(value: float) -> float | None:
-    """Seven digits suffice, because records are read and added up, never resumed from."""
+    """Round to seven digits, which suffice because records are only read and added up."""
     return float(f"{value:.7g}") if math.isfinite(value) else None
 
 
 def _moments(values: NDArray[np.floating]) -> dict[str, float]:
     wide = values.astype(np.float64)
-    return {
-        "mean": float(wide.mean()),
-        "std": float(wide.std()),
-        "min": float(wide.min()),
-        "max": float(wide.max()),
-    }
+    return {"mean": float(wide.mean()), "std": float(wide.std()), "min": float(wide.min()), "max": float(wide.max())}
 
 
 def _mean(values: Sequence[float]) -> float:

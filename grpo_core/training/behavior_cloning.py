@@ -1,4 +1,4 @@
-"""Imitation: supervised learning of demonstrated decisions, under the very masks they were made under."""
+"""Supervised learning of demonstrated decisions, under the masks with which they were made."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from grpo_core.forward.policy_forward import PolicyForward
 from grpo_core.models.fsdp import ALONE, Sharding
 
 BETAS = (0.9, 0.98)
-FINAL_SHARE = 0.05  # of the learning rate, at the end
+FINAL_SHARE = 0.05  # the last learning rate over the highest
 
 
 class BehaviorCloner:
-    """Trains a causal LM in place to give demonstrated tokens high probability among those that were admissible.
+    """Trains a causal LM in place with AdamW to imitate demonstrated tokens.
 
-    The loss is the mean negative log-likelihood of the tokens that were chosen, in nats; forced tokens count nothing.
-    AdamW, the learning rate rising linearly over the first twentieth of the steps and falling along a cosine after.
+    The loss is the mean negative log-likelihood of the chosen tokens over their admissible ids, in nats, without forced
+    tokens. The learning rate follows ``schedule``.
     """
 
     def __init__(
@@ -39,15 +39,8 @@ class BehaviorCloner:
     ) -> None:
         """Take a model and make its optimizer.
 
-        Args:
-            model: trained in place.
-            learning_rate: at its highest.
-            steps: how often ``step`` will be called.
-            weight_decay: AdamW's.
-            max_grad_norm: gradients of a larger norm are scaled down.
-            tokens_per_microbatch: padded tokens of one forward and backward pass.
-            bf16: multiply matrices in bfloat16.
-            ranks: the processes that train copies of one model, each with turns of its own; gradients are summed.
+        ``learning_rate`` is the highest, and ``steps`` is the number of calls of ``step``. ``ranks`` are processes that
+        train copies of one model, each with its own turns; gradients are summed.
         """
         self._forward = PolicyForward(model, bf16=bf16)
         self._parameters = [value for value in model.parameters() if value.requires_grad]
@@ -63,7 +56,7 @@ class BehaviorCloner:
         self._ranks = ranks
 
     def step(self, turns: Sequence[TrainingTurn]) -> float:
-        """One optimizer step; the mean negative log-likelihood of a chosen token before it, in nats, over all ranks.
+        """Take one optimizer step; returns the mean loss a token before it, in nats, over all ranks.
 
         Raises:
             DivergenceError: the loss or its gradient is not finite.
@@ -92,7 +85,7 @@ class BehaviorCloner:
 
     @torch.no_grad()
     def held_out(self, turns: Sequence[TrainingTurn]) -> float:
-        """Nats a chosen token, of turns that are not learned from, over all ranks."""
+        """Return the mean loss a token of held-out turns, in nats, over all ranks."""
         nothing, weights = np.zeros(len(turns), np.float32), np.ones(len(turns))
         nats, tokens = 0.0, 0
         for micro in micro_batches(turns, nothing, weights, self._budget, self._device):
@@ -106,7 +99,7 @@ class BehaviorCloner:
 
 
 def schedule(step: int, steps: int) -> float:
-    """The factor on the learning rate at ``step`` (from 0): a linear rise, then a cosine to ``FINAL_SHARE``."""
+    """Return the learning rate's factor at ``step`` (from 0): a linear rise for a twentieth, then a cosine."""
     warmup = max(1, steps // 20)
     if step < warmup:
         return (step + 1) / warmup

@@ -1,4 +1,4 @@
-"""What a learner keeps besides the weights to go on exactly: a dictionary of tensors and one of plain JSON."""
+"""The learner's state besides the weights, as tensors and plain JSON."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _ADVANTAGES = "advantages/"  # prefix of the arrays of ``AdvantageMemory`` among
 class LearnerState:
     """Everything besides the weights that an exact continuation needs."""
 
-    # Optimizer moments "exp_avg/<parameter name>", ``AdvantageMemory``'s arrays "advantages/<name>"; safetensors files
+    # Optimizer moments "exp_avg/<parameter name>" and ``AdvantageMemory``'s arrays "advantages/<name>".
     tensors: dict[str, Tensor]
     record: dict[str, Any]  # JSON-able: version, optimizer steps, generator, running baselines, ``AdvantageMemory``
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Restored:
-    """A state taken apart."""
+    """A state in the learner's own types."""
 
     version: int
     baselines: dict[str, RunningBaseline]
@@ -46,7 +46,7 @@ def packed(
     memory: AdvantageMemory,
     generator: np.random.Generator,
 ) -> LearnerState:
-    """Copies of all of it."""
+    """Copy the parts of a learner's state."""
     tensors, steps = saved_moments(optimizer, named)
     memory_record, arrays = memory.export()
     tensors |= {f"{_ADVANTAGES}{name}": torch.tensor(array) for name, array in arrays.items()}
@@ -61,10 +61,10 @@ def packed(
 
 
 def unpacked(state: LearnerState, named: Mapping[str, nn.Parameter]) -> Restored:
-    """What ``packed`` took, for a model with these parameters.
+    """Read what ``packed`` wrote, for a model with these parameters.
 
     Raises:
-        CheckpointError: the state is another model's, or lacks something.
+        CheckpointError: the state is another model's or incomplete.
     """
     record = state.record
     arrays = {

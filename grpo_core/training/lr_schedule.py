@@ -8,9 +8,9 @@ from grpo_core.settings import LearnerSettings
 
 
 def learning_rate_at(version: int, settings: LearnerSettings) -> float:
-    """The step size of the update that follows ``version`` updates: a linear rise, then as ``lr_scheduler_type`` says.
+    """Return the learning rate of the update after ``version`` updates: a linear warmup, then ``lr_scheduler_type``.
 
-    A run that is resumed with more ``updates`` goes on along the longer course.
+    A run that is resumed with more ``updates`` continues along the longer schedule.
     """
     warmup = settings.lr_warmup_updates
     if version < warmup:

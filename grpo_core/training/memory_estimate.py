@@ -1,10 +1,9 @@
-"""How much memory a learner will need, from its settings and its model's shape: before it starts, not when it dies.
+"""Estimate the memory a learner needs from its settings and its model's shape, before it starts and without torch.
 
-What is counted is what a step keeps: weights, gradients, AdamW's two moments, a reference copy, and either the
-activations and logits of the largest micro-batch (with gradient surgery, beside the groups' gradients) or the copies
-that publishing makes, whichever is more. Activations are those of blocks as in Llama, Mistral and Qwen. It is an upper
-bound of what torch allocates. How far above the peak it lies depends on which kernels the CPU has, and is a figure of
-``entente bench --only learner``; the interpreter and its libraries (0.6 GiB) come on top. No torch is needed to ask.
+It counts weights, gradients, AdamW's moments, a reference copy, and the larger of a step (activations and logits of the
+largest micro-batch, and the groups' gradients for surgery) and publishing (copies of the weights). Activations are
+those of blocks as in Llama, Mistral and Qwen. The estimate is an upper bound of what torch allocates; ``entente bench
+--only learner`` measures by how much, which depends on the CPU's kernels. The interpreter needs 0.6 GiB more.
 """
 
 from __future__ import annotations
@@ -17,32 +16,32 @@ from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 
 _GIB = 1 << 30
 _MOST_ADMISSIBLE = 4096  # distinct ids that are admissible anywhere in one micro-batch under a mask
-_SURGERY_GROUPS = 7  # countries; of another grouping.surgery_key no more is known beforehand, so a lower bound
+_SURGERY_GROUPS = 7  # countries; a lower bound for any other grouping.surgery_key
 
-# Bytes kept for the backward pass a token and block, per unit of (hidden, query, key and value, feed-forward) width.
-# Two norms keep two states each, and the block's two sums one; queries and keys a norm of their own and the rotated
-# states; the feed-forward layer its two projections, what the gate opens and their product.
+# Bytes that a block keeps for the backward pass of a token, per unit of (hidden, query, key and value, feed-forward)
+# width: two states for each of two norms and one for the block's two sums; for queries and keys a norm and the rotated
+# states; for the feed-forward layer two projections, the gate's output and their product.
 _FP32 = (24, 20, 16, 16)
 _AUTOCAST = (23, 13, 11, 8)  # inputs of linear layers in bfloat16, norms in float32
 _FROZEN_FP32 = (16, 16, 12, 16)  # a frozen norm keeps no normed states
-_FROZEN_BF16 = (26, 12, 6, 12)  # the blocks in bfloat16, and each input again in float32 for its adapter
-_LAST_BLOCK = 0.4  # of a block: keys and values everywhere, the rest at a few positions
+_FROZEN_BF16 = (26, 12, 6, 12)  # blocks in bfloat16, and each input also in float32 for its adapter
+_LAST_BLOCK = 0.4  # share of a full block: keys and values everywhere, the rest at a few positions
 
 
 @dataclass(frozen=True, slots=True)
 class ModelShape:
-    """What the size of activations depends on; widths in numbers a token."""
+    """The sizes that activations depend on; widths are in numbers a token."""
 
     vocab_size: int
     hidden: int
     layers: int
     query: int  # all heads together
-    key_value: int  # all key heads together, and as many again for values
+    key_value: int  # all key heads together; values have the same width
     feed_forward: int
 
     @classmethod
     def of(cls, config: Any) -> ModelShape:
-        """The shape of a Hugging Face configuration of a causal LM."""
+        """Read the shape from a causal LM's Hugging Face configuration."""
         heads = int(config.num_attention_heads)
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
         return cls(
@@ -64,12 +63,12 @@ class MemoryEstimate:
     moments: int
     reference: int
     step: int  # activations and logits of one micro-batch
-    publishing: int  # copies of the weights on their way to engines and disk, while no step runs
-    surgery: int = 0  # gradients of groups side by side, while a step runs
+    publishing: int  # copies of the weights for engines and disk, while no step runs
+    surgery: int = 0  # the groups' gradients, while a step runs
 
     @property
     def total(self) -> int:
-        """The most that is held at once."""
+        """The peak, in bytes."""
         lasting = self.weights + self.gradients + self.moments + self.reference
         return lasting + max(self.step + self.surgery, self.publishing)
 
@@ -104,17 +103,16 @@ def estimate_memory(
     free_text: bool = False,
     grouping: GroupingSettings | None = None,
 ) -> MemoryEstimate:
-    """What a learner of this model will hold on one device.
+    """Estimate the memory of a learner on one device.
 
     Args:
-        shape: of the model.
-        policy: ``dtype``, ``use_peft`` and ``context_length``.
-        learner: ``tokens_per_microbatch``, ``gradient_checkpointing``, ``bf16`` and ``beta``.
-        parameters: all numbers of the model, adapters included.
-        trained: those that have a gradient.
-        free_text: whether tokens are sampled from the whole vocabulary, whose logits are made a block at a time.
-        grouping: ``gradient_surgery``, which keeps a gradient a group. The groups of ``surgery_key = "country"`` are
-            seven; of any other key seven are counted too, a lower bound. None: no surgery.
+        shape: the model's.
+        policy: the policy's settings.
+        learner: the learner's settings.
+        parameters: the model's parameters, adapters included.
+        trained: the parameters that have a gradient.
+        free_text: whether tokens are sampled from the whole vocabulary, whose logits are made block by block.
+        grouping: for ``gradient_surgery``, which is counted with seven groups; None: no surgery.
     """
     weights = 4 * trained + (2 if policy.dtype == "bfloat16" else 4) * (parameters - trained)
     tokens = max(learner.tokens_per_microbatch, policy.context_length)
@@ -123,7 +121,7 @@ def estimate_memory(
     if learner.bf16:
         logits += 2 * parameters  # matrices cast once a micro-batch and kept for its backward pass
     operates = grouping is not None and grouping.gradient_surgery != "none"
-    # Engines get the adapter; a checkpoint holds it merged. Of full weights two copies are made on the way into bytes.
+    # Engines get the adapter; a checkpoint has it merged. Full weights are copied twice when they become bytes.
     publishing = weights + 2 * 4 * trained if policy.use_peft else 2 * weights
     return MemoryEstimate(
         weights=weights,
@@ -139,16 +137,9 @@ def estimate_memory(
 def check_learner_memory(
     estimate: MemoryEstimate, available: int, policy: PolicySettings, learner: LearnerSettings
 ) -> None:
-    """Refuse a learner that does not fit.
+    """Raise ResourceError, with the settings to change, if the estimate exceeds the available bytes.
 
-    Args:
-        estimate: what it will hold.
-        available: bytes that are free for it, its loaded weights included.
-        policy: its settings, for what could be changed in them.
-        learner: likewise.
-
-    Raises:
-        ResourceError: one line with the numbers and what to change.
+    ``available`` includes the bytes that the learner's loaded weights occupy already.
     """
     if estimate.total <= available:
         return
@@ -177,7 +168,7 @@ def _activations(shape: ModelShape, policy: PolicySettings, learner: LearnerSett
         bytes_per_width = _FP32
     widths = (shape.hidden, shape.query, shape.key_value, shape.feed_forward)
     block = tokens * sum(size * width for size, width in zip(bytes_per_width, widths, strict=True))
-    # Gradients on their way through a block.
+    # Gradients within the block whose backward pass runs.
     passing = (2 if learner.bf16 else 4) * tokens * 2 * (shape.feed_forward + shape.hidden)
     if learner.gradient_checkpointing:
         return shape.layers * 4 * tokens * shape.hidden + block + passing

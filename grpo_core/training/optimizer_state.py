@@ -1,4 +1,4 @@
-"""AdamW's moments by parameter name, so that they survive outside the optimizer (safetensors on disk)."""
+"""AdamW's moments by parameter name, for storage outside the optimizer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOMENTS = ("exp_avg", "exp_avg_sq")
 def saved_moments(
     optimizer: torch.optim.Optimizer, named: Mapping[str, nn.Parameter]
 ) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """CPU copies, ``"exp_avg/<parameter name>"``, and each parameter's step count; none before its first step."""
+    """Return CPU copies, ``"exp_avg/<parameter name>"``, and step counts; parameters without a step have neither."""
     tensors: dict[str, Tensor] = {}
     steps: dict[str, float] = {}
     for name, parameter in named.items():
@@ -28,7 +28,7 @@ def saved_moments(
 def restored_moments(
     tensors: Mapping[str, Tensor], steps: Mapping[str, float], named: Mapping[str, nn.Parameter]
 ) -> dict[nn.Parameter, dict[str, Tensor]]:
-    """What the optimizer's ``state`` has to hold to go on from ``saved_moments``.
+    """Return the optimizer's ``state`` for ``saved_moments``.
 
     Raises:
         KeyError: a parameter or one of its moments is missing.
@@ -37,7 +37,7 @@ def restored_moments(
     restored: dict[nn.Parameter, dict[str, Tensor]] = {}
     for name, count in steps.items():
         parameter = named[name]
-        # A fused optimizer wants its step count beside the parameter.
+        # A fused optimizer needs its step count on the parameter's device.
         restored[parameter] = {"step": torch.tensor(count, dtype=torch.float32, device=parameter.device)}
         for kind in _MOMENTS:
             moment = tensors[f"{kind}/{name}"]

@@ -1,4 +1,4 @@
-"""Forward and backward passes of one update: the policy's, its reference's and the proximal policy's."""
+"""Forward and backward passes of an update: the policy's, its reference's and the proximal policy's."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class PolicyPasses:
     def __init__(
         self, model: nn.Module, settings: LearnerSettings, reference: nn.Module | None, sharding: Sharding
     ) -> None:
-        """Take the model; parameters may be sharded over processes from now on.
+        """Take the model and shard its parameters.
 
         Raises:
-            ValueError: the model's logits are not plain output embeddings, or ``beta > 0`` without a reference of its
-                own weights.
+            ValueError: the model's logits are not plain output embeddings, or ``beta > 0`` without a reference that has
+                its own weights.
         """
         self.forward = PolicyForward(model, bf16=settings.bf16, gradient_checkpointing=settings.gradient_checkpointing)
         sharding.shard(self.forward, self.forward.called_blocks)
@@ -45,7 +45,7 @@ class PolicyPasses:
         self._sharding = sharding
 
     def move_to(self, device: torch.device) -> None:
-        """Take model and reference to another device."""
+        """Move model and reference to another device."""
         self._model.to(device)
         if self.reference is not None:
             self.reference.to(device)
@@ -60,14 +60,10 @@ class PolicyPasses:
         *,
         fresh: bool,
     ) -> float:
-        """Add the gradient of some of a minibatch's turns; returns their part of the minibatch's loss.
+        """Add the gradient of a minibatch's ``chosen`` turns (indices); returns their part of the minibatch's loss.
 
-        Args:
-            minibatch: its weights are those of the whole minibatch.
-            chosen: indices of turns.
-            proximal: what ``proximal`` returned.
-            sums: diagnostics of this process's micro-batches are added to it.
-            fresh: no optimizer step has been taken since the update began.
+        ``proximal`` is the result of that method. Diagnostics of this process's micro-batches are added to ``sums``.
+        ``fresh`` means that the update has not taken an optimizer step yet.
         """
         picked = list(chosen)
         micros = micro_batches(
@@ -94,7 +90,7 @@ class PolicyPasses:
 
     @torch.no_grad()
     def proximal(self, by_role: Sequence[RoleTurns], turn_advantages: FloatArray) -> dict[int, Tensor]:
-        """Log-probabilities of trained tokens by turn, under the present weights; empty where the loss needs none.
+        """Return log-probabilities of trained tokens by turn under the present weights; empty if the loss needs none.
 
         A single optimizer step needs none, because its own log-probabilities are the proximal ones.
         """
@@ -136,7 +132,7 @@ class PolicyPasses:
 
     @torch.no_grad()
     def _reference_logprobs(self, micro: MicroBatch) -> Tensor | None:
-        """Log-probabilities under the run's first weights; None without a KL penalty."""
+        """Return log-probabilities under the run's first weights; None without a KL penalty."""
         if self._settings.beta == 0:
             return None
         if self.reference is not None:

@@ -11,12 +11,11 @@ from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.errors import GroupingError, ResourceError
 from grpo_core.gradients import gradient_surgery as surgery
-from grpo_core.gradients.pcgrad_cagrad import cagrad, pcgrad
 from grpo_core.learner import Learner
 from grpo_core.losses.representation_alignment import alignment_of_turns, masked_mean
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings
 from grpo_core.types import Batch
-from tests.unit.grpo_core.support.cases import ROLES, ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.cases import ROLES, cagrad, pcgrad, ragged_episodes, tiny_model
 
 LEARNER = LearnerSettings(minibatches=1, max_grad_norm=1e9, normalizer="token")
 

@@ -15,10 +15,10 @@ from grpo_core.errors import CheckpointError
 from grpo_core.forward.fast_layers import use_fast_layers
 from grpo_core.forward.logprobs import check_head, token_logprobs
 from grpo_core.models.lora import adapters_off, add_adapters, load_adapters, merged_tensors
-from grpo_core.models.pretrained import ADAPTER, load_model, load_payload, named_tensors, save_model, weights_payload
+from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, save_model, weights_payload
 from grpo_core.settings import PolicySettings
 from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_core.support.cases import VOCABULARY, micro_batches_of, ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.cases import VOCABULARY, load_payload, micro_batches_of, ragged_episodes, tiny_model
 
 LORA = PolicySettings(use_peft=True, lora_r=3, lora_alpha=5)
 ARCHITECTURES = ["qwen3", "qwen2"]  # the second has tied embeddings and biases

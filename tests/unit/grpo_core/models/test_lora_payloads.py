@@ -18,9 +18,9 @@ from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of, adapter_payload, add_adapters, merged, save_adapters
 from grpo_core.models.lora_merge import fingerprint
 from grpo_core.models.named_tensors import from_safetensors, to_safetensors
-from grpo_core.models.pretrained import load_payload, named_tensors, policy_payload, weights_payload
+from grpo_core.models.pretrained import named_tensors, policy_payload, weights_payload
 from grpo_core.settings import PolicySettings
-from tests.unit.grpo_core.support.cases import tiny_model
+from tests.unit.grpo_core.support.cases import load_payload, tiny_model
 
 LORA = PolicySettings(use_peft=True, lora_r=3, lora_alpha=5)
 ARCHITECTURES = ["qwen3", "qwen2"]  # the second has tied embeddings and biases

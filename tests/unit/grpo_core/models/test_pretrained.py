@@ -11,7 +11,6 @@ from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerB
 from grpo_core.errors import CheckpointError
 from grpo_core.models.pretrained import (
     load_model,
-    load_payload,
     make_small_model,
     named_tensors,
     save_model,
@@ -19,6 +18,7 @@ from grpo_core.models.pretrained import (
 )
 from grpo_core.settings import PolicySettings
 from services.inference.word_tokenizer import make_word_tokenizer
+from tests.unit.grpo_core.support.cases import load_payload
 
 WORDS = [f"w{number}" for number in range(40)]
 VOCABULARY = len(WORDS) + 4

@@ -10,7 +10,8 @@ from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 
 from grpo_core.advantages.grouping import Sample, groups_of, levels_of
 from grpo_core.batching.microbatches import MicroBatch, micro_batches, training_turns
-from grpo_core.models.pretrained import make_small_model
+from grpo_core.gradients.pcgrad_cagrad import cagrad_weights, combined, gram_matrix, pcgrad_weights
+from grpo_core.models.pretrained import make_small_model, named_tensors, read_payload
 from grpo_core.settings import GroupingSettings, PolicySettings
 from grpo_core.types import Episode, Group, Turn
 
@@ -72,6 +73,25 @@ def ragged_turn(rng: np.random.Generator, *, free: bool = False, temperature: fl
             **facts,
         }
     )
+
+
+def pcgrad(gradients: torch.Tensor, generator: np.random.Generator) -> torch.Tensor:
+    """PCGrad's mean direction, shape (P,)."""
+    return combined(pcgrad_weights(gram_matrix(gradients), generator), gradients)
+
+
+def cagrad(gradients: torch.Tensor, c: float) -> torch.Tensor:
+    """CAGrad's direction, shape (P,)."""
+    return combined(cagrad_weights(gram_matrix(gradients), c), gradients)
+
+
+def load_payload(model: PreTrainedModel, payload: bytes | memoryview) -> None:
+    """Copy ``weights_payload`` bytes into the model; a payload that does not fit changes nothing."""
+    own = named_tensors(model)
+    new = read_payload(payload, own)
+    with torch.no_grad():
+        for name, tensor in own.items():
+            tensor.copy_(new[name])
 
 
 def forced_turn(rng: np.random.Generator) -> Turn:
