@@ -74,7 +74,7 @@ class _Node:
     __slots__ = ("_branches", "_children", "_start", "admissible", "claim", "run")
 
     def __init__(self, entries: Entries, start: int) -> None:
-        """The node of ``entries``, sorted, that share their first ``start`` tokens."""
+        """Make the node of ``entries``, sorted, that share their first ``start`` tokens."""
         first, last = entries[0][0], entries[-1][0]
         end = start
         while end < len(first) and end < len(last) and first[end] == last[end]:
@@ -99,7 +99,7 @@ class _Node:
         return bool(self._branches)
 
     def child(self, token: int) -> _Node | None:
-        """The node after an admissible id; None after any other."""
+        """Return the node after an admissible id; None after any other."""
         node = self._children.get(token)
         if node is None and token in self._branches:
             node = self._children[token] = _Node(self._branches[token], self._start)
@@ -161,7 +161,7 @@ class SheetState:
         return run
 
     def admissible(self) -> NDArray[np.int32]:
-        """The ids to choose from, ascending, at least 2; read-only."""
+        """Return the ids to choose from, ascending, at least 2; read-only."""
         if self._node is None:
             raise ConstraintError("the sheet is complete: nothing is left to choose")
         return self._node.admissible

@@ -13,7 +13,7 @@ _FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 def stream(seed: int) -> int:
-    """The 64-bit start of a request's random stream; neighbouring seeds give unrelated streams."""
+    """Return the 64-bit start of a request's random stream; neighbouring seeds give unrelated streams."""
     state = (seed + 1) * _GAMMA & _MASK
     state = (state ^ (state >> 30)) * _FACTORS[0] & _MASK
     state = (state ^ (state >> 27)) * _FACTORS[1] & _MASK
@@ -21,7 +21,7 @@ def stream(seed: int) -> int:
 
 
 def uniforms(streams: NDArray[np.uint64], counters: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Numbers in [0, 1): the ``counters[b]``-th of each stream (SplitMix64; Steele et al., OOPSLA 2014)."""
+    """Return numbers in [0, 1): the ``counters[b]``-th of each stream (SplitMix64; Steele et al., OOPSLA 2014)."""
     bits = _mix(streams + (counters + np.uint64(1)) * np.uint64(_GAMMA)) >> np.uint64(11)
     return bits.astype(np.float64) * 2.0**-53
 

@@ -13,7 +13,7 @@ PAD, BOS, EOS, UNK = SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
 def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokenizerFast:
-    r"""A tokenizer whose ids are ``<pad> <bos> <eos> <unk>`` (0 to 3), then ``words`` in order.
+    r"""Return a tokenizer whose ids are ``<pad> <bos> <eos> <unk>`` (0 to 3), then ``words`` in order.
 
     Text is cut into the matches of ``pattern``; text between them is dropped, and each match is looked up whole.
     Decoding joins words with single spaces and puts none around a ``\n`` word. Encoding adds no special token.
@@ -51,7 +51,7 @@ def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokeniz
 
 
 def word_encoder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], tuple[int, ...]] | None:
-    """A fast ``tokenizer.encode`` with one look-up per word; None for tokenizers not made by ``make_word_tokenizer``.
+    """Make a fast ``tokenizer.encode`` with one look-up per word; None unless ``make_word_tokenizer`` made it.
 
     Text with special tokens or unknown words is passed to the tokenizer itself.
     """

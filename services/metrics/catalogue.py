@@ -32,7 +32,7 @@ class Metric:
 
     name: str
     kind: Kind
-    unit: str  # of the value; "1" for plain ratios and counts without a better word
+    unit: str  # "1" for plain ratios and counts without a better word
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()  # upper bounds, ascending; histograms only
@@ -47,12 +47,8 @@ def _gauge(name: str, unit: str, text: str, labels: tuple[str, ...] = (), *, who
     return Metric(name, "gauge", unit, text, labels, whole=whole)
 
 
-def _histogram(name: str, unit: str, text: str, buckets: tuple[float, ...]) -> Metric:
-    return Metric(name, "histogram", unit, text, buckets=buckets)
-
-
 def _interval(name: str, unit: str, text: str) -> tuple[Metric, Metric]:
-    """The ends of a country's interval, for which only its line-up blocks are independent."""
+    """Make the metrics of the ends of a country's interval, for which only line-up blocks are independent."""
     return (
         _gauge(f"{name}_low", unit, f"Lower end of the 95% interval, clustered by block, of {text}", COUNTRY),
         _gauge(f"{name}_high", unit, f"Upper end of the 95% interval, clustered by block, of {text}", COUNTRY),
@@ -137,7 +133,14 @@ SECTIONS: Mapping[str, tuple[Metric, ...]] = {
         _counter("entente_worker_restarts_total", "restarts", "Workers restarted after they died, hung or failed"),
         _gauge("entente_worker_replacements_left", "workers", "Workers that may still fail before the run gives up"),
         _counter("entente_swap_failures_total", "swaps", "Weight swaps that failed", ("cause",)),
-        _histogram("entente_weight_swap_seconds", "seconds", "Publishing a version to an engine using it", _SECONDS),
+        Metric(
+            "entente_weight_swap_seconds",
+            "histogram",
+            "seconds",
+            "Publishing a version to an engine using it",
+            (),
+            _SECONDS,
+        ),
         _gauge("entente_weight_bytes", "bytes", "Size of one published version"),
     ),
     "replay": (
@@ -192,7 +195,7 @@ CATALOGUE: Mapping[str, Metric] = {metric.name: metric for rows in SECTIONS.valu
 
 
 def key(name: str, **labels: str) -> str:
-    """The key of a measurement, labels in the catalogue's order.
+    """Return the key of a measurement, labels in the catalogue's order.
 
     Raises:
         MetricsError: unknown metric, missing or foreign labels, or a label value that a key cannot hold.
@@ -209,7 +212,7 @@ def key(name: str, **labels: str) -> str:
 
 
 def parse_key(text: str) -> tuple[Metric, tuple[str, ...]]:
-    """The metric a key names and its label values, in the catalogue's order.
+    """Return the metric that a key names and its label values, in the catalogue's order.
 
     Raises:
         MetricsError: as ``key`` does, and for text that is no key.

@@ -29,13 +29,10 @@ class JsonlSink:
     """Appends to a ``metrics.jsonl``; ``record`` flushes every line."""
 
     def __init__(self, path: Path, resume_after: int | None = None, clock: Callable[[], float] = time.time) -> None:
-        """Open for appending.
+        """Open for appending, in a folder that exists; ``clock`` returns unix seconds.
 
-        Args:
-            path: the file; its folder must exist.
-            resume_after: the update of the checkpoint from which the run resumes: later lines and a torn last line
-                are cut, and written again. ``None``: a new file.
-            clock: unix seconds.
+        ``resume_after`` is the update of the checkpoint from which the run resumes: later lines and a torn last line
+        are cut, and written again. ``None``: a new file.
 
         Raises:
             MetricsError: a new run would overwrite measurements, or the file is damaged.
@@ -61,7 +58,7 @@ class JsonlSink:
 
 
 def read_metrics(path: Path) -> list[MetricsLine]:
-    """All whole lines, in order; a last line torn by a crash is left out.
+    """Read all whole lines, in order; a last line torn by a crash is left out.
 
     Raises:
         MetricsError: a line before the last is damaged.

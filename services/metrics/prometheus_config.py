@@ -13,8 +13,8 @@ from importlib.resources import files
 
 from services.metrics.catalogue import MetricsError
 
-PORT = 9464  # of metrics.port in cluster/configs/cluster.toml and the manifests
-PORT_NAME = "entente"  # of the head's container port in the manifests
+PORT = 9464  # metrics.port in cluster/configs/cluster.toml and the manifests
+PORT_NAME = "entente"  # the name of the head's container port in the manifests
 _TARGET = re.compile(r"(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
@@ -27,16 +27,12 @@ class ScrapeConfig:
     ray_file: str = ""  # the path of Ray's discovery file where Prometheus runs
     ray_url: str = ""  # the same list from Ray's dashboard: http://head:8265/api/prometheus/sd
     ray_token_file: str = ""  # the token that the dashboard may ask for
-    namespace: str = ""  # of Kubernetes, with the pods of KubeRay's clusters
+    namespace: str = ""  # the Kubernetes namespace of KubeRay's pods
     interval_s: int = 15
 
 
 def prometheus_yaml(config: ScrapeConfig, command: str) -> str:
-    """The configuration of Prometheus.
-
-    Args:
-        config: the addresses of runs and of Ray.
-        command: the command that writes the file; its first line shows it.
+    """Make the configuration of Prometheus; its first line shows ``command``, which writes the file.
 
     Raises:
         MetricsError: there is nothing to scrape, a target is not host:port, or another value cannot be used.
@@ -71,12 +67,12 @@ scrape_configs:
 
 
 def rules_yaml() -> str:
-    """The file of recording rules and alerts."""
+    """Return the file of recording rules and alerts."""
     return files("services.metrics").joinpath("rules.yml").read_text(encoding="utf-8")
 
 
 def prometheus_rule_yaml() -> str:
-    """The same rules as a resource of the Prometheus operator."""
+    """Return the same rules as a resource of the Prometheus operator."""
     body = "".join(f"  {line}\n" if line else "\n" for line in rules_yaml().splitlines() if not line.startswith("#"))
     return f"""# For the Prometheus operator; written by `entente monitoring` from services/metrics/rules.yml.
 apiVersion: monitoring.coreos.com/v1
@@ -89,7 +85,7 @@ spec:
 
 
 def pod_monitor_yaml() -> str:
-    """The resources with which the Prometheus operator scrapes KubeRay's clusters."""
+    """Return the resources with which the Prometheus operator scrapes KubeRay's clusters."""
     return f"""# For the Prometheus operator, in the namespace of the clusters; written by `entente monitoring`.
 # The head's container has a port named {PORT_NAME} (metrics.port; metrics.host must be 0.0.0.0 or the pod's address).
 apiVersion: monitoring.coreos.com/v1
@@ -147,7 +143,7 @@ def _ray_url(config: ScrapeConfig) -> str:
 
 
 def _pods(namespace: str) -> str:
-    """Two jobs for the pods of KubeRay's clusters: the drivers on heads, and Ray's own metrics on all nodes."""
+    """Make two jobs for the pods of KubeRay's clusters: the drivers on heads, and Ray's own metrics on all nodes."""
     return "".join(
         f"""  - job_name: {job}
     kubernetes_sd_configs:

@@ -59,7 +59,7 @@ class LatestValues(Collector):
             histogram.total += observation
 
     def collect(self) -> Iterator[Family]:
-        """The families that have samples, for ``prometheus_client``."""
+        """Return the families that have samples, for ``prometheus_client``."""
         with self.lock:
             families = [self._family(metric) for metric in CATALOGUE.values()]
         return iter([family for family in families if family.samples])
@@ -85,12 +85,9 @@ class Exporter:
     """A metrics sink that Prometheus scrapes at ``http://<host>:<port>/metrics``."""
 
     def __init__(self, port: int = 0, host: str = LOOPBACK, run: str = "") -> None:
-        """Serve at once.
+        """Serve at once; port 0 takes any free one, which ``.port`` then holds.
 
-        Args:
-            port: 0 takes any free one, which ``.port`` then holds.
-            host: the address to listen on; clients that reach it can read all values, and change nothing.
-            run: the label ``run`` of every sample; "": none.
+        Clients that reach ``host`` can only read all values. Every sample has the label ``run``, if given.
 
         Raises:
             MetricsError: the port is taken or not allowed, or the host is no address of this machine.

@@ -64,7 +64,7 @@ class CountryWindows:
         self._windows.setdefault(episode.role, deque(maxlen=self._size)).append(fact)
 
     def summary(self, country: str) -> CountrySummary | None:
-        """Means over the window, or ``None`` where the country has no episode yet."""
+        """Return means over the window, or ``None`` where the country has no episode yet."""
         window = self._windows.get(country)
         if not window:
             return None
@@ -81,11 +81,11 @@ class CountryWindows:
         )
 
     def facts(self) -> Mapping[str, Sequence[EpisodeFacts]]:
-        """The windows' contents by country, the oldest first."""
+        """Return the windows' contents by country, the oldest first."""
         return {country: tuple(window) for country, window in self._windows.items()}
 
     def metrics(self) -> dict[str, float]:
-        """Every country's summary as catalogue measurements; values without data are left out."""
+        """Return every country's summary as catalogue measurements; values without data are left out."""
         summaries = {country: self.summary(country) for country in sorted(self._windows)}
         return {
             key(f"entente_country_{name}", country=country): value
@@ -95,7 +95,7 @@ class CountryWindows:
         }
 
     def state(self) -> dict[str, list[list[Any]]]:
-        """Plain JSON for a checkpoint."""
+        """Return plain JSON for a checkpoint."""
         names = [field.name for field in fields(EpisodeFacts)]
         return {
             country: [[getattr(fact, name) for name in names] for fact in window]

@@ -12,7 +12,7 @@ from grpo_core.types import Episode
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Identifies a stored episode until it is acknowledged; plain strings, so that checkpoints can hold it."""
+    """Identifies a stored episode until it is acknowledged; checkpoints hold it."""
 
     role: str
     entry_id: str
@@ -38,7 +38,7 @@ class BlocksMissingError(ReplayError):
     """The requested blocks did not arrive in time; a later request may succeed."""
 
     def __init__(self, message: str, missing: Mapping[str, int] | None = None) -> None:
-        """``missing`` counts the missing blocks of each role."""
+        """Set the message; ``missing`` counts the missing blocks of each role."""
         super().__init__(message)
         self.missing = dict(missing or {})
 
@@ -62,7 +62,7 @@ class ReplayBuffer(Protocol):
         ...
 
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
-        """The oldest ``blocks[role]`` blocks of each role, complete or older than the group timeout.
+        """Return the oldest ``blocks[role]`` blocks of each role, complete or older than the group timeout.
 
         Age is the order of arrival of a block's first episode.
 
@@ -77,15 +77,15 @@ class ReplayBuffer(Protocol):
         ...
 
     def redeliver(self) -> None:
-        """After a restart: deliver the unacknowledged episodes again, oldest first."""
+        """Deliver the unacknowledged episodes again, oldest first; for a learner after a restart."""
         ...
 
     def stored_ids(self, episode_ids: Sequence[str]) -> frozenset[str]:
-        """The ids of these that were stored before (waiting, delivered or acknowledged)."""
+        """Return those of these ids that were stored before (waiting, delivered or acknowledged)."""
         ...
 
     def unreadable_ids(self, role: str) -> frozenset[str]:
-        """Ids of this role's stored episodes that could not be decoded and were set aside as poison.
+        """Return the ids of this role's stored episodes that could not be decoded and were set aside as poison.
 
         Raises:
             ReplayError: the buffer cannot be reached.
@@ -93,14 +93,14 @@ class ReplayBuffer(Protocol):
         ...
 
     def stats(self) -> Mapping[str, float]:
-        """Counts of episodes: waiting, delivered (unacknowledged), acknowledged, duplicates, poison.
+        """Count episodes: waiting, delivered (unacknowledged), acknowledged, duplicates, poison.
 
         ``waiting/FRANCE`` counts the waiting ones of a role; ``bytes`` is the size of all stored ones.
         """
         ...
 
     def memory(self) -> Mapping[str, float]:
-        """Bytes of the server: ``used``, and ``limit`` where it has one; empty where they are unknown.
+        """Return the server's bytes: ``used``, and ``limit`` where it has one; empty where they are unknown.
 
         Raises:
             ReplayError: the buffer cannot be reached.

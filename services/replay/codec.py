@@ -78,11 +78,10 @@ _CONTEXTS = _Contexts()
 
 
 def encode(episode: Episode) -> bytes:
-    """The episode as bytes.
+    """Encode an episode.
 
     Raises:
-        CodecError: it breaks a rule of ``grpo_core.types``, which the message names, or takes more than
-            ``MAX_EPISODE_BYTES``.
+        CodecError: it breaks a rule of ``grpo_core.types`` or exceeds ``MAX_EPISODE_BYTES``.
     """
     try:
         columns, lengths = join(episode.turns)
@@ -111,7 +110,7 @@ def encode(episode: Episode) -> bytes:
 
 
 def decode(data: bytes) -> Episode:
-    """The episode in ``data``; its arrays are read-only.
+    """Decode an episode; its arrays are read-only.
 
     Raises:
         CodecError: another schema version, damaged, too large, or not an episode.

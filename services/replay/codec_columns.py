@@ -37,7 +37,7 @@ Lengths = Mapping[str, Sequence[int]]  # by the names of COLUMN_DTYPES: the item
 
 
 def join(turns: Sequence[Turn]) -> tuple[Columns, Lengths]:
-    """The columns of the turns' arrays.
+    """Join the turns' arrays into columns.
 
     Raises:
         CodecError: an array's type or shape is wrong, or lengths disagree.
@@ -63,7 +63,7 @@ def join(turns: Sequence[Turn]) -> tuple[Columns, Lengths]:
 
 
 def pack(columns: Columns) -> dict[str, Packed]:
-    """Columns that ``check`` accepted, as little-endian bytes; the largest integer sets the width."""
+    """Encode columns that ``check`` accepted as little-endian bytes; the largest integer sets the width."""
     packed: dict[str, Packed] = {}
     for name, dtype in COLUMN_DTYPES.items():
         column = columns[name]
@@ -76,7 +76,7 @@ def pack(columns: Columns) -> dict[str, Packed]:
 
 
 def unpack(packed: Mapping[str, Packed], lengths: Lengths) -> Columns:
-    """The columns, read-only.
+    """Decode columns; they are read-only.
 
     Raises:
         CodecError: an integer width is invalid, or the lengths do not match the bytes.
@@ -113,7 +113,7 @@ def check(columns: Columns, lengths: Lengths) -> None:
 
 
 def _check_offsets(offsets: NDArray[Any], mask: NDArray[Any], lengths: Lengths) -> None:
-    """Each turn's S + 1 offsets run from 0 to its number of admissible ids, or both are absent."""
+    """Check that each turn's S + 1 offsets run from 0 to its number of admissible ids, or that both are absent."""
     trained_before = np.concatenate(([0], np.cumsum(mask, dtype=np.int64)))
     completion_ends = np.cumsum([0, *lengths["completion_ids"]])
     sampled = np.diff(trained_before[completion_ends]).tolist()
@@ -136,7 +136,7 @@ def _check_offsets(offsets: NDArray[Any], mask: NDArray[Any], lengths: Lengths) 
 
 
 def split(columns: Columns, lengths: Lengths) -> Iterator[TurnArrays]:
-    """Each turn's arrays, as views, in the order of ``COLUMN_DTYPES``."""
+    """Return each turn's arrays, as views, in the order of ``COLUMN_DTYPES``."""
     prompts, completions, logprobs, masks, admissible, offsets = (
         _views(columns[name].view(dtype), lengths[name]) for name, dtype in _TURN_DTYPES.items()
     )

@@ -104,4 +104,4 @@ class MemoryBuffer:
         return {}
 
     def close(self) -> None:
-        """There is no connection to close."""
+        """Do nothing: there is no connection to close."""

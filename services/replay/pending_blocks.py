@@ -13,7 +13,7 @@ from services.replay.buffer import BlocksMissingError, Delivery, Receipt
 class _Block:
     """The stored, undelivered episodes of one block, in order of arrival."""
 
-    arrived_s: float  # of its first episode, on the store's clock
+    arrived_s: float  # when its first episode arrived, by the store's clock
     size: int  # distinct episodes that complete it
     episodes: dict[str, tuple[Receipt, Episode]] = field(default_factory=dict)  # by entry id
 
@@ -65,12 +65,12 @@ class PendingBlocks:
         self._block_of.clear()
 
     def missing(self, blocks: Mapping[str, int], now_s: float) -> dict[str, int]:
-        """How many of the requested blocks are not ready, by role; empty when ``take`` would succeed."""
+        """Count the requested blocks that are not ready, by role; empty when ``take`` would succeed."""
         lacking = {role: wanted - len(self._ready(role, now_s)) for role, wanted in blocks.items()}
         return {role: count for role, count in lacking.items() if count > 0}
 
     def missing_error(self, missing: Mapping[str, int], timeout_s: float) -> BlocksMissingError:
-        """The error of a learner that waited ``timeout_s`` for these blocks."""
+        """Make the error of a learner that waited ``timeout_s`` for these blocks."""
         lines = []
         for role, count in missing.items():
             held = self._blocks.get(role, {}).values()
@@ -100,7 +100,7 @@ class PendingBlocks:
         return Delivery(tuple(episode for _, episode in taken), tuple(receipt for receipt, _ in taken))
 
     def _ready(self, role: str, now_s: float) -> list[str]:
-        """Deliverable blocks, the oldest first; complete blocks before those that the timeout released.
+        """Return deliverable blocks, the oldest first; complete blocks before those that the timeout released.
 
         If an incomplete block went before a complete one, its late episodes would become one block more than the
         learner's schedule has, and every later block would be used too late.

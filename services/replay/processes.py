@@ -8,5 +8,5 @@ _CLOCK_SLACK_S = 2.0  # start times are relative to the boot time, which clock a
 
 
 def same_process(process: psutil.Process, started: float) -> bool:
-    """Whether ``process`` started at ``started`` (unix seconds) and is not a later one with the same id."""
+    """Return whether ``process`` started at ``started`` (unix seconds) and is not a later one with the same id."""
     return bool(abs(process.create_time() - started) < _CLOCK_SLACK_S)

@@ -22,7 +22,7 @@ def synthetic_episode(
     vocabulary: int = 150,
     policy_version: int = 0,
 ) -> Episode:
-    """An episode like those of constrained decoding: half of the completion is sampled among ``choices`` ids.
+    """Return an episode like those of constrained decoding: half of the completion is sampled among ``choices`` ids.
 
     The same arguments give the same episode.
     """

@@ -17,18 +17,18 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inl
 
 
 def asset(name: str) -> str:
-    """A template, style or script by its path below ``services/reports``."""
+    """Return a template, style or script by its path below ``services/reports``."""
     return files("services.reports").joinpath(name).read_text(encoding="utf-8")
 
 
 def embed_json(data: Any) -> str:
-    """JSON that is safe inside a ``<script>`` element."""
+    """Return JSON that is safe inside a ``<script>`` element."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def page(title: str, body: str, *, styles: str, data: Mapping[str, Any], scripts: list[str]) -> str:
-    """A whole page; ``body`` is trusted HTML, and scripts find ``data`` as the JSON text of ``#data``."""
+    """Return a whole page; ``body`` is trusted HTML, and scripts find ``data`` as the JSON text of ``#data``."""
     return "\n".join(
         [
             "<!doctype html>",

@@ -27,7 +27,7 @@ class Estimate:
 
 
 def stratified_mean(strata: Mapping[str, Sequence[float]]) -> Estimate | None:
-    """Mean over strata (countries) of equal weight, whatever their sizes, with its t interval.
+    """Return the mean over strata (countries) of equal weight, whatever their sizes, with its t interval.
 
     The variance is the sum of the strata's squared standard errors over K^2, with degrees of freedom by Welch and
     Satterthwaite (Satterthwaite, Biometrics 2, 1946). None where a stratum is empty: the mean over the others would be
@@ -50,7 +50,7 @@ def stratified_mean(strata: Mapping[str, Sequence[float]]) -> Estimate | None:
 
 
 def stratified_rate(strata: Mapping[str, Sequence[bool]]) -> Estimate | None:
-    """Rate over strata (countries) of equal weight, with an interval inside [0, 1] for independent games.
+    """Return the rate over strata (countries) of equal weight, with an interval inside [0, 1] for independent games.
 
     This is Wilson's score interval at the effective number of games (Korn and Graubard, Survey Methodology 24, 1998):
     with rate p and the stratified variance V, the sum of ``p_k (1 - p_k) / (n_k - 1)`` over K^2, it is
@@ -70,7 +70,7 @@ def stratified_rate(strata: Mapping[str, Sequence[bool]]) -> Estimate | None:
 
 
 def clustered_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
-    """Mean of all values, with an interval for values that are independent between clusters only.
+    """Return the mean of all values, with an interval for values that are independent between clusters only.
 
     With cluster g's share of the values ``h_g``, the sum of its residuals ``e_g`` and N values in all, the variance is
     ``sum_g e_g^2 / (1 - h_g) / N^2`` with ``1 / (sum_g h_g^2 + sum_{g != k} b_g b_k)``, ``b_g = h_g^2 / (1 - h_g)``,
@@ -88,7 +88,7 @@ def clustered_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
 
 
 def clustered_rate(clusters: Sequence[Sequence[float]]) -> Estimate | None:
-    """Rate of ones among zeros and ones, with an interval inside [0, 1] for values as in ``clustered_mean``.
+    """Return the rate of ones among zeros and ones, with an interval inside [0, 1] for values as in ``clustered_mean``.
 
     This is Wilson's score interval at the effective number of values with the t quantile of the clustered degrees of
     freedom (Dean and Pagano, Journal of Survey Statistics and Methodology 3, 2015; Korn and Graubard, Survey
@@ -115,7 +115,7 @@ def clustered_rate(clusters: Sequence[Sequence[float]]) -> Estimate | None:
 
 
 def wilson_score(rate: float, trials: float, z: float = _Z) -> tuple[float, float]:
-    """The ends of Wilson's score interval (Wilson, JASA 22, 1927), inside [0, 1], with the standard score ``z``."""
+    """Return the ends of Wilson's interval (Wilson, JASA 22, 1927), inside [0, 1], with the standard score ``z``."""
     spread = 1 + z * z / trials
     center = (rate + z * z / (2 * trials)) / spread
     half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials)) / spread
@@ -123,7 +123,7 @@ def wilson_score(rate: float, trials: float, z: float = _Z) -> tuple[float, floa
 
 
 def student_t_quantile(probability: float, freedom: float) -> float:
-    """Quantile of Student's t for real degrees of freedom > 0; probability in (0, 1).
+    """Return the quantile of Student's t for real degrees of freedom > 0; probability in (0, 1).
 
     Raises:
         ValueError: an argument out of range.
@@ -136,7 +136,7 @@ def student_t_quantile(probability: float, freedom: float) -> float:
 
 
 def _clustered_error(clusters: Sequence[Sequence[float]]) -> tuple[float, float, float]:
-    """Mean, its squared standard error and the degrees of freedom of at least two clusters, see ``clustered_mean``."""
+    """Return mean, squared standard error and degrees of freedom of at least two clusters, see ``clustered_mean``."""
     count = sum(map(len, clusters))
     mean = math.fsum(value for cluster in clusters for value in cluster) / count
     shares = [len(cluster) / count for cluster in clusters]

@@ -1,4 +1,4 @@
-"""A published policy on its way to the engines: safetensors bytes with their version and checksum."""
+"""A published policy: safetensors bytes with their version and checksum."""
 
 from __future__ import annotations
 
@@ -30,15 +30,14 @@ class RolePart:
 class Payload:
     """One version of the policy's weights: full ones, an adapter's, or those of one adapter per role.
 
-    Processes that share an object store share ``data`` in it: it is offered as an out-of-band buffer, so that it
-    arrives as a read-only view of the store, copied once however many actors read it.
+    ``data`` is pickled as an out-of-band buffer, so that processes with a common object store read one copy of it.
     """
 
     version: int  # the learner's update count; 0 = initial weights
     data: bytes | memoryview  # safetensors; role adapters one file after another, in the order of ``parts``
     checksum: str  # SHA-256 of ``data`` (after the roles and sizes of the parts, if any), lower-case hexadecimal
     probe: Probe | None = None  # what the learner computes with them, for engines to compare
-    parts: tuple[RolePart, ...] = ()  # of role adapters, which have no common probe
+    parts: tuple[RolePart, ...] = ()  # the role adapters, which have no common probe
 
     @property
     def policy_version(self) -> PolicyVersion:
@@ -68,12 +67,12 @@ def _restore(
 
 
 def make_payload(version: int, data: bytes, probe: Probe | None = None) -> Payload:
-    """A payload of safetensors bytes."""
+    """Make a payload of safetensors bytes."""
     return Payload(version=version, data=data, checksum=_checksum(data, ()), probe=probe)
 
 
 def make_role_payload(version: int, adapters: Mapping[str, tuple[bytes, Probe | None]]) -> Payload:
-    """One payload of several roles' adapters: each role's safetensors bytes and what the learner computes as it.
+    """Make one payload of several roles' adapters: each role's safetensors bytes and what the learner computes as it.
 
     Raises:
         WeightsError: there is no role.

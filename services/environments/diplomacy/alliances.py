@@ -27,7 +27,7 @@ Standings = Mapping[Pair, float]  # without pairs that never interacted
 
 
 def acts(position: Position, orders: Mapping[str, Sequence[str]]) -> dict[Pair, int]:
-    """Helps minus attacks of one movement phase, by pair; pairs without either are left out.
+    """Return helps minus attacks of one movement phase, by pair; pairs without either are left out.
 
     ``orders`` are the legal orders of each power in ``position``; other phases have no acts.
     """
@@ -59,7 +59,7 @@ def acts(position: Position, orders: Mapping[str, Sequence[str]]) -> dict[Pair, 
 
 
 def updated_standings(standings: Standings, position: Position, orders: Mapping[str, Sequence[str]]) -> Standings:
-    """The standings after the orders of ``position``; only movement phases change them."""
+    """Return the standings after the orders of ``position``; only movement phases change them."""
     if position.kind != "M":
         return standings
     out = {pair: DECAY * value for pair, value in standings.items()}
@@ -69,7 +69,7 @@ def updated_standings(standings: Standings, position: Position, orders: Mapping[
 
 
 def allies(standings: Standings, power: str) -> tuple[str, ...]:
-    """The powers allied with ``power``, sorted."""
+    """Return the powers allied with ``power``, sorted."""
     others = sorted({name for pair in standings for name in pair} - {power})
     return tuple(
         other
@@ -84,11 +84,11 @@ class AllianceLog:
     def __init__(self) -> None:
         self._standings: Standings = {}
         self._segment: str | None = None
-        self._at_segment: Standings = {}  # of surviving powers, at the start of the current segment
-        self._facts: dict[str, str] = {}  # of the current segment
+        self._at_segment: Standings = {}  # at the start of the current segment, of surviving powers
+        self._facts: dict[str, str] = {}  # by power, for the current segment
 
     def fact(self, position: Position, power: str) -> str:
-        """Allies of ``power`` in ``position``, the current one: ``"FRANCE+ITALY"``, or ``"none"``.
+        """Return the allies of ``power`` in the current position: ``"FRANCE+ITALY"``, or ``"none"``.
 
         They are inferred from the phases before the current segment only. So they are constant within a segment,
         ``"none"`` in the opening, and known before the actions that are grouped by them.

@@ -1,8 +1,8 @@
 """The ``diplomacy`` engine without unused and repeated work: the same rules, results and saved games.
 
-Besides the rules, the plain engine spends most time on parsing phase names at every comparison, a validated record of
-every phase that is not used here, a search through all units for the one at a place, and convoy routes of fleets that
-have not moved. The tests compare whole games with the plain engine.
+Apart from the rules, the plain engine spends most time on parsing phase names at every comparison, an unused validated
+record of every phase, a search through all units for the one at a place, and convoy routes of fleets that have not
+moved. The tests compare whole games with the plain engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PhaseName = str_cmp_class(_compared)
 
 @lru_cache(maxsize=_ROUTES_KEPT)
 def _routes(fleets: frozenset[str]) -> tuple[list[Any], RoutesByStart]:
-    """Possible convoys of fleets at these places: (start, fleets, ends), and start -> end -> sets of fleets."""
+    """Return possible convoys of fleets at these places: (start, fleets, ends), and start -> end -> sets of fleets."""
     convoys: list[Any] = []
     by_start: RoutesByStart = {}
     for size in range(1, len(fleets) + 1):

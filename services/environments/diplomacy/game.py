@@ -37,7 +37,7 @@ class Outcome:
     kind: Literal["solo", "draw", "year_limit"]
     winners: tuple[str, ...]
     final_year: int
-    phases: int  # in its history: those played, and that of an agreed draw
+    phases: int  # phases in its history: those played, and that of an agreed draw
 
 
 class DiplomacyGame:
@@ -103,11 +103,11 @@ class DiplomacyGame:
         self._position = None
 
     def centers(self) -> dict[str, int]:
-        """The number of supply centres of each power."""
+        """Return the number of supply centres of each power."""
         return {name: len(self._engine.powers[name].centers) for name in POWERS}
 
     def outcome(self) -> Outcome:
-        """How the game ended. Raises ``RuntimeError`` before its end."""
+        """Return how the game ended. Raises ``RuntimeError`` before its end."""
         if not self.is_done:
             raise RuntimeError(f"this game is not over: {self._phase()} of {self.until_year} is still to be played")
         centers, phases = self.centers(), len(self._engine.state_history)
@@ -118,17 +118,17 @@ class DiplomacyGame:
         return Outcome(centers, "solo" if solo else "draw", winners, int(self._phase()[1:5]), phases)
 
     def hash(self) -> str:
-        """The engine's Zobrist hash of units, dislodged units, centres and homes."""
+        """Return the engine's Zobrist hash of units, dislodged units, centres and homes."""
         return str(self._engine.get_hash())
 
     def state(self) -> dict[str, Any]:
-        """The engine's state of the current phase, without history (JSON data)."""
+        """Return the engine's state of the current phase, without history (JSON data)."""
         state: dict[str, Any] = self._engine.get_state()
         return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], until_year: int, game_id: str | None = None) -> DiplomacyGame:
-        """A game that continues from the ``state()`` of another, in about 1 ms; its history is empty.
+        """Return a game that continues from the ``state()`` of another, in about 1 ms; its history is empty.
 
         Raises ``ValueError`` for the state of a finished game.
         """
@@ -152,7 +152,7 @@ class DiplomacyGame:
         return game
 
     def _phase(self) -> str:
-        """Short name of the current phase; of a finished game, the phase in which it ended."""
+        """Return the short name of the current phase; of a finished game, the phase in which it ended."""
         if not self._engine.is_game_done:
             return str(self._engine.current_short_phase)
         if self._engine.outcome:
@@ -197,7 +197,7 @@ def _read_position(engine: Any, phase: str, is_done: bool) -> Position:
 
 
 def _winners(engine: Any) -> tuple[str, ...]:
-    """The engine's winners; a loaded game has only its note, 'Victory by: FRA, GER'."""
+    """Return the engine's winners; a loaded game has only its note, 'Victory by: FRA, GER'."""
     if engine.outcome:
         return tuple(sorted(engine.outcome[1:]))
     _, _, names = str(engine.note).partition("Victory by: ")

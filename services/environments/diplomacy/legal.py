@@ -1,8 +1,7 @@
-"""Legal orders of a whole phase at once, from tables that depend only on the map.
+"""Legal orders of a whole phase at once, exactly those of the engine's ``get_all_possible_orders``.
 
-The engine's ``get_all_possible_orders`` repeats the same map queries every phase. A unit's options beside another unit
-never change, so they are cached here; only convoys depend on the positions of fleets. The result has exactly the
-engine's orders for every orderable location (the tests compare them).
+The engine repeats the same map queries every phase. A unit's options beside another unit never change, so they are
+cached here; only convoys depend on the positions of fleets.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ Routes = Mapping[str, Mapping[str, Sequence[frozenset[str]]]]  # start -> end ->
 
 @cache
 def standard_map() -> Any:
-    """The engine's standard map (loading takes about 0.1 s, once per process)."""
+    """Return the engine's standard map (loading takes about 0.1 s, once per process)."""
     return Map("standard")
 
 
 @cache
 def _own_orders(unit: str) -> tuple[str, ...]:
-    """Hold and every move by land or sea, independent of other units."""
+    """Return hold and every move by land or sea, independent of other units."""
     board, kind, place = standard_map(), unit[0], unit[2:]
     moves = (dest for dest in board.dest_with_coasts[place] if board.abuts(kind, place, "-", dest))
     return (f"{unit} H", *(f"{unit} - {dest}" for dest in moves))
@@ -33,14 +32,14 @@ def _own_orders(unit: str) -> tuple[str, ...]:
 
 @cache
 def _supportable(unit: str) -> tuple[str, ...]:
-    """Locations into which ``unit`` can support, with separate coasts."""
+    """Return locations into which ``unit`` can support, with separate coasts."""
     board = standard_map()
     return tuple(dest for dest in board.dest_with_coasts[unit[2:]] if board.abuts(unit[0], unit[2:], "S", dest))
 
 
 @cache
 def _supports(unit: str) -> Mapping[str, tuple[str, ...]]:
-    """Supports without a convoy: the other unit with its location -> the orders that support it."""
+    """Return supports without a convoy: the other unit with its location -> the orders that support it."""
     board = standard_map()
     orders: defaultdict[str, set[str]] = defaultdict(set)
     for dest in _supportable(unit):
@@ -61,14 +60,14 @@ def _supports(unit: str) -> Mapping[str, tuple[str, ...]]:
 
 @cache
 def build_orders(site: str) -> tuple[str, ...]:
-    """Builds at a free home centre, on all coasts, and the waiver."""
+    """Return builds at a free home centre, on all coasts, and the waiver."""
     board = standard_map()
     units = [f"{kind} {place}" for place in board.find_coasts(site) for kind in "AF"]
     return tuple(sorted([f"{unit} B" for unit in units if board.is_valid_unit(unit)] + ["WAIVE"]))
 
 
 def movement_orders(units: Sequence[str], routes: Routes) -> dict[str, tuple[str, ...]]:
-    """Location -> sorted legal orders of its unit, for all ``units`` on the board."""
+    """Return location -> sorted legal orders of its unit, for all ``units`` on the board."""
     orders = {unit[2:]: list(_own_orders(unit)) for unit in units}
     for unit in units:
         supports = _supports(unit)

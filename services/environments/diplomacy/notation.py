@@ -32,7 +32,7 @@ _COUNTS = range(1, 35)  # adjustments; no power can hold more than all 34 centre
 
 @cache
 def words() -> tuple[str, ...]:
-    """All words of prompts and orders, sorted."""
+    """Return all words of prompts and orders, sorted."""
     board = standard_map()
     places = {place.upper() for place in board.locs if board.area_type(place) != "SHUT"}
     units = {f"{kind} {place}" for kind in "AF" for place in places if board.is_valid_unit(f"{kind} {place}")}
@@ -43,14 +43,14 @@ def words() -> tuple[str, ...]:
 
 
 def render(position: Position, power: str) -> str:
-    """The position as ``power`` sees it: power and phase, own block, the others, free centres.
+    """Describe the position for ``power``: power and phase, its own block, the others, free centres.
 
     The others follow in the order of ``POWERS`` after ``power``, without eliminated ones. Dislodged units are listed
     after their power's centres, each with its free retreats.
     """
     start = POWERS.index(power)
     others = (POWERS[(start + step) % len(POWERS)] for step in range(1, len(POWERS)))
-    head = [f"{power} {_phase_word(position)} {position.year}"]
+    head = [f"{power} {_SEASONS[position.season]}-{_KINDS[position.kind]} {position.year}"]
     if owed := position.adjustments.get(power, 0):
         head.append(f"BUILD {owed}" if owed > 0 else f"DISBAND {-owed}")
     shared: tuple[dict[str, str], str] | None = position.memo.get(render)
@@ -62,17 +62,13 @@ def render(position: Position, power: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The words of a prompt or an order sheet."""
+    """Return the words of a prompt or an order sheet."""
     return _WORD.findall(text)
 
 
 def join(words: Sequence[str]) -> str:
-    """The text of an order sheet's words; ``join(split(sheet)) == sheet`` for canonical orders."""
+    """Return the text of an order sheet's words; ``join(split(sheet)) == sheet`` for canonical orders."""
     return re.sub(r" ?\n ?", "\n", " ".join(words))
-
-
-def _phase_word(position: Position) -> str:
-    return f"{_SEASONS[position.season]}-{_KINDS[position.kind]}"
 
 
 def _end(position: Position) -> str:
@@ -82,7 +78,7 @@ def _end(position: Position) -> str:
 
 
 def _block(position: Position, power: str) -> str:
-    """Units, owned centres and dislodged units of one power; empty without any."""
+    """Return units, owned centres and dislodged units of one power; empty without any."""
     parts = []
     if units := position.units.get(power, ()):
         parts.append(", ".join(units))

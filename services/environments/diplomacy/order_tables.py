@@ -36,6 +36,6 @@ def write_orders(power: Any, orders: tuple[str, ...], position: Position) -> Non
 
 @cache
 def _engine_coast(support: str) -> str:
-    """A fleet's support of a fleet's move with the only coast in reach, or without a coast for either (DATC 6.B.4)."""
+    """Give a fleet's support of a fleet's move the only coast in reach, or no coast where both are (DATC 6.B.4)."""
     mark, *move = support.split()
     return " ".join((mark, *standard_map().default_coast([*move[:-1], move[-1][:3]])))

@@ -51,7 +51,7 @@ class ParsedSheet:
 
 
 def sheet(position: Position, power: str) -> tuple[OrderSlot, ...]:
-    """The slots of ``power``'s order sheet; any choice that respects the claims is legal.
+    """Return the slots of ``power``'s order sheet; any choice that respects the claims is legal.
 
     Movement: one slot per unit. Retreats: one per dislodged unit. Builds: one per possible build, with any free home
     centre or WAIVE. Disbands: one per disband owed, with any own unit.
@@ -60,17 +60,14 @@ def sheet(position: Position, power: str) -> tuple[OrderSlot, ...]:
     if not places:
         return ()
     if position.kind != "A":
-        return tuple(_free_slot(position.legal[place]) for place in places)
+        return tuple(OrderSlot(legal, (None,) * len(legal)) for legal in (position.legal[place] for place in places))
     alternatives = _adjustment_orders(position, power)
     slot = OrderSlot(alternatives, tuple(_claim(order) for order in alternatives))
     return (slot,) * abs(position.adjustments[power])
 
 
 def check(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
-    """Split ``orders`` into legal ones and defects.
-
-    Fewer builds than allowed are waivers, not defects. It raises nothing: a bad order is data.
-    """
+    """Split ``orders`` into legal ones and defects; builds that are not ordered are waived, without a defect."""
     if position.kind == "A":
         return _check_adjustments(orders, position, power)
     legal, accepted, defects = position.legal, [], []
@@ -120,16 +117,12 @@ def _place(order: str) -> str:
     return order[2:].partition(" ")[0]
 
 
-def _free_slot(alternatives: tuple[str, ...]) -> OrderSlot:
-    return OrderSlot(alternatives, (None,) * len(alternatives))
-
-
 def _adjustment_orders(position: Position, power: str) -> tuple[str, ...]:
     return tuple(sorted({order for place in position.orderable[power] for order in position.legal[place]}))
 
 
 def _claim(order: str) -> str | None:
-    """The claim of an adjustment order: the province of a build, the unit of a disband."""
+    """Return the claim of an adjustment order: the province of a build, the unit of a disband."""
     if order == WAIVE:
         return None
     return order[2:5] if order.endswith(" B") else order.removesuffix(" D")
@@ -166,7 +159,7 @@ def _why_not(order: str, own_unit: bool) -> Reason:
 
 
 def _repaired(line: str, legal: Sequence[str]) -> str:
-    """The only legal order that ``line`` can mean, or ``line`` itself."""
+    """Return the only legal order that ``line`` can mean, or ``line`` itself."""
     tidy = " ".join(line.upper().replace("->", "-").replace("-", " - ").rstrip(" .;,").split())
     if tidy in legal:
         return tidy

@@ -48,7 +48,7 @@ class Position:
 
 
 def segment(phase: str) -> Literal["opening", "midgame", "endgame"]:
-    """The segment of a short phase name (``S1901M``): opening to 1903, midgame to 1908, then endgame."""
+    """Return the segment of a short phase name (``S1901M``): opening to 1903, midgame to 1908, then endgame."""
     year = int(phase[1:5])
     if year <= OPENING_UNTIL:
         return "opening"

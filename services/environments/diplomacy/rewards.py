@@ -5,9 +5,12 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from services.environments.diplomacy import scoring
+
+if TYPE_CHECKING:  # it imports the engine, which importers of the parts' names need not wait for
+    from services.environments.diplomacy.game import Outcome
 
 PHASE_PARTS = ("center_change",)
 FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
@@ -18,32 +21,16 @@ PARTS = (*PHASE_PARTS, *FINAL_PARTS)
 DIPNET_WEIGHTS = {"center_change": 0.5, "dipnet": 0.5}
 
 
-class FinishedGame(Protocol):
-    """The fields of an outcome that the final parts use."""
-
-    @property
-    def centers(self) -> Mapping[str, int]:
-        """Final supply centres of every power."""
-
-    @property
-    def kind(self) -> str:
-        """``solo``, ``draw`` or ``year_limit``."""
-
-    @property
-    def winners(self) -> tuple[str, ...]:
-        """The solo's winner, or the powers that agreed to the draw."""
-
-
 def phase_parts(before: int, after: int) -> dict[str, float]:
-    """The parts of one decision, from the centres owned at it and at the next one (or at the game's end).
+    """Return the parts of one decision from the centres owned then and at the next one (or at the game's end).
 
     The engine assigns centres in winter, so the change belongs to the year's last decision.
     """
     return {"center_change": float(after - before)}
 
 
-def final_parts(outcome: FinishedGame, power: str) -> dict[str, float]:
-    """The parts paid once, at the end of the game.
+def final_parts(outcome: Outcome, power: str) -> dict[str, float]:
+    """Return the parts that are paid at the end of the game.
 
     centers: count, 0 to 34. sum_of_squares, draw_size, proportional: shares, 0 to 1 (see ``scoring``).
     survival: 1 with a centre at the end. win: 1 for a solo. dipnet: 0 to 34, see ``DIPNET_WEIGHTS``.
@@ -65,7 +52,7 @@ def final_parts(outcome: FinishedGame, power: str) -> dict[str, float]:
 
 
 def weigh(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """The scalar reward: Σ weight x part over the given parts; parts without a weight count 0."""
+    """Return the scalar reward: Σ weight x part; parts without a weight count 0."""
     return sum(weights[name] * value for name, value in parts.items() if name in weights)
 
 

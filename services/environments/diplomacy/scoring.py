@@ -13,7 +13,7 @@ Shares = dict[str, float]
 
 
 def draw_size(centers: Centers, solo: str | None = None, drawn: Collection[str] | None = None) -> Shares:
-    """1 for a solo; else equal shares of ``drawn``, the powers that agreed to the draw, by default all survivors."""
+    """Return 1 for a solo; else equal shares of ``drawn``, the powers of an agreed draw, by default all survivors."""
     if solo is not None:
         return _all_to(solo, centers)
     sharers = [power for power, count in centers.items() if (power in drawn if drawn else count > 0)]
@@ -21,14 +21,14 @@ def draw_size(centers: Centers, solo: str | None = None, drawn: Collection[str] 
 
 
 def sum_of_squares(centers: Centers, solo: str | None = None) -> Shares:
-    """n² / Σ n²; a solo takes all."""
+    """Return n² / Σ n²; a solo takes all."""
     if solo is not None:
         return _all_to(solo, centers)
     return _shares({power: count**2 for power, count in centers.items()})
 
 
 def proportional(centers: Centers) -> Shares:
-    """n / Σ n, also after a solo."""
+    """Return n / Σ n, also after a solo."""
     return _shares(centers)
 
 

@@ -12,12 +12,12 @@ _TRANSIENT = (408, 409, 425, 429)  # the server is busy, or the call was lost on
 
 
 def is_transient(error: openai.APIStatusError) -> bool:
-    """Whether the same call may succeed later."""
+    """Return whether the same call may succeed later."""
     return error.code != "insufficient_quota" and (error.status_code in _TRANSIENT or error.status_code >= 500)
 
 
 def retry_after_s(error: openai.APIStatusError) -> float | None:
-    """The server's Retry-After in seconds, in [0, ``LONGEST_RETRY_AFTER_S``]; None if it is not a number of seconds."""
+    """Return the Retry-After in seconds, in [0, ``LONGEST_RETRY_AFTER_S``]; None if it is no number of seconds."""
     try:
         wait = float(error.response.headers.get("retry-after", ""))
     except ValueError:
@@ -26,5 +26,5 @@ def retry_after_s(error: openai.APIStatusError) -> float | None:
 
 
 def backoff_s(attempt: int) -> float:
-    """Seconds after attempt 0, 1, ...: doubled each time, with jitter so that callers do not return all at once."""
+    """Return the seconds to wait after attempt 0, 1, ...: doubled each time, with jitter that spreads the callers."""
     return min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0**attempt) * random.uniform(0.75, 1.0)

@@ -43,7 +43,7 @@ class ModelRunner:
         self._loaded: object = None  # the weights that the transformers model points to
 
     def read(self, payload: bytes | memoryview) -> dict[str, Tensor]:
-        """The weights of a payload, full or an adapter's, with the names, shapes and types of ``base``.
+        """Return the weights of a payload, full or an adapter's, with the names, shapes and types of ``base``.
 
         Raises:
             CheckpointError: not safetensors, or the tensors do not fit the base.
@@ -78,7 +78,7 @@ class ModelRunner:
         return self._plain.prepare(self.base)
 
     def logits(self, prepared: Prepared, input_ids: Tensor, ragged_pass: RaggedPass) -> Tensor:
-        """(B, V) after each row's last token, under these weights; ``input_ids`` (N,) are the pass's tokens."""
+        """Return logits (B, V) after each row's last token; ``input_ids`` (N,) are the pass's tokens."""
         if isinstance(prepared, PlainWeights):
             assert self._plain is not None
             return self._plain.logits(prepared, input_ids, ragged_pass)

@@ -97,7 +97,7 @@ class PlainDecoder:
         return torch.cat([query_norm.expand(heads, -1), key_norm.expand(key_heads, -1)])
 
     def logits(self, weights: PlainWeights, input_ids: Tensor, ragged_pass: RaggedPass) -> Tensor:
-        """(B, V) after each row's last token; ``input_ids`` (N,) are the pass's tokens."""
+        """Return logits (B, V) after each row's last token; ``input_ids`` (N,) are the pass's tokens."""
         hidden = weights.embeddings.index_select(0, input_ids)
         cos, sin = self._rotations(hidden, ragged_pass)
         for layer, block in enumerate(weights.blocks[:-1]):
@@ -108,7 +108,7 @@ class PlainDecoder:
         return linear(root_mean_square_norm(hidden, weights.last_norm, self._epsilon), *weights.head)
 
     def _rotations(self, hidden: Tensor, ragged_pass: RaggedPass) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of the tokens' positions, (N, 1, D)."""
+        """Return cosines and sines of the tokens' positions, (N, 1, D)."""
         positions, length = ragged_pass.position_ids, ragged_pass.cache.positions
         if self._dynamic_rope:
             cos, sin = self._rotary(hidden, positions)
@@ -128,7 +128,7 @@ class PlainDecoder:
         return attend(rotated_heads[:, :keys_at], *stores, ragged_pass, self._shape, self._scaling)
 
     def _last(self, block: _Block, hidden: Tensor, cos: Tensor, sin: Tensor, ragged_pass: RaggedPass) -> Tensor:
-        """The last block's output (B, hidden size) at the predicting tokens; keys and values of all are stored."""
+        """Store all keys and values; return the last block's output (B, hidden size) at the predicting tokens."""
         heads, key_heads, size = self._shape
         predicting, norms = ragged_pass.predicting, block.head_norms
         weight, bias = block.qkv
@@ -150,14 +150,14 @@ class PlainDecoder:
         return self._feed_forward(block, hidden.index_select(0, predicting), attended)
 
     def _norm_and_rotate(self, states: Tensor, norms: Tensor | None, cos: Tensor, sin: Tensor) -> Tensor:
-        """States (N, heads * D), rotated by position; normed by head first where the model has such norms."""
+        """Rotate states (N, heads * D) by position; norm them by head first where the model has such norms."""
         by_head = states.view(len(states), -1, self._shape.size)
         if norms is not None:
             by_head = root_mean_square_norm(by_head, norms, self._epsilon)
         return rotated(by_head, cos, sin).flatten(1)
 
     def _feed_forward(self, block: _Block, hidden: Tensor, attended: Tensor) -> Tensor:
-        """The residual stream after a block."""
+        """Return the residual stream after a block."""
         hidden = linear(attended, *block.out).add_(hidden)
         normed = root_mean_square_norm(hidden, block.before_feed_forward, self._epsilon)
         return linear(gated(normed, block.gate, block.up), *block.down).add_(hidden)

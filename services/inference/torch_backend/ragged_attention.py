@@ -44,7 +44,7 @@ def ragged_attention(
     softcap: float | None = None,
     **_unused: Any,
 ) -> tuple[Tensor, None]:
-    """Attention as transformers calls it: (1, N, H, D) from query (1, H, N, D) and key, value (1, K, N, D), packed.
+    """Compute packed (1, N, H, D) from query (1, H, N, D) and key, value (1, K, N, D), for transformers.
 
     Raises:
         NotImplementedError: the model has windowed or capped attention.
@@ -68,7 +68,7 @@ def attend(
     *,
     last: bool = False,
 ) -> Tensor:
-    """The pass's attention (N, H * D) from queries (N, H * D) and a layer's stores, which already hold its tokens.
+    """Compute attention (N, H * D) from queries (N, H * D) and a layer's stores, which already hold the pass's tokens.
 
     With ``last``, queries and output are those of the predicting tokens alone, (B, H * D).
     """
@@ -82,7 +82,7 @@ def attend(
 def _attend(
     queries: Tensor, keys: Tensor, values: Tensor, segment: Segment, shape: HeadShape, scaling: float
 ) -> Tensor:
-    """The output (tokens of the segment, H * D)."""
+    """Return the output (tokens of the segment, H * D)."""
     keys, values = (store[:, : segment.length][segment.rows] for store in (keys, values))
     if segment.padded is not None:
         queries = queries.index_select(0, segment.padded)
@@ -96,7 +96,7 @@ def _attend(
 def _products(
     queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, shape: HeadShape, scaling: float
 ) -> Tensor:
-    """Attention as two batched products for each key head, with the queries that share it as rows of one matrix.
+    """Compute attention as two batched products per key head, with the queries that share it as rows of one matrix.
 
     Torch's kernel handles each query head alone, which costs 2 to 3 microseconds a row and head.
     """

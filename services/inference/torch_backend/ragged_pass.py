@@ -75,7 +75,7 @@ def plan_pass(
 def _split(
     starts: IntegerArray, counts: IntegerArray
 ) -> list[tuple[slice | IntegerArray, IntegerArray | int, IntegerArray]]:
-    """The segments: (rows, tokens of each row in earlier segments, tokens of each row); rows that begin come last."""
+    """Split rows into segments (rows, their tokens in earlier segments, their tokens); rows that begin come last."""
     continuing = int(np.count_nonzero(starts))
     segments: list[tuple[slice | IntegerArray, IntegerArray | int, IntegerArray]] = []
     if continuing:
@@ -99,7 +99,7 @@ def _segment(
     device: torch.device,
     dtype: torch.dtype,
 ) -> tuple[Segment, IntegerArray]:
-    """The segment of some rows, whose tokens begin at packed ``offsets``, and the packed index of each output."""
+    """Return the segment of rows whose tokens begin at packed ``offsets``, and the packed index of each output."""
     starts, counts, offsets = starts[members], counts[members], offsets[members]
     widest, length = int(counts.max()), int((starts + counts).max())
     columns = np.minimum(np.arange(widest), counts[:, None] - 1)  # (B, Q)
@@ -118,6 +118,6 @@ def _segment(
 
 
 def _mask(last_seen: IntegerArray, length: int, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """(B, 1, Q, L): 0 up to position ``last_seen[b, q]``, minus infinity after it."""
+    """Return (B, 1, Q, L): 0 up to position ``last_seen[b, q]``, minus infinity after it."""
     unseen = torch.from_numpy(np.arange(length) > last_seen[:, None, :, None]).to(device)
     return torch.zeros(unseen.shape, dtype=dtype, device=device).masked_fill_(unseen, -torch.inf)

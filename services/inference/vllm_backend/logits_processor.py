@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from vllm import SamplingParams
 from vllm.config import VllmConfig
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDirectionality
 
@@ -35,7 +33,7 @@ class RowConstraint:
         self._failed = False
 
     def admissible(self) -> NDArray[np.int32]:
-        """The ids that may come next.
+        """Return the ids that may come next.
 
         Where no choice is left the end id follows at once: the engine appends the forced tokens itself.
         """
@@ -70,7 +68,7 @@ class SheetMask(LogitsProcessor):  # type: ignore[misc]  # vLLM may be absent wh
         self._constraints: dict[int, RowConstraint] = {}  # by row of the batch
 
     def is_argmax_invariant(self) -> bool:
-        """False: greedy rows are masked too."""
+        """Return False: greedy rows are masked too."""
         return False
 
     def update_state(self, batch_update: BatchUpdate | None) -> None:
@@ -81,7 +79,7 @@ class SheetMask(LogitsProcessor):  # type: ignore[misc]  # vLLM may be absent wh
         for row in batch_update.removed:
             constraints.pop(row, None)
         for row, params, _, written in batch_update.added:
-            sheet = _sheet(params)
+            sheet = (params.extra_args or {}).get(SHEET)
             if sheet is None:
                 constraints.pop(row, None)
             else:
@@ -105,8 +103,3 @@ class SheetMask(LogitsProcessor):  # type: ignore[misc]  # vLLM may be absent wh
         logits.index_fill_(0, torch.from_numpy(rows).to(self._device), -torch.inf)
         logits[index[0], index[1]] = kept
         return logits
-
-
-def _sheet(params: SamplingParams) -> bytes | None:
-    extra: dict[str, Any] = params.extra_args or {}
-    return extra.get(SHEET)

@@ -26,7 +26,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def vllm_installed() -> bool:
-    """Whether vLLM is installed; it is not imported."""
+    """Return whether vLLM is installed; it is not imported."""
     return importlib.util.find_spec("vllm") is not None
 
 

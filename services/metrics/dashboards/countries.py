@@ -20,11 +20,11 @@ from services.metrics.dashboards.panels import (
     resized,
     row,
     series,
+    share_of_time,
 )
 
 COUNTRY = "$country"
 _FIRING = 'ALERTS{alertstate="firing", run=~"$run|"}'  # alerts about nodes have no run
-_BUSY = f"{increase('entente_learner_busy_seconds_total')} / {increase('entente_run_seconds_total')}"
 _WAITED = f"time() - {latest('entente_progress_timestamp_seconds')}"
 
 
@@ -78,7 +78,7 @@ _NOW = row(
     ),
     _stat(
         "Learner busy",
-        Query(_BUSY),
+        Query(share_of_time("entente_learner_busy_seconds_total")),
         text="Share of the time that the learner learns; the rest it waits for episodes.",
         unit=PERCENT,
         colors=((0, "orange"), (0.2, "green")),

@@ -30,14 +30,15 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from grafana_foundation_sdk.cog.builder import Builder
 
-_WIDTH = 24  # of a dashboard, in Grafana's units
+_WIDTH = 24  # a dashboard's width in Grafana's units
 _DATASOURCE = models.DataSourceRef("prometheus", "${datasource}")
 _TAG = "entente"
+_ALL_VALUES = models.VariableOption(text=["All"], value=["$__all"], selected=True)
 DASHBOARDS_FOLDER = "/var/lib/grafana/dashboards"  # in Grafana's container
 
 
 def dashboard_json(dashboard: Dashboard, colors: Mapping[str, str]) -> str:
-    """The JSON file of a dashboard; ``colors`` are those of series by their names, such as countries."""
+    """Make the JSON file of a dashboard; ``colors`` are those of series by their names, such as countries."""
     made = (
         builders.Dashboard(dashboard.title)
         .uid(dashboard.uid)
@@ -72,7 +73,7 @@ def dashboard_json(dashboard: Dashboard, colors: Mapping[str, str]) -> str:
 
 
 def datasource_yaml(url: str) -> str:
-    """The provisioning file of Prometheus as the dashboards' data source."""
+    """Return the provisioning file of Prometheus as the dashboards' data source."""
     return f"""# The dashboards' data source; written by `entente monitoring`.
 apiVersion: 1
 datasources:
@@ -87,7 +88,7 @@ datasources:
 
 
 def provider_yaml() -> str:
-    """The provisioning file of the dashboards."""
+    """Return the provisioning file of the dashboards."""
     return f"""# The dashboards' folder; written by `entente monitoring`.
 apiVersion: 1
 providers:
@@ -108,7 +109,7 @@ def _variables(dashboard: Dashboard) -> Iterator[Builder[models.VariableModel]]:
     for name, metric in (("country", "entente_country_centers"), ("against", "entente_evaluation_centers")):
         if name in asked:
             values = f'label_values({metric}{{run="$run"}}, {name})'
-            yield _choice(name, values).label(name.capitalize()).multi(True).include_all(True).current(_all())
+            yield _choice(name, values).label(name.capitalize()).multi(True).include_all(True).current(_ALL_VALUES)
     windows = ("5m", "15m", "1h", "6h")
     options = [models.VariableOption(text=one, value=one, selected=one == "15m") for one in windows]
     yield (
@@ -130,17 +131,13 @@ def _choice(name: str, values: str) -> builders.QueryVariable:
     )
 
 
-def _all() -> models.VariableOption:
-    return models.VariableOption(text=["All"], value=["$__all"], selected=True)
-
-
 def _heading(row: Row, number: int, y: int) -> builders.Row:
     heading = builders.Row(row.title).id(number).grid_pos(models.GridPos(x=0, y=y, w=_WIDTH, h=1))
     return heading.repeat(row.repeat) if row.repeat else heading
 
 
 def _placed(row: Row) -> Iterator[tuple[Panel, int, int]]:
-    """Every panel with its x and its y below the heading; a repeated panel has a line of its own."""
+    """Yield every panel with its x and its y below the heading; a repeated panel has a line of its own."""
     x = y = tallest = 0
     for panel in row.panels:
         width = _WIDTH if panel.repeat else panel.width
@@ -184,7 +181,7 @@ def _panel(panel: Panel, colors: Mapping[str, str], number: int, place: models.G
 
 
 def _filled(made: Any, low: str, high: str) -> Any:
-    """Fills the band between two edges."""
+    """Fill the band between two edges."""
     plain = [_set("custom.lineWidth", 0), _set("custom.hideFrom", {"legend": True, "tooltip": False, "viz": False})]
     blue = _set("color", {"mode": "fixed", "fixedColor": "blue"})
     made = made.override_by_name(low, [*plain, blue, _set("custom.fillOpacity", 0)])

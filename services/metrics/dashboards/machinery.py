@@ -15,11 +15,11 @@ from services.metrics.dashboards.panels import (
     row,
     series,
     share_chart,
+    share_of_time,
     value,
 )
 
 _MIB = 1 << 20  # Ray counts GPU memory in these
-_BUSY = f"{increase('entente_learner_busy_seconds_total')} / {increase('entente_run_seconds_total')}"
 _CACHED = f"{rate('entente_cached_prompt_tokens_total')} / {rate('entente_prompt_tokens_total')}"
 
 
@@ -50,16 +50,12 @@ MACHINERY = Dashboard(
             "Waiting",
             chart(
                 "Busy",
-                Query(_BUSY, "learner"),
+                Query(share_of_time("entente_learner_busy_seconds_total"), "learner"),
                 Query(
-                    f"{increase('entente_rollout_busy_seconds_total')} / {increase('entente_run_seconds_total')}"
-                    f" / {latest('entente_workers')}",
+                    f"{share_of_time('entente_rollout_busy_seconds_total')} / {latest('entente_workers')}",
                     "a rollout worker",
                 ),
-                Query(
-                    f"{increase('entente_overlap_seconds_total')} / {increase('entente_run_seconds_total')}",
-                    "both at once",
-                ),
+                Query(share_of_time("entente_overlap_seconds_total"), "both at once"),
                 text="Share of the time spent on updates, and on games by a worker's engine. Learner low: add workers. "
                 "Workers low: the learner is the bottleneck, or rollout.max_staleness holds games back.",
                 unit=PERCENT,

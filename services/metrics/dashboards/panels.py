@@ -18,7 +18,7 @@ Color = Literal["green", "yellow", "orange", "red", "text"]
 GREY = "#6e7280"
 PERCENT = "percentunit"
 PLAIN = "short"
-_UNITS = {"seconds": "s", "bytes": "bytes"}  # of the catalogue -> of Grafana
+_UNITS = {"seconds": "s", "bytes": "bytes"}  # catalogue -> Grafana
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Query:
     expr: str
     legend: str = ""
     unit: str = ""  # "": the panel's
-    edge: Literal["", "low", "high"] = ""  # of a band; the area between the two is filled
+    edge: Literal["", "low", "high"] = ""  # which edge of a band this is; the area between the two is filled
     faint: bool = False  # drawn in grey
 
 
@@ -43,12 +43,12 @@ class Panel:
     unit: str = PLAIN
     width: int = 6
     height: int = 7
-    minimum: float | None = None  # of the axis
+    minimum: float | None = None  # lowest value of the axis
     maximum: float | None = None
     colors: tuple[tuple[float, Color], ...] = ()  # lower bounds of values; for stats, and as lines across a chart
     value_names: tuple[tuple[float, str], ...] = ()  # texts shown in place of values
     stacked: bool = False
-    by: tuple[str, str] = ("", "")  # of a matrix: the labels of rows and of columns
+    by: tuple[str, str] = ("", "")  # labels of a matrix's rows and columns
     repeat: str = ""  # once for every value of this variable
 
 
@@ -71,13 +71,13 @@ class Dashboard:
     rows: tuple[Row, ...]
 
     def panels(self) -> Iterator[Panel]:
-        """All panels, from top to bottom."""
+        """Return all panels, from top to bottom."""
         for row in self.rows:
             yield from row.panels
 
 
 def series(name: str, **labels: str) -> str:
-    """A metric's series of the dashboard's run; ``name`` may end in a histogram's suffix.
+    """Return a metric's series of the dashboard's run; ``name`` may end in a histogram's suffix.
 
     Raises:
         KeyError: the catalogue has no such metric, or the metric no such label.
@@ -91,53 +91,58 @@ def series(name: str, **labels: str) -> str:
 
 
 def row(title: str, *panels: Panel, repeat: str = "") -> Row:
-    """A row of these panels."""
+    """Return a row of these panels."""
     return Row(title, panels, repeat)
 
 
 def latest(name: str, **labels: str) -> str:
-    """A metric's value now, grouped by its other labels."""
+    """Return a metric's value now, grouped by its other labels."""
     return f"max{_by(metric_of(name), labels)} ({series(name, **labels)})"
 
 
 def value(name: str, legend: str) -> Query:
-    """The query of a metric's value."""
+    """Return the query of a metric's value."""
     return Query(latest(name), legend)
 
 
 def rate(name: str, **labels: str) -> str:
-    """A counter's increase per second."""
+    """Return a counter's increase per second."""
     return f"sum{_by(metric_of(name), labels)} (rate({series(name, **labels)}[$window]))"
 
 
 def increase(name: str, over: str = "$window", **labels: str) -> str:
-    """A counter's increase."""
+    """Return a counter's increase."""
     return f"sum{_by(metric_of(name), labels)} (increase({series(name, **labels)}[{over}]))"
 
 
+def share_of_time(name: str) -> str:
+    """Return a counter of seconds as a share of the run's time."""
+    return f"{increase(name)} / {increase('entente_run_seconds_total')}"
+
+
 def chart(title: str, *queries: Query, **options: Any) -> Panel:
-    """Lines over time, from 0 up."""
+    """Draw lines over time, from 0 up."""
     return replace(Panel(title, queries, minimum=0.0), **options)
 
 
 def share_chart(title: str, *queries: Query, **options: Any) -> Panel:
-    """Lines over time from 0 to 100 %."""
+    """Draw lines over time from 0 to 100 %."""
     return chart(title, *queries, **{"unit": PERCENT, "maximum": 1.0, **options})
 
 
 def gauge(name: str, title: str = "", **options: Any) -> Panel:
-    """The chart of one gauge, with the catalogue's title and text unless others are given."""
+    """Return the chart of one gauge, with the catalogue's title and text unless others are given."""
     return _panel(name, title, latest(name), options)
 
 
 def counter(name: str, title: str = "", per: float = 1.0, **options: Any) -> Panel:
-    """The chart of one counter's rate, per second times ``per``."""
+    """Return the chart of one counter's rate, per second times ``per``."""
     expr = rate(name) if per == 1 else f"{per:g} * {rate(name)}"
     return _panel(name, title, expr, {"text": f"{metric_of(name).help}, per second.", **options})
 
 
 def band(name: str, title: str, *more: Query, unit: str = "", maximum: float | None = None, **labels: str) -> Panel:
-    """The chart of a gauge with its interval."""
+    """Return the chart of a gauge with its interval."""
     low, high = edges(latest(f"{name}_low", **labels), latest(f"{name}_high", **labels))
     mean = Query(latest(name, **labels), "mean" if name.endswith("centers") else "share")
     text = f"{metric_of(name).help}, with its 95% interval, for which only line-up blocks are independent."
@@ -145,12 +150,12 @@ def band(name: str, title: str, *more: Query, unit: str = "", maximum: float | N
 
 
 def edges(low: str, high: str, what: str = "of 95%") -> tuple[Query, Query]:
-    """The two queries of a band's edges."""
+    """Return the two queries of a band's edges."""
     return Query(low, f"lower end {what}", edge="low"), Query(high, f"upper end {what}", edge="high")
 
 
 def metric_of(name: str) -> Metric:
-    """The catalogue's metric of a series; a histogram's series have a suffix."""
+    """Return the catalogue's metric of a series; a histogram's series have a suffix."""
     for suffix in ("_bucket", "_sum", "_count"):
         stem = name.removesuffix(suffix)
         if stem != name and stem in CATALOGUE and CATALOGUE[stem].kind == "histogram":
@@ -159,7 +164,7 @@ def metric_of(name: str) -> Metric:
 
 
 def resized(panel: Panel, width: int, height: int = 0) -> Panel:
-    """The same panel in another size."""
+    """Return the same panel in another size."""
     return replace(panel, width=width, height=height or panel.height)
 
 
@@ -171,11 +176,11 @@ def _panel(name: str, title: str, expr: str, options: dict[str, Any]) -> Panel:
 
 
 def _unit_of(metric: Metric) -> str:
-    """Grafana's name of a metric's unit."""
+    """Return Grafana's name of a metric's unit."""
     return _UNITS.get(metric.unit, PLAIN)
 
 
 def _by(metric: Metric, chosen: dict[str, str]) -> str:
-    """The grouping by labels that have no single chosen value."""
+    """Return the grouping by labels that have no single chosen value."""
     left = [label for label in metric.labels if label not in chosen or chosen[label].startswith("$")]
     return f" by ({', '.join(left)})" if left else ""

@@ -1,10 +1,4 @@
-"""The live terminal display of a training run; plain lines where stdout is no terminal::
-
-with Display(total_updates=100, enabled=True) as display:
-    display.stage("evaluating the untrained policy", total=56)
-    display.advance(1)
-    display.update(DisplaySnapshot(update=1, ...))
-"""
+"""The live terminal display of a training run; plain lines where stdout is no terminal."""
 
 from __future__ import annotations
 
@@ -35,7 +29,7 @@ class Display:
         console: Console | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is drawn before the block is entered; ``enabled=False`` gives plain lines even on a terminal."""
+        """Draw nothing before the block is entered; ``enabled=False`` gives plain lines even on a terminal."""
         self._console = console or Console(file=sys.stdout, highlight=False)
         self._clock = clock
         self._state = DisplayState(total_updates, clock(), stage_started=clock())
@@ -69,7 +63,7 @@ class Display:
         state.stage, state.stage_total, state.stage_done, state.stage_started = text, total, 0, self._clock()
 
     def advance(self, n: int = 1) -> None:
-        """Count ``n`` more pieces of the current stage as done; without a terminal, print a line now and then."""
+        """Count ``n`` more pieces of the current stage as done; without a terminal, print a line every 30 seconds."""
         state = self._state
         state.stage_done += n
         if self._live is None and state.stage_total and self._clock() - self._last_line >= _LOG_EVERY_S:

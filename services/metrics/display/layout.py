@@ -56,7 +56,7 @@ _COLORS = {
 
 
 def render(state: DisplayState, now: float, width: int) -> RenderableType:
-    """The whole display, for a terminal of ``width`` columns."""
+    """Draw the whole display, for a terminal of ``width`` columns."""
     parts: list[RenderableType] = [_progress(state, now), _stage(state, now)]
     if state.snapshot is not None:
         wide = width >= _WIDE
@@ -65,7 +65,7 @@ def render(state: DisplayState, now: float, width: int) -> RenderableType:
 
 
 def plain_line(state: DisplayState, now: float) -> str:
-    """The latest update on one line."""
+    """Describe the latest update on one line."""
     snapshot = state.snapshot
     if snapshot is None:
         return ""
@@ -96,14 +96,14 @@ def plain_line(state: DisplayState, now: float) -> str:
 
 
 def sparkline(values: Iterable[float], low: float, high: float) -> str:
-    """Values as block marks between ``low`` and ``high``."""
+    """Draw values as block marks between ``low`` and ``high``."""
     span = max(high - low, 1e-9)
     top = len(_SPARKLINE_MARKS) - 1
     return "".join(_SPARKLINE_MARKS[min(top, max(0, round((value - low) / span * top)))] for value in values)
 
 
 def duration(seconds: float | None) -> str:
-    """``1:02:03``, ``2:03`` or a dash."""
+    """Format seconds as ``1:02:03``, ``2:03`` or a dash."""
     if seconds is None:
         return DASH
     minutes, rest = divmod(round(seconds), 60)
@@ -179,7 +179,7 @@ def _countries(state: DisplayState, snapshot: DisplaySnapshot, width: int) -> Re
 
 
 def _cells(country: str, summary: CountrySummary | None, first: float | None, course: str) -> dict[str, RenderableType]:
-    """A country's cells by column name; columns without data are missing."""
+    """Return a country's cells by column name; columns without data are missing."""
     color = _COLORS.get(country, "default")
     name = Text(country.capitalize(), style=color)
     if summary is None:

@@ -58,7 +58,7 @@ class DisplayState:
         self.first_centers.update(snapshot.start_centers)
 
     def seconds_left(self, now: float) -> float | None:
-        """Time to the last update at the recent pace; None before two updates."""
+        """Return the time to the last update at the recent pace; None before two updates."""
         if len(self.pace) < 2:
             return None
         (first_time, first), (last_time, last) = self.pace[0], self.pace[-1]

@@ -27,8 +27,8 @@ from services.replay.redis_store.lua_scripts import ACKNOWLEDGE, APPEND, CLAIM, 
 
 POISON_KEPT = 100
 
-_APPEND_BYTES = 8 << 20  # of one script call, which blocks the server while it runs
-_READ_ENTRIES = 64  # of each stream at once
+_APPEND_BYTES = 8 << 20  # per script call, which blocks the server while it runs
+_READ_ENTRIES = 64  # per stream and call
 _ACKNOWLEDGE_ENTRIES = 500
 _IDS_PER_QUERY = 10_000
 _SHORTEST_POLL_S = 0.01
@@ -77,7 +77,7 @@ class RedisBuffer:
         self._opened: set[str] = set()
         self._pending = PendingBlocks(group_timeout_s)
         self._delivered: set[Receipt] = set()
-        self._unsure = True  # whether the server may have given us entries in a reply that was lost
+        self._unsure = True  # whether a lost reply may have held entries
 
     def append(self, episodes: Sequence[Episode]) -> int:
         """See ``ReplayBuffer.append``."""

@@ -27,12 +27,10 @@ class Connection:
     """A connection to one server. ``call`` repeats an operation after connection errors, for a bounded time."""
 
     def __init__(self, url: str, connect_timeout_s: float, answer_timeout_s: float | None = None) -> None:
-        """Nothing is connected yet.
+        """Set the time limits; nothing is connected yet.
 
-        Args:
-            url: the server's.
-            connect_timeout_s: for the first answer, and for each attempt.
-            answer_timeout_s: for every later answer, including a restart of the server; None: the same.
+        ``connect_timeout_s`` is for the first answer and for each attempt, ``answer_timeout_s`` for every later answer,
+        including a restart of the server (None: the same).
 
         Raises:
             ReplayError: the url is invalid, or names a file that cannot be used here.
@@ -49,7 +47,7 @@ class Connection:
         )
 
     def call(self, what: str, operation: Callable[[], T]) -> T:
-        """``operation()``, repeated with growing pauses while the connection fails; it must be safe to repeat.
+        """Return ``operation()``, repeated with growing pauses while the connection fails; it must be safe to repeat.
 
         It is also repeated while the server is out of memory, because the learner's acknowledgements free memory.
 
@@ -101,7 +99,7 @@ class Connection:
             )
 
     def memory(self) -> dict[str, float]:
-        """Bytes that the server uses (``used``) and may use (``limit``, if set); empty without the right to ask.
+        """Return the bytes that the server uses (``used``) and may use (``limit``, if set); empty without this right.
 
         Raises:
             ReplayError: as ``call`` does.

@@ -30,25 +30,19 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_L
 
 
 def may_pass(error: RedisError) -> bool:
-    """Whether a retry may succeed."""
+    """Return whether a retry may succeed."""
     return isinstance(error, _PASSING) and not isinstance(error, _REFUSALS) and _tls_trouble(error) is None
 
 
 def lacks_right(error: BaseException | None) -> bool:
-    """Whether the server's access list refuses the operation."""
+    """Return whether the server's access list refuses the operation."""
     return isinstance(error, NoPermissionError) or (
         isinstance(error, ResponseError) and str(error).startswith(_IN_SCRIPT)
     )
 
 
 def explanation(error: RedisError, shown_url: str, timeout_s: float) -> str:
-    """The cause of an error and what to do about it.
-
-    Args:
-        error: of a call.
-        shown_url: the server's, without its password.
-        timeout_s: the time for which it was tried.
-    """
+    """Explain an error of a call that was tried for ``timeout_s``, and what to do; ``shown_url`` has no password."""
     server = f"the Redis server at {shown_url}"
     trouble = _tls_trouble(error)
     if trouble is not None:
@@ -80,7 +74,7 @@ def explanation(error: RedisError, shown_url: str, timeout_s: float) -> str:
 
 
 def _missing_right(text: str) -> str:
-    """The missing rule of the access list, from the server's message."""
+    """Name the missing rule of the access list, from the server's message."""
     command = re.search(r"run the '([^']+)' command", text)
     if command is not None:
         return f"the command {command[1]}: grant it +{command[1]}"
@@ -88,7 +82,7 @@ def _missing_right(text: str) -> str:
 
 
 def _tls_trouble(error: BaseException) -> ssl.SSLError | None:
-    """The error that prevents an encrypted connection; None if there is none, or if the connection only broke."""
+    """Return the error that prevents an encrypted connection; None without one, or if the connection only broke."""
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, ReplayError):  # errors before this call do not count
         if isinstance(seen, ssl.SSLError):
@@ -122,10 +116,10 @@ def _tls_explanation(trouble: ssl.SSLError, server: str, host: str) -> str:
 
 
 def _perhaps_tls(error: RedisError, shown_url: str) -> str:
-    """A hint that only one of the two sides may use TLS.
+    """Hint that only one of the two sides may use TLS.
 
     A server with TLS closes a plain connection at its first bytes, or answers with an alert. A server without TLS waits
-    for the rest of what it takes for a command. One that misses a certificate may close before its alert is read.
+    for the rest of a command. A server that requires a certificate may close before its alert is read.
     """
     broke_off = "closed by server" in str(error) or isinstance(error.__context__, ConnectionResetError)
     if urlsplit(shown_url).scheme == TLS:

@@ -68,7 +68,7 @@ class LearnerLock:
             if not reply:
                 break
             holder, left_ms = reply[0].decode(), int(reply[1])
-            here = _is_here(holder)
+            here = _facts(holder).get("machine") == _machine()
             if here and _is_alive(holder):
                 raise self.conflict(holder)
             if here:
@@ -84,7 +84,7 @@ class LearnerLock:
             self._renewer.start()
 
     def conflict(self, holder: str) -> ReplayError:
-        """The error of a learner that finds another ``holder``."""
+        """Make the error of a learner that finds another ``holder``."""
         facts = _facts(holder)
         return ReplayError(
             f"run {self._run_id!r} already has a learner: process {facts.get('pid', '?')} on "
@@ -111,7 +111,7 @@ class LearnerLock:
 
 
 def _machine() -> str:
-    """The scope of process ids: this boot of this kernel, in this process namespace."""
+    """Identify the scope of process ids: this boot of this kernel, in this process namespace."""
     boot, namespace = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/pid")
     if boot.exists() and namespace.exists():
         return f"{boot.read_text().strip()}/{os.readlink(namespace)}"
@@ -124,10 +124,6 @@ def _facts(holder: str) -> dict[str, str | int | float]:
     except json.JSONDecodeError:
         return {}
     return facts if isinstance(facts, dict) else {}
-
-
-def _is_here(holder: str) -> bool:
-    return bool(_facts(holder).get("machine") == _machine())
 
 
 def _is_alive(holder: str) -> bool:

@@ -65,7 +65,7 @@ return {'ok', time[1], time[2], read}
 )
 
 # KEYS: lock, stream. ARGV: owner, group, consumer, cursor, most entries. Returns what XAUTOCLAIM answers: what was
-# read and not acknowledged, by whichever consumer, from the cursor on.
+# read by any consumer and not acknowledged, from the cursor on.
 CLAIM = (
     _HELD
     + """
@@ -111,8 +111,8 @@ redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return {}
 """
 
-# KEYS: lock. ARGV: owner, milliseconds. Returns 1 when it was renewed; by SET, as it was taken: a user without the
-# right to it learns so then, and not by a lock that expires.
+# KEYS: lock. ARGV: owner, milliseconds. Returns 1 when it was renewed; by SET, as in ACQUIRE, so that a user
+# without the right to it fails there, and not when the lock expires.
 RENEW = """#!lua flags=allow-oom
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

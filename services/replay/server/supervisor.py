@@ -1,4 +1,4 @@
-"""Stops a server process when the process that started it ends. A script that needs the standard library only.
+"""Stops a server process when the process that started it ends; this script uses the standard library only.
 
     python -I -S supervisor.py LOG BINARY ...
 
@@ -36,9 +36,8 @@ def main() -> int:
         # Between fork and exec of a single-threaded process.
         for number in _IGNORED:
             signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(
-            signal.SIG_BLOCK, {signal.SIGTERM}
-        )  # the server would install a handler for an ignored signal
+        # Blocked, because the server would install a handler for an ignored signal.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         if libc is not None:  # Linux signals the server when this process is killed
             libc.prctl(_PR_SET_PDEATHSIG, STOP_SIGNAL)
 

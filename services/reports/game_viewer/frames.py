@@ -16,7 +16,7 @@ from services.reports.errors import ReportError
 
 _LAYERS = ("OrderLayer", "UnitLayer", "DislodgedUnitLayer", "HighestOrderLayer")
 _DRAWN = (*_LAYERS, "MapLayer")
-_CAPTIONS = ("currentnotetext", "currentnoterect", "currentphasetext")  # of the map; the page has its own
+_CAPTIONS = ("currentnotetext", "currentnoterect", "currentphasetext")  # the map's own; the page has others
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Film:
 
 
 def read_saved_game(saved_game: Path | Mapping[str, Any]) -> Mapping[str, Any]:
-    """The saved-game document, from a file or given.
+    """Return the saved-game document, from a file or given.
 
     Raises:
         ReportError: it cannot be read or has no phases.
@@ -126,7 +126,7 @@ def _results(order: str, results: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _bare_map(game: Any) -> str:
-    """The SVG text of the empty map."""
+    """Return the SVG text of the empty map."""
     game.clear_units()
     game.clear_centers()
     for power in game.powers.values():
@@ -145,7 +145,7 @@ def _bare_map(game: Any) -> str:
 
 
 def _light(map_xml: str) -> str:
-    """The renderer's map without outlines, symbols and labels: the same drawing with less to parse."""
+    """Return the renderer's map without outlines, symbols and labels: the same drawing with less to parse."""
     drawing = _parse(map_xml)
     for layer in list(drawing.documentElement.childNodes):
         if layer.nodeType != layer.ELEMENT_NODE or layer.tagName == "text" or layer.getAttribute("id") in _DRAWN:

@@ -23,11 +23,8 @@ def write_viewer(
 ) -> Path:
     """Write a self-contained page that shows a game; it works offline.
 
-    Args:
-        saved_game: the engine's saved-game format, as a file or a document.
-        out: the page to write.
-        seats: the player of each power, where known.
-        defects: those of orders that were not used, by phase and power, where known.
+    The game is in the engine's saved-game format. ``seats`` are the players by power, ``defects`` those of orders that
+    were not used, by phase and power.
 
     Raises:
         ReportError: not a saved game, or the page cannot be written; the message is one line.

@@ -17,24 +17,24 @@ Chart = dict[str, Any]  # id, section, title, note, y (axis title), traces, and 
 
 
 def charts(run: RunData) -> list[Chart]:
-    """All charts with data, in the order of the page."""
+    """Return all charts with data, in the order of the page."""
     made = [*_countries(run), *_comparisons(run), *_speed(run), *_learning(run), *_groups(run)]
     return [chart for chart in made if any(trace["y"] for trace in chart["traces"])]
 
 
 def anchors(run: RunData) -> list[str]:
-    """The opponents of the evaluations, in order of first appearance."""
+    """Return the opponents of the evaluations, in order of first appearance."""
     return list(dict.fromkeys(str(row["against"]) for row in run.evaluations))
 
 
 def smooth(values: Sequence[float], width: int) -> list[float]:
-    """Centred moving average over ``width`` (odd) values, fewer at the ends."""
+    """Return the centred moving average over ``width`` (odd) values, fewer at the ends."""
     half = width // 2
     return [fmean(values[max(0, i - half) : i + half + 1]) for i in range(len(values))]
 
 
 def smoothing_width(count: int) -> int:
-    """The width of the moving average: about a tenth of the points, odd, at least 3."""
+    """Return the width of the moving average: about a tenth of the points, odd, at least 3."""
     return max(3, round(count / 10) | 1)
 
 
@@ -73,7 +73,7 @@ def _countries(run: RunData) -> list[Chart]:
 
 
 def _evaluated(run: RunData, country: str | None) -> list[dict[str, Any]]:
-    """The evaluations of a country (None: of all together) with their intervals, one trace per opponent."""
+    """Return the evaluations of a country (None: of all together) with their intervals, one trace per opponent."""
     traces = []
     for against, (symbol, _) in zip(anchors(run), SYMBOLS, strict=False):
         chosen = [row for row in run.evaluations if row["against"] == against]
@@ -178,7 +178,7 @@ def _learning(run: RunData) -> list[Chart]:
 
 
 def _groups(run: RunData) -> list[Chart]:
-    """The samples in groups of each level of the fallback chain, and the mean size of these groups."""
+    """Return the samples in groups of each level of the fallback chain, and the mean size of these groups."""
     levels = [str(level) for level in run.audits[-1].get("keys", ())] if run.audits else []
     levels += [level for level in run.label_values("entente_groups") if level not in levels]
     counts, sizes = [], []

@@ -23,30 +23,30 @@ class RunData:
     folder: Path
     summary: Mapping[str, Any]
     config: Mapping[str, Any]
-    lines: tuple[Mapping[str, Any], ...]  # of metrics.jsonl, in order of updates
+    lines: tuple[Mapping[str, Any], ...]  # metrics.jsonl, in order of updates
     audits: tuple[Mapping[str, Any], ...]  # one an update, in order of versions
 
     def series(self, key: str) -> Points:
-        """A measurement over the updates that have it; a list counts by its mean."""
+        """Return a measurement over the updates that have it; a list counts by its mean."""
         points = [(line["update"], line["metrics"][key]) for line in self.lines if key in line["metrics"]]
         kept = [(x, _number(y)) for x, y in points if y != []]
         return [x for x, _ in kept], [y for _, y in kept]
 
     def country_mean(self, name: str) -> Points:
-        """Mean of a measurement over the countries, weighted equally, over the updates that have all of them."""
+        """Return the mean of a measurement over the countries, by update; updates without all of them are left out."""
         keys = [f"{name}{{country={country}}}" for country in self.countries]
         lines = [line for line in self.lines if keys and all(key in line["metrics"] for key in keys)]
         means = [sum(_number(line["metrics"][key]) for key in keys) / len(keys) for line in lines]
         return [line["update"] for line in lines], means
 
     def label_values(self, name: str) -> list[str]:
-        """The sorted values of a metric's only label: ``country`` for ``entente_groups{level=country}``."""
+        """Return the sorted values of a metric's only label: ``country`` for ``entente_groups{level=country}``."""
         pattern = re.compile(re.escape(name) + r"\{[^=]+=([^,}]*)\}")
         found = {match[1] for line in self.lines for key in line["metrics"] if (match := pattern.fullmatch(key))}
         return sorted(found)
 
     def rate(self, counter: str, per_seconds: float = 1.0) -> Points:
-        """A counter's rate between consecutive updates by the run's clock, without downtime."""
+        """Return a counter's rate between consecutive updates by the run's clock, without downtime."""
         clock = "entente_run_seconds_total"
         rows = [
             (line["update"], line["metrics"][counter], line["metrics"][clock])
@@ -95,13 +95,13 @@ def load_run(run_dir: Path) -> RunData:
 
 
 def checkpoint_update(row: Mapping[str, Any]) -> int:
-    """A checkpoint's update: the last number in its name, 0 without one."""
+    """Return a checkpoint's update: the last number in its name, 0 without one."""
     numbers = re.findall(r"\d+", str(row.get("checkpoint", "")))
     return int(numbers[-1]) if numbers else 0
 
 
 def interval(row: Mapping[str, Any], name: str) -> tuple[float, float] | None:
-    """The 95% interval ``<name>_ci95`` of an evaluation row, or None."""
+    """Return the 95% interval ``<name>_ci95`` of an evaluation row, or None."""
     ends = row.get(f"{name}_ci95")
     return (float(ends[0]), float(ends[1])) if isinstance(ends, Sequence) and len(ends) == 2 else None
 

@@ -27,9 +27,7 @@ _SECTIONS = (
 def write_report(run_dir: Path, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> Path:
     """Write ``report.html`` into a run folder, from its summary, metrics, configuration and audit records.
 
-    Args:
-        run_dir: the run folder with ``summary.json``; charts without data are left out.
-        defaults: the configuration's defaults by section; with them the page lists the values that differ.
+    Charts without data are left out. With the configuration's ``defaults`` the page lists the values that differ.
 
     Raises:
         ReportError: no run folder, a damaged file, or the page cannot be written; the message is one line.

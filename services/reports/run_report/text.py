@@ -37,7 +37,7 @@ def header(run: RunData) -> str:
 
 
 def headlines(run: RunData) -> str:
-    """The first and last evaluation, one card per opponent."""
+    """Return the first and last evaluation, one card per opponent."""
     cards = [_headline([row for row in run.evaluations if row["against"] == anchor]) for anchor in anchors(run)]
     return f'<section class="headlines" aria-label="Results">{"".join(cards)}</section>' if cards else ""
 
@@ -61,7 +61,7 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[float, float | None]:
-    """Difference of means and half the width of its 95% interval, for independent samples, normal approximation."""
+    """Return the difference of means and half of its 95% interval, for independent samples, normal approximation."""
     ends = [interval(row, "mean_centers") for row in (before, after)]
     difference = after["mean_centers"] - before["mean_centers"]
     if ends[0] is None or ends[1] is None:
@@ -70,7 +70,7 @@ def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[fl
 
 
 def facts(run: RunData) -> str:
-    """Throughput of the whole run."""
+    """Show the throughput of the whole run."""
     speed = run.summary.get("throughput", {})
     named = (
         ("games / hour", "games_per_hour"),
@@ -87,7 +87,7 @@ def facts(run: RunData) -> str:
 
 
 def evaluations(run: RunData) -> str:
-    """The table of all evaluations."""
+    """Return the table of all evaluations."""
     if not run.evaluations:
         return ""
     head = ("checkpoint", "against", "games", "centres", "95% interval", "solos", "leads", "survives", "squares")
@@ -111,7 +111,7 @@ def evaluations(run: RunData) -> str:
 
 
 def configuration(run: RunData, defaults: Mapping[str, Mapping[str, Any]] | None) -> str:
-    """The values that differ from the defaults, and the whole configuration, folded."""
+    """Return the values that differ from the defaults, and the whole configuration, folded."""
     if not run.config:
         return ""
     whole = html.escape("\n".join(f"{name} = {_value(value)}" for name, value in _flat(run.config)))
@@ -130,7 +130,7 @@ def configuration(run: RunData, defaults: Mapping[str, Mapping[str, Any]] | None
 
 
 def provenance(run: RunData) -> str:
-    """The facts needed to reproduce the run."""
+    """Return the facts needed to reproduce the run."""
     summary = run.summary
     rows = [
         ["commit", str(summary.get("commit", "unknown"))],
@@ -142,7 +142,7 @@ def provenance(run: RunData) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
-    """A table with ``texts`` columns of text, then columns of numbers."""
+    """Return a table with ``texts`` columns of text, then columns of numbers."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         kinds = ["" if i < texts else ' class="number"' for i in range(len(row))]
@@ -177,7 +177,7 @@ def _number(value: Any, digits: int = 2) -> str:
 
 
 def _rate(row: Mapping[str, Any], name: str) -> str:
-    """A rate with its 95% interval, where the evaluation has one."""
+    """Return a rate with its 95% interval, where the evaluation has one."""
     if row.get(name) is None:
         return _DASH
     ends = interval(row, name)
