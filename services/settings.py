@@ -51,7 +51,7 @@ class InferenceSettings(Settings):
     enforce_eager: bool = Field(False, description="vllm without CUDA graphs: slower, less memory; always so on a CPU")
     opponent_engine: Literal["auto", "second", "turns"] = Field(
         "auto",
-        description="Who writes for opponents that are full weights (adapters are batched with the learner's); turns: "
+        description="Engine of opponents that are full weights (adapters are batched with the learner's); turns: "
         "the learner's vllm, in turn; second: an engine of their own; auto: second where memory allows",
     )
     engine_process: Literal["auto", "actor", "own"] = Field(

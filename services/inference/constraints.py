@@ -81,8 +81,8 @@ class _Node:
             end += 1
         self.run = first[start:end]
         self.admissible = _NO_IDS  # ascending, at least 2; empty at a leaf
-        self.claim: int | None = None  # of the alternative that ends here; leaves only
-        self._start = end + 1  # of the children
+        self.claim: int | None = None  # the claim of the alternative that ends here; leaves only
+        self._start = end + 1  # the children's start
         self._branches: dict[int, Entries] = {}  # by admissible id
         self._children: dict[int, _Node] = {}
         if len(entries) == 1:

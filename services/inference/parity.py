@@ -18,7 +18,7 @@ from services.inference.engine import Generation, GenerationRequest
 class Tolerance:
     """Differences of log-probabilities that rounding over a few dozen layers explains."""
 
-    each: float  # of one token
+    each: float  # for one token
     mean: float  # over all tokens of a probe
 
 

@@ -87,7 +87,7 @@ def unpack(packed: Mapping[str, Packed], lengths: Lengths) -> Columns:
         stored = _UNSIGNED.get(width) if dtype == INT else dtype
         needed = lengths[name]
         if stored is None or stored.itemsize != width:
-            raise CodecError(f"{name} is said to be {width} bytes wide")
+            raise CodecError(f"{name} has an invalid width of {width} bytes")
         if any(length < 0 for length in needed) or sum(needed) * width != len(data):
             raise CodecError(f"{name} holds {len(data)} bytes of {width} each, but lengths {needed}")
         columns[name] = np.frombuffer(data, dtype=stored).astype(dtype, copy=False)

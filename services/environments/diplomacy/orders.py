@@ -61,7 +61,7 @@ def sheet(position: Position, power: str) -> tuple[OrderSlot, ...]:
         return ()
     if position.kind != "A":
         return tuple(OrderSlot(legal, (None,) * len(legal)) for legal in (position.legal[place] for place in places))
-    alternatives = _adjustment_orders(position, power)
+    alternatives = _legal_orders(position, power)
     slot = OrderSlot(alternatives, tuple(_claim(order) for order in alternatives))
     return (slot,) * abs(position.adjustments[power])
 
@@ -96,9 +96,7 @@ def parse(text: str, position: Position, power: str, repair: bool = False) -> Pa
     lines = [line for line in text.split("\n") if line.strip()]
     if not repair:
         return check(lines, position, power)
-    legal = [order for place in position.orderable.get(power, ()) for order in position.legal[place]]
-    if position.kind == "A" and position.orderable.get(power):
-        legal = list(_adjustment_orders(position, power))
+    legal = _legal_orders(position, power)
     known, repairs, mended = frozenset(legal), [], []
     for line in lines:
         order = line if line in known else _repaired(line, legal)
@@ -117,8 +115,8 @@ def _place(order: str) -> str:
     return order[2:].partition(" ")[0]
 
 
-def _adjustment_orders(position: Position, power: str) -> tuple[str, ...]:
-    return tuple(sorted({order for place in position.orderable[power] for order in position.legal[place]}))
+def _legal_orders(position: Position, power: str) -> tuple[str, ...]:
+    return tuple(sorted({order for place in position.orderable.get(power, ()) for order in position.legal[place]}))
 
 
 def _claim(order: str) -> str | None:
@@ -130,7 +128,7 @@ def _claim(order: str) -> str | None:
 
 def _check_adjustments(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
     owed = position.adjustments.get(power, 0)
-    allowed = frozenset(_adjustment_orders(position, power)) if position.orderable.get(power) else frozenset()
+    allowed = frozenset(_legal_orders(position, power))
     accepted: list[str] = []
     defects: list[OrderDefect] = []
     claimed: set[str] = set()

@@ -24,18 +24,14 @@ def sum_of_squares(centers: Centers, solo: str | None = None) -> Shares:
     """Return n² / Σ n²; a solo takes all."""
     if solo is not None:
         return _all_to(solo, centers)
-    return _shares({power: count**2 for power, count in centers.items()})
+    return proportional({power: count**2 for power, count in centers.items()})
 
 
 def proportional(centers: Centers) -> Shares:
     """Return n / Σ n, also after a solo."""
-    return _shares(centers)
+    total = sum(centers.values())
+    return {power: count / total if total else 0.0 for power, count in centers.items()}
 
 
 def _all_to(winner: str, centers: Centers) -> Shares:
     return {power: float(power == winner) for power in centers}
-
-
-def _shares(points: Centers) -> Shares:
-    total = sum(points.values())
-    return {power: count / total if total else 0.0 for power, count in points.items()}

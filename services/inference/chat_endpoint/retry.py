@@ -7,7 +7,7 @@ import random
 import openai
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 8.0  # before a retry, doubled each time
-LONGEST_RETRY_AFTER_S = 60.0  # of a server's Retry-After that is respected
+LONGEST_RETRY_AFTER_S = 60.0  # a longer Retry-After is shortened to this
 _TRANSIENT = (408, 409, 425, 429)  # the server is busy, or the call was lost on the way
 
 

@@ -22,7 +22,7 @@ _WIDEST = 4
 class Segment:
     """Rows attended to together. Axes: B rows, N their tokens, Q most tokens of a row, L positions."""
 
-    rows: slice | Tensor  # of the cache: consecutive ones, or (B,) any
+    rows: slice | Tensor  # rows of the cache: consecutive ones, or (B,) any
     padded: Tensor | None  # (B * Q,) packed index of each padded query (shorter rows repeat their last token)
     real: Tensor | None  # (N,) padded index of each token, in packed order; None: there is no padding
     length: int  # L: positions attended to

@@ -33,7 +33,7 @@ from services.inference.vllm_backend.weight_scheduler import WeightScheduler
 
 _LOWEST_TEMPERATURE = 0.01  # vLLM raises lower ones to it without a warning
 
-FullWeights = bytes | memoryview | Path  # of a whole model: safetensors bytes, or the folder the engine began with
+FullWeights = bytes | memoryview | Path  # safetensors bytes, or the folder that the engine began with
 
 
 @dataclass(frozen=True, slots=True, eq=False)

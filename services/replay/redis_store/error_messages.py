@@ -112,7 +112,7 @@ def _tls_explanation(trouble: ssl.SSLError, server: str, host: str) -> str:
             f"{server} refuses our side of TLS: does it ask for a certificate? Name one of its CA by "
             "?ssl_certfile=/path/cert.pem&ssl_keyfile=/path/key.pem in [redis] url"
         )
-    return f"{server} and we agree on no TLS"
+    return f"{server} has no TLS version or cipher in common with this client"
 
 
 def _perhaps_tls(error: RedisError, shown_url: str) -> str:

@@ -101,7 +101,7 @@ return {'ok'}
 )
 
 # KEYS: lock. ARGV: owner, milliseconds it lasts, a dead holder that may be replaced (or ''). Returns {} when it
-# is ours now, else the holder and the milliseconds its lock still lasts.
+# is the caller's now, else the holder and the milliseconds its lock still lasts.
 ACQUIRE = """#!lua flags=allow-oom
 local holder = redis.call('GET', KEYS[1])
 if holder and holder ~= ARGV[1] and holder ~= ARGV[3] then

@@ -129,7 +129,7 @@ class EmbeddedServer:
                         self._write_state()
                         return
                 except redis.AuthenticationError as error:
-                    last_error = error  # another server; ours will report that the port is in use, and exit
+                    last_error = error  # another server; this one will report that the port is in use, and exit
                 except (redis.ConnectionError, redis.TimeoutError) as error:
                     last_error = error
                 time.sleep(_POLL_S)

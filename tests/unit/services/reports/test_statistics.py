@@ -184,7 +184,7 @@ def test_clustered_rate_holds_its_estimate_inside_zero_to_one(clusters: list[lis
     assert 0 <= low <= estimate.mean <= high <= 1
 
 
-def test_stratified_rate_of_one_stratum_and_of_equal_strata_is_wilson_s() -> None:
+def test_stratified_rate_of_one_stratum_and_of_equal_strata_is_wilsons() -> None:
     flags = [True] * 3 + [False] * 7
     single = stratified_rate({"a": flags})
     assert single is not None
@@ -215,7 +215,7 @@ def test_stratified_rate_without_a_variance_counts_all_games() -> None:
 
 @pytest.mark.parametrize("games", [5, 10])
 @pytest.mark.parametrize("rates", [[0.05] * 7, [0.2] * 7, [0.5] * 7, [0.9] + [0.1] * 6, [k / 10 for k in range(1, 8)]])
-def test_stratified_rate_covers_the_truth_as_often_as_it_promises(games: int, rates: list[float]) -> None:
+def test_stratified_rate_has_its_nominal_coverage(games: int, rates: list[float]) -> None:
     rng = random.Random(0)
     covered = 0
     for _ in range(1000):
