@@ -1,1 +1,1 @@
-"""The command line: one file a family of commands, and the tables they print."""
+"""The command line: one file for each family of commands, and the tables they print."""

@@ -20,7 +20,7 @@ MOST_KEYS = 12  # rows of undeclared keys
 
 
 def show(audit: GroupsAudit, console: Console) -> None:
-    """Print who was judged by what, what keys explain, how the metrics went, and the leak check."""
+    """Print the baselines' levels, what keys explain, the metrics' trends, and the leak check."""
     updates = f"updates {audit.first_version}-{audit.last_version}"
     console.print(f"{audit.run}: {updates}, {audit.updates} records, {audit.samples:,} samples", markup=False)
     console.print(_levels(audit))
@@ -68,7 +68,7 @@ def show_gradients(audit: GradientAudit, console: Console) -> None:
 
 
 def as_json(audit: GroupsAudit, gradients: GradientAudit | None) -> str:
-    """Everything that was found; numbers that are none are null."""
+    """All findings as JSON; numbers that are not finite are null."""
     found = {**asdict(audit), "gradients": None if gradients is None else asdict(gradients)}
     return json.dumps(_plain(found), indent=2, allow_nan=False) + "\n"
 
@@ -82,7 +82,7 @@ def _plain(value: Any) -> Any:
 
 
 def recommendation(keys: Sequence[KeyAudit], recommended: str) -> str:
-    """The recommended key in one line, and what the first declared one has instead."""
+    """The recommended key in one line, beside the first declared one."""
     best = next(each for each in keys if each.key == recommended)
     said = f"recommended: {best.key}, R² {best.leave_one_out_r2:.3f}, "
     if best.leave_one_out_r2 <= 0:
@@ -149,7 +149,7 @@ def _trends(audit: GroupsAudit) -> Table:
 
 
 def _table(first: str, *others: str) -> Table:
-    """A narrow terminal folds names, never numbers."""
+    """Make a table that folds names, never numbers, in a narrow terminal."""
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column(first, overflow="fold", min_width=12)
     for name in others:

@@ -20,11 +20,9 @@ def inspect(run: Run) -> None:
 
 
 def read_counters(run_dir: Path) -> Mapping[str, float]:
-    """The buffer's counters; a stopped run's embedded server is started for the moment and stopped again.
+    """Read the buffer's counters; a stopped run's embedded server is started for this and stopped again.
 
-    Raises:
-        RunError: there is no run.
-        ReplayError: the server does not answer.
+    Raises RunError if there is no run, ReplayError if the server does not answer.
     """
     from contextlib import closing, nullcontext
 

@@ -43,7 +43,7 @@ def play(
     remotes = chat_players(config)
     try:
         record = play_one(seats, until, seed, out, remotes)
-    finally:  # the cost of calls is of interest after a failure too
+    finally:  # print the cost of calls after a failure too
         _print_lines(remotes.report())
     outcome = record.outcome
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")
@@ -91,7 +91,7 @@ def evaluate(
 
     names = comma_separated(against)
     if not names:
-        raise RunError("--against names nobody; give bots, e.g. --against random,dumbbot")
+        raise RunError("--against names no player; give bots, e.g. --against random,dumbbot")
     remotes = chat_players(config)
     try:
         with progress_bars() as add_bar:
@@ -120,7 +120,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _evaluation_text(row: dict[str, Any]) -> str:
-    """A table of 80 columns: a line for each country, and one for all."""
+    """Format a table of 80 columns: a line for each country, and one for all."""
     from cluster.evaluation.evaluation_games import rate_text
 
     def cells(values: dict[str, Any]) -> str:

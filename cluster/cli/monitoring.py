@@ -1,4 +1,4 @@
-"""``entente monitoring``: everything that Prometheus and Grafana need to watch runs, written into a folder."""
+"""``entente monitoring``: writes the files that Prometheus and Grafana need to monitor runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def monitoring(
         str, typer.Option(metavar="URL", help="The same list from Ray's dashboard: http://HEAD:8265/api/prometheus/sd.")
     ] = "",
     ray_token_file: Annotated[
-        str, typer.Option(metavar="FILE", help="With Ray's token, which the dashboard asks for unless told otherwise.")
+        str, typer.Option(metavar="FILE", help="With Ray's token, which the dashboard requires by default.")
     ] = "",
     kubernetes: Annotated[
         str,
@@ -77,7 +77,7 @@ def monitoring(
 
 
 def _command(config: ScrapeConfig, prometheus_url: str, out: Path) -> str:
-    """The command that these arguments stand for."""
+    """The command line with these arguments."""
     options = {
         "--ray-file": config.ray_file,
         "--ray-url": config.ray_url,
@@ -93,10 +93,9 @@ def _command(config: ScrapeConfig, prometheus_url: str, out: Path) -> str:
 
 
 def monitoring_files(config: ScrapeConfig, prometheus_url: str, out: Path) -> Mapping[str, str]:
-    """Every file by its name under ``out``.
+    """Every file's text by its name under ``out``.
 
-    Raises:
-        MetricsError: an argument cannot be used, or Grafana's SDK is not installed.
+    Raises MetricsError if an argument cannot be used, or Grafana's SDK is not installed.
     """
     from services.metrics.dashboards.all_dashboards import DASHBOARDS
     from services.metrics.dashboards.grafana import dashboard_json, datasource_yaml, provider_yaml

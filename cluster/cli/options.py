@@ -9,11 +9,7 @@ import typer
 
 
 def check_output(path: Path | None) -> Path | None:
-    """Callback of an option: refuse an output that cannot be written before any work is done.
-
-    Raises:
-        RunError: the path cannot be written.
-    """
+    """Callback of an option: raise RunError before any work is done if the output cannot be written."""
     if path is not None:
         from cluster.runs.folder import check_writable
 

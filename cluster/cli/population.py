@@ -98,7 +98,7 @@ def add(
 
         data = compatible_weights(source, to, country)
         joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
-    _tell_joined(joined, to)
+    _print_joined(joined, to)
 
 
 @population_app.command(epilog="Example: `entente population promote runs/demo --checkpoint 40 --id strong`")
@@ -135,7 +135,7 @@ def promote(
     country = None if country is None else country.upper()
     data = compatible_weights(source, run, country)
     joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
-    _tell_joined(joined, run)
+    _print_joined(joined, run)
 
 
 @population_app.command(epilog="Example: `entente population retire runs/demo policy/v2` or `... --undo`")
@@ -156,7 +156,7 @@ def retire(
         else:
             population.retire(member_id)
             if not any(m.weight > 0 and m.country is None for m in population.active()):
-                raise RunError(f"{member_id} is the last member that can sit anywhere; add somebody else first")
+                raise RunError(f"{member_id} is the last member that can play any power; add another one first")
     since = f", from update {population[member_id].created_at_update} on" if undo else ""
     typer.echo(f"{member_id} {'may be drawn again' if undo else 'is retired'}{since}")
 
@@ -245,5 +245,5 @@ def _add_fixed(
         return population.pin(member.id) if pinned else member
 
 
-def _tell_joined(member: Member, run: Path) -> None:
+def _print_joined(member: Member, run: Path) -> None:
     typer.echo(f"{member.id} joined {run}; line-ups may draw it from update {member.created_at_update} on")

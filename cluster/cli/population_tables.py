@@ -26,7 +26,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of one member."""
+    """One member's rating, and the learner's results against it."""
 
     rating: Rating | None = None  # mean over the countries; None: it was in no game yet, and is no anchor
     games: int = 0  # that the learner played against it
@@ -34,10 +34,9 @@ class Standing:
 
 
 def read_standings(run: Path, members: Iterable[str]) -> Mapping[str, Standing]:
-    """Each member's, from a run's folder; a run that has rated nobody yet has the anchors' ratings alone.
+    """Read each member's standing from a run's folder; without ratings of its own a run has those of the anchors.
 
-    Raises:
-        PopulationError: a file is damaged.
+    Raises PopulationError if a file is damaged.
     """
     book = load_ratings(run / RATINGS) if (run / RATINGS).exists() else RatingBook()
     results = Results.load(run / RESULTS, math.inf)
@@ -62,7 +61,7 @@ def standing_as_json(standing: Standing) -> dict[str, Any]:
 
 
 def show_members(population: Population, standings: Mapping[str, Standing], console: Console) -> None:
-    """Print everybody, a row each: who, what, how it fares, how often, since when, and from where."""
+    """Print a row for each member: its kind, standing, weight, first update and origin."""
     members = population.members
     active = sum(not member.retired for member in members)
     console.print(
@@ -80,8 +79,8 @@ def show_members(population: Population, standings: Mapping[str, Standing], cons
         table.add_column(name, overflow="fold")
     for member in members:
         style, since = "dim" if member.retired else "", str(member.created_at_update)
-        fares = _fares(standings[member.id])
-        table.add_row(member.id, *fares, f"{member.weight:g}", since, _what(member), member.source or "", style=style)
+        cells = _standing_cells(standings[member.id])
+        table.add_row(member.id, *cells, f"{member.weight:g}", since, _what(member), member.source or "", style=style)
     console.print(table)
     console.print(
         "points: Elo scale, anchors without ±; games: the learner's against it; learner: its score there, newer games "
@@ -92,7 +91,7 @@ def show_members(population: Population, standings: Mapping[str, Standing], cons
 
 
 def show_member(population: Population, member: Member, console: Console) -> None:
-    """Print all that is recorded of one member, its lineage and its file."""
+    """Print a member's record, its lineage and its file."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -103,7 +102,7 @@ def show_member(population: Population, member: Member, console: Console) -> Non
 
 
 def facts(population: Population, member: Member) -> dict[str, Any]:
-    """What is recorded of a member, its ancestors in this population, and where its weights lie; plain JSON."""
+    """A member's record, its ancestors in this population, and the path of its weights; plain JSON."""
     found = {**asdict(member), "lineage": lineage(population, member)}
     if member.kind == "policy":
         path = population.weights_path(member)
@@ -113,7 +112,7 @@ def facts(population: Population, member: Member) -> dict[str, Any]:
 
 
 def lineage(population: Population, member: Member) -> list[str]:
-    """Ids of the members it was trained from, the youngest first, as far as this population knows them."""
+    """Ids of this population's members that it was trained from, the youngest first."""
     ids: list[str] = []
     while not member.is_from_elsewhere and member.parent is not None:
         if member.parent in ids or member.parent not in population:
@@ -124,7 +123,7 @@ def lineage(population: Population, member: Member) -> list[str]:
 
 
 def as_json(population: Population, standings: Mapping[str, Standing]) -> str:
-    """Everybody and everything that is recorded of them, with how they fare."""
+    """All members with their standings, as JSON."""
     document = population.document()
     found = {
         "path": str(population.path),
@@ -142,7 +141,7 @@ def member_as_json(population: Population, member: Member) -> str:
     return json.dumps(facts(population, member), indent=2, allow_nan=False) + "\n"
 
 
-def _fares(standing: Standing) -> tuple[str, str, str]:
+def _standing_cells(standing: Standing) -> tuple[str, str, str]:
     """Points, games and the learner's score."""
     rating, score = standing.rating, standing.score
     points = "" if rating is None else f"{rating.mu:.0f}" + (f"±{1.96 * rating.sigma:.0f}" if rating.sigma else "")
@@ -158,7 +157,7 @@ def _what(member: Member) -> str:
 
 
 def show_ratings(book: RatingBook, players: Iterable[str], console: Console) -> None:
-    """Print players, the strongest first: over all countries, and as each of them beside what it is worth."""
+    """Print players, the strongest first: over all countries, and as each country, beside the country's worth."""
     ordered = _by_strength(book, players)
     overall = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     by_country = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)  # seven of "1132±252" fit into 80 columns
@@ -183,7 +182,7 @@ def show_ratings(book: RatingBook, players: Iterable[str], console: Console) -> 
 
 
 def ratings_as_json(book: RatingBook, players: Iterable[str]) -> str:
-    """The same as JSON, the strongest first."""
+    """The same as ``show_ratings``, as JSON."""
     document = {
         "players": [
             {

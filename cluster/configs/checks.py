@@ -14,7 +14,7 @@ from opponents.settings import EPISODE_FACTS, REMOTE_PREFIX, TURN_FACTS, Opponen
 
 
 def check_episode_counts(learner: LearnerSettings, rollout: RolloutSettings) -> None:
-    """An update takes whole blocks, and so does topping up."""
+    """Check that updates and topping up take whole blocks."""
     if learner.episodes_per_update % rollout.num_generations:
         raise ValueError(
             f"learner.episodes_per_update ({learner.episodes_per_update}) must be a multiple of "
@@ -28,7 +28,7 @@ def check_episode_counts(learner: LearnerSettings, rollout: RolloutSettings) -> 
 
 
 def check_players(imitation: ImitationSettings, opponents: OpponentsSettings, evaluation: EvaluationSettings) -> None:
-    """Every named player is a bot, or a remote player where one may play."""
+    """Check that every named player is a bot, or a remote player where that is allowed."""
     for name in opponents.members:
         if not name.startswith(REMOTE_PREFIX):
             _check_bot("opponents.members", name, ", and remote:NAME")
@@ -47,7 +47,7 @@ def _check_bot(key: str, name: str, others: str = "") -> None:
 
 
 def check_specialists(grouping: GroupingSettings, alignment: AlignmentSettings, opponents: OpponentsSettings) -> None:
-    """With a specialist for each country: nothing works on shared weights or needs one policy for all seats."""
+    """Check that no setting needs shared weights or one policy for all seats; for a specialist per country."""
     if grouping.gradient_surgery != "none" or alignment.weight > 0:
         raise ValueError(
             "policy.specialists: countries share no trained weights, so that grouping.gradient_surgery and "
@@ -61,7 +61,7 @@ def check_specialists(grouping: GroupingSettings, alignment: AlignmentSettings, 
 
 
 def check_gpus(rollout: RolloutSettings, tensor_parallel_size: int, learner_gpus: int) -> None:
-    """The numbers of rollout actors and of their GPUs fit the engine and the learner."""
+    """Check that the numbers of rollout actors and of their GPUs fit the engine and the learner."""
     if rollout.gpus_per_actor > 1 and not rollout.gpus_per_actor.is_integer():
         raise ValueError(f"rollout.gpus_per_actor ({rollout.gpus_per_actor:g}) must be whole above 1")
     if rollout.max_actors is not None and rollout.max_actors < rollout.actors:
@@ -88,7 +88,7 @@ def check_gpus(rollout: RolloutSettings, tensor_parallel_size: int, learner_gpus
 
 
 def check_group_keys(grouping: GroupingSettings, learner: LearnerSettings, reward: Mapping[str, float]) -> None:
-    """Group keys name facts that episodes or turns have, known before they act."""
+    """Check that group keys name facts that episodes or turns have before they act."""
     facts = ("task", *EPISODE_FACTS, *(() if learner.returns == "episode" else TURN_FACTS))
     try:
         required = required_facts(grouping, TURN_FACTS)

@@ -40,11 +40,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def parse_config(data: dict[str, Any], source: str = "config") -> Config:
-    """Validate plain data.
-
-    Raises:
-        ConfigError: one line for the first thing that is wrong.
-    """
+    """Validate plain data. Raises ConfigError with one line for the first error."""
     try:
         return Config.model_validate(data)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""The configuration's reference, from the models themselves: every key with its default and what it means."""
+"""The configuration's reference, generated from the models: every key with its default and meaning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cluster.configs.loader import table_model
 
 
 def config_reference(model: type[BaseModel]) -> str:
-    """Text in TOML's shape: a section each, a key a line with its default, range and description."""
+    """Format the sections like TOML, with one line for each key: its default, range and description."""
     lines: list[str] = []
     for section, field in model.model_fields.items():
         settings = field.annotation
@@ -22,7 +22,7 @@ def config_reference(model: type[BaseModel]) -> str:
 
 
 def _section(name: str, settings: type[BaseModel]) -> list[str]:
-    """Its keys, then a section for each key that holds tables by name."""
+    """Format a section's keys, then a section for each key that holds tables by name."""
     tables = {key: table_model(field.annotation) for key, field in settings.model_fields.items()}
     lines = [f"[{name}]  # {(settings.__doc__ or '').strip().splitlines()[0]}"]
     lines += [_line(key, field) for key, field in settings.model_fields.items() if tables[key] is None]

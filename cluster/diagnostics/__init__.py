@@ -1,1 +1,1 @@
-"""What is wrong with a machine, a config or a run, and what grouping does: doctor and audits."""
+"""Checks of a machine, a config or a run (doctor), and audits of grouping."""

@@ -1,4 +1,4 @@
-"""``entente doctor`` on access: Ray's token, the replay server's password and encryption."""
+"""``entente doctor``'s checks of access: Ray's token, the replay server's password and encryption."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAYS = f"{_TOKEN}, a file that {_TOKEN_PATH} names, or ~/.ray/auth_token"
 
 
 def on_cluster(run: RunSettings) -> bool:
-    """Whether the run's actors will be on a Ray cluster that already runs."""
+    """Whether the run's actors will be on an existing Ray cluster."""
     return run.ray_address is not None or in_job()
 
 
@@ -35,7 +35,7 @@ def ray_access(run: RunSettings) -> Iterator[Finding]:
     address = os.environ.get("RAY_ADDRESS")
     if address and run.ray_address is None:
         yield Finding(
-            "warn", "ray", f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address says else"
+            "warn", "ray", f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address is set"
         )
     if run.ray_address is not None:
         try:
@@ -107,7 +107,7 @@ def token_source() -> Path | str | None:
 
 
 def replay_access(config: Config) -> Iterator[Finding]:
-    """Check that the replay server answers a run's requests, and which other clients it accepts."""
+    """Check that the replay server answers, and which other clients it accepts."""
     try:
         url = external_url(config.redis)
         if url is not None:

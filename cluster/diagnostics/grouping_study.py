@@ -1,8 +1,8 @@
-"""Measure what grouping does to the policy gradient, on one set of real seven-power games.
+"""Measures the effect of grouping on the policy gradient, on one set of real seven-power games.
 
 A policy plays continuations of saved positions. Every block of continuations has a country, a line-up and a position
 (its fork). The same episodes are then grouped in every way: not at all, by batch, country, line-up, segment, phase or
-fork, and by an outcome, which the laws of grouping forbid.
+fork, and by an outcome, which configs may not do.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class StudyRow:
 
 
 def gradient_kinds(returns: Returns) -> tuple[GradientKind, ...]:
-    """The kinds of gradient that are compared; turns have segment returns if the run learns from those."""
+    """The compared kinds of gradient; turns have segment returns if the run learns from those."""
     of_turns: Returns = "segment" if returns == "segment" else "per_phase"
     return (
         GradientKind(of_turns, "sum", _TURN_METHODS),
@@ -115,17 +115,12 @@ def gradient_kinds(returns: Returns) -> tuple[GradientKind, ...]:
 def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -> dict[str, Any]:
     """Play games, take every turn's gradient and compute the advantages of the same turns in every way.
 
-    Game length, rewards, discount, returns and sampling are those of the checkpoint's run, or the defaults.
+    ``checkpoint`` is the Hugging Face folder of the policy that plays, or a run folder, whose newest checkpoint plays.
+    Game length, rewards, discount, returns and sampling are those of its run, or the defaults. There are at least 4
+    independent ``batches`` of 112 episodes.
 
-    Args:
-        checkpoint: Hugging Face folder of the policy that plays, or a run folder, whose newest checkpoint plays.
-        batches: independent batches, at least 4; each of 112 episodes.
-        seed: of positions and games.
-        stage: called with a stage's name and its number of steps; returns a callback for the steps done.
-
-    Returns:
-        Plain JSON: ``rows``, sizes and provenance. A value that is lost in noise is None. A row's ``drowned`` is the
-        share of bootstrap draws without enough signal for its intervals.
+    Returns plain JSON: ``rows``, sizes and provenance. A value that is lost in noise is None. A row's ``drowned`` is
+    the share of bootstrap draws without enough signal for its intervals.
 
     Raises:
         CheckpointError: the folder is not a usable model.
@@ -183,18 +178,11 @@ def compare_ways(
     kind: GradientKind,
     discount: float,
 ) -> list[StudyRow]:
-    """The quality of every way of grouping, against the true gradient, which sums a turn's tokens.
+    """Compare every way of grouping of this kind with the true gradient, which sums a turn's tokens.
 
     Means over a turn's tokens are multiplied by the mean number of tokens, so that both have about the same length.
-    Every turn of every episode has a choice in it (others are not recorded), so scores and turns agree.
-
-    Args:
-        episodes: of all batches.
-        batch_of: (episodes,) which batch an episode is in.
-        scores: of all turns, summed over tokens.
-        lengths: (turns,) sampled tokens.
-        kind: what is compared.
-        discount: of per-phase returns.
+    ``batch_of`` (episodes,) numbers each episode's batch; ``scores`` of all turns are sums over tokens, and ``lengths``
+    (turns,) counts the sampled ones. All recorded turns have a choice, so scores and turns agree.
     """
     samples = samples_of(episodes, kind.returns)
     earned = sample_returns(episodes, kind.returns, discount)
@@ -231,7 +219,7 @@ def compare_ways(
 
 
 def _with_quartiles(samples: Sequence[Sample], returns: FloatArray) -> list[Sample]:
-    """The samples with a further fact, the quartile of their own return among their country's: the forbidden key."""
+    """Add the forbidden fact to samples: the quartile of their own return among their country's."""
     roles = np.array([sample.role for sample in samples])
     quartile = np.zeros(len(samples), np.int64)
     for role in set(roles.tolist()):
@@ -293,7 +281,7 @@ async def _play(checkpoint: Path, config: Config, blocks: int, seed: int, stage:
 async def _saved_position(
     block: LineupBlock, seats: Mapping[str, Policy], until_year: int, running: asyncio.Semaphore
 ) -> Mapping[str, Any]:
-    """The start of a random year before the last one, in a game of the same seats; the country is still alive."""
+    """Find the start of a random year before the last one, in a game of the same seats with the country still alive."""
     attempt = 0
     while True:
         seed = derive_seed(block.seed, "saved", attempt)

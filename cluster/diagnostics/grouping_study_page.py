@@ -94,7 +94,7 @@ def _short(number: float) -> str:
 
 
 def write_study_page(study: Mapping[str, Any], out: Path) -> Path:
-    """Write the page of what ``measure_grouping`` returned. Raises ReportError if it cannot be written."""
+    """Write the page of a study from ``measure_grouping``. Raises ReportError if it cannot be written."""
     ways = list(dict.fromkeys(row["way"] for row in study["rows"]))
     ways.sort(key=lambda way: "return_quartile" in way)  # the forbidden one comes last
     figure = make_subplots(
@@ -134,7 +134,7 @@ def write_study_page(study: Mapping[str, Any], out: Path) -> Path:
 def _series(
     rows: Sequence[Mapping[str, Any]], kind: str, measure: str, ways: Sequence[str], offset: float
 ) -> go.Scatter:
-    """One measure of one kind of gradient, a point with its interval for each way; rows lost in noise are left out."""
+    """Plot a measure of one kind of gradient, a point with its interval for each way; those lost in noise are omitted."""
     known = [row for row in rows if _kind(row) == kind and None not in row[measure].values()]
     values = [row[measure] for row in known]
     name, color = _KINDS[kind]

@@ -1,4 +1,4 @@
-"""The groups in a run's audit records: the baselines of its samples, their variance, and what keys explain."""
+"""The groups in a run's audit records: the baselines of its samples, and the variance that keys explain."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class KeyAudit:
     updates: int  # whose records have the key
     leave_one_out_r2: float  # at most 1; below 0 where the groups' means mislead
     eta_squared: float  # [0, 1]; grows with the number of groups whatever they mean
-    groups: float  # an update
+    groups: float  # mean number in one update
     by_country_fraction: float  # of samples with their country's mean as baseline, because their group was too small
 
 
@@ -75,7 +75,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class GroupsAudit:
-    """Everything ``entente groups audit`` prints."""
+    """The findings that ``entente groups audit`` prints."""
 
     run: str
     first_version: int
@@ -83,7 +83,7 @@ class GroupsAudit:
     updates: int
     samples: int
     levels: tuple[LevelAudit, ...]  # from fine to coarse, the running baseline last
-    keys: tuple[KeyAudit, ...]  # declared and not, the best first; empty where no record speaks of keys
+    keys: tuple[KeyAudit, ...]  # declared and not, the best first; empty where no record has keys
     recommended: str | None  # the key of the largest leave-one-out R squared that is known before acting
     trends: Mapping[str, Trend]  # by the metric's name in the records
     outcome_keys_allowed: bool  # in any update
@@ -132,7 +132,7 @@ def _record(path: Path) -> Record:
 
 
 def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
-    """Sum the records (at least one) up."""
+    """Summarise the records, of which there is at least one."""
     keys = explained_by_keys(records)
     expressions = list(dict.fromkeys(expression for record in records for expression in record["keys"]))
     leaks: dict[str, str] = {}
@@ -158,7 +158,7 @@ def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
 def find_leaks(
     expressions: Sequence[str], cluster_features: Sequence[str], turn_facts: Sequence[str]
 ) -> dict[str, str]:
-    """Expressions whose groups depend on what comes after the actions they judge, each with the reason.
+    """Expressions whose groups depend on facts from after the actions, each with the reason.
 
     They name an outcome, bins of a turn's fact, or clusters where ``cluster_features`` names either of these.
     """
@@ -180,17 +180,17 @@ def find_leaks(
 
 
 def explained_by_keys(records: Sequence[Record]) -> tuple[KeyAudit, ...]:
-    """What every candidate key explains over all records that say so, the best first.
+    """The variance that each candidate key explains over all records that have it, the best first.
 
-    Undeclared keys that made the very groups of another one in every update are left out.
+    Undeclared keys that made the same groups as another one in every update are left out.
     """
-    tellers = [record["explained"] for record in records if record.get("explained")]
+    explained = [record["explained"] for record in records if record.get("explained")]
     declared = list(records[-1]["keys"]) if records else []
     found = []
-    for key in dict.fromkeys(key for each in tellers for key in (*each["keys"], *each["same"])):
-        if key not in declared and not any(key in each["keys"] for each in tellers):
+    for key in dict.fromkeys(key for each in explained for key in (*each["keys"], *each["same"])):
+        if key not in declared and not any(key in each["keys"] for each in explained):
             continue
-        known = [each for each in tellers if key in each["keys"] or key in each["same"]]
+        known = [each for each in explained if key in each["keys"] or key in each["same"]]
         rows = [each["keys"][each["same"].get(key, key)] for each in known]
         total = sum(row["between"] + row["within"] for row in rows)
         if total == 0:
@@ -208,17 +208,12 @@ def explained_by_keys(records: Sequence[Record]) -> tuple[KeyAudit, ...]:
                 ),
             )
         )
-    # Of equals a declared key, then the coarser one.
+    # Among equals a declared key comes first, then the coarser one.
     return tuple(sorted(found, key=lambda each: (-round(each.leave_one_out_r2, 6), each.place is None, each.groups)))
 
 
 def recommended_key(keys: Sequence[KeyAudit], leaks: Collection[str]) -> KeyAudit | None:
-    """The key of the largest leave-one-out R squared among those that every update knows; None without any.
-
-    Args:
-        keys: the best first.
-        leaks: keys that are not allowed, because they are made from outcomes.
-    """
+    """The first of ``keys``, which are sorted from the best, that every update has and that is no leak; else None."""
     updates = max((each.updates for each in keys), default=0)
     return next((each for each in keys if each.updates == updates and each.key not in leaks), None)
 

@@ -1,4 +1,4 @@
-"""``entente doctor`` on a config's places: the run's folder, the policy's files, the metrics port."""
+"""``entente doctor``'s checks of a config's places: the run's folder, the policy's files, the metrics port."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run_folder(run: RunSettings, run_dir: Path | None) -> Iterator[Finding]:
     elif RunFolder(path).in_use():
         yield Finding("fault", subject, f"another process is training in {path}: wait for it, or choose another folder")
     elif RunFolder(path).begun:
-        yield Finding("warn", subject, f"{path} holds a run: --resume goes on with it, another --run-dir starts anew")
+        yield Finding("warn", subject, f"{path} holds a run: --resume continues it, another --run-dir starts a new one")
     else:
         yield Finding("ok", subject, f"{path} can be written")
 
@@ -64,7 +64,7 @@ def policy_files(config: Config) -> Iterator[Finding]:
     folder = Path(config.policy.path)
     if on_cluster(config.run) and not folder.is_absolute():
         yield Finding(
-            "fault", "policy", f"policy.path {folder} is relative, and other nodes look elsewhere: name it from /"
+            "fault", "policy", f"policy.path {folder} is relative; nodes have other working directories: name it from /"
         )
     elif on_cluster(config.run) and not folder.exists():
         yield Finding("warn", "policy", f"{folder} is not seen from here; every node of the cluster needs it there")

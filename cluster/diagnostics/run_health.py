@@ -1,6 +1,6 @@
-"""The state of a run, read from its folder: progress, restarts and checkpoints; then the health of its training.
+"""The state of a run, from its folder: progress, restarts, checkpoints, and the health of its training.
 
-The rules are rules of thumb, each with advice. A run that has just begun has too few updates for most of them.
+The checks are rules of thumb, each with advice. A run that has just begun has too few updates for most of them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,9 @@ UPDATES = "entente_updates_total"  # in every line that an update wrote, and in 
 
 
 def examine_run(path: Path, now: Callable[[], float] = time.time) -> list[Finding]:
-    """Check a run, whether it is under way or not; changes nothing.
+    """Check the run in a folder, running or not; changes nothing. ``now`` returns unix seconds.
 
-    Args:
-        path: the run folder.
-        now: unix seconds.
-
-    Raises:
-        ConfigError, MetricsError: its files are not what a run writes.
+    Raises ConfigError or MetricsError if its files are not what a run writes.
     """
     folder = RunFolder(path)
     if not folder.config.exists():

@@ -1,4 +1,4 @@
-"""The health of a training by its metrics: speed, learning, divergence, data, lost workers and the server's memory."""
+"""The health of a training from its metrics: speed, learning, divergence, data, lost workers, the server's memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Series = Mapping[str, Sequence[float]]  # by metric, one value for each update t
 
 
 def examine_training(series: Series, updates: int) -> list[Finding]:
-    """Check the metrics of so many updates; before the second one only divergence."""
+    """Check the metrics of this many updates; before the second one only divergence."""
     if updates < 2:
         early = [*_diverging(series)] if _latest(series, NONFINITE) else []
         return [*early, Finding("ok", "learning", f"{updates} updates so far: too few to say anything")]

@@ -1,1 +1,1 @@
-"""A training with injected faults, after which every episode must be accounted for."""
+"""A training with injected faults, after which every episode's fate is checked."""

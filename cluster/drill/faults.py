@@ -1,4 +1,4 @@
-"""The faults of a drill: each is a small function in one table, with the expected reaction of the run."""
+"""The faults of a drill: a table of small functions, with the run's expected reactions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class DrillContext:
     seen_stored: set[str] = field(default_factory=set)  # episodes that were seen in the server before a fault
 
     def store(self) -> ReplayClient:
-        """A client of the server that runs now. Raises DrillFailedError if no server runs."""
+        """Connect to the running replay server. Raises DrillFailedError if none runs."""
         url = running_url(self.folder.redis)
         if url is None:
             raise DrillFailedError(f"no replay server runs in {self.folder.redis}")

@@ -29,7 +29,7 @@ class Reconciliation:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The errors of a reconciliation; all empty if there are none."""
+    """The errors of a reconciliation, by kind."""
 
     lost: tuple[str, ...]  # stored, and in no place now
     used_twice: tuple[str, ...]  # in two updates; or used, and set aside or waiting as well
@@ -47,12 +47,9 @@ def balance(reconciliation: Reconciliation) -> Balance:
 
 
 def read_reconciliation(run_dir: Path, store: ReplayClient, seen_stored: Collection[str]) -> Reconciliation:
-    """The reconciliation of a run that has ended.
+    """Read the reconciliation of a finished run.
 
-    Args:
-        run_dir: with its audit records.
-        store: the replay server, which may have lost episodes without a trace.
-        seen_stored: episodes that were seen stored during the run.
+    ``seen_stored`` has the episodes that were in the server during the run: it may have lost some without a trace.
     """
     counters = store.counters()
     return Reconciliation(
@@ -72,7 +69,7 @@ def damaged_checkpoints(folder: RunFolder) -> list[str]:
 
 
 def updates_recorded(folder: RunFolder) -> list[int]:
-    """Updates in ``metrics.jsonl``, in its order; each must be there once."""
+    """The updates in ``metrics.jsonl``, in its order."""
     return [line.update for line in read_metrics(folder.metrics) if "entente_loss" in line.metrics]
 
 

@@ -68,7 +68,7 @@ class Record:
 
 
 def episode_checks(found: Reconciliation, wrong: Balance, damaged: int) -> list[Check]:
-    """The checks of a found."""
+    """The checks of a reconciliation, with ``damaged`` episodes made unreadable."""
     used = len(found.used)
     return [
         Check("no stored episode is lost", not wrong.lost, _counted(len(found.stored), "stored", wrong.lost)),

@@ -1,4 +1,4 @@
-"""The drill's client of the replay server: it causes faults there, and reads what the server holds."""
+"""The drill's client of the replay server: it causes faults, and reads the stored episodes."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class ReplayClient:
         self._client.close()
 
     def damage(self, rng: random.Random, spared: set[str]) -> str | None:
-        """Damage a random stored episode that the learner has not read; its id, or None if there is none.
+        """Damage a random stored episode that the learner has not read; returns its id, or None if there is none.
 
-        Blocks in ``spared`` are left alone: a block that loses all its episodes delays the last update for long.
+        Blocks in ``spared`` are skipped: a block that loses all its episodes delays the last update for long.
         """
         for role in rng.sample(self._roles(), len(self._roles())):
             entries = self._client.xrange(self._stream(role))

@@ -48,11 +48,7 @@ class Plan:
         return [name for name in faults_of(self.engine) if not self.only or name in self.only]
 
     def check(self) -> None:
-        """Check that the drill can start.
-
-        Raises:
-            RunError: a kind of fault does not exist, vLLM is not installed, or the folder has a run already.
-        """
+        """Raise RunError if a kind of fault does not exist, vLLM is not installed, or the folder has a run already."""
         known = list(faults_of(self.engine))
         for name in self.only:
             if name not in known:
@@ -66,16 +62,9 @@ class Plan:
 
 
 def drill(plan: Plan, record: Record, notify: Notify) -> None:
-    """Carry out a drill, and end every process that it started.
+    """Run a drill, fill ``record`` during it, and end every process that it started.
 
-    Args:
-        plan: the options.
-        record: is filled during the drill.
-        notify: is called with every stage and fault.
-
-    Raises:
-        RunError: see ``Plan.check``.
-        DrillFailedError: the run did not recover from a fault, or a check failed.
+    Raises RunError as ``Plan.check``, and DrillFailedError if the run did not recover or a check failed.
     """
     plan.check()
     rng = random.Random(plan.seed)
@@ -107,11 +96,7 @@ def drill(plan: Plan, record: Record, notify: Notify) -> None:
 
 
 def recover(kind: str, context: DrillContext, record: Record, engine: Engine) -> RecoveredFault:
-    """Cause a fault and wait until the run has recovered from it.
-
-    Raises:
-        DrillFailedError: it did not recover, or not in the expected way.
-    """
+    """Cause a fault and wait for the recovery. Raises DrillFailedError unless the run recovers in the expected way."""
     fault, training = faults_of(engine)[kind], context.training
     update, before, driver = training.update, len(restarts(context.folder.path)), training.driver
     at_s, start = record.elapsed_s, time.monotonic()
@@ -145,13 +130,12 @@ def recover(kind: str, context: DrillContext, record: Record, engine: Engine) ->
 def finish(training: TrainingProcess, record: Record) -> None:
     """Stop the run as a job manager does, resume it to its end, and check that no process is left.
 
-    Raises:
-        DrillFailedError: it did not stop or end as expected.
+    Raises DrillFailedError if it did not stop or end as expected.
     """
     training.driver.send_signal(signal.SIGTERM)
     status = training.finish(RECOVERY_TIMEOUT_S)
     if status != INTERRUPTED:
-        raise DrillFailedError(f"the run was asked to stop, and ended with status {status}")
+        raise DrillFailedError(f"the run was stopped, and ended with status {status}")
     training.start([f"learner.updates={training.update + LAST_UPDATES}"])
     status = training.finish(RECOVERY_TIMEOUT_S)
     if status:
@@ -161,7 +145,7 @@ def finish(training: TrainingProcess, record: Record) -> None:
 
 
 def check_episodes(config: Config, context: DrillContext, record: Record) -> None:
-    """Check the episodes, checkpoints and updates of the ended run. Raises DrillFailedError if a check failed."""
+    """Check episodes, checkpoints and updates of the finished run. Raises DrillFailedError if a check failed."""
     folder = context.folder
     with replay_server(config.redis, folder.redis) as url, ReplayClient(url, folder.run_id) as store:
         reconciliation = read_reconciliation(folder.path, store, context.seen_stored)

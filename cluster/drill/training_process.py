@@ -1,4 +1,4 @@
-"""The training of a drill: a child process with all its descendants, and the folder that it writes."""
+"""The training of a drill: a child process with all its descendants, and its folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXIT_TIMEOUT_S = 30.0  # for the processes of a run that has ended
 
 
 class TrainingProcess:
-    """``entente train --start-or-resume`` in a session of its own, with every process that ever descended from it."""
+    """``entente train --start-or-resume`` in its own session, with all its descendants, past ones included."""
 
     def __init__(self, run_dir: Path, config: Path, log: Path) -> None:
         """Start nothing yet. The run's output goes to ``log``."""
@@ -89,7 +89,7 @@ class TrainingProcess:
             time.sleep(POLL_S)
 
     def finish(self, limit_s: float) -> int:
-        """Wait for the driver's end; its exit status. Raises DrillFailedError if it did not end within ``limit_s``."""
+        """Wait for the driver's end; returns its exit status. Raises DrillFailedError after ``limit_s``."""
         assert self._process is not None, "nothing was started"
         deadline = time.monotonic() + limit_s
         while self._process.poll() is None:
@@ -100,7 +100,7 @@ class TrainingProcess:
         return self._process.returncode
 
     def survivors(self) -> list[str]:
-        """Processes of an ended run that are still there after 30 s."""
+        """Processes of a finished run that still exist after 30 s."""
         return [f"{process.pid} {_title(process)}" for process in gone(list(self._family.values()), EXIT_TIMEOUT_S)]
 
     def close(self) -> None:

@@ -244,7 +244,7 @@ def test_bad_input_is_one_line_exit_2_and_nothing_left_running(tmp_path: Path) -
             ("train", "--bad"): "--bad",
             ("play", "--until", "1900", "--out", str(tmp_path / "g.json")): "1901",
             ("evaluate", "random", "--games-per-country", "0"): "games-per-country",
-            ("evaluate", "random", "--against", ""): "names nobody",
+            ("evaluate", "random", "--against", ""): "names no player",
             ("evaluate", "random", "--json", str(tmp_path)): "it is a folder",
             ("bench", "--only", "nothing"): "game_loop",
             ("report", str(not_a_game)): "game",

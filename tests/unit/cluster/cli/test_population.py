@@ -75,7 +75,7 @@ def test_everybody_is_listed_and_one_is_shown_with_lineage(run: Path, entente, t
     assert (one["lineage"], one["parent"], one["config_digest"]) == (["policy/v2"], "policy/v2", "0f0f")
 
 
-def test_the_list_says_how_everybody_fares(run: Path, entente, tmp_path: Path) -> None:
+def test_list_shows_every_members_standing(run: Path, entente, tmp_path: Path) -> None:
     results, book = Results(10.0), RatingBook()
     book.add("policy/v2")
     for _ in range(40):
@@ -166,5 +166,5 @@ def test_the_last_who_can_sit_anywhere_stays(run: Path, entente) -> None:
     assert entente("retire", run, "policy/v4")[0] == 0
     code, _, error = entente("retire", run, "bot/random")
     assert code == 2
-    assert "bot/random is the last member that can sit anywhere; add somebody else first" in error
+    assert "bot/random is the last member that can play any power; add another one first" in error
     assert not member(run, "bot/random").retired

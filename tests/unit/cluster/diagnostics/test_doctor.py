@@ -155,7 +155,7 @@ def test_run_folder_that_cannot_be_written_or_is_in_use(tmp_path: Path) -> None:
     folder.open(LOCAL, resume=False)
     (folder.checkpoints / "0").mkdir()
     (folder.checkpoints / "0" / "manifest.json").write_text("{}")
-    assert "--resume goes on with it" in only(run_folder(LOCAL.run, folder.path)).text
+    assert "--resume continues it" in only(run_folder(LOCAL.run, folder.path)).text
     with folder.held():
         assert "another process is training in" in only(run_folder(LOCAL.run, folder.path)).text
     assert only(run_folder(LOCAL.run, None)).text == "runs/run can be written"
