@@ -18,13 +18,9 @@ from services.inference.sequence import teacher_forced_generation
 
 
 def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orders: Sequence[str]) -> Turn:
-    """A player's orders as the turn of a policy that writes the same; the log-probabilities are unknown (0).
+    """Make the turn of a policy that writes these legal orders; the log-probabilities are unknown (0).
 
-    Args:
-        tokens: tokenizes for the policy that is to imitate the player.
-        position: what the player saw.
-        power: the power it played.
-        orders: legal orders; a unit without one holds (or disbands), a build without one is waived.
+    A unit without an order holds (or disbands), and a build without one is waived.
     """
     slots = sheet(position, power)
     constraint = tokens.constraint(slots)
@@ -39,7 +35,7 @@ def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orde
 
 
 class RecordingPlayer:
-    """A player whose decisions are recorded as turns of the policy that is to imitate it."""
+    """A player whose decisions are recorded as turns of the policy that will imitate it."""
 
     def __init__(self, player: Policy, tokens: OrderTokens) -> None:
         self._player = player
@@ -52,20 +48,17 @@ class RecordingPlayer:
 
 
 async def demonstrate_game(player: Policy, tokens: OrderTokens, until_year: int, seed: int) -> list[Turn]:
-    """The turns with a choice, of all seven seats, from one game in which the same player has every seat."""
+    """Play one game with the same player in all seven seats; returns the turns with a choice."""
     game = DiplomacyGame(until_year)
     record = await play_game(game, dict.fromkeys(POWERS, RecordingPlayer(player, tokens)), seed, learners=POWERS)
     return [turn for power in POWERS for turn in record.learners[power].turns]
 
 
 def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] = POWERS) -> Iterator[Turn]:
-    """The turns with a choice from a game in the engine's saved format.
+    """Yield the turns with a choice from a game in the engine's saved format.
 
-    It leaves out illegal orders, and in each phase the powers without a legal order: they were absent, or their orders
-    are in another notation.
-
-    Raises:
-        SavedGameError: the file is not a saved game.
+    Illegal orders are left out, as are powers without a legal order in a phase: they were absent, or their orders are
+    in another notation. Raises SavedGameError if the file is not a saved game.
     """
     DiplomacyGame.load(file, 1999)  # raises SavedGameError, with the reason
     for phase in json.loads(file.read_text(encoding="utf-8"))["phases"]:
@@ -86,7 +79,7 @@ def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] 
 
 
 def _by_slot(slots: Sequence[OrderSlot], orders: Sequence[str], position: Position, power: str) -> tuple[str, ...]:
-    """An order for every slot. Builds and disbands, whose order is free, are sorted, with waivers last."""
+    """Find an order for every slot. Builds and disbands, whose sequence is free, are sorted, with waivers last."""
     if position.kind == "A":
         given = sorted(order for order in orders if order != WAIVE)[: len(slots)]
         if position.adjustments[power] > 0:

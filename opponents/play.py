@@ -1,7 +1,4 @@
-"""Play one whole game between seven policies, and record the turns and rewards of its learner seats.
-
-It needs no Ray, buffers or metrics: ``play_game(game, seats)`` is everything.
-"""
+"""Plays one whole game between seven policies, and records the turns and rewards of its learner seats."""
 
 from __future__ import annotations
 
@@ -76,18 +73,11 @@ async def play_game(
     reward_weights: Mapping[str, float] | None = None,
     discount: float = 1.0,
 ) -> GameRecord:
-    """Play ``game`` to its end; in every phase, all powers with something to decide act at once.
+    """Play ``game`` from any position to its end; in every phase, all powers with a decision act concurrently.
 
-    Args:
-        game: a game in any position.
-        seats: a policy for each of the seven powers; they do not change during the game.
-        seed: the game's seed; bots and sampling draw theirs from it.
-        learners: powers whose turns are recorded.
-        reward_weights: weight of each reward part in a turn's reward.
-        discount: reward discount per game phase within a turn that lasts several; the same as the returns-to-go use.
-
-    Raises:
-        ValueError: a power has no policy.
+    The turns of ``learners`` are recorded, with rewards weighted by ``reward_weights`` and discounted per game phase
+    within a turn that lasts several (``discount`` is that of the returns-to-go). Raises ValueError if a power has no
+    policy in ``seats``.
     """
     missing = [power for power in POWERS if power not in seats]
     if missing:
@@ -134,7 +124,7 @@ def _facts(position: Position, power: str, alliances: AllianceLog) -> dict[str, 
 
 def _record_turn(record: SeatRecord, decision: Decision, phase: int, facts: Mapping[str, KeyValue]) -> None:
     turn = decision.turn
-    # A decision without a choice is no training data; its rewards belong to the choice before it.
+    # A decision without a choice is no training data; its rewards are credited to the choice before it.
     if turn is not None and turn.trained_mask.any():
         record.add_turn(replace(turn, keys=facts), phase)
 

@@ -1,4 +1,4 @@
-"""The settings of ``[opponents]``: who the learner plays against."""
+"""The settings of ``[opponents]``: the population, and how line-ups are drawn from it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ChatPlayerSettings(EndpointSettings):
 
     @property
     def identity(self) -> str:
-        """The settings that decide how it plays. The same model at another address is the same player."""
+        """The settings that decide its play. The same model at another address is the same player."""
         decisive = self.model_dump(include={"model", "temperature", "max_completion_length", "structured"})
         return json.dumps(decisive, sort_keys=True)
 

@@ -88,8 +88,7 @@ def _others_may_read(path: Path) -> bool:
 def token_source() -> Path | str | None:
     """Where Ray finds its token: the name of a variable, or a file; None without a token.
 
-    Raises:
-        RunError: the named file has no token.
+    Raises RunError if the named file has no token.
     """
     if os.environ.get(_TOKEN, "").strip():
         return _TOKEN

@@ -75,9 +75,8 @@ def audit_gradients(
     Gradients are taken of whole blocks drawn at random, at least 4, up to ``max_turns``; baselines are always those of
     the whole batch.
 
-    Raises:
-        NoGradientsError: there is no batch or checkpoint, or too little in them.
-        RunError, CheckpointError, ConfigError: a file of the run is damaged.
+    Raises NoGradientsError if there is no batch or checkpoint, or too little in them; RunError, CheckpointError or
+    ConfigError if a file of the run is damaged.
     """
     config = load_config(RunFolder(run_dir).config)
     batch, version = _last_batch(run_dir)

@@ -122,9 +122,7 @@ def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -
     Returns plain JSON: ``rows``, sizes and provenance. A value that is lost in noise is None. A row's ``drowned`` is
     the share of bootstrap draws without enough signal for its intervals.
 
-    Raises:
-        CheckpointError: the folder is not a usable model.
-        ConfigError: the run's config.toml is damaged.
+    Raises CheckpointError if the folder is not a usable model, ConfigError if the run's config.toml is damaged.
     """
     config = config_of(checkpoint)
     checkpoint = latest_checkpoint(checkpoint) or checkpoint

@@ -134,7 +134,7 @@ def write_study_page(study: Mapping[str, Any], out: Path) -> Path:
 def _series(
     rows: Sequence[Mapping[str, Any]], kind: str, measure: str, ways: Sequence[str], offset: float
 ) -> go.Scatter:
-    """Plot a measure of one kind of gradient, a point with its interval for each way; those lost in noise are omitted."""
+    """Plot a measure of one kind of gradient, a point with its interval for each way that is not lost in noise."""
     known = [row for row in rows if _kind(row) == kind and None not in row[measure].values()]
     values = [row[measure] for row in known]
     name, color = _KINDS[kind]

@@ -98,8 +98,7 @@ class GroupsAudit:
 def read_records(run_dir: Path) -> list[Record]:
     """The run's audit records, in order of versions.
 
-    Raises:
-        RunError: there is no run, it has no records, or one of them is damaged.
+    Raises RunError if there is no run, it has no records, or one of them is damaged.
     """
     folder = RunFolder(run_dir)
     if not folder.config.exists():

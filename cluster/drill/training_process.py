@@ -76,8 +76,7 @@ class TrainingProcess:
     def wait(self, condition: Callable[[], bool], what: str, limit_s: float) -> None:
         """Wait for a condition while the run goes on.
 
-        Raises:
-            DrillFailedError: ``what`` did not happen within ``limit_s``, or the driver ended.
+        Raises DrillFailedError if ``what`` did not happen within ``limit_s``, or the driver ended.
         """
         deadline = time.monotonic() + limit_s
         while not condition():

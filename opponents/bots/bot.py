@@ -1,4 +1,4 @@
-"""What all scripted players share: the base class, and filling an order sheet slot by slot."""
+"""The base class of scripted players, and filling an order sheet slot by slot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Bot(ABC):
 
 
 def fill_slots(slots: Iterable[OrderSlot], choose: Callable[[tuple[str, ...]], str]) -> tuple[str, ...]:
-    """One order per slot; ``choose`` gets the alternatives whose claim no earlier order took (at least one)."""
+    """Choose one order per slot; ``choose`` gets the alternatives whose claim no earlier order took (at least one)."""
     taken: set[str] = set()
     orders: list[str] = []
     for slot in slots:

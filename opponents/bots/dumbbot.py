@@ -1,7 +1,7 @@
 """DumbBot, the community's classic baseline, after the published description of David Norman's bot.
 
-``dumbbot_values`` computes what places are worth; this file chooses the orders. DumbBot never convoys and never looks
-at other powers' orders.
+``dumbbot_values`` computes the values of places; this module chooses the orders. DumbBot never convoys and ignores
+other powers' orders.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ROW = {power: row for row, power in enumerate(POWERS)}
 
 
 class DumbBot(Bot):
-    """Values every place, sends each unit to one of the best, and supports moves and units that others contest."""
+    """Sends each unit to one of the most valuable places, and supports contested moves and units."""
 
     def orders(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
         """DumbBot's orders of one phase."""
@@ -35,10 +35,7 @@ class DumbBot(Bot):
 def decide(
     position: Position, power: str, places: Sequence[float], competition: Sequence[float], seed: int
 ) -> tuple[str, ...]:
-    """The orders that follow from the values of unit-locations and the competition for provinces.
-
-    Both are in the order of ``dumbbot_values.board()``: (N,) and (V,).
-    """
+    """The orders from the values of unit-locations (N,) and the competition for provinces (V,), as in ``Values``."""
     if position.kind == "M":
         return _Movement(position, power, places, competition, random.Random(seed)).orders()
     if position.kind == "R":
@@ -74,7 +71,7 @@ def _moves() -> dict[str, tuple[tuple[int, int, str], ...]]:
 
 
 class _Movement:
-    """One power's movement phase: units in random order, each after the own units in its way."""
+    """One power's movement phase: units in random order, each after those of its own that block it."""
 
     def __init__(
         self, position: Position, power: str, places: Sequence[float], competition: Sequence[float], rng: random.Random

@@ -1,4 +1,4 @@
-"""What places are worth to DumbBot: its published value formulas, for all seven powers at once.
+"""DumbBot's values of places by its published formulas, for all seven powers at once.
 
 Axes: P powers (in the order of POWERS), N unit-locations (of ``geography().nodes``), V provinces.
 
@@ -10,8 +10,8 @@ Per power, with n = its supply centres, size = n^2 + 4 n + 16:
   a unit-location = (the largest proximity_(k-1) of the unit types and coasts in its province + the sum of
   proximity_(k-1) over the unit-locations, of both types, from which a unit can move in) / 5, for k = 1 .. 9;
 - value = sum_k w_k proximity_k + 1000 strength - 1000 competition, where strength counts own units that can
-  move into the province and competition the most such units of any one other power; at adjustments the last
-  two give way to 1000 defence.
+  move into the province and competition the most such units of any one other power; at adjustments 1000 defence
+  replaces the last two.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def board() -> Board:
 
 
 def values(position: Position) -> Values:
-    """The values of ``position``, computed at the first call and cached in its memo."""
+    """The values of ``position``, cached in its memo."""
     known = position.memo.get(Values)
     if known is None:
         known = position.memo[Values] = _values(position)

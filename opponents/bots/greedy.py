@@ -1,4 +1,4 @@
-"""A short-sighted bot: every unit goes for the nearest centre it does not own.
+"""A greedy bot: every unit goes for the nearest centre that its power does not own.
 
 The value of a step, for a unit that could stand at a place after this phase:
 
@@ -27,7 +27,7 @@ EMPTY_CENTER, GUARDED_CENTER, THREATENED_HOME = 3.0, 2.0, 1.0
 
 
 class GreedyBot(Bot):
-    """Takes the nearest centres, supports what it can, plans nothing."""
+    """Takes the nearest centres and supports own attacks, without planning ahead."""
 
     def orders(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
         """Orders by the rules above."""
@@ -41,7 +41,7 @@ class GreedyBot(Bot):
 
 
 class _View:
-    """What one power needs to value the places of one position."""
+    """The data with which one power values the places of one position."""
 
     def __init__(self, position: Position, power: str) -> None:
         self.position = position

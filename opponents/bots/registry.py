@@ -17,11 +17,7 @@ BOT_NAMES = tuple(_BOTS)
 
 
 def make_bot(name: str) -> Bot:
-    """A bot that may play any number of games at once.
-
-    Raises:
-        ValueError: there is no bot of that name; the message lists the known ones.
-    """
+    """Make a bot, which may play any number of games at once. Raises ValueError if there is none of that name."""
     try:
         return _BOTS[name]()
     except KeyError:

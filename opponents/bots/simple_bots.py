@@ -1,4 +1,4 @@
-"""The two simplest players: one that holds everything, and one that plays uniformly at random."""
+"""Two simple bots: one that holds everything, and one that plays uniformly at random."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class HoldBot(Bot):
     """Holds; disbands instead of retreating; waives builds; when it must disband, takes the first units in order."""
 
     def orders(self, position: Position, power: str, seed: int) -> tuple[str, ...]:  # noqa: ARG002
-        """The orders that change least; ``seed`` is not used."""
+        """Hold, disband or waive; ``seed`` is not used."""
         return fill_slots(sheet(position, power), _most_passive)
 
 

@@ -31,10 +31,10 @@ MOST_RATED = 64  # players besides the anchors
 
 
 class League:
-    """Draws blocks, records how they ended, and keeps both in the run's folder.
+    """Draws blocks, records their results, and keeps both in the run's folder.
 
-    Line-ups are on disk before they are played. Results are saved at every update and at the end; a driver that is
-    killed loses those since its last update, because the games are not played again.
+    Line-ups are logged before they are played. Results are saved at every update and at the end; a killed driver loses
+    those since its last update, because the games are not played again.
     """
 
     def __init__(
@@ -49,20 +49,12 @@ class League:
         version: int,
         resume: bool,
     ) -> None:
-        """Load what earlier processes saved.
+        """Load the state of earlier processes from the run's folder, as of ``version`` updates of the learner.
 
-        Args:
-            folder: the run's folder.
-            population: opponents are drawn from it; other processes may change it between updates.
-            settings: how opponents are drawn, join and retire.
-            num_generations: games of a block.
-            until_year: last year of these games.
-            seed: the run's seed.
-            version: number of updates that the learner has made.
-            resume: False deletes what a failed start has left in the folder.
+        Blocks have ``num_generations`` games to the end of ``until_year``. Other processes may change the population
+        between updates. Without ``resume``, files that a failed start has left in the folder are deleted.
 
-        Raises:
-            PopulationError: a file is damaged, or cannot be read and written.
+        Raises PopulationError if a file is damaged, or cannot be read and written.
         """
         if not resume:
             for name in (RESULTS, CURRICULUM, RATINGS, LINEUPS, PROMOTIONS):
@@ -98,8 +90,7 @@ class League:
     def block(self, index: int, newest_snapshot: int | None = None) -> LineupBlock:
         """The block at ``index``: as logged if it ever began, else drawn now and logged.
 
-        Raises:
-            PopulationError: as ``Matchmaker.draw``, or the log cannot be written.
+        Raises PopulationError as ``Matchmaker.draw``, or if the log cannot be written.
         """
         record = self._lineups.get(index)
         if record is not None and self._is_playable(record):
@@ -127,7 +118,7 @@ class League:
         return tuple(self.population[member_id] for member_id in ids)
 
     def record(self, block: LineupBlock, games: Sequence[GameScore]) -> list[str]:
-        """Record how a block's games ended; returns messages for the user."""
+        """Record the results of a block's games; returns messages for the user."""
         self._playing.pop(block.index, None)
         power = block.learner_power
         for game in games:
@@ -146,15 +137,10 @@ class League:
         return self._membership.snapshot_due(version, self._ratings)
 
     def change_members(self, version: int, new: NewSnapshot | None, add: Callable[[Population], object]) -> list[str]:
-        """Bring the population up to an update, in one transaction; returns messages for the user.
+        """Bring the population up to update ``version``, in one transaction; returns messages for the user.
 
-        Args:
-            version: the update that training has reached.
-            new: what ``snapshot_due`` returned.
-            add: adds the learner's frozen weights to the population; called if ``new`` is not None.
-
-        Raises:
-            PopulationError: the file cannot be changed, or as ``add``; nothing is changed then.
+        ``new`` is from ``snapshot_due``; if it is not None, ``add`` adds the learner's frozen weights.
+        Raises PopulationError as ``add`` or if the file cannot be changed; nothing is changed then.
         """
         if new is not None:
             self._membership.record_promotion(new)
@@ -168,7 +154,7 @@ class League:
         return retired if new is None else [f"v{version} joins the population: {new.reason}", *retired]
 
     def updated(self, version: int) -> dict[str, float]:
-        """Save the state after ``version`` updates of the learner, with the population as of then; returns metrics."""
+        """Save the state after ``version`` updates of the learner; returns metrics."""
         self._version = version
         self._drift(version)
         self._rate_snapshots(version)

@@ -45,11 +45,7 @@ class MembershipChange:
     """Decides by schedule and ratings, and records in a file which snapshots were promoted and why."""
 
     def __init__(self, population: Population, settings: OpponentsSettings, path: Path) -> None:
-        """Read the promotions of earlier processes from ``path``.
-
-        Raises:
-            PopulationError: the file is damaged, or has another schema.
-        """
+        """Read earlier promotions from ``path``. Raises PopulationError if it is damaged or has another schema."""
         self.retiring: frozenset[str] = frozenset()  # selected, but blocks against them are still being played
         self._population = population
         self._settings = settings

@@ -52,7 +52,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Results:
-    """Tallies by member and country, and by country alone."""
+    """The learner's tallies by member and country, and by country alone."""
 
     def __init__(self, half_life: float) -> None:
         """Start empty; ``half_life`` is in updates."""
@@ -63,11 +63,7 @@ class Results:
 
     @classmethod
     def load(cls, path: Path, half_life: float) -> Results:
-        """What ``save`` wrote; empty if there is no file.
-
-        Raises:
-            PopulationError: the file is damaged, or has another schema.
-        """
+        """Load saved results, or none without a file. Raises PopulationError for a damaged file or another schema."""
         results = cls(half_life)
         document = read_document(path, _Document, SCHEMA_VERSION)
         if document is not None:

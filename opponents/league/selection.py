@@ -1,7 +1,7 @@
 """Selection: which snapshots stay when ``opponents.max_members`` bounds their number.
 
-The newest stays, and the strongest. Then, one at a time, the candidate with the highest sum of its strength and
-``diversity`` times its distance from the nearest one that stays. So a candidate that resembles one that stays must be
+The newest and the strongest stay. Then, one at a time, the candidate with the highest sum of its strength and
+``diversity`` times its distance from the nearest kept one is kept. So a candidate that resembles a kept one must be
 strong, and one that is good at other countries may be weaker.
 
 Strength is the lower bound of the rating. Distance compares the deviations by country from this strength. Both are in

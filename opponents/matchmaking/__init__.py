@@ -1,1 +1,1 @@
-"""Line-up blocks: which country learns, and which opponents it meets."""
+"""Line-up blocks: the learner's country and its opponents."""

@@ -100,10 +100,9 @@ class Curriculum:
 
     @classmethod
     def load(cls, path: Path, settings: OpponentsSettings, until_year: int) -> Curriculum:
-        """What ``save`` wrote; level 0 everywhere if there is no file.
+        """Load saved levels, or level 0 everywhere if there is no file.
 
-        Raises:
-            PopulationError: the file is damaged, or has another schema.
+        Raises PopulationError if the file is damaged or has another schema.
         """
         curriculum = cls(settings, until_year)
         document = read_document(path, _Document, SCHEMA_VERSION)
@@ -123,10 +122,9 @@ class Curriculum:
         return {power: self._countries[power].level for power in POWERS}
 
     def opponent(self, power: str, members: Sequence[Member]) -> str:
-        """The member that a country meets: that of its level, or the nearest among ``members``.
+        """The opponent of a country: the member of its level, or the nearest one among ``members``.
 
-        Raises:
-            PopulationError: none of them belongs to the curriculum.
+        Raises PopulationError if none of them belongs to the curriculum.
         """
         country, order = self._countries[power], self._order(members)
         return country.opponent if country.opponent in order else order[min(country.level, len(order) - 1)]
@@ -135,14 +133,7 @@ class Curriculum:
         """Record the games of a block that the learner played as ``power``; returns its level change, if any.
 
         A game counts when most of its opponents, other than the learner's own seats, are the opponent of the level.
-
-        Args:
-            games: those of the block.
-            power: the learner's country.
-            members: those that may be drawn now.
-
-        Raises:
-            PopulationError: none of the members belongs to the curriculum.
+        ``members`` may be drawn now. Raises PopulationError if none of them belongs to the curriculum.
         """
         country, order = self._countries[power], self._order(members)
         _follow_order(country, order)

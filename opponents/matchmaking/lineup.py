@@ -1,4 +1,4 @@
-"""Line-up blocks: what a block is, how the schedule numbers blocks, and the digest of a line-up."""
+"""Line-up blocks, their numbers in the schedule, and the digest of a line-up."""
 
 from __future__ import annotations
 
@@ -65,11 +65,7 @@ def number_of_block(index: int) -> int:
 
 
 def extra_block(update: int, power: str, number: int) -> int:
-    """Index of the extra block ``number`` (from 0) of ``power`` in ``update``; ``Matchmaker.block`` draws it.
-
-    Raises:
-        ValueError: ``number`` is not below ``EXTRA_BLOCKS_PER_UPDATE``.
-    """
+    """Index of extra block ``number`` of ``power`` in ``update``; 0 <= number < EXTRA_BLOCKS_PER_UPDATE."""
     if not 0 <= number < EXTRA_BLOCKS_PER_UPDATE:
         raise ValueError(f"an update has extra blocks 0 to {EXTRA_BLOCKS_PER_UPDATE - 1} of a country, not {number}")
     place = update * EXTRA_BLOCKS_PER_UPDATE + number

@@ -15,7 +15,7 @@ from opponents.population.member import PopulationError
 
 
 class LineupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one block was drawn."""
+    """The draw of one block."""
 
     index: int
     power: str  # the learner's country
@@ -27,13 +27,12 @@ class LineupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LineupLog:
-    """The records of a run. Each is given to the operating system when it is written, so it outlives this process."""
+    """The records of a run. Each is flushed when it is written, so it outlives this process."""
 
     def __init__(self, path: Path) -> None:
         """Read the file. A last line that a crash cut short is removed: its block was not being played yet.
 
-        Raises:
-            PopulationError: another line is damaged, or the file cannot be read or written.
+        Raises PopulationError if another line is damaged, or the file cannot be read or written.
         """
         self._path = path
         self._records: dict[int, LineupRecord] = {}
@@ -54,7 +53,7 @@ class LineupLog:
         return self._records.get(index)
 
     def write(self, record: LineupRecord) -> None:
-        """Append a record. Raises PopulationError if it cannot be written (a full disk, for example)."""
+        """Append a record. Raises PopulationError if it cannot be written."""
         try:
             self._file.write(msgspec.json.encode(record) + b"\n")
             self._file.flush()

@@ -25,7 +25,7 @@ from services.inference.engine import LEARNER
 
 @dataclass(frozen=True, slots=True)
 class DrawnBlock:
-    """A block, and how its opponents were drawn."""
+    """A block, and the strategy and probabilities of its draw."""
 
     block: LineupBlock
     strategy: str  # a value of ``opponents.matchmaking``, or "anchors"
@@ -46,18 +46,7 @@ class Matchmaker:
         settings: OpponentsSettings | None = None,
         strategy: Strategy = by_weight,
     ) -> None:
-        """Draw nothing yet.
-
-        Args:
-            population: its active members are drawn.
-            num_generations: games of a block.
-            seed: the run's seed.
-            settings: how line-ups are composed; None: the defaults.
-            strategy: weighs the members of a draw, as ``settings.matchmaking`` names it.
-
-        Raises:
-            ValueError: a block would have no games.
-        """
+        """Prepare blocks of ``num_generations`` >= 1 games. ``strategy`` is the one of ``settings.matchmaking``."""
         if num_generations < 1:
             raise ValueError(f"num_generations must be at least 1, not {num_generations}")
         self._population = population
@@ -80,9 +69,7 @@ class Matchmaker:
         specialist plays only its own country. If members were retired by hand and the bound leaves no member for a
         seat, later members may be drawn too: otherwise the run could not go on.
 
-        Raises:
-            ValueError: the index is negative.
-            PopulationError: a seat has no member that could be drawn for it.
+        Raises ValueError if the index is negative, PopulationError if a seat has no member to draw.
         """
         if index < 0:
             raise ValueError(f"blocks are numbered from 0, not {index}")
@@ -121,8 +108,7 @@ class Matchmaker:
     def with_opponents(self, index: int, opponents_by_power: Mapping[str, str]) -> LineupBlock:
         """The block at ``index`` with these six opponents, power -> member id or "learner".
 
-        Raises:
-            PopulationError: the population has no such member.
+        Raises PopulationError if the population has no such member.
         """
         learner_power = learner_of_block(self._seed, index)
         opponents = tuple((power, opponents_by_power[power]) for power in other_powers(learner_power))

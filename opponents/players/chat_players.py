@@ -17,32 +17,23 @@ _REPORTED = ("decisions", "calls", "retries", "failures", "corrections", "defect
 
 
 class ChatPlayers:
-    """Opens chat players and sums up their counters. Belongs to one event loop."""
+    """Opens chat players and sums their counters; for use in one event loop."""
 
     def __init__(self, settings: Mapping[str, ChatPlayerSettings]) -> None:
         self._settings = settings
         self._open: dict[str, ChatPolicy] = {}
 
     def policy(self, name: str) -> ChatPolicy:
-        """The player of ``[opponents.remotes.<name>]``.
-
-        Raises:
-            EndpointError: there is no such table (the message lists the known ones), or its key is missing.
-        """
+        """The player of ``[opponents.remotes.<name>]``. Raises EndpointError without this table or its key."""
         if name not in self._open:
-            # The client's library takes most of a second to import; runs without chat players avoid it.
+            # The client's library is slow to import.
             from opponents.players.chat_policy import ChatPolicy
 
             self._open[name] = ChatPolicy(name, _settings_of(name, self._settings))
         return self._open[name]
 
     def member(self, member: Member) -> ChatPolicy:
-        """The player that joined a population as ``member``.
-
-        Raises:
-            PopulationError: its settings have changed since it joined.
-            EndpointError: as ``policy`` does.
-        """
+        """The player of ``member``. Raises as ``policy``, and PopulationError if its settings have changed."""
         policy = self.policy(member.name)
         if release_checksum(self._settings[member.name].identity) != member.checksum:
             raise PopulationError(
@@ -56,7 +47,7 @@ class ChatPlayers:
         return {name: policy.stats() for name, policy in self._open.items()}
 
     def report(self) -> list[str]:
-        """One line for every player that was asked for orders: its counters and its cost."""
+        """One line for every player with decisions: its counters and its cost."""
         return [_line(name, counters) for name, counters in self.stats().items() if counters["decisions"]]
 
     def totals(self) -> dict[str, float]:
@@ -74,12 +65,7 @@ class ChatPlayers:
 
 
 def add_members(population: Population, settings: OpponentsSettings) -> None:
-    """Add the configured bots and chat players to a population.
-
-    Raises:
-        EndpointError: a chat player has no table.
-        PopulationError: as ``Population.add`` does.
-    """
+    """Add the configured bots and chat players; raises EndpointError if a chat player has no table, or as ``add``."""
     for member, weight in settings.members.items():
         if not member.startswith(REMOTE_PREFIX):
             population.add_bot(member, weight=weight)

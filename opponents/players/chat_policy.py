@@ -15,23 +15,19 @@ from services.inference.chat_endpoint.settings import EndpointError, EndpointRef
 
 
 class ChatPolicy:
-    """Plays any power by asking an endpoint; keeps no state of a game.
-
-    The seed is sent with each call, but a server need not repeat its answer.
-    """
+    """Plays any power through an endpoint, without per-game state; servers may ignore the seed."""
 
     def __init__(self, name: str, settings: ChatPlayerSettings) -> None:
-        """Open no connection yet. Raises EndpointRefusedError if the environment variable for the key is not set."""
+        """Connect at the first use. Raises EndpointRefusedError if the environment variable for the key is not set."""
         self._client = OpenAIClient(f"remote:{name}", settings)
         self._holds = settings.on_failure == "hold"
         self._decisions = self._corrections = self._defects = self._held = 0
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
-        """Ask for one order sheet; units left without a legal order hold (or disband).
+        """Request one order sheet; units left without a legal order hold (or disband).
 
-        Raises:
-            EndpointRefusedError: the endpoint refuses every call.
-            EndpointError: this call failed, and ``on_failure`` is ``raise``.
+        Raises EndpointRefusedError if the endpoint refuses every call, EndpointError if this call failed and
+        ``on_failure`` is ``raise``.
         """
         slots = sheet(position, power)
         self._decisions += 1
@@ -63,7 +59,7 @@ class ChatPolicy:
         await self._client.close()
 
     async def _orders(self, position: Position, power: str, slots: Sequence[OrderSlot], seed: int) -> ParsedSheet:
-        """The sheet of the first answer; if it left something without an order, the better of it and one correction."""
+        """Request a sheet, and one correction if it leaves anything without an order; returns the better one."""
         conversation, regex = messages(position, power, slots), sheet_regex(slots)
         first = await self._client.complete(conversation, seed=seed, regex=regex)
         parsed = parse(order_lines(first.text), position, power, repair=True)

@@ -54,11 +54,7 @@ class OrderTokens:
         return SheetConstraint(slots=tuple(self._slot(slot).constraint for slot in slots), end_id=self.end_id)
 
     def orders(self, slots: tuple[OrderSlot, ...], completion_ids: list[int]) -> tuple[str, ...]:
-        """The orders that a completion under ``constraint(slots)`` spells without a text round trip.
-
-        Raises:
-            ValueError: the completion does not fit the mask.
-        """
+        """Read the orders of a completion under ``constraint(slots)``; ValueError if it does not fit the mask."""
         orders: list[str] = []
         position = 0
         for slot in slots:
@@ -115,8 +111,7 @@ class LLMPolicy:
     async def act(self, position: Position, power: str, seed: int) -> Decision:
         """Generate one order sheet.
 
-        Raises:
-            EngineError: the engine cannot generate it (prompt too long, engine closed).
+        Raises EngineError if the engine cannot generate it (prompt too long, engine closed).
         """
         slots = sheet(position, power)
         prompt_ids = self._tokens.prompt(render(position, power))

@@ -21,12 +21,9 @@ from opponents.population.weights import ADAPTER_CONFIG, read_weights
 
 
 def compatible_weights(source: Source, run: Path, country: str | None = None) -> bytes:
-    """The policy as safetensors that the run's engines load: its adapter if that has the same base, else full weights.
+    """The policy as safetensors for the run's engines: its adapter if that has the same base, else full weights.
 
-    Args:
-        source: where the policy is.
-        run: the run it is to join.
-        country: selects the specialist of a checkpoint that has one per country.
+    ``country`` selects the specialist of a checkpoint that has one per country.
 
     Raises:
         PopulationError: another architecture, shape or tokenizer, no specialist for this country, or a file that is

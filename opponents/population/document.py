@@ -45,14 +45,9 @@ def encode(document: Document) -> bytes:
 
 
 def decode(text: bytes, where: str) -> Document:
-    """The document of a JSON text; fields that schema 1 lacks get their defaults.
+    """Read a document; fields that schema 1 lacks get their defaults. ``where`` names the text in errors.
 
-    Args:
-        text: JSON.
-        where: names the text in errors.
-
-    Raises:
-        PopulationError: not a population, damaged, or of another schema.
+    Raises PopulationError if it is not a population, damaged, or of another schema.
     """
     try:
         schema = schema_of(text)

@@ -29,11 +29,7 @@ def write_document(path: Path, document: msgspec.Struct) -> None:
 
 
 def read_document(path: Path, kind: type[Document], schema: int) -> Document | None:
-    """The document of a file; None if there is no file.
-
-    Raises:
-        PopulationError: it is damaged, has unknown fields, or another schema.
-    """
+    """Read a document, or None without a file; PopulationError if it is damaged or has unknown fields or schema."""
     try:
         text = path.read_bytes()
         found = schema_of(text)
@@ -43,4 +39,4 @@ def read_document(path: Path, kind: type[Document], schema: int) -> Document | N
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is a DecodeError
-        raise PopulationError(f"{path} is damaged ({error}); remove it to go on without what it remembers") from error
+        raise PopulationError(f"{path} is damaged ({error}); remove it to continue without its data") from error

@@ -39,9 +39,7 @@ class Source:
 def find_source(folder: Path, member_id: str | None = None) -> Source:
     """The policy in a folder: a run's newest checkpoint, or a member of its population; else the folder itself.
 
-    Raises:
-        PopulationError: there is no such policy.
-        CheckpointError: the checkpoint's manifest cannot be read.
+    Raises PopulationError if there is no such policy, CheckpointError if the checkpoint's manifest cannot be read.
     """
     if not folder.is_dir():
         raise PopulationError(f"there is no folder {folder}; name a run, a checkpoint or a model's folder, or a bot")
@@ -76,11 +74,7 @@ def checkpoint_source(checkpoint: Path) -> Source:
 
 
 def base_of(run: Path) -> Path:
-    """The checkpoint that a run's engines start with; members must be compatible with it.
-
-    Raises:
-        PopulationError: the run has no checkpoint yet.
-    """
+    """The checkpoint that a run's engines start with; PopulationError if there is none yet."""
     versions = checkpoint_versions(run)
     if not versions:
         raise PopulationError(f"{run} has no checkpoint yet, so nothing can be compared with it: start the run first")
@@ -90,8 +84,7 @@ def base_of(run: Path) -> Path:
 def member_id_of(name: str) -> str:
     """``policy/NAME`` of a user's name, with or without ``policy/``.
 
-    Raises:
-        PopulationError: it has other characters, or is the name of a run's own snapshot.
+    Raises PopulationError if it has other characters, or is the name of a run's own snapshot.
     """
     plain = name.removeprefix("policy/")
     if _NAME.fullmatch(plain) is None:
@@ -113,10 +106,7 @@ def import_policy(
 ) -> Member:
     """Copy weights beside a population's file and add them as a member; works while the run is training.
 
-    The slow part is done before the lock is taken.
-
-    Raises:
-        PopulationError: the id is taken, or a member plays the same weights already; no file is left behind.
+    Raises PopulationError if the id is taken, or a member has the same weights already; no file is left behind.
     """
     target = population.path.parent / FOLDER / f"{member_id.removeprefix('policy/')}.safetensors"
     checksum = hashlib.sha256(data).hexdigest()

@@ -50,7 +50,7 @@ class Member:
 
 
 def check_member(member: Member) -> None:
-    """Refuse an impossible member. Raises PopulationError if an impossible weight, form or country."""
+    """Raise PopulationError for an impossible weight, form or country."""
     check_weight(member.id, member.weight)
     if member.form is not None and member.kind != "policy":
         raise PopulationError(f"{member.id}: a {member.kind} has no weights, so it has no form {member.form!r}")

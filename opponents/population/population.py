@@ -102,8 +102,7 @@ class Population(StoredMembers):
         Its path is stored relative to the population file, so a run folder can be moved as a whole.
         ``created_at_update`` defaults to the version.
 
-        Raises:
-            PopulationError: there is no such file, it is not safetensors, or as ``add``.
+        Raises PopulationError if there is no such file, it is not safetensors, or as ``add``.
         """
         member_id = member_id or f"policy/v{version}"
         form = form_of(member_id, weights)
@@ -127,12 +126,9 @@ class Population(StoredMembers):
         )
 
     def add_snapshot(self, weights: Path, *, version: int, config_digest: str, country: str | None = None) -> Member:
-        """Add this run's learner as frozen at an update; its parent is the snapshot before.
+        """Add this run's learner as frozen at an update; its parent is the snapshot before. Raises as ``add_policy``.
 
         With a ``country``, it is the learner's specialist for it: ``policy/v<version>-<country>``.
-
-        Raises:
-            PopulationError: as ``add_policy``.
         """
         return self.add_policy(
             weights,
@@ -194,11 +190,7 @@ class Population(StoredMembers):
         return self.path.parent / member.name
 
     def verify(self, member: Member) -> None:
-        """Check that a bot or policy still plays what it played when it joined.
-
-        Raises:
-            PopulationError: names the member and the file whose checksum differs (for bots, the package version).
-        """
+        """Raise PopulationError if a policy's weights (for bots, the package version) have changed since it joined."""
         if member.kind != "bot":
             path = self.weights_path(member)
             check_checksum(member, checksum_of(member.id, path), str(path))

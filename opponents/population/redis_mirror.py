@@ -1,8 +1,6 @@
-"""A copy of the population on the run's Redis server, for workers that do not see the run's folder.
+"""A copy of the population on the run's Redis server, for workers without access to the run's folder.
 
-The file stays authoritative.
-
-The keys are under ``entente:<run>:``, like those of the replay buffer: ``population`` (a hash of
+The file stays authoritative. The keys are under ``entente:<run>:``, as in the replay buffer: ``population`` (a hash of
 ``revision`` and ``document``) and ``population:weights`` (SHA-256 -> safetensors of frozen policies, as many as fit).
 """
 
@@ -40,17 +38,10 @@ class PopulationMirror:
     def __init__(
         self, url: str, run_id: str, *, connect_timeout_s: float, limit_mib: int, answer_timeout_s: float | None = None
     ) -> None:
-        """Open no connection yet.
+        """Set the address; ReplayError if ``url`` is not a Redis address.
 
-        Args:
-            url: the server's address.
-            run_id: the run's id, the same as in its replay buffer.
-            connect_timeout_s: time limit until the first answer.
-            limit_mib: room for the weights of frozen policies, MiB in all; 0: none are kept.
-            answer_timeout_s: time limit of later calls; None: the same.
-
-        Raises:
-            ReplayError: ``url`` is not a Redis address.
+        ``limit_mib`` bounds the weights of frozen policies in all; 0: none are kept. ``answer_timeout_s`` applies after
+        the first answer; None: as ``connect_timeout_s``.
         """
         self._connection = Connection(url, connect_timeout_s, answer_timeout_s)
         self._limit_bytes = limit_mib * MIB
@@ -64,8 +55,7 @@ class PopulationMirror:
         Weights are written before the document that names them. Copied weights stay when their file is gone. A member
         with a damaged file and no copy yet is left out with a warning, because it may never be drawn.
 
-        Raises:
-            ReplayError: the server does not answer, or is full.
+        Raises ReplayError if the server does not answer, or is full.
         """
         held = self._connection.call("list weights", self._sizes)
         wanted = self._fitting(document, population_file, held)
@@ -87,9 +77,7 @@ class PopulationMirror:
     def read(self) -> Document | None:
         """The newest published state; None before the first.
 
-        Raises:
-            PopulationError: the stored value is not a population.
-            ReplayError: the server does not answer.
+        Raises PopulationError if the stored value is not a population, ReplayError if the server does not answer.
         """
         text = self._connection.call("read the population", partial(self._client.hget, self._document, "document"))
         return None if text is None else decode(text, f"the population at {self._connection.shown_url}")
@@ -97,9 +85,7 @@ class PopulationMirror:
     def weights(self, member: Member) -> bytes | None:
         """A policy's verified weights; None if they are not kept.
 
-        Raises:
-            PopulationError: they are not the recorded ones.
-            ReplayError: the server does not answer.
+        Raises PopulationError if they are not the recorded ones, ReplayError if the server does not answer.
         """
         ask = partial(self._client.hget, self._weights, member.checksum)
         data: bytes | None = self._connection.call(f"read the weights of {member.id}", ask)
@@ -109,10 +95,9 @@ class PopulationMirror:
         return data
 
     def clear(self) -> None:
-        """Remove the document, so that a training process that starts can publish its file whatever was stored before.
+        """Remove the document, so that a new training process can publish its file whatever was stored before.
 
-        Raises:
-            ReplayError: the server does not answer.
+        Raises ReplayError if the server does not answer.
         """
         self._connection.call("remove the old population", partial(self._client.delete, self._document))
 
@@ -144,11 +129,9 @@ class PopulationMirror:
 
 
 def frozen_weights(member: Member, population_file: Path, mirror: PopulationMirror | None) -> bytes:
-    """A policy's verified weights, from its file if this machine sees it, else from the mirror.
+    """A policy's verified weights, from its file if this machine has it, else from the mirror.
 
-    Raises:
-        PopulationError: they are damaged, or in neither place.
-        ReplayError: the mirror's server does not answer.
+    Raises PopulationError if they are damaged or in neither place, ReplayError if the mirror's server does not answer.
     """
     path = population_file.parent / member.name
     if path.exists():

@@ -24,12 +24,7 @@ class StoredMembers:
     """Members by id as one file holds them, the newest update reached, and a revision that counts the changes."""
 
     def __init__(self, path: Path, *, on_saved: Callable[[Document, Path], object] | None = None) -> None:
-        """An empty population.
-
-        Args:
-            path: its file, which need not exist yet.
-            on_saved: called with every saved state and its file, after the lock is released.
-        """
+        """Start empty. ``on_saved`` is called with every saved state and its file, after the lock is released."""
         self.path = path
         self.update = 0  # the newest update that any process which trained this run has reached
         self._members: dict[str, Member] = {}
@@ -38,11 +33,7 @@ class StoredMembers:
 
     @classmethod
     def load(cls, path: Path, *, on_saved: Callable[[Document, Path], object] | None = None) -> Self:
-        """Read a population file.
-
-        Raises:
-            PopulationError: the file is missing, is not a population, or has another schema.
-        """
+        """Read a population file; PopulationError if it is missing, not a population, or of another schema."""
         population = cls(path, on_saved=on_saved)
         population._set_state(population._read())
         return population
@@ -58,11 +49,9 @@ class StoredMembers:
         return self.update + 1
 
     def refresh(self) -> bool:
-        """Take over the changes of other processes; returns whether there were any.
+        """Read the changes of other processes; returns whether there were any.
 
-        Raises:
-            PopulationError: the file is gone, damaged or older than what was read before, or this object has unsaved
-                changes.
+        Raises PopulationError if the file is gone, damaged or older than before, or this object has unsaved changes.
         """
         if self.revision == 0 and not self.path.exists():
             return False
@@ -86,8 +75,7 @@ class StoredMembers:
         The state is saved at the end of the block; if the block or the save raises, nothing is changed. Transactions
         do not nest.
 
-        Raises:
-            PopulationError: another process holds the lock for ``timeout_s`` seconds; or as ``refresh``.
+        Raises PopulationError as ``refresh``, or if another process holds the lock for ``timeout_s`` seconds.
         """
         with locked(self.path, timeout_s):
             self.refresh()
@@ -103,11 +91,7 @@ class StoredMembers:
             self._on_saved(self._saved, self.path)
 
     def save(self) -> None:
-        """Write changes made outside ``transaction``.
-
-        Raises:
-            PopulationError: as ``refresh``; nothing was written.
-        """
+        """Write changes made outside ``transaction``. Raises PopulationError as ``refresh``, having written nothing."""
         with self.transaction():
             pass
 
@@ -157,11 +141,8 @@ class StoredMembers:
 def locked(path: Path, timeout_s: float) -> Iterator[None]:
     """Hold the lock of ``path`` while the block runs. It does not nest, not even within one thread.
 
-    The lock is a file beside ``path``; the operating system frees it however its holder ends.
-
-    Raises:
-        PopulationError: another process held it for all of ``timeout_s`` seconds (the message names it), or the folder
-            cannot be written.
+    The lock is a file beside ``path``; the operating system frees it however its holder ends. Raises PopulationError
+    if another process held it for ``timeout_s`` seconds (the message names it), or the folder cannot be written.
     """
     lock = path.with_name(f".{path.name}.lock")
     try:

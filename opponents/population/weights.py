@@ -15,8 +15,7 @@ ADAPTER_CONFIG = "adapter_config"  # key in the header of an adapter's file, as 
 def form_of(member_id: str, path: Path) -> Form:
     """Whether a file holds full weights or an adapter, by its header; its tensors are not read.
 
-    Raises:
-        PopulationError: not a whole safetensors file, or one without tensors. No other format is ever read as weights.
+    Raises PopulationError for anything but a whole safetensors file with tensors: no other format is ever read.
     """
     try:
         with safe_open(path, framework="np") as file:

@@ -59,13 +59,7 @@ class RatingBook:
         prior: Prior = PRIOR,
         countries: Mapping[str, float] = COUNTRY_POINTS,
     ) -> None:
-        """Start without games.
-
-        Args:
-            anchors: fixed players: id -> power -> points.
-            prior: the belief about all other players.
-            countries: power -> points that it is worth by the prior, of any mean.
-        """
+        """Start without games; ``anchors`` are id -> power -> points, ``countries`` power -> worth by the prior."""
         self.anchors = {player: {power: float(of[power]) for power in POWERS} for player, of in anchors.items()}
         self.belief = Belief(prior, countries)
         self.games: dict[str, int] = {}  # number of games of each player or anchor
@@ -79,8 +73,7 @@ class RatingBook:
     def add(self, player: str, like: str | None = None) -> None:
         """Add an unknown player, or a frozen copy of ``like`` as it is now, with the same belief.
 
-        Raises:
-            RatingsError: the player is rated already, or ``like`` is not, or is an anchor.
+        Raises RatingsError if the player is rated already, or ``like`` is not, or is an anchor.
         """
         if player in self.anchors or player in self.belief.players:
             raise RatingsError(f"{player} is rated already")
@@ -97,16 +90,10 @@ class RatingBook:
                 self.belief.remove(player)
 
     def drift(self, player: str, updates: int = 1, *, tau: float = 5.0, memory: float = 0.99) -> None:
-        """Widen the uncertainty of a player that learns, since it may have become stronger or weaker.
+        """Widen the uncertainty of a player after updates of its weights; an unknown player is added.
 
-        Args:
-            player: added if unknown.
-            updates: number of updates of its weights since the last call.
-            tau: standard deviation of the change of its strength in one update, points.
-            memory: share of its deviations by country that remains after one update.
-
-        Raises:
-            RatingsError: the player is an anchor.
+        In one update its strength changes by a standard deviation of ``tau`` points, and the share ``memory`` of its
+        deviations by country remains. Raises RatingsError if the player is an anchor.
         """
         if player in self.anchors:
             raise RatingsError(f"{player} is an anchor and never changes")
@@ -155,10 +142,6 @@ class RatingBook:
         ``seats`` names the player of each of the seven powers.
         """
         return float(self._chances_above(seats, slope=1.0)[POWERS.index(power), POWERS.index(rival)])
-
-    def expected_rank(self, power: str, seats: Mapping[str, str]) -> float:
-        """Expected place of a seat, 1 to 7; tied seats get the mean of their places."""
-        return 0.5 + float(self._chances_above(seats, slope=1.0)[:, POWERS.index(power)].sum())
 
     def expected_share(self, power: str, seats: Mapping[str, str]) -> float:
         """Expected sum-of-squares share of a seat (``GameScore.score``), in (0, 1); the seven of a game sum to 1.

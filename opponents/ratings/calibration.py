@@ -1,4 +1,4 @@
-"""Measured constants: how strong the bots are, and what each country is worth, in points and in shares.
+"""Measured constants: the strength of the bots, and the worth of each country, in points and in shares.
 
 ``tests/benchmarks/ratings/`` has the measurements of the points, over whole games to the end of 1905, and the command
 that repeats them. Over games to the end of 1910 the greedy bot has some 50 points less, and the others differ by at
@@ -43,7 +43,7 @@ BASE_SHARES = {
 
 
 def base_shares(until_year: int) -> Mapping[str, float]:
-    """What each country gets among equals in games to the end of a year: its share, interpolated linearly by year."""
+    """Each country's share among equals in games to the end of a year, interpolated linearly by year."""
     years = sorted(BASE_SHARES)
     year = min(max(until_year, years[0]), years[-1])
     before = max(known for known in years if known <= year)

@@ -69,11 +69,7 @@ def save_ratings(book: RatingBook, path: Path) -> None:
 
 
 def load_ratings(path: Path) -> RatingBook:
-    """Read a ratings file, with the anchors that its ratings were made with.
-
-    Raises:
-        RatingsError: the file is missing, damaged or not a ratings file, or has another schema.
-    """
+    """Read a ratings file with its anchors; RatingsError if it is missing, damaged, or of another kind or schema."""
     try:
         text = path.read_bytes()
     except OSError as error:

@@ -80,9 +80,7 @@ def run(rounds: int) -> list[Figure]:
     All weights are trained, and they, their gradients and AdamW's moments are bfloat16, which suits a measurement but
     not learning. Both sides count every prompt and completion token, padding excluded.
 
-    Raises:
-        MissingRequirementError: there is no CUDA GPU.
-        RuntimeError: the two sides' losses differ.
+    Raises MissingRequirementError without a CUDA GPU, RuntimeError if the two sides' losses differ.
     """
     if not torch.cuda.is_available():
         raise MissingRequirementError("no CUDA GPU")
@@ -101,8 +99,7 @@ def figures(case: Case, device: torch.device, ceiling: float, rounds: int) -> li
             "compared"
         )
     episodes = case_episodes(case, "free")
-    turns = training_turns(episodes, 0)
-    tokens = sum(episode.tokens for episode in episodes)
+    turns, tokens = training_turns(episodes, 0), sum(episode.tokens for episode in episodes)
     needed = step_flops(case, turns, recomputed=False)
     passes = "blocks recomputed" if case.gradient_checkpointing else "activations kept"
     work = (

@@ -51,9 +51,7 @@ def run(rounds: int) -> list[Figure]:
     prompts too, and made to score completions alone, as on a GPU. A pass of either side holds at most ten turns of the
     longest length, so that memory can be compared. Both count every prompt and completion token, padding excluded.
 
-    Raises:
-        MissingRequirementError: TRL is not installed.
-        RuntimeError: the two sides' losses or gradient norms differ.
+    Raises MissingRequirementError without TRL, RuntimeError if the two sides' losses or gradient norms differ.
     """
     require_trl()
     with one_thread():
@@ -68,32 +66,25 @@ def _figures(case: Case, rounds: int) -> list[Figure]:
     seconds = interleaved_seconds(steps, rounds)
     tokens = sum(episode.tokens for episode in episodes["free"])
     work = f"{sum(len(episode.turns) for episode in episodes['free'])} turns of 65-140 tokens, 4 x 128 policy, 1 thread"
-    figures = [
-        Figure(
-            f"learner step, {decoding}, {vocabulary:,} ids",
-            "tokens/s",
-            tokens / seconds[side],
-            tokens / seconds[theirs],
-            yardstick,
-            note=f"{work}, optimizer step included, median of {rounds}",
+    rates = {side: tokens / each for side, each in seconds.items()}
+    measured = {"": ("tokens/s", rates, f"{work}, optimizer step included, median of {rounds}")}
+    if peak_is_measurable():
+        note = (
+            f"{work}, {SETTINGS.tokens_per_microbatch} padded tokens a pass; growth of resident memory over one "
+            "step in a fresh process: gradients, activations and logits; weights and moments were there before"
         )
-        for side, decoding in OURS.items()
-        for theirs, yardstick in YARDSTICKS.items()
-    ]
-    if not peak_is_measurable():
-        return figures
-    peaks = {side: in_fresh_process(_peak_mb, side, case) for side in SIDES}
-    return figures + [
+        measured[" memory"] = ("MB", {side: in_fresh_process(_peak_mb, side, case) for side in SIDES}, note)
+    return [
         Figure(
-            f"learner step memory, {decoding}, {vocabulary:,} ids",
-            "MB",
-            peaks[side],
-            peaks[theirs],
+            f"learner step{what}, {decoding}, {vocabulary:,} ids",
+            unit,
+            values[side],
+            values[theirs],
             yardstick,
-            lower_is_better=True,
-            note=f"{work}, {SETTINGS.tokens_per_microbatch} padded tokens a pass; growth of resident memory over one "
-            "step in a fresh process: gradients, activations and logits; weights and moments were there before",
+            lower_is_better=unit == "MB",
+            note=note,
         )
+        for what, (unit, values, note) in measured.items()
         for side, decoding in OURS.items()
         for theirs, yardstick in YARDSTICKS.items()
     ]

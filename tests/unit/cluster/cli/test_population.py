@@ -57,7 +57,7 @@ def member(run: Path, member_id: str) -> Member:
     return Population.load(run / "population.json")[member_id]
 
 
-def test_everybody_is_listed_and_one_is_shown_with_lineage(run: Path, entente, tmp_path: Path) -> None:
+def test_document_is_listed_and_one_is_shown_with_lineage(run: Path, entente, tmp_path: Path) -> None:
     code, out, _ = entente("list", run, "--json", tmp_path / "all.json")
     assert code == 0
     assert "3 of 3 members may be drawn; revision 1, training has reached update 5" in " ".join(out.split())
@@ -65,9 +65,9 @@ def test_everybody_is_listed_and_one_is_shown_with_lineage(run: Path, entente, t
         ["policy/v2", "1", "2"],  # nothing is known of how it fares
         ["policy/v4", "1", "4"],
     ]
-    everybody = json.loads((tmp_path / "all.json").read_text())
-    assert [found["id"] for found in everybody["members"]] == ["bot/random", "policy/v2", "policy/v4"]
-    assert (everybody["revision"], everybody["update"]) == (1, 5)
+    document = json.loads((tmp_path / "all.json").read_text())
+    assert [found["id"] for found in document["members"]] == ["bot/random", "policy/v2", "policy/v4"]
+    assert (document["revision"], document["update"]) == (1, 5)
     code, out, _ = entente("show", run, "policy/v4", "--json", tmp_path / "one.json")
     assert code == 0
     assert "verified" in out
@@ -160,7 +160,7 @@ def test_errors_are_one_line_and_change_nothing(run: Path, entente, tmp_path: Pa
     assert "has SHA-256" in entente("show", run, "policy/v2")[2]
 
 
-def test_the_last_who_can_sit_anywhere_stays(run: Path, entente) -> None:
+def test_last_member_for_any_power_cannot_retire(run: Path, entente) -> None:
     assert entente("add", "dumbbot", "--to", run, "--country", "ITALY")[0] == 0
     assert entente("retire", run, "policy/v2")[0] == 0
     assert entente("retire", run, "policy/v4")[0] == 0

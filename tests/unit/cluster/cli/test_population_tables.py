@@ -1,4 +1,4 @@
-"""Ratings on a terminal of 80 columns: all seven countries of everybody, however unsure."""
+"""Ratings on a terminal of 80 columns, with all seven countries of every player."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from opponents.ratings.book import RatingBook
 from services.environments.diplomacy.position import POWERS
 
 
-def test_80_columns_hold_what_is_known_of_every_country() -> None:
+def test_ratings_of_every_country_fit_80_columns() -> None:
     book = RatingBook()
     for player in ("learner", "policy/v1-GERMANY"):
         book.add(player)
