@@ -8,10 +8,9 @@ The value of a step, for a unit that could stand at a place after this phase:
   (0 if it cannot reach any); so always at most 1/2.
 
 Movement: the best (unit, place) pair is settled first, ties at random. Two units never go to one province, and no unit
-enters a province of an own unit unless that unit is already ordered out. Staying is always possible. A unit that stays
-supports the best own attack on an occupied province in its reach, or else holds. There are no convoys. Retreats go to
-the best free place, no two to one province. Builds take the unit-locations nearest to a centre the power does not own;
-disbands take the units farthest from one.
+enters a province of an own unit that is not ordered out yet. A unit that stays supports the best own attack on an
+occupied province in its reach, or else holds. There are no convoys. Retreats go to the best free place, no two to one
+province. Builds take the unit-locations nearest to a centre the power does not own; disbands the farthest units.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from opponents.league.membership import MembershipChange, NewSnapshot
@@ -80,9 +79,7 @@ class League:
         """Return the league; its files are open already."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Save the results since the last update, and close the log of line-ups."""
         self._save()
         self._lineups.close()

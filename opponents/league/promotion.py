@@ -1,10 +1,9 @@
 """Promotion: the learner joins between scheduled snapshots once it is surely stronger than the newest of them.
 
-A point estimate never decides: the lower bound of the learner's rating must be above the rival's rating by a margin.
-The rival's rating is an estimate too, and it is correlated with the learner's, because it began as a copy of it. So
-the bound uses the larger of two standard deviations: that of the learner's rating, and that of its difference from the
-rival's. A learner that is no stronger than the rival is then promoted in at most the share of checks that a normal
-distribution has beyond ``promote_sigmas``.
+The lower bound of the learner's rating must be above the rival's rating by a margin. The rival's rating is an estimate
+too, correlated with the learner's, because it began as a copy of it. So the bound uses the larger standard deviation:
+of the learner's rating, or of its difference from the rival's. A learner that is no stronger than the rival is then
+promoted in at most the share of checks that a normal distribution has beyond ``promote_sigmas``.
 """
 
 from __future__ import annotations

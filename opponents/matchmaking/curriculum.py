@@ -1,9 +1,8 @@
 """The curriculum: each of the learner's countries meets ever stronger members, at its own pace.
 
 The members are ordered from the easiest to the hardest, and a country's level is its place in that order. Under
-``opponents.matchmaking = "curriculum"`` it meets the member of its level. It moves up when it surely gets clearly more
-there than equals would, moves down when it surely gets clearly less, and stays in between. A run keeps the levels in
-``curriculum.json``.
+``opponents.matchmaking = "curriculum"`` it meets the member of its level, and moves up or down when its share is
+surely above or below given multiples of the share that equals get. A run keeps the levels in ``curriculum.json``.
 """
 
 from __future__ import annotations

@@ -66,8 +66,8 @@ class Matchmaker:
         active members that joined up to update ``newest_snapshot`` (None: all). Of the snapshots among them, only the
         newest ``opponents.max_snapshots`` (for specialists: per country) and the pinned ones may be drawn. This bound
         depends on the index alone, so the line-up does not depend on timing, unless the strategy uses results. A
-        specialist plays only its own country. If members were retired by hand and the bound leaves no member for a
-        seat, later members may be drawn too: otherwise the run could not go on.
+        specialist plays only its own country. If members retired by hand leave a seat without candidates, later members
+        may be drawn too, so that the run can continue.
 
         Raises ValueError if the index is negative, PopulationError if a seat has no member to draw.
         """

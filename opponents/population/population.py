@@ -1,12 +1,10 @@
 """The versioned population: bots, chat players and frozen policies in one JSON file that many processes may change.
 
 Every change is one transaction (``Population.transaction``): under a lock the newest file is read, changed and replaced
-by a new revision. The training process takes part at every update boundary, before it draws any block of the new
-bound, and records the update it has reached. A member that is added by hand may be drawn from the update after that
-one (``Population.join_update``). So a new member never changes a line-up that may have been drawn already, in this
-process or in one that resumes from an older checkpoint, and a resume removes only snapshots that training will make
-again. Retiring a member or changing its weight affects the line-ups drawn afterwards; earlier line-ups are on record
-(``opponents.league.league``) and their blocks are played to the end.
+by a new revision. Training records the update it has reached at every update boundary, before it draws blocks of the
+new bound. A member added by hand may be drawn from the update after that one (``Population.join_update``), so it never
+changes a line-up that may have been drawn already, here or in a run that resumes from an older checkpoint. Retiring a
+member or changing its weight affects only later line-ups; earlier ones are logged and played to the end.
 """
 
 from __future__ import annotations

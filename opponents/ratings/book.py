@@ -2,9 +2,9 @@
 
 The strength of a seat is the player's strength, plus the country's worth, plus the player's deviation as this country;
 ``likelihood`` gives the places that follow. All these values have one joint normal distribution, which every game
-sharpens. Because it is joint, a player may have several seats (a game against itself informs about the countries, not
-about its strength), a player is not blamed for weak countries, and a frozen copy of the learner is rated by the
-learner's games too, ever less as the learner changes.
+updates. So a player may have several seats (a game against itself informs about the countries, not about its strength),
+weak countries do not lower a player's rating, and the learner's games also rate its frozen copies, with decreasing
+effect as the learner changes.
 
 Ratings are in points of the Elo scale: 400 points are odds of ten to one to finish above. ``bot/random`` is at 1000.
 """

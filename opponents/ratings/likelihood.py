@@ -86,9 +86,8 @@ def posterior(draws: Draws, mean: Array, covariance: Array) -> tuple[Array, Arra
     2009), from the means of gradient and curvature over it, taken at fourteen points. It starts at the likeliest
     strengths; a Laplace approximation there would be overconfident and, over many games, biased.
 
-    Returns:
-        ``pull`` (7,): the new mean is ``mean + covariance @ pull``.
-        ``information`` (7, 7): the new covariance is ``covariance - covariance @ information @ covariance``.
+    Returns ``pull`` (7,) and ``information`` (7, 7): the new mean is ``mean + covariance @ pull``, and the new
+    covariance ``covariance - covariance @ information @ covariance``.
     """
     one = np.eye(SEATS)
     pull = likeliest(draws, mean, covariance)

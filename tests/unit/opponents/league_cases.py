@@ -13,7 +13,7 @@ from services.environments.diplomacy.position import POWERS
 
 
 def member(name: str, kind: str = "bot", *, version: int = 0, **fields: object) -> Member:
-    """A member by its id's last part; weights are never looked at here."""
+    """A member by its id's last part, without a weights file."""
     plain = {"id": f"{kind}/{name}", "checksum": name, "parent": None, "created_at_update": version, "weight": 1.0}
     return Member(kind=kind, name=name, version=version, **{**plain, **fields})  # type: ignore[arg-type]
 
@@ -30,7 +30,7 @@ def snapshot(version: int, **fields: object) -> Member:
 
 
 def game(block: LineupBlock, own: int, others: Mapping[str, int], solo: str | None = None) -> GameScore:
-    """A game in which the learner ends with ``own`` centres, and every other seat as its player's id says."""
+    """A game in which the learner ends with ``own`` centres, and every other seat with those of its player's id."""
     players = block.players
     centers = {power: own if power == block.learner_power else others.get(players[power], own) for power in POWERS}
     return GameScore(players, centers, solo)

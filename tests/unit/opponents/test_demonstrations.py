@@ -1,4 +1,4 @@
-"""Demonstrations: the orders of bots and people, as turns under the mask that the policy plays with."""
+"""Demonstrations: the orders of bots and people, as turns under the policy's mask."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOKENS = OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))
 
 
 def game_of(name: str, until_year: int, seed: int) -> tuple[DiplomacyGame, list[tuple[Position, str, tuple[str, ...]]]]:
-    """A game of seven of a bot, and everything that was ordered in it."""
+    """A game between seven copies of a bot, and all its orders."""
     game, bot = DiplomacyGame(until_year), make_bot(name)
     ordered = []
     while not game.is_done:

@@ -32,7 +32,7 @@ WEIGHTS = {"center_change": 0.5, "centers": 0.1, "survival": 0.25}
 
 
 class UniformEngine:
-    """As much of an engine as a policy asks for; every choice is uniform over what the mask admits."""
+    """The part of an engine that a policy uses; every choice is uniform over the admissible tokens."""
 
     async def generate(self, request: GenerationRequest) -> Generation:
         limits = ModelLimits.of(len(TOKENIZER), eos_token_id=None, context=512)
@@ -45,7 +45,7 @@ class UniformEngine:
 
 
 def play(seats: Mapping[str, Policy], until_year: int, seed: int) -> tuple[str, int]:
-    """Digest of the final board and of everything that learners remember, and how many turns they do."""
+    """Digest of the final board and of the learners' records, and their number of turns."""
     game = DiplomacyGame(until_year)
     learners = [power for power in POWERS if isinstance(seats[power], LLMPolicy)]
     record = asyncio.run(play_game(game, seats, seed, learners=learners, reward_weights=WEIGHTS, discount=0.9))

@@ -39,7 +39,7 @@ def turn(phase: str, trained: bool = True) -> Turn:
 
 
 class RememberingBot:
-    """Plays greedily and remembers a turn for every decision, as a language model would."""
+    """Plays greedily and records a turn for every decision, as a language model does."""
 
     def __init__(self) -> None:
         self.bot = make_bot("greedy")

@@ -1,4 +1,4 @@
-"""What ``entente monitoring`` writes: dashboards of every metric, scrape configurations, and errors in one line."""
+"""``entente monitoring`` writes dashboards of every metric and scrape configurations; its errors are one line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOT_SHOWN: Mapping[str, str] = {}
 
 @pytest.fixture(scope="module")
 def written() -> Mapping[str, str]:
-    """What the command that made ``docker/monitoring`` would write now."""
+    """The present output of the command that made ``docker/monitoring``."""
     return monitoring_files(ScrapeConfig(("train:9464",)), PROMETHEUS_URL, Path("docker/monitoring"))
 
 

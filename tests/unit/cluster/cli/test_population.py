@@ -1,4 +1,4 @@
-"""``entente population``: what it shows, what it changes, and that its errors are one line."""
+"""``entente population`` shows and changes members; its errors are one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration: strict, helpful, and the same after a round trip."""
+"""The configuration: strict, with helpful errors, and unchanged by a round trip."""
 
 from __future__ import annotations
 

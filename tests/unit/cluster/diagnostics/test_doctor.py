@@ -1,4 +1,4 @@
-"""What ``entente doctor`` says of places and of who may get in."""
+"""``entente doctor``'s checks of paths and access."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLUSTER = load_config("smoke", ["run.ray_address=auto"])
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A user who has set nothing up."""
+    """An environment without any settings."""
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_ADDRESS", JOB_VARIABLE):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

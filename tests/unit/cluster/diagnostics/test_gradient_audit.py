@@ -1,4 +1,4 @@
-"""The audit of a run's own gradient, on a run folder that the learner itself wrote."""
+"""The audit of a run's gradient, on a run folder written by the learner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grouping study, on made-up games in which the answer is known."""
+"""The grouping study, on synthetic games with a known answer."""
 
 from __future__ import annotations
 

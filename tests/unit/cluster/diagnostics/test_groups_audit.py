@@ -49,7 +49,7 @@ def record(version: int, groups: list[dict[str, Any]], **metrics: float | None) 
 
 
 def sums(left_out: float, between: float = 4.0, total: float = 10.0, groups: int = 4, alone: int = 0) -> dict[str, Any]:
-    """What one key explains in one update."""
+    """The sums of one key in one update's record."""
     within = total - between
     return {"between": between, "within": within, "left_out": left_out, "groups": groups, "by_country": alone}
 

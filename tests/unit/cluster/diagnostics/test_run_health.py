@@ -1,4 +1,4 @@
-"""What ``entente doctor --run`` says of runs whose trouble is known."""
+"""``entente doctor --run`` on runs with known problems."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Figures = Callable[[int], Mapping[str, Value]]
 
 
 def healthy(update: int) -> dict[str, Value]:
-    """A run that learns: update ``update`` of it, from 1."""
+    """The metrics of update ``update`` >= 1 of a healthy run."""
     noise = random.Random(update).gauss(0.0, 0.2)
     return {
         "entente_updates_total": float(update),
@@ -52,7 +52,7 @@ def healthy(update: int) -> dict[str, Value]:
 
 
 def run_with(folder: Path, figures: Figures, updates: int = 60) -> dict[str, Finding]:
-    """What is said of it, by subject."""
+    """The findings by subject."""
     (folder / "checkpoints").mkdir(parents=True)
     (folder / "config.toml").write_text(dump_config(load_config("smoke", ("learner.updates=60",))))
     times = iter(BEGAN + 10.0 * update for update in range(updates))

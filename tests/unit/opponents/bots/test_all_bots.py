@@ -16,7 +16,7 @@ from services.environments.diplomacy.position import POWERS, Position
 
 @cache
 def positions_of(name: str, seeds: int = 2, until_year: int = 1906) -> tuple[Position, ...]:
-    """All positions of games in which greedy ones and the bot in question sit side by side."""
+    """All positions of games between greedy bots and the tested bot."""
     bot, neighbor = make_bot(name), make_bot("greedy")
     seen = []
     for seed in range(seeds):

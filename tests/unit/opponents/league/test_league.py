@@ -32,7 +32,7 @@ def league_in(folder: Path, *, members=MEMBERS, resume=False, version=0, generat
 
 
 def play(league: League, blocks: range, own: int = 5) -> Counter[str]:
-    """Draw blocks and report how they ended; returns how often each member was drawn."""
+    """Draw blocks and record their results; returns how often each member was drawn."""
     drawn: Counter[str] = Counter()
     for index in blocks:
         block = league.block(index)

@@ -40,7 +40,7 @@ def league_in(folder: Path, *members: Member, resume: bool = False, version: int
 
 
 def at(league: League, version: int) -> tuple[NewSnapshot | None, list[str]]:
-    """Do what training does at an update."""
+    """Change the members as training does at an update."""
     new = league.snapshot_due(version)
     notices = league.change_members(version, new, lambda population: population.add(snapshot(version)))
     check(league.updated(version))

@@ -94,7 +94,7 @@ def test_ties_are_broken_by_id_and_specialists_compared_by_strength_alone() -> N
 
 
 def book_of(strengths: dict[str, int]) -> RatingBook:
-    """Ratings of players after each beat the random bot by so many places, game after game."""
+    """Ratings of players after each has repeatedly beaten the random bot by a number of places."""
     book = RatingBook()
     for player, places in strengths.items():
         seats = dict(zip(POWERS, [player, *["bot/random"] * 6], strict=True))

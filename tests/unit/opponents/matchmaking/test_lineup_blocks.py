@@ -130,7 +130,7 @@ def test_a_population_without_drawable_members_is_refused(tmp_path):
 
 @pytest.mark.parametrize("keys", [{}, {"anchor_share": 1.0, "anchors": ("random", "dumbbot")}])
 def test_later_members_replace_those_retired_by_hand(tmp_path, keys):
-    """Otherwise a run could neither go on nor be resumed, not even after ``--undo``, which also joins a member."""
+    """Otherwise a run could neither continue nor resume, not even after ``--undo``, which also joins a member."""
     population = Population(tmp_path / "population.json")
     for name in ("random", "hold"):
         population.add_bot(name)

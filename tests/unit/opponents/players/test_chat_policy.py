@@ -167,7 +167,7 @@ def orders_of_france(
     position: Position = OPENING,
     **settings: object,
 ) -> tuple[str, ...]:
-    """The orders of France in ``position``; ``check`` looks at the policy afterwards."""
+    """The orders of France in ``position``; ``check`` is called with the policy afterwards."""
 
     async def run() -> tuple[str, ...]:
         async with serving(script) as endpoint:

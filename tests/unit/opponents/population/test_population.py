@@ -1,4 +1,4 @@
-"""The population: what it refuses, what it stores, and that a crash cannot damage its file."""
+"""The population: its checks, its file, and that a crash cannot damage it."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_the_posterior_equals_that_of_weighted_samples(name):
 
 
 def test_an_update_with_a_narrow_prior_equals_openskills():
-    """Weng and Lin's update is the first step of this one: they meet where the prior is narrow."""
+    """Weng and Lin's update is the first step of this one; both agree for a narrow prior."""
     prior = Prior(mu=1000.0, sigma=1.0, deviation_sigma=0.25, country_sigma=0.5)
     countries = dict(zip(POWERS, (0.0, 60, -90, 40, 200, -10, 150), strict=True))
     score = GameScore({power: f"p{power}" for power in POWERS}, dict(zip(POWERS, (3, 9, 2, 7, 5, 1, 6), strict=True)))

@@ -80,7 +80,7 @@ def test_the_95_percent_intervals_cover_the_true_values_as_often():
 
 
 def test_ratings_are_unbiased_by_unfair_countries():
-    """The strong mostly get what the weak mostly do not: Germany and Austria instead of Turkey and France."""
+    """Strong players mostly get Germany and Austria, weak ones Turkey and France."""
     countries = np.array([-300.0, 0, 300, -400, 0, 0, 400])
     strong, weak = PLAYERS[:3], PLAYERS[3:6]
     world = World(5, countries)
