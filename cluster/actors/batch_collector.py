@@ -1,4 +1,4 @@
-"""The episodes that the learner has taken from the buffer for the update under way."""
+"""Collects the episodes for the update under way from the replay buffer."""
 
 from __future__ import annotations
 
@@ -21,14 +21,7 @@ class BatchCollector:
     """Deliveries for one update: the first holds the update's own blocks, later ones top it up."""
 
     def __init__(self, buffer: ReplayBuffer, num_generations: int, max_staleness: int, top_up_episodes: int) -> None:
-        """Collect nothing yet.
-
-        Args:
-            buffer: holds the episodes.
-            num_generations: episodes of a block.
-            max_staleness: updates that an episode may be older than the learner.
-            top_up_episodes: the most that may top an update up.
-        """
+        """Collect nothing yet; a block has ``num_generations`` episodes, ``max_staleness`` is in updates."""
         self._buffer = buffer
         self._num_generations = num_generations
         self._max_staleness = max_staleness
@@ -36,33 +29,33 @@ class BatchCollector:
         self._deliveries: list[Delivery] = []
         self._wanted: Mapping[str, int] = {}  # the update's own blocks
         self._delivered: Counter[str] = Counter()  # blocks
-        self._excused: set[str] = set()  # unreadable blocks that earlier updates did without
-        self._excused_now: set[str] = set()  # likewise, this update
+        self._excused: set[str] = set()  # unreadable blocks that earlier updates skipped
+        self._excused_now: set[str] = set()  # unreadable blocks that this update skips
         self.waited_s = 0.0
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
-        """All episodes, sorted by id, so that the order in which games ended does not change the update."""
+        """All episodes, sorted by id: the update does not depend on the order in which games ended."""
         taken = [episode for delivery in self._deliveries for episode in delivery.episodes]
         return tuple(sorted(taken, key=lambda episode: episode.episode_id))
 
     @property
     def receipts(self) -> list[Receipt]:
-        """Of all episodes."""
+        """Receipts of all episodes."""
         return [receipt for delivery in self._deliveries for receipt in delivery.receipts]
 
     @property
     def extra_episodes(self) -> int:
-        """Episodes that top the update up."""
+        """Number of episodes that top the update up."""
         return sum(len(delivery.episodes) for delivery in self._deliveries[1:])
 
     @property
     def excused_blocks(self) -> list[str]:
-        """Unreadable blocks that the updates so far did without; kept in checkpoints (``restore_excused``)."""
+        """Unreadable blocks that updates have skipped so far; kept in checkpoints (``restore_excused``)."""
         return sorted(self._excused)
 
     def restore_excused(self, blocks: Iterable[str]) -> None:
-        """Take over ``excused_blocks`` of an earlier process."""
+        """Restore ``excused_blocks`` of an earlier process."""
         self._excused = set(blocks)
 
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> None:
@@ -78,9 +71,9 @@ class BatchCollector:
         self._delivered.update(blocks)
 
     def _take_readable(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
-        """A block whose every episode was set aside as poison never comes: the update does without it, once.
+        """Take the blocks, but skip, once each, those of which every episode was set aside as unreadable.
 
-        Each missing block must be such a block, or it is lost and the error is raised.
+        If any other block is missing, it is lost and the error is raised.
         """
         try:
             return self._buffer.take(blocks, timeout_s)
@@ -96,22 +89,19 @@ class BatchCollector:
         return delivery
 
     def _unreadable_blocks(self, role: str) -> list[str]:
-        """Blocks of which all episodes are poison, and which no update did without yet."""
+        """Find blocks of which all episodes are unreadable, and which no update has skipped yet."""
         episodes = Counter(episode_id.rpartition("/")[0] for episode_id in self._buffer.unreadable_ids(role))
         whole = {block for block, count in episodes.items() if count >= self._num_generations}
         return sorted(whole - self._excused - self._excused_now)
 
     def fresh(self, version: int) -> tuple[Episode, ...]:
-        """The episodes that update ``version`` learns from.
-
-        Admission keeps episodes fresh; stale ones of a slow actor are set aside, unless there are no others.
-        """
+        """Select the episodes that update ``version`` learns from: those not stale, or all if all are stale."""
         oldest = version - self._max_staleness
         episodes = self.episodes
         return tuple(episode for episode in episodes if episode.oldest_version >= oldest) or episodes
 
     def shortage(self, learner: Learner) -> Shortage:
-        """Blocks that would replace samples of zero-variance groups; the learner's state does not change.
+        """Find the blocks that would replace samples of zero-variance groups; the learner's state does not change.
 
         Raises:
             GroupingError, DivergenceError: see ``compute_advantages``.
@@ -123,7 +113,7 @@ class BatchCollector:
         return Shortage(missing, within_bound(missing, max(0, left), learner.version))
 
     def clear(self) -> None:
-        """The update is made; start to collect for the next one."""
+        """Start to collect for the next update."""
         self._excused |= self._excused_now
         self._excused_now = set()
         self._deliveries.clear()

@@ -1,4 +1,4 @@
-"""The population's snapshots that a rollout actor's engine holds: each is loaded once, and unloaded when idle."""
+"""The population's snapshots in a rollout actor's engine: each is loaded at its first use, and unloaded when idle."""
 
 from __future__ import annotations
 
@@ -12,17 +12,15 @@ from opponents.population.member import Member
 
 
 class FrozenPolicies:
-    """Loads snapshots at their first use; blocks that meet a new one at the same time share one load."""
+    """Loads snapshots at their first use; blocks that need the same new one share one load."""
 
     def __init__(
         self, load: Callable[[Member], Awaitable[Policy]], unload: Callable[[str], None], max_loaded: int
     ) -> None:
         """Load nothing yet.
 
-        Args:
-            load: puts a member's weights into the engine.
-            unload: removes the member with this id from the engine.
-            max_loaded: idle snapshots beyond so many are unloaded, the oldest first.
+        ``load`` puts a member's weights into the engine, and ``unload`` removes the member with an id. Idle snapshots
+        are unloaded, the oldest first, while more than ``max_loaded`` are loaded.
         """
         self._load = load
         self._unload = unload
@@ -43,10 +41,10 @@ class FrozenPolicies:
             self._unload_idle()
 
     async def policy(self, member: Member) -> Policy:
-        """The member's policy, loaded if it is not; call it inside ``in_use``.
+        """Return the member's policy, loaded if necessary; call this inside ``in_use``.
 
-        A caller that is cancelled does not cancel the load for others. A failed load raises for all its callers and
-        is tried again by the next one.
+        A cancelled caller does not cancel the load for others. A failed load raises for all its callers; the next call
+        tries again.
         """
         if member.id in self._loaded:
             return self._loaded[member.id]

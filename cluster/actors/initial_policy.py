@@ -17,7 +17,7 @@ from services.inference.word_tokenizer import make_word_tokenizer
 
 
 def make_policy(settings: PolicySettings, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The policy a run starts from: the folder the config names, or the small policy with random weights.
+    """Load the policy from the folder that the config names, or make the small one with random weights.
 
     Raises:
         CheckpointError: the folder is not a usable model.
@@ -39,6 +39,6 @@ def make_policy(settings: PolicySettings, seed: int) -> tuple[PreTrainedModel, P
 def probe_prompts(
     tokenizer: PreTrainedTokenizerBase, powers: Sequence[str] = ("ENGLAND", "TURKEY")
 ) -> list[tuple[int, ...]]:
-    """What engines are asked after a swap: the opening as some countries see it."""
+    """Prompts that check an engine after a swap: the opening position as seen by some countries."""
     position = DiplomacyGame(1901).position
     return [OrderTokens(tokenizer).prompt(render(position, power)) for power in powers]

@@ -1,7 +1,7 @@
 """The episodes of a run's newest update, kept on disk for audits: ``audit/last_batch.bin``.
 
 Layout: ``b"ENTB"``, a schema version byte, a msgpack array of the learner's version before the update and the
-episodes, each as ``services.replay.codec`` writes it. Nothing in it runs code when it is read.
+episodes in the format of ``services.replay.codec``. Reading it runs no code from the file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Record(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
 
 
 def last_batch_path(folder: RunFolder) -> Path:
-    """Where a run keeps it."""
+    """Path of a run's last batch."""
     return folder.audit / "last_batch.bin"
 
 
@@ -46,10 +46,10 @@ def save_last_batch(folder: RunFolder, batch: Batch) -> Path:
 
 
 def load_last_batch(folder: RunFolder) -> Batch | None:
-    """The batch on disk, or None where the run kept none.
+    """Load the batch from disk; None if there is none.
 
     Raises:
-        RunError: it cannot be read: damaged, or of another schema version.
+        RunError: it cannot be read, is damaged, or has another schema version.
     """
     path = last_batch_path(folder)
     try:

@@ -75,21 +75,21 @@ class LearnerWorker:
             buffer.redeliver()  # what the checkpoint used is acknowledged now
 
     def version(self) -> int:
-        """Updates made."""
+        """Return the number of updates made."""
         return self._learner.version
 
     def publish(self) -> Payload:
-        """The current weights, for engines: of a policy with adapters the adapter alone, of specialists all of theirs.
+        """Return the current weights for engines: of a policy with adapters only these, for specialists all of them.
 
-        Computes with them; a GPU that is shared with an engine must be free for that.
+        It computes a probe with them, so a GPU that is shared with an engine must be free.
         """
         with self._device.working(self._learner):
             return self._sealed()
 
     def collect(self, blocks: Mapping[str, int], timeout_s: float) -> Shortage:
-        """Take blocks for the next update without learning yet; says which further ones would top it up.
+        """Take blocks for the next update without learning yet; return which further ones would top it up.
 
-        Until an update has learned from them and its checkpoint is durable, a restart delivers them again.
+        A restart delivers them again until an update has learned from them and its checkpoint is durable.
 
         Raises:
             ReplayError: the blocks are not there within ``timeout_s``.
@@ -100,9 +100,9 @@ class LearnerWorker:
     def update(
         self, blocks: Mapping[str, int], timeout_s: float, topped_up: Mapping[str, int] | None = None
     ) -> tuple[UpdateReport, Payload]:
-        """Take blocks, learn once from them and all that was collected, and publish; checkpoints when due.
+        """Take blocks, learn once from all collected blocks, write a checkpoint if it is due, and publish.
 
-        ``topped_up``: extra blocks of each country that the updates up to this one have used; kept in the report, for
+        ``topped_up``: extra blocks of each country that the updates up to this one have used; the report keeps it for
         the driver after a restart.
 
         Raises:
@@ -155,13 +155,13 @@ class LearnerWorker:
         return self._report, payload
 
     def last_report(self) -> UpdateReport | None:
-        """The report of the update that made the current version, also after a restart; None before the first."""
+        """Return the report of the update that made the current version; None before the first update."""
         return self._report
 
     def checkpoint(self) -> str:
-        """Write a durable checkpoint, then acknowledge the episodes it used; returns its folder.
+        """Write a durable checkpoint, then acknowledge the episodes it used; return its folder.
 
-        None is written twice: a process that is killed while one replaces another could leave neither.
+        No checkpoint is written twice: a process killed during the replacement could leave none.
         """
         if self._durable is not None:
             return str(self._durable)
@@ -172,13 +172,13 @@ class LearnerWorker:
             self._learner,
             lambda target: save_model(self._model, self._tokenizer, target),
             extra={
-                # Should the process die before the acknowledgement below, these are acknowledged on resume.
+                # Acknowledged on resume, if the process dies before the acknowledgement below.
                 "receipts": [[receipt.role, receipt.entry_id] for receipt in self._receipts],
-                # And should this checkpoint be damaged one day, it is seen that the one before it is too old.
+                # Shows that the checkpoint before is too old, if this one is damaged.
                 "used": self._used + len(self._receipts),
                 "excused_blocks": self._collector.excused_blocks,
                 "countries": self._windows.state(),
-                # Should the driver die before it has recorded this update, it finds the report here.
+                # Read by the driver, if it dies before it has recorded this update.
                 "report": None if self._report is None else msgspec.to_builtins(self._report),
                 "config_digest": self._config.digest,
             },
@@ -191,9 +191,9 @@ class LearnerWorker:
         return str(folder)
 
     def snapshot(self, path: str) -> int:
-        """Write what ``publish`` gives into one safetensors file, for the population; returns its version.
+        """Write the weights that ``publish`` returns as safetensors, for the population; return their version.
 
-        Of specialists each into one of its own (``snapshot_files``).
+        Specialists are written to one file each (``snapshot_files``).
         """
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -224,7 +224,7 @@ class LearnerWorker:
         return make_payload(self._learner.version, policy_payload(self._model), probe)
 
     def _probe_as(self, power: str) -> Probe:
-        """A specialist's probe: from its own country's view only, because there are seven of them."""
+        """Make a specialist's probe, from its own country's view only, because there are seven of them."""
         with active_role(self._model, power):
             return make_probe(self._model, probe_prompts(self._tokenizer, [power]))
 
@@ -235,7 +235,7 @@ class LearnerWorker:
         return make_policy(config.policy, config.run.seed)
 
     def _trained(self, base: PreTrainedModel) -> nn.Module:
-        """The model to train: the base itself, or adapters in it."""
+        """Return the model to train: the base itself, or the base with adapters."""
         settings = self._config.policy
         if settings.specialists:
             return add_role_adapters(base, settings, self._config.run.seed, POWERS)
@@ -258,14 +258,14 @@ class LearnerWorker:
         check_learner_memory(estimate, free, config.policy, config.learner)
 
     def _make_learner(self) -> Learner:
-        """The learner of the loaded model.
+        """Make the learner of the loaded model.
 
         Raises:
             ResourceError: it would not fit in memory.
         """
         self._check_memory()
         config = self._config
-        # Adapters need no second model: with them switched off the base is the reference.
+        # A policy with adapters is its own reference when they are switched off.
         reference = self._first_policy() if config.learner.beta > 0 and not config.policy.use_peft else None
         self._device.enter(self._model)
         if reference is not None:
@@ -282,17 +282,17 @@ class LearnerWorker:
         return learner
 
     def _first_policy(self) -> PreTrainedModel:
-        """A model of the run's first weights, which ``learner.beta`` keeps the policy near."""
+        """Load the run's first weights, the reference of the KL penalty ``learner.beta``."""
         if not checkpoint_versions(self._folder.path):
             return copy.deepcopy(plain_model(self._model))
         model, _ = load_model(self._first_folder("learner.beta", "set learner.beta = 0"))
         return model
 
     def _first_folder(self, what: str, instead: str) -> Path:
-        """The checkpoint of the run's first weights.
+        """Return the checkpoint of the run's first weights.
 
         Raises:
-            RunError: it is gone, and ``what`` needs it.
+            RunError: it is missing, and ``what`` needs it.
         """
         folder = self._folder.checkpoints / "0"
         if not folder.is_dir():
@@ -307,7 +307,7 @@ class LearnerWorker:
             self._model = self._trained(base)
             load_role_adapters(self._model, folder / ADAPTER)
         elif self._config.policy.use_peft:
-            # What the adapters were put into, not ``folder``'s weights, which have them merged.
+            # The base before the adapters; ``folder``'s weights have them merged.
             first = self._first_folder("policy.use_peft", f"start a new run with policy.path = {folder}")
             base, self._tokenizer = load_model(first, getattr(torch, self._config.policy.dtype))
             self._model = self._trained(base)

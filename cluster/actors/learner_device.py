@@ -1,4 +1,4 @@
-"""Where the learner's tensors lie: on CPUs, on its GPU, or on a shared GPU while it updates and else in memory."""
+"""The learner's device: CPUs, its own GPU, or a shared GPU that it occupies only during updates."""
 
 from __future__ import annotations
 
@@ -15,18 +15,14 @@ CPU = torch.device("cpu")
 
 
 class LearnerDevice:
-    """The device that a learner computes on, and its moves between there and the machine's memory.
+    """The device that a learner computes on.
 
-    A shared GPU is left by moving model, reference and optimizer away, a copy each way an update. What stays is the
-    CUDA context of the process, about half a GiB.
+    To leave a shared GPU, model, reference and optimizer are copied to the machine's memory and back, once per update.
+    The CUDA context of the process stays there, about half a GiB.
     """
 
     def __init__(self, gpus: int, *, shared: bool) -> None:
-        """Find the device.
-
-        Args:
-            gpus: ``learner.gpus``.
-            shared: whether a rollout actor takes turns on that GPU.
+        """Find the device; ``shared``: whether a rollout actor takes turns on that GPU.
 
         Raises:
             RunError: ``learner.gpus`` is 1 and PyTorch sees no GPU here.
@@ -40,14 +36,14 @@ class LearnerDevice:
         self._shared = shared
 
     def free_bytes(self, in_memory: int) -> int:
-        """Bytes there are for a learner on its device, where ``in_memory`` are free for it on CPUs."""
+        """Return the bytes available for a learner on its device; ``in_memory`` bytes are available on CPUs."""
         if self._device == CPU:
             return in_memory
         free, total = torch.cuda.mem_get_info(self._device)
         return int(total if self._shared else free)  # a sleeping engine leaves next to nothing behind
 
     def enter(self, model: nn.Module) -> None:
-        """Move a model to where its learner is to be made."""
+        """Move a model to the device."""
         model.to(self._device)
 
     def leave(self, learner: Learner) -> None:
@@ -58,7 +54,7 @@ class LearnerDevice:
 
     @contextmanager
     def working(self, learner: Learner) -> Iterator[None]:
-        """Hold the learner on its device, for an update."""
+        """Hold the learner on its device inside the block."""
         if self._shared and self._device != CPU:
             learner.move_to(self._device)
         try:

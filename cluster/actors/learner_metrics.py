@@ -13,10 +13,10 @@ from services.reports.statistics import clustered_mean, clustered_rate
 
 
 def country_intervals(windows: Mapping[str, Sequence[EpisodeFacts]]) -> dict[str, float]:
-    """Ends of the intervals of mean centres and rates, by catalogue key.
+    """Compute the bounds of the intervals of mean centres and rates, by catalogue key.
 
-    The games of one line-up block share their opponents, so that only blocks are independent: see ``clustered_mean``
-    and ``clustered_rate``. A country with episodes of one block has no interval.
+    Only blocks are independent, because the games of one line-up block share their opponents: see ``clustered_mean``
+    and ``clustered_rate``. A country with episodes of only one block has no interval.
     """
     found: dict[str, float] = {}
     for country, window in windows.items():
@@ -61,7 +61,7 @@ _CATALOGUED = {
 
 
 def catalogued(metrics: Mapping[str, float], audit: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, float]:
-    """The learner's flat numbers under the catalogue's names; a figure that the update does not have is left out."""
+    """Return the learner's metrics by catalogue key; metrics that the update does not have are left out."""
     values = {name: metrics[ours] for ours, name in _CATALOGUED.items() if ours in metrics}
     values["entente_clip_fraction"] = metrics["clip_fraction_low"] + metrics["clip_fraction_high"]
     for name, value in metrics.items():

@@ -18,7 +18,7 @@ class UpdateReport:
     metrics: Mapping[str, float]  # catalogue keys
     countries: Mapping[str, CountrySummary | None]
     episodes: int  # learned from
-    stale_episodes: int  # delivered but too old; set aside unless nothing else was there
+    stale_episodes: int  # delivered but too old; not used unless there was nothing else
     tokens: int  # prompt and completion tokens learned from
     waited_s: float
     busy_s: float
@@ -26,11 +26,11 @@ class UpdateReport:
     truncated: int  # decisions cut off at the length limit
     weight_bytes: int  # of the published version
     buffer: Mapping[str, float]  # the replay buffer's counters after it took the episodes
-    topped_up_episodes: int = 0  # of the episodes, those that replaced those of zero-variance groups
+    topped_up_episodes: int = 0  # episodes that replaced those of zero-variance groups
     topped_up: Mapping[str, int] = field(default_factory=dict)  # extra blocks of each country, all updates so far
     country_episodes: Mapping[str, int] = field(default_factory=dict)  # learned from, by country
     memory: Mapping[str, float] = field(default_factory=dict)  # of the replay server: bytes used, and their limit
-    nonfinite: tuple[str, ...] = ()  # figures of the learner's that were left out for not being finite numbers
+    nonfinite: tuple[str, ...] = ()  # metrics left out because they were not finite
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +38,12 @@ class Shortage:
     """Whole blocks to replace samples of zero-variance groups in an update, by country; empty when none are needed."""
 
     missing: Mapping[str, int]
-    allowed: Mapping[str, int]  # those of them that learner.top_up_episodes leaves room for
+    allowed: Mapping[str, int]  # the part of them that learner.top_up_episodes allows
 
 
 @dataclass(frozen=True, slots=True)
 class BlockReport:
-    """A played block.
-
-    Games that the buffer already held, from a process that died, are neither counted nor scored.
-    """
+    """A played block; games that the buffer already held from an earlier process are neither counted nor scored."""
 
     block: LineupBlock
     games: int

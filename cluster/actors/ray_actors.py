@@ -1,6 +1,6 @@
-"""The actor classes that Ray and the driver use: light to import, they load their workers in their own process.
+"""The actor classes for Ray and the driver; each loads its worker in its own process.
 
-Importing torch and transformers takes seven seconds, which the driver saves: it never touches a tensor.
+So the driver does not import torch and transformers, which takes seven seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class LearnerActor:
-    """A ``LearnerWorker``, which says what each method does."""
+    """Ray actor of a ``LearnerWorker``, whose methods it forwards."""
 
     def __init__(self, config_json: str, run_dir: str, redis_url: str, run_id: str, resume: bool) -> None:
         from cluster.actors.learner import LearnerWorker
@@ -30,7 +30,7 @@ class LearnerActor:
         self._worker = LearnerWorker(config, run_dir, redis_buffer(config.redis, redis_url, run_id), resume)
 
     def heartbeat(self) -> None:
-        """Only a sign of life; it runs in a thread of its own and so answers while another one learns."""
+        """Return at once; it runs in a separate thread, and so answers during updates."""
 
     def version(self) -> int:  # noqa: D102
         return self._worker.version()
@@ -57,7 +57,7 @@ class LearnerActor:
 
 
 class RolloutActor:
-    """A ``RolloutWorker``, which says what each method does."""
+    """Ray actor of a ``RolloutWorker``, whose methods it forwards."""
 
     def __init__(self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str) -> None:
         from cluster.actors.rollout import RolloutWorker, wait_for_checkpoint
@@ -74,16 +74,10 @@ class RolloutActor:
     async def swap(self, payload: Payload) -> float:  # noqa: D102
         return await self._worker.swap(payload)
 
-    async def sleep(self) -> None:
-        """Finish the decisions in flight, hold the games and free the GPU for the learner.
-
-        The pool waits ``rollout.swap_timeout_s`` for it, gives no weights and no new games meanwhile, and then calls
-        ``wake`` before it sends the next weights.
-        """
+    async def sleep(self) -> None:  # noqa: D102
         await self._worker.sleep()
 
-    async def wake(self) -> None:
-        """Take the GPU back and go on with the games, under the weights held when they fell asleep."""
+    async def wake(self) -> None:  # noqa: D102
         await self._worker.wake()
 
     async def play_block(self, block: LineupBlock, members: Sequence[Member], version: int) -> BlockReport:  # noqa: D102

@@ -1,4 +1,4 @@
-"""Which checkpoint a learner goes on from: one that is whole, and that the replay buffer still fits."""
+"""Finds the checkpoint from which a learner resumes: undamaged, and consistent with the replay buffer."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from services.replay.buffer import Receipt, ReplayBuffer
 
 
 def newest_checkpoint(run_dir: Path, buffer: ReplayBuffer) -> tuple[Checkpoint | None, int]:
-    """The newest checkpoint that is as it was written, or None, and how many episodes the run had used by then.
+    """Return the newest undamaged checkpoint, or None, and how many episodes the run had used by then.
 
-    What it used is acknowledged, should the process that wrote it have died before it could. A damaged one is passed
-    over where nothing depends on it yet.
+    The episodes it used are acknowledged, because the process that wrote it may have died before it did so. A damaged
+    checkpoint is passed over unless the buffer depends on it.
 
     Raises:
         CheckpointError: the buffer has forgotten episodes that only a newer checkpoint, now damaged or gone, had used.
@@ -31,7 +31,7 @@ def newest_checkpoint(run_dir: Path, buffer: ReplayBuffer) -> tuple[Checkpoint |
     extra = {} if found is None else found.extra
     buffer.acknowledge([Receipt(role, entry_id) for role, entry_id in extra.get("receipts", ())])
     acknowledged = int(buffer.stats()["acknowledged"])
-    used = int(extra.get("used", 0 if found is None else acknowledged))  # older checkpoints do not say
+    used = int(extra.get("used", 0 if found is None else acknowledged))  # older checkpoints lack it
     if acknowledged > used:
         place = run_dir / "checkpoints" if found is None else found.folder
         raise damage or CheckpointError(

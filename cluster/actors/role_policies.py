@@ -1,4 +1,4 @@
-"""The learner's specialists in a rollout actor's engine: seats that pick by power, swaps of all of them or none."""
+"""The learner's specialists in a rollout actor's engine, one for each power; they are swapped all together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from services.weights.payload import Payload, WeightsError
 
 @dataclass(slots=True, eq=False)
 class _Generation:
-    """The specialists of one swap, while they are the newest or a decision under one of them is being written."""
+    """The specialists of one swap, kept while they are the newest or in use by a decision."""
 
     names: Mapping[str, str]  # power -> the engine's policy
     users: int = 0
@@ -23,17 +23,12 @@ class _Generation:
 class Specialists:
     """One policy of the engine for each power, ``learner/FRANCE#2`` after the second swap.
 
-    Every swap uses new names: no seat uses any of them until all seven have shown that they compute what the learner
-    does, and decisions under older weights are not disturbed.
+    Every swap uses new names. Seats use them only after all seven have passed their probes, and decisions under older
+    weights are not disturbed.
     """
 
     def __init__(self, engine: Engine, make_policy: Callable[[str, float], Policy]) -> None:
-        """Hold no specialists before the first swap.
-
-        Args:
-            engine: takes any number of adapters.
-            make_policy: from a policy's name in the engine and a temperature.
-        """
+        """Hold no specialists before the first swap; ``make_policy`` takes a policy name and a temperature."""
         self._engine = engine
         self._make_policy = make_policy
         self._newest = _Generation({})
@@ -44,11 +39,13 @@ class Specialists:
         return _ByPower(self, temperature)
 
     async def swap(self, payload: Payload) -> None:
-        """Take a verified payload's specialists; decisions begun before are written to their end as they were.
+        """Take a verified payload's specialists; decisions under way finish with the old ones.
+
+        After an error all old specialists stay in use.
 
         Raises:
-            WeightsError: a power has none, or there are no specialists in it; the old ones stay in use.
-            EngineError: the engine refuses one, or does not compute with it what the learner does; likewise for all.
+            WeightsError: the payload does not have exactly one specialist for each power.
+            EngineError: the engine refuses one, or its results with one differ from the learner's.
         """
         specialists = payload.by_role
         if specialists.keys() != set(POWERS):

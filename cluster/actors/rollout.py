@@ -1,4 +1,4 @@
-"""The rollout actor: one engine, many games at once, episodes to the replay buffer as they finish."""
+"""The rollout actor: plays many games at once with one engine, and stores finished episodes in the replay buffer."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class RolloutWorker:
         """Load the engine.
 
         Args:
-            config: of the run.
-            policy_folder: Hugging Face folder that the engine starts with.
-            population_file: beside which frozen policies lie; it need not be visible here if there is a mirror.
-            buffer: takes the episodes; None plays evaluations only.
-            mirror: has frozen policies that this machine does not see.
+            config: configuration of the run.
+            policy_folder: Hugging Face folder of the engine's first weights.
+            population_file: has the frozen policies beside it; may be missing on this machine if there is a mirror.
+            buffer: stores the episodes; without it only evaluations can be played.
+            mirror: has the frozen policies that are not on this machine.
         """
         self._config = config
         self._engine, tokenizer = make_engine(config, Path(policy_folder))
@@ -68,10 +68,10 @@ class RolloutWorker:
         self._swapped = asyncio.Condition()
 
     async def ready(self) -> Mapping[str, float]:
-        """Return once the engine has written its first decision, so that no later one is slowed by start-up.
+        """Warm up the engine with one decision; return its counters.
 
         Raises:
-            EngineError: it could not.
+            EngineError: the engine failed.
         """
         position = DiplomacyGame(self._config.game.until_year).position
         await self._language_policy(LEARNER, 1.0).act(position, "FRANCE", seed=0)  # specialists come with a swap
@@ -79,11 +79,13 @@ class RolloutWorker:
         return self._engine.stats()
 
     async def swap(self, payload: Payload) -> float:
-        """Take the learner's new weights; returns the seconds it took, decisions in flight included.
+        """Take the learner's new weights; return the seconds it took, including decisions in flight.
+
+        After an error the old weights stay in use.
 
         Raises:
-            WeightsError: the payload does not match its checksum; the old weights stay in use.
-            EngineError: the engine refuses them, or does not compute with them what the learner does; likewise.
+            WeightsError: the payload does not match its checksum.
+            EngineError: the engine refuses the weights, or its results with them differ from the learner's.
         """
         start = time.perf_counter()
         verify(payload)
@@ -101,10 +103,8 @@ class RolloutWorker:
     async def play_block(self, block: LineupBlock, members: Sequence[Member], version: int) -> BlockReport:
         """Play the games of a block that the buffer does not hold yet, and store each episode as its game ends.
 
-        Args:
-            block: who plays whom, and the seeds.
-            members: the population members it names.
-            version: the learner's version that the first decision must have at least.
+        ``members`` are the population members that the block names; the first decision is made with the learner's
+        weights of ``version`` or newer ones.
 
         Raises:
             RunError: these weights did not arrive in time.
@@ -136,7 +136,7 @@ class RolloutWorker:
         )
 
     async def play_evaluation(self, games: Sequence[EvaluationGame], version: int) -> list[EvaluationResult]:
-        """Play evaluation games with the learner's weights of ``version``, many at once; nothing is learned from them.
+        """Play evaluation games concurrently with the learner's weights of ``version`` or newer ones.
 
         Raises:
             RunError: these weights did not arrive in time.
@@ -145,7 +145,7 @@ class RolloutWorker:
         return list(await asyncio.gather(*(self._evaluate(game) for game in games)))
 
     async def sleep(self) -> None:
-        """Finish the decisions in flight, hold games and leave the GPU to the learner; no weights are taken meanwhile.
+        """Finish the decisions in flight, hold the games, and free the GPU; ``swap`` must wait until ``wake``.
 
         Raises:
             EngineError: the decisions did not finish in time.
@@ -153,11 +153,11 @@ class RolloutWorker:
         await self._engine.sleep()
 
     async def wake(self) -> None:
-        """Go on after ``sleep``."""
+        """Continue after ``sleep``."""
         await self._engine.wake()
 
     async def stats(self) -> Mapping[str, float]:
-        """The engine's counters since start, and the remote players' after ``remote_``."""
+        """Return the counters of the engine since its start, and of remote players with the prefix ``remote_``."""
         return {**self._engine.stats(), **self._remotes.totals()}
 
     async def close(self) -> None:
@@ -181,7 +181,7 @@ class RolloutWorker:
             ) from None
 
     async def _play_member(self, block: LineupBlock, member: int, seats: Mapping[str, Policy]) -> tuple[int, GameScore]:
-        """One game; how many of its episodes (one) were new to the buffer, and how it ended."""
+        """Play one game; return how many of its episodes were new to the buffer (0 or 1), and the score."""
         game_config, learner = self._config.game, self._config.learner
         async with self._table_seats:
             seed = block.game_seed(member)
@@ -243,7 +243,7 @@ class RolloutWorker:
 
 
 def wait_for_checkpoint(folder: Path, timeout_s: float) -> None:
-    """Actors start beside the learner, which writes the first checkpoint."""
+    """Wait for the first checkpoint, which the learner writes while the actors start."""
     deadline = time.monotonic() + timeout_s
     while not is_whole_checkpoint(folder):
         if time.monotonic() > deadline:

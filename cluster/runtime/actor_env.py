@@ -10,11 +10,11 @@ from grpo_core.reproducible import SETTING, VARIABLE
 
 
 def actor_variables(threads: int) -> dict[str, str]:
-    """Environment variables of one actor: threads bounded, nothing fetched from a hub, freed memory kept.
+    """Environment variables of one actor: threads bounded, no downloads from a hub, freed memory kept.
 
-    The driver decides how MKL chooses its kernels, also where Ray's own processes were started without that variable.
-    glibc hands the buffers of every forward pass back to the kernel and faults them in again; keeping them makes the
-    torch engine about a fifth faster on a CPU. Other C libraries ignore these variables.
+    MKL's choice of kernels follows the driver's, even if Ray's own processes were started without that variable. The
+    MALLOC variables keep glibc from returning the buffers of each forward pass to the kernel, which makes the torch
+    engine about a fifth faster on a CPU; other C libraries ignore them.
     """
     return {
         "OMP_NUM_THREADS": str(threads),
@@ -30,7 +30,7 @@ def actor_variables(threads: int) -> dict[str, str]:
 
 @contextmanager
 def started_with(variables: Mapping[str, str]) -> Iterator[None]:
-    """Environment variables of the processes that are started inside the block."""
+    """Set environment variables for processes that are started inside the block."""
     before = dict(os.environ)
     os.environ.update(variables)
     try:
@@ -41,6 +41,6 @@ def started_with(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def actor_environment(threads: int, *, gpus: float = 0.0) -> dict[str, dict[str, str]]:
-    """The same as a Ray runtime environment; an actor without GPUs sees none, one with GPUs those that Ray gives it."""
+    """Ray runtime environment with ``actor_variables``; an actor without GPUs sees none."""
     hidden = {} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
     return {"env_vars": {**actor_variables(threads), **hidden}}

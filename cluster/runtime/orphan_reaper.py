@@ -25,7 +25,7 @@ SWEEP_S = 10.0
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Processes that this one starts inside the block are ended soon after it, however this process ends."""
+    """Ensure that processes started inside the block end soon after it, however this process ends."""
     reaper = subprocess.Popen([sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE, start_new_session=True)
     try:
         yield
@@ -41,7 +41,7 @@ def guarded() -> Iterator[None]:
 
 
 def processes() -> dict[int, tuple[int, int]]:
-    """Parent and start time (clock ticks since boot) of every process but zombies, by process id."""
+    """Parent and start time (clock ticks since boot) of each process except zombies, by process id."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -55,7 +55,7 @@ def processes() -> dict[int, tuple[int, int]]:
 
 
 def descendants(root: int, since: int, known: dict[int, int]) -> dict[int, int]:
-    """Start times by process id: what ``known`` holds, and all that descends from ``root`` or from what it holds."""
+    """Start times by process id: those of ``known`` that still run, and all descendants of ``root`` or of these."""
     running = processes()
     family = {pid: started for pid, started in known.items() if running.get(pid, (0, -1))[1] == started}
     grew = True

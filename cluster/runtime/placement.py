@@ -1,4 +1,4 @@
-"""Where a run's actors live: a place in the Ray cluster for the learner and for each rollout actor, held to the end."""
+"""Placement of a run's actors: a place in the Ray cluster for the learner and each rollout actor, held to the end."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Bundle = dict[str, float]
 
 
 def bundles(rollout: RolloutSettings, learner_gpus: int) -> list[Bundle]:
-    """What each place holds: the learner's first, then one for every rollout actor; one for both where they share.
+    """Resources of each place: the learner's, then one for each rollout actor, or one place if they share a GPU.
 
-    A place lies on one node, so the GPUs of one engine do too; different places may be anywhere.
+    A place lies on one node, and so do the GPUs of one engine; different places may be on different nodes.
     """
     learner = _bundle(LEARNER_CPUS, learner_gpus)
     actor = _bundle(rollout.cpus_per_actor, rollout.gpus_per_actor)
@@ -33,27 +33,27 @@ def bundles(rollout: RolloutSettings, learner_gpus: int) -> list[Bundle]:
 
 
 def cpus_asked(rollout: RolloutSettings, learner_gpus: int) -> int:
-    """CPU cores of all places, rounded up."""
+    """Sum the CPU cores of all places, rounded up."""
     return math.ceil(sum(bundle.get("CPU", 0.0) for bundle in bundles(rollout, learner_gpus)))
 
 
 def gpus_asked(rollout: RolloutSettings, learner_gpus: int) -> float:
-    """GPUs of all places."""
+    """Sum the GPUs of all places."""
     return sum(bundle.get("GPU", 0.0) for bundle in bundles(rollout, learner_gpus))
 
 
 def check_gpus(asked: float, ray_address: str | None) -> None:
-    """Refuse a run that asks for more GPUs than this machine has; the GPUs of a cluster are not known beforehand.
+    """Refuse a local run that asks for more GPUs than this machine has.
 
     Raises:
-        RunError: says what is asked for, what is there, and what to change.
+        RunError: the message names the GPUs asked for, the GPUs found, and what to change.
     """
     if ray_address is None and asked > 0 and (lacking := lacking_gpus(asked)):
         raise RunError(lacking)
 
 
 def lacking_gpus(asked: float) -> str | None:
-    """What is wrong if a run that asks for so many GPUs is to run on this machine; None if nothing is."""
+    """Message if this machine has fewer GPUs than ``asked``; None if it has enough."""
     import torch
 
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -69,22 +69,22 @@ def lacking_gpus(asked: float) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FurtherPlace:
-    """Room for one rollout actor beyond ``rollout.actors``; where the cluster has none, its autoscaler hears of it."""
+    """A place for one rollout actor beyond ``rollout.actors``; the cluster's autoscaler may add a node for it."""
 
     group: Any  # ray.util.placement_group.PlacementGroup
 
     def ready(self) -> Any:
-        """A reference that is there once the cluster holds the room."""
+        """Return a reference that resolves once the place is there."""
         return self.group.ready()
 
     def give_back(self) -> None:
-        """Free the room, or stop asking for it; whatever still runs there is ended."""
+        """Free the place, or cancel the request; processes that still run there are ended."""
         from ray.util.placement_group import remove_placement_group
 
         remove_placement_group(self.group)
 
 
-Slot: TypeAlias = int | FurtherPlace  # whom a rollout actor's place belongs to
+Slot: TypeAlias = int | FurtherPlace  # a rollout actor's place
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +100,7 @@ class Placement:
         return self._options(0, LEARNER_CPUS, self.learner_gpus)
 
     def of_rollout(self, slot: Slot) -> dict[str, Any]:
-        """Ray options that put the rollout actor of a slot, or whoever replaces it, into its place.
-
-        Args:
-            slot: ``0 <= slot < rollout.actors``, or a further place.
-        """
+        """Ray options that put the rollout actor of a slot (``< rollout.actors``, or a further place) there."""
         rollout = self.rollout
         if isinstance(slot, FurtherPlace):
             return _options(slot.group, 0, rollout.cpus_per_actor, rollout.gpus_per_actor)
@@ -112,7 +108,7 @@ class Placement:
         return self._options(place, rollout.cpus_per_actor, rollout.gpus_per_actor)
 
     def further(self) -> FurtherPlace:
-        """Ask for room for one more rollout actor."""
+        """Request a place for one more rollout actor."""
         from ray.util.placement_group import placement_group
 
         rollout = self.rollout
@@ -125,11 +121,11 @@ class Placement:
 
 @contextmanager
 def placed(rollout: RolloutSettings, learner_gpus: int, *, may_grow: bool) -> Iterator[Placement]:
-    """Places for all actors of a run, in the Ray that is connected; given back at the end.
+    """Hold places for all actors of a run in the connected Ray inside the block.
 
     Raises:
-        RunError: they are not there within ``rollout.start_timeout_s`` (a local Ray is not waited for: it does not
-            grow); says what was asked and what the cluster has.
+        RunError: they are not there within ``rollout.start_timeout_s`` (at once if the Ray can never hold them); the
+            message says what was asked and what the cluster has.
     """
     from ray.util.placement_group import placement_group, remove_placement_group
 

@@ -1,4 +1,4 @@
-"""Answers of Ray actors, with a time limit and a one-line error."""
+"""Reads answers of Ray actors with a time limit and one-line errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from services.replay.buffer import ServerLostError
 
 
 def cause_of_death(error: Any) -> str:
-    """Why an actor is dead, in a few words: what its constructor raised, or what Ray reports."""
+    """Say briefly why an actor is dead: the error of its constructor, or Ray's reason."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if getattr(error, "actor_init_failed", False):
         # The last line of the remote traceback is "package.module.SomeError: its message".
@@ -18,12 +18,7 @@ def cause_of_death(error: Any) -> str:
 
 
 def loss_of(who: str, error: Any) -> RunError:
-    """The error of a run whose actor has ended: an accident, unless its constructor raised an error of the user's.
-
-    Args:
-        who: the actor, for the message.
-        error: Ray's error.
-    """
+    """Make the error of a run whose actor (``who``) has ended: an accident, unless its constructor raised an error."""
     if not getattr(error, "actor_init_failed", False):
         kind: type[RunError] = LostError
     else:
@@ -38,10 +33,10 @@ def _lost_its_server(error: Any) -> bool:
 
 
 def get_answer(ref: Any, timeout_s: float, who: str) -> Any:
-    """The result of an actor's method.
+    """Return the result of an actor's method.
 
     Raises:
-        LateError: it gave no answer within ``timeout_s``.
+        LateError: there was no answer within ``timeout_s``.
         LostError: it died, or its answer was lost with the machine that held it.
         RunError: its constructor raised. An error of the method itself is raised unchanged.
     """

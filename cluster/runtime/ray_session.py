@@ -1,4 +1,4 @@
-"""A run's Ray: a local one of its own, or a cluster that it attaches to."""
+"""A run's Ray session: a local Ray that it starts, or a cluster that it attaches to."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ CONNECT_TIMEOUT_S = 5.0
 
 @contextmanager
 def ray_cluster(address: str | None, cpus: int, *, embedded_replay: bool) -> Iterator[None]:
-    """A local Ray, or the cluster at ``address``; a local one ends with the block.
+    """Start a local Ray, which ends with the block, or attach to the cluster at ``address``.
 
     Args:
         address: ``run.ray_address``; None starts a local Ray.
-        cpus: that a local Ray counts at least.
+        cpus: minimum number of CPUs that a local Ray reports.
         embedded_replay: whether the replay server runs on this machine.
 
     Raises:
@@ -54,7 +54,7 @@ def ray_cluster(address: str | None, cpus: int, *, embedded_replay: bool) -> Ite
 
 
 def quiet_authentication() -> None:
-    """Ray turns token authentication on, as it should, but logs that at every start; silence the log."""
+    """Silence the log line about token authentication that Ray writes at every start."""
     logging.getLogger("ray._private.authentication").setLevel(logging.ERROR)
 
 
@@ -95,7 +95,7 @@ def _attach(address: str, *, embedded_replay: bool) -> None:
 
 
 def stop_at_sigterm() -> None:
-    """Let SIGTERM, which job managers send, stop this process like Ctrl-C."""
+    """Make SIGTERM, which job managers send, stop this process like Ctrl-C."""
     signal.signal(signal.SIGTERM, _interrupt)
 
 
@@ -107,7 +107,7 @@ def check_reachable(address: str) -> None:
     """Check that a cluster's address accepts connections; Ray itself would wait for minutes.
 
     Raises:
-        RunError: it does not, or it is no address.
+        RunError: it does not, or it is not an address.
     """
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if address == "auto":

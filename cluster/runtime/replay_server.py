@@ -1,4 +1,4 @@
-"""The run's replay server: its own, embedded one, or the external one that the config names."""
+"""The run's replay server: an embedded one, or the external one that the config names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSWORD_VARIABLE = "ENTENTE_REDIS_PASSWORD"  # noqa: S105  (the variable's name
 
 
 def with_password(url: str, password: str | None) -> str:
-    """The URL with a password if it has none, so that files and command lines need not contain one."""
+    """Add the password to a URL without one, so that files and command lines need not contain it."""
     parts = urlsplit(url)
     if not password or parts.password is not None:
         return url
@@ -31,7 +31,7 @@ def external_url(settings: RedisSettings) -> str | None:
 
 @contextmanager
 def replay_server(settings: RedisSettings, folder: Path) -> Iterator[str]:
-    """The URL of the replay server: the one ``redis.url`` names, or one started with its data in ``folder``.
+    """Yield the URL of the server that ``redis.url`` names, or of one started with its data in ``folder``.
 
     Raises:
         ReplayError: no server can be started, or the external one does not answer.

@@ -1,4 +1,4 @@
-"""Whether the processes of an actor that was ended are gone; until then they hold GPU memory."""
+"""Watches the processes of ended actors until they are gone; until then they hold GPU memory."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ProcessLocation:
 
 
 def process_location(_actor: object) -> ProcessLocation:
-    """Runs in an actor (``actor.__ray_call__``)."""
+    """Return the location of the calling actor; run it with ``actor.__ray_call__``."""
     children = psutil.Process().children(recursive=True)
     return ProcessLocation(ray.get_runtime_context().get_node_id(), (os.getpid(), *(child.pid for child in children)))
 
@@ -36,18 +36,13 @@ def process_location(_actor: object) -> ProcessLocation:
 class TerminationWatch:
     """Waits for the end of an actor's processes after the actor was killed or died.
 
-    Ray reports an actor dead as soon as it has asked for its end, and does not track the processes that the actor
-    started. So a task on its node looks for them. It misses processes that the actor started after it had reported
-    its location; of an actor that ended before that it misses all, so the watch just lasts ``UNKNOWN_PROCESSES_S``.
+    Ray reports an actor dead before its process ends, and does not track the processes that the actor started, so a
+    task on its node looks for them. Processes started after the actor reported its location are missed. If it ended
+    before it reported, the watch just lasts ``UNKNOWN_PROCESSES_S``.
     """
 
     def __init__(self, location: Ref, limit_s: float) -> None:
-        """Start to watch.
-
-        Args:
-            location: of the actor's ``ProcessLocation``; it may fail, or never resolve.
-            limit_s: how long to wait for the end of the processes.
-        """
+        """Watch for up to ``limit_s``; ``location`` refers to a ``ProcessLocation``, and may fail or never resolve."""
         self._limit_s = limit_s
         self._task: Ref | None = None
         known = _resolved(location)
@@ -58,7 +53,7 @@ class TerminationWatch:
             self._task = task.remote(known.pids, limit_s)
 
     def over(self) -> bool:
-        """Whether there is nothing more to wait for.
+        """Whether the wait is over.
 
         Raises:
             TimeoutError: some processes still run, or the task did not start.
@@ -87,11 +82,11 @@ class EndedProcesses:
         self._watches: list[TerminationWatch] = []
 
     def add(self, location: Ref) -> None:
-        """Note an actor that was ended, by the reference to its ``ProcessLocation``."""
+        """Add an actor that was ended, by the reference to its ``ProcessLocation``."""
         self._locations.append(location)
 
     def gone(self) -> tuple[bool, list[str]]:
-        """Whether all are gone or given up; with a message for each actor that is given up by this call."""
+        """Return whether all are gone or given up, and a message for each actor that this call gives up."""
         self._watches += [TerminationWatch(location, self._limit_s) for location in self._locations]
         self._locations = []
         left, messages = [], []
@@ -106,7 +101,7 @@ class EndedProcesses:
 
 
 def processes_left(pids: Sequence[int], timeout_s: float) -> list[int]:
-    """Wait until these processes have ended; returns those that have not within ``timeout_s``."""
+    """Wait until these processes have ended; return those that still run after ``timeout_s``."""
     deadline = time.monotonic() + timeout_s
     while (left := [pid for pid in pids if _runs(pid)]) and time.monotonic() < deadline:
         time.sleep(0.05)
