@@ -1,4 +1,4 @@
-"""The base class of every error that answers the user, and the errors of the mathematics."""
+"""The base class of all errors with a message for the user, and the errors of this package."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import ClassVar
 
 
 class EntenteError(Exception):
-    """An answer to the user rather than a bug: its message is one line that tells what to look at or change.
+    """An error that is not a bug: its message is one line that tells the user what to look at or change.
 
-    ``cluster.errors`` draws the tree of all of them.
+    ``cluster.errors`` lists all of them.
     """
 
     exit_code: ClassVar[int] = 2  # of a command that it ends

@@ -34,7 +34,7 @@ from grpo_core.types import Batch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateResult:
-    """What one update did: flat numbers for the log and the record for the audit folder (JSON-able)."""
+    """One update's flat numbers for the log and its JSON-able audit record."""
 
     metrics: dict[str, float]
     audit: dict[str, Any]
@@ -42,7 +42,7 @@ class UpdateResult:
 
 @dataclass(slots=True)
 class _Update:
-    """What the optimizer steps of one update share, and what they add up."""
+    """The shared inputs and the sums of one update's optimizer steps."""
 
     proximal: Mapping[int, Tensor]  # turn -> its trained tokens' log-probabilities under the update's first weights
     roles: Sequence[str]  # by episode
@@ -52,10 +52,7 @@ class _Update:
 
 
 class Learner:
-    """Owns the optimizer of one policy; the model is trained in place.
-
-    The model stays in evaluation mode (no dropout), like the engine that samples.
-    """
+    """Trains one policy in place; the model stays in evaluation mode (no dropout), like the engine that samples."""
 
     def __init__(
         self,
@@ -68,25 +65,24 @@ class Learner:
         alignment: AlignmentSettings | None = None,
         sharding: Sharding = ALONE,
     ) -> None:
-        """Take a Hugging Face causal LM and make its optimizer; the key expressions are checked at once.
+        """Take a Hugging Face causal LM and make its optimizer.
 
         Args:
-            model: trained in place, its adapters alone where it has any; changed as ``PolicyForward`` says.
-            learner: how to learn.
-            grouping: which samples are compared.
+            model: changed in place as by ``PolicyForward``; if it has adapters, only these are trained.
+            learner: settings of the update.
+            grouping: settings of the groups, whose key expressions are checked.
             seed: of the shuffles into minibatches.
-            reference: the policy that ``beta`` keeps the model near, of the same vocabulary: a copy of the run's first
-                weights, also after a resume. It is frozen, never saved, and ignored while ``beta`` is 0. A model with
-                adapters needs none: with them off it is its own reference.
+            reference: for ``beta > 0``, a copy of the run's first weights, also after a resume. It is frozen and never
+                saved. A model with adapters needs none: without them it is its own reference.
             alignment: which roles' hidden states are aligned; None: none.
             sharding: the processes that train this model together, each with a learner of the same arguments.
 
         Raises:
             GroupingError: a key expression cannot be used.
-            ValueError: the model's logits are not plain output embeddings; ``beta > 0`` without a reference of its
-                own weights; ``loss_type = "rloo"`` without the leave-one-out baseline; gradient surgery or alignment
-                with several processes, as both need whole gradients and hidden states; or adapters by role with any
-                of these three.
+            ValueError: the model's logits are not plain output embeddings; ``beta > 0`` without a reference that has
+                its own weights; ``loss_type = "rloo"`` without the leave-one-out baseline; gradient surgery or
+                alignment with several processes, as both need whole gradients and hidden states; or adapters by role
+                with any of these three.
         """
         required_facts(grouping)
         self._adapter_roles = adapter_roles(model)
@@ -111,10 +107,10 @@ class Learner:
         )
 
     def move_to(self, device: torch.device) -> None:
-        """Take model, reference and optimizer to another device; no process may share them.
+        """Move model, reference and optimizer to another device; no process may share them.
 
-        A model made on a GPU may wait on the CPU between steps, but one made on the CPU has layers for CPUs alone
-        (see ``PolicyForward``).
+        A model made on a GPU may wait on the CPU between steps, but one made on the CPU may have layers that only work
+        there (see ``PolicyForward``).
         """
         self._optimizer.zero_grad(set_to_none=True)
         self._passes.move_to(device)
@@ -124,19 +120,17 @@ class Learner:
     def step(self, batch: Batch) -> UpdateResult:
         """Learn from one batch once; ``version`` rises by one.
 
-        Turns whose advantage is exactly 0 get no forward pass when there is neither an entropy bonus nor a KL penalty:
-        their gradient is 0. They still count in the normaliser, so an update with few other turns has a smaller
-        gradient; with ``top_up_episodes`` the batch holds further episodes instead, and turns of zero-variance groups
-        leave loss and normaliser (see ``advantages.dynamic_sampling``). A minibatch without a gradient takes no
-        optimizer step.
+        Without an entropy bonus or KL penalty, turns whose advantage is exactly 0 get no forward pass. They still count
+        in the normaliser, so an update with few other turns has a smaller gradient. With ``top_up_episodes`` the batch
+        has further episodes instead, and turns of zero-variance groups leave loss and normaliser (see
+        ``advantages.dynamic_sampling``). A minibatch without a gradient takes no optimizer step.
 
-        Adapters by role each learn from their role's turns. These are drawn into minibatches, normalised and clipped
-        by themselves, so that an adapter is trained as one alone would be. An adapter without a gradient in a minibatch
-        keeps its weights and moments.
+        Adapters by role each learn from their role's turns, with separate minibatches, normaliser and clipping. An
+        adapter without a gradient in a step keeps its weights and moments.
 
         Raises:
-            ValueError: the batch is empty, is meant for another version, holds a turn that contradicts itself, or one
-                of a role without an adapter where there are adapters by role.
+            ValueError: the batch is empty or is for another version, a turn is inconsistent, or its role has no adapter
+                although there are adapters by role.
             GroupingError: a sample lacks a fact of a key expression.
             ResourceError: gradient surgery would keep more gradients side by side than fit in memory.
             DivergenceError: the loss or its gradient is not finite; weights, version and baselines are those before
@@ -191,7 +185,7 @@ class Learner:
         return UpdateResult(metrics, record)
 
     def _optimize(self, minibatches: Sequence[Minibatch], update: _Update) -> None:
-        """One optimizer step on a minibatch, or on one of each role with an adapter of its own."""
+        """Take one optimizer step on a minibatch, or on one of each role that has its own adapter."""
         learning = [minibatch for minibatch in minibatches if minibatch.learns]
         if not learning:
             update.steps.append(StepRecord(loss=0.0, grad_norm=0.0, skipped=True))
@@ -210,7 +204,7 @@ class Learner:
         )
 
     def _gradient(self, minibatch: Minibatch, update: _Update) -> tuple[float, SurgeryRecord | None]:
-        """Add to ``.grad`` from the turns that learn; returns the policy loss and gradient surgery's record."""
+        """Add the learning turns' gradient to ``.grad``; returns the policy loss and gradient surgery's record."""
 
         def backward(chosen: Sequence[int]) -> float:
             fresh = all(step.skipped for step in update.steps)
@@ -250,7 +244,7 @@ class Learner:
         )
 
     def state(self) -> LearnerState:
-        """A copy of everything an exact continuation needs besides the model's weights; every rank must call this."""
+        """Copy everything an exact continuation needs besides the model's weights; every rank must call this."""
         state = packed(self.version, self._optimizer, self._named, self.baselines, self.memory, self._generator)
         return LearnerState({name: whole(tensor) for name, tensor in state.tensors.items()}, state.record)
 
@@ -258,7 +252,7 @@ class Learner:
         """Continue exactly where ``state`` was taken; the model must already hold the weights of that moment.
 
         Raises:
-            CheckpointError: the state is another model's, or lacks something.
+            CheckpointError: the state is another model's or incomplete.
         """
         restored = unpacked(state, self._named)
         self._optimizer.state.clear()

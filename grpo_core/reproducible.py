@@ -1,9 +1,8 @@
-"""Makes equal inputs give equal bits in every process, on every x86-64 CPU: configures MKL before its first product.
+"""Configure MKL before its first product, so that equal inputs give equal bits in every process of an x86-64 machine.
 
-MKL computes torch's matrix products on x86-64. By default it also chooses kernels by the alignment of its operands in
-memory, which differs from process to process. ``MKL_CBWR=AUTO,STRICT`` (conditional numerical reproducibility) makes it
-choose by shape and CPU alone, and keeps the CPU's best instruction set; ``AVX2,STRICT`` would give up AVX-512 on Intel
-CPUs. A value that the user has set stays. This module imports nothing that takes time.
+By default MKL, which computes torch's matrix products, also chooses kernels by the operands' alignment in memory, which
+differs between processes. ``MKL_CBWR=AUTO,STRICT`` lets it choose by shape and CPU alone, and keeps the CPU's best
+instruction set; ``AVX2,STRICT`` would give up AVX-512 on Intel CPUs. A value set by the user stays.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _ALL = -1  # MKL_CBWR_ALL: branch and flags
 
 
 def make_reproducible() -> None:
-    """Set the variable for this process and its children, unless it is set; warn when MKL has already been used."""
+    """Set the variable for this process and its children, unless it is set; warn if MKL has already been used."""
     os.environ.setdefault(VARIABLE, SETTING)
     if "torch" in sys.modules and mkl_mode() in _OFF:
         warnings.warn(
@@ -32,9 +31,9 @@ def make_reproducible() -> None:
 
 
 def mkl_mode() -> int | None:
-    """The mode that ``mkl_cbwr_get`` returns; None where torch is built without MKL.
+    """Return the mode of ``mkl_cbwr_get``, or None if torch is built without MKL.
 
-    MKL reads the variable at its first call, and this call counts.
+    MKL reads the variable at its first call, and this is such a call.
     """
     import ctypes
 

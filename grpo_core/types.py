@@ -1,4 +1,4 @@
-"""The vocabulary every package speaks: turns, episodes, groups and batches. Frozen, plain data."""
+"""The data types that all packages share: turns, episodes, groups and batches. They are frozen."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PolicyVersion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """One decision of a learner seat: what it read, what it wrote and under which distribution.
+    """One decision of a learner seat: its prompt, its completion and the sampling distribution.
 
     Axes: P prompt tokens, T completion tokens, S sampled tokens (``trained_mask.sum()``), A admissible ids.
     """
@@ -38,7 +38,7 @@ class Turn:
     admissible_ids: IntArray  # (A,)
     admissible_offsets: IntArray  # (S + 1,) or (0,)
     policy_version: int  # the learner's version whose weights sampled this turn
-    temperature: float  # at which it was sampled; > 0
+    temperature: float  # of the sampling; > 0
     phase: str  # the engine's short phase name, e.g. "S1901M"
     # Shaped reward from this decision to the seat's next one (or the end of its game), discounted to this phase.
     reward: float = 0.0
@@ -50,7 +50,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Episode:
-    """One learner seat's view of one game, ready to be learned from."""
+    """One learner seat's game as training data."""
 
     episode_id: str  # unique in a run: "<block_id>/<member>"
     task: str  # "diplomacy"
@@ -66,7 +66,7 @@ class Episode:
 
     @property
     def oldest_version(self) -> int:
-        """The oldest policy version that wrote a trained turn (staleness counts from here)."""
+        """The oldest policy version that sampled one of the turns; staleness counts from it."""
         return min((turn.policy_version for turn in self.turns), default=0)
 
     @property
@@ -77,17 +77,17 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Samples compared with one another; indices point at samples: episodes, or turns in episode order."""
+    """Samples that are compared with one another, as indices of episodes or of turns in episode order."""
 
     key: tuple[KeyValue, ...]
     level: str  # the key expression that formed it, e.g. "country+phase"
-    members: tuple[int, ...]  # whose returns make the baseline
+    members: tuple[int, ...]  # the samples whose returns make the baseline
     judged: tuple[int, ...]  # the members whose advantage this group decides; the others have a finer group
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """What one update learns from."""
+    """The episodes of one update."""
 
     episodes: tuple[Episode, ...]
     learner_version: int  # before the update; staleness = learner_version - episode.oldest_version

@@ -1,9 +1,8 @@
 """Weights of groups: bounded factors on advantages, mean 1 over the batch's episodes.
 
-A group here is one value of ``grouping.weight_key`` (a country, unless set otherwise), coarser than the groups that
-make baselines. ``balanced`` needs only the counts. The other two look at returns, and only at those of earlier
-batches: a factor that depended on the returns it multiplies would bias the gradient. Episodes are counted, not turns,
-as how many turns an episode has depends on how it went.
+A group here is one value of ``grouping.weight_key`` (a country by default), coarser than the groups that make
+baselines. Only returns of earlier batches are used, because a factor that depends on the returns it multiplies would
+bias the gradient. Episodes are counted, not turns, because an episode's number of turns is an outcome.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Float64Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """A group's returns so far, batch by batch."""
+    """A group's returns in past batches."""
 
     fast: float  # exponentially weighted mean with FAST_MEMORY
     slow: float  # with SLOW_MEMORY
@@ -35,7 +34,7 @@ class GroupProgress:
 
     @property
     def learning(self) -> float:
-        """How far the returns moved lately, in deviations of one return; >= 0."""
+        """The returns' recent movement, in deviations of one return; >= 0."""
         gap = abs(self.fast - self.slow)
         return gap / math.sqrt(self.variance) if self.variance > 0 else 0.0
 
@@ -47,22 +46,15 @@ def group_weights(
     lowest: float,
     highest: float,
 ) -> dict[str, float]:
-    """Weight of each group, within [lowest, highest], whose mean over episodes is 1.
+    """Compute each group's weight, within [lowest, highest], with mean 1 over episodes.
 
-    - ``balanced``: in inverse proportion to the group's episodes, so that groups have equal totals of them.
+    - ``balanced``: in inverse proportion to the group's episodes, so that the groups' totals are equal.
     - ``performance``: ``exp(-z)``, z the group's slow mean return standardised over the groups: more for the weaker.
-    - ``adaptive``: in proportion to ``GroupProgress.learning``, up or down (the teacher of Matiisen et al.,
-      arXiv 1707.00183, likewise prefers tasks with a large slope of either sign).
+    - ``adaptive``: in proportion to ``GroupProgress.learning`` (the teacher of Matiisen et al., arXiv 1707.00183, also
+      prefers tasks with a large slope of either sign).
 
-    A group without a past has the mean of the others' raw weights. Weights that leave the bounds are cut off there and
-    the rest share what is left.
-
-    Args:
-        kind: which.
-        counts: episodes of each group in this batch, >= 1.
-        past: progress before this batch.
-        lowest: in (0, 1].
-        highest: >= 1.
+    A group without a past has the mean of the others' raw weights. ``counts`` are the groups' episodes in this batch,
+    each >= 1; ``past`` is the progress before it; ``lowest`` is in (0, 1] and ``highest`` >= 1.
     """
     names = list(counts)
     size_G = np.array([counts[name] for name in names], np.float64)
@@ -78,9 +70,9 @@ def group_weights(
 
 
 def bounded_to_mean_one(raw_G: Float64Array, size_G: Float64Array, lowest: float, highest: float) -> Float64Array:
-    """``clip(c * raw, lowest, highest)`` with the c that makes the mean over episodes 1; shape (groups,).
+    """Return ``clip(c * raw, lowest, highest)`` with the c, found by bisection, that makes the mean over episodes 1.
 
-    Raw weights are >= 0; if all are 0 the weights are 1. Found by bisection, as the mean rises with c.
+    Raw weights are >= 0; if all are 0 the weights are 1.
     """
     if not raw_G.any():
         return np.ones(len(raw_G))
@@ -101,7 +93,7 @@ def bounded_to_mean_one(raw_G: Float64Array, size_G: Float64Array, lowest: float
 def updated_progress(
     past: Mapping[str, GroupProgress], names: Sequence[str], returns: FloatArray
 ) -> dict[str, GroupProgress]:
-    """Progress of the groups after a batch; ``names`` are the samples' groups and ``returns`` (samples,) theirs."""
+    """Return the groups' progress after a batch; ``names`` are the samples' groups, ``returns`` is (samples,)."""
     out = dict(past)
     values_by_name: dict[str, list[float]] = {}
     for name, value in zip(names, returns.tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""Means that leave out a sample's whole episode, and counts of episodes: turns of one episode share its luck."""
+"""Means that leave out a sample's whole episode, because turns of one episode share its luck; counts of episodes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 def means_of_other_episodes(
     values_N: NDArray[np.float64], label_N: NDArray[np.integer], episode_N: NDArray[np.integer]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """For every sample the mean of those of its group (``label_N``) that belong to another episode, and their number.
+    """Return each sample's mean over its group's (``label_N``) samples from other episodes, and their number.
 
-    The mean is 0 where there are none.
+    The mean is 0 if there are none.
     """
     _, group_N = np.unique(label_N, return_inverse=True)
     _, owner_N = np.unique(episode_N, return_inverse=True)
@@ -22,7 +22,7 @@ def means_of_other_episodes(
 
 
 def episodes_in_group(label_N: NDArray[np.integer], episode_N: NDArray[np.integer]) -> NDArray[np.int64]:
-    """How many different episodes each sample's group (``label_N``) has samples of, its own included; shape (N,)."""
+    """Count the episodes in each sample's group (``label_N``), its own included; shape (N,)."""
     _, group_N = np.unique(label_N, return_inverse=True)
     pairs = np.unique(np.stack([group_N, episode_N]), axis=1)
     return np.bincount(pairs[0])[group_N]

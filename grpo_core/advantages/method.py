@@ -1,4 +1,4 @@
-"""Ways to compute advantages, to be compared with one another by the policy gradients they give."""
+"""Methods to compute advantages, for comparisons of the policy gradients they give."""
 
 from __future__ import annotations
 
@@ -34,12 +34,7 @@ class AdvantageMethod:
         return ", ".join([" < ".join(self.keys) or self.baseline, *options])
 
     def advantages(self, samples: Sequence[Sample], returns: FloatArray, *, min_group_size: int = 2) -> FloatArray:
-        """Advantages (samples,) of one batch.
-
-        Args:
-            samples: of the batch.
-            returns: (samples,) finite.
-            min_group_size: episodes that a group needs.
+        """Compute one batch's advantages (samples,) from its finite returns (samples,).
 
         Raises:
             GroupingError: as ``levels_of`` and ``shrunk_levels`` do.
@@ -75,9 +70,9 @@ BATCH_MEAN = AdvantageMethod("batch")
 def reference_advantages(
     keys: tuple[str, ...], samples: Sequence[Sample], returns: FloatArray, *, min_group_size: int = 8
 ) -> FloatArray:
-    """Advantages (samples,) over ALL data whose baseline leaves out the whole episode of the sample, not just its turn.
+    """Compute advantages (samples,) over ALL data with baselines that leave out the sample's whole episode.
 
-    No baseline depends on actions of its own episode, so the gradient has no bias. With the finest keys that hold
+    No baseline depends on its own episode's actions, so the gradient has no bias. With the finest keys that have
     ``min_group_size`` episodes it has little noise.
     """
     settings = GroupingSettings(keys=keys)

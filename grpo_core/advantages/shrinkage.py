@@ -1,17 +1,13 @@
-"""Empirical Bayes for small groups: their baseline is shrunk towards the coarser groups of the chain.
+"""Empirical Bayes for small groups: their baseline is shrunk towards the coarser groups of the chain. Axis: N samples.
 
-The returns are taken for a hierarchy of random effects: a group's expected return varies about its parent's with
-variance tau^2, what an episode earns in a group about that with variance sigma^2. The best linear guess of a group's
-expected return is then ``n / (n + k)`` of its own mean and the rest of its parent's guess, with n episodes and
-``k = sigma^2 / tau^2`` (Efron and Morris, "Data analysis using Stein's estimator and its generalizations", 1975). Both
-variances are estimated from the batch, one pair a level, by equating mean squares with their expectations (analysis of
-variance of unbalanced groups: Searle, Casella and McCulloch, "Variance Components", 1992).
+The model is a hierarchy of random effects: a group's expected return varies about its parent's with variance tau^2, and
+an episode's return about its group's with variance sigma^2. The best linear estimate is ``n / (n + k)`` of the group's
+own mean and the rest of its parent's estimate, with n episodes and ``k = sigma^2 / tau^2`` (Efron and Morris, "Data
+analysis using Stein's estimator and its generalizations", 1975). Each level's variances are estimated from the batch by
+equating mean squares with their expectations (Searle, Casella and McCulloch, "Variance Components", 1992).
 
-An observation is the mean of one episode's samples in one group, and n counts episodes: turns of one episode share its
-luck, and counted one by one they would make that luck look like an effect of the group. Groups that share episodes
-differ by less luck than such a hierarchy says, so that tau^2 is then estimated low.
-
-Axes: N samples.
+An observation is the mean of one episode's samples in one group, because turns of one episode share its luck, which
+would look like an effect of the group. If groups share episodes, tau^2 is estimated low.
 """
 
 from __future__ import annotations
@@ -32,8 +28,10 @@ Float64Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShrunkLevel:
-    """What one level, with all coarser ones behind it, expects of every sample. A sample that the level does not
-    place has what the next coarser level says (at the coarsest, what its role's samples without a place say).
+    """Estimates for every sample from one level and all coarser ones.
+
+    A sample that the level does not place has the next coarser level's (at the coarsest, those of its role's unplaced
+    samples).
     """
 
     mean_N: Float64Array  # the shrunk mean of the sample's group
@@ -50,20 +48,19 @@ def shrunk_levels(
     roles: Sequence[str],
     episodes: NDArray[np.integer] | None = None,
 ) -> dict[str, ShrunkLevel]:
-    """Shrunk statistics of every level, by its expression; the coarsest level's are its groups' own.
+    """Compute every level's shrunk statistics, by its expression; the coarsest level's are its groups' own.
 
-    k is that of the whole batch, with each role's returns measured in the role's own deviation, so that a role with
-    large returns does not decide for the others; the means are the role's alone, over samples. Leaving a sample out
-    removes its episode from the means and counts, not from the two variances a level has.
+    k is estimated from the whole batch, with each role's returns in units of its deviation, so that a role with large
+    returns does not dominate. Leaving a sample out removes its episode from means and counts, not from the variances.
 
     Args:
         returns_N: (N,) finite.
         levels: from fine to coarse, as ``levels_of`` makes them; each group lies within one group of the next level.
-        roles: of the samples, N names.
-        episodes: (N,) which episode each sample belongs to; None: each to its own.
+        roles: (N,) names.
+        episodes: (N,) each sample's episode; None: each has its own.
 
     Raises:
-        GroupingError: a group lies in several groups of the next level, so that it has no one parent.
+        GroupingError: a group lies in several groups of the next level.
     """
     values_N = returns_N.astype(np.float64)
     unit_N = _per_role_units(values_N, roles)
@@ -87,12 +84,12 @@ def shrunk_levels(
 
 
 def variance_components(values_N: Float64Array, child_N: IntArray, parent_N: IntArray) -> tuple[float, float]:
-    """Variance within groups and between the groups of one parent, by moments; both >= 0.
+    """Estimate the variances within groups and between the groups of one parent, by moments; both >= 0.
 
     With G groups of n_g in P parents of n_p (values of the level only) and the two sums of squares,
-    ``sigma^2 = SSW / (N - G)`` and ``tau^2 = (SSB - (G - P) sigma^2) / (N - sum_p sum_{g in p} n_g^2 / n_p)``, cut off
-    at 0. Values that are NaN or that the level does not place are left aside. Where the batch cannot tell (no group
-    of two, or one group a parent) tau^2 is 0: the parent decides.
+    ``sigma^2 = SSW / (N - G)`` and ``tau^2 = (SSB - (G - P) sigma^2) / (N - sum_p sum_{g in p} n_g^2 / n_p)``, at least
+    0. Values that are NaN or unplaced are ignored. Without a group of two or a parent of two groups both are 0, and the
+    parent's mean counts.
     """
     use = np.isfinite(values_N) & (child_N != UNPLACED)
     if not use.any():
@@ -116,7 +113,7 @@ def variance_components(values_N: Float64Array, child_N: IntArray, parent_N: Int
 def _by_episode(
     values_N: Float64Array, child_N: IntArray, parent_N: IntArray, episode_N: NDArray[np.integer]
 ) -> tuple[Float64Array, IntArray, IntArray]:
-    """Mean values of the episodes in each group, and those groups and their parents."""
+    """Return the mean value of each episode in each group, with that group and its parent."""
     cells = np.stack([child_N, parent_N, episode_N])
     (child, parent, _), cell_N = np.unique(cells, axis=1, return_inverse=True)
     cell_N = cell_N.ravel()
@@ -143,7 +140,7 @@ def _shrink(
     np.maximum.at(highest, used_label, used)
     constant_N = placed & (lowest == highest)[label]
     total_N = np.bincount(used_label, used, minlength=groups)[label]
-    # Equal values are their own mean exactly; a rounded sum would leave a small deviation.
+    # For equal values the mean is exact; a rounded sum would leave a small deviation.
     mean_N = np.where(constant_N, values_N, total_N / np.maximum(n_N, 1))
     centred = np.where(placed, values_N - mean_N, 0.0)
     squares = np.bincount(used_label, centred[placed] ** 2, minlength=groups)[label]
@@ -166,7 +163,7 @@ def _shrink(
 
 
 def _share(n_N: Float64Array, within: float, between: float) -> Float64Array:
-    """n / (n + within / between) without dividing by 0; 0 where nothing varies or no episode is left."""
+    """Compute n / (n + within / between); 0 if nothing varies or no episode is left."""
     weight_N = np.maximum(n_N, 0.0) * between
     return np.divide(weight_N, weight_N + within, out=np.zeros_like(weight_N), where=weight_N > 0)
 
@@ -176,7 +173,7 @@ def _mix(share_N: Float64Array, own_N: Float64Array, parent_N: Float64Array) -> 
 
 
 def _per_role_units(values_N: Float64Array, roles: Sequence[str]) -> Float64Array:
-    """Each role's returns standardised; NaN for a role whose returns are all equal."""
+    """Standardise each role's returns; NaN for a role whose returns are all equal."""
     unit_N = np.full(len(values_N), np.nan)
     names = np.asarray(roles, dtype=object)
     for role in set(roles):

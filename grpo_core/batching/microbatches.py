@@ -1,4 +1,4 @@
-"""Turns to token-budget micro-batches: what a forward pass needs and nothing more."""
+"""Turns to micro-batches with a token budget."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from grpo_core.types import Episode, IntArray, Turn
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTurn:
-    """One turn ready for the forward pass. Axes: L input tokens, S trained tokens, A admissible ids in all."""
+    """One turn's arrays for the forward pass. Axes: L input tokens, S trained tokens, A admissible ids in all."""
 
     turn: int  # index into the batch's turns, in episode order
     episode: int  # index into the batch's episodes
@@ -38,8 +38,9 @@ class TrainingTurn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
-    """Tensors of one forward pass. Axes: B rows, L padded length, N trained tokens (row by row), A admissible
-    ids of all trained tokens, U distinct ones among them.
+    """Tensors of one forward pass.
+
+    Axes: B rows, L padded length, N trained tokens (row by row), A admissible ids of all of them, U distinct ones.
     """
 
     input_ids: Tensor  # (B, L) int64, right-padded
@@ -55,16 +56,16 @@ class MicroBatch:
     chosen_N: Tensor  # index into A of the sampled token; its id when free
     free: bool
     tokens: int  # real input tokens; input_ids.numel() counts the padding too
-    turns: tuple[int, ...]  # of the rows, in order
+    turns: tuple[int, ...]  # the rows' turns, in order
     fresh: bool  # every turn was sampled by exactly these weights, before any step of this update
 
 
 def training_turns(episodes: Sequence[Episode], learner_version: int) -> tuple[TrainingTurn, ...]:
-    """All turns with trained tokens, in episode order; turns without any need no forward pass and are left out.
+    """Convert all turns that have trained tokens, in episode order; other turns need no forward pass.
 
     Raises:
-        ValueError: a turn contradicts itself: lengths differ, a sampled token is not admissible (its
-            log-probability would be minus infinity), or the temperature is not positive.
+        ValueError: a turn's lengths differ, a sampled token is not admissible (its log-probability would be minus
+            infinity), or the temperature is not positive.
     """
     out: list[TrainingTurn] = []
     index = 0
@@ -80,10 +81,10 @@ def training_turns(episodes: Sequence[Episode], learner_version: int) -> tuple[T
 
 
 def training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> TrainingTurn:
-    """One turn with trained tokens, number ``index`` of its batch and of episode number ``owner``.
+    """Convert one turn with trained tokens, number ``index`` of its batch, of episode number ``owner``.
 
     Raises:
-        ValueError: the turn contradicts itself (see ``training_turns``).
+        ValueError: see ``training_turns``.
     """
     length = len(turn.completion_ids)
     if len(turn.logprobs) != length or len(turn.trained_mask) != length:
@@ -124,10 +125,10 @@ def training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> T
 def split_minibatches(
     turns: Sequence[TrainingTurn], normalizer: Normalizer, count: int, generator: np.random.Generator
 ) -> list[NDArray[np.int64]]:
-    """Random minibatches (indices of turns, ascending), one an optimizer step; each turn is in exactly one.
+    """Draw random minibatches (indices of turns, ascending), one for each optimizer step; each turn is in one.
 
-    Under the normaliser ``episode`` an episode stays whole, so that it has its weight in one step. There are fewer than
-    ``count`` minibatches where there are fewer turns (or episodes).
+    With the normaliser ``episode`` an episode stays in one minibatch. There are fewer than ``count`` minibatches if
+    there are fewer turns (or episodes).
     """
     if not turns:
         return []
@@ -137,9 +138,9 @@ def split_minibatches(
 
 
 def split_by_budget(lengths: Sequence[int], budget: int) -> list[list[int]]:
-    """Indices in chunks of at most ``budget`` padded tokens (rows x longest), longest first, as even as possible.
+    """Split indices into chunks of at most ``budget`` padded tokens (rows x longest), longest first.
 
-    A single sequence longer than the budget gets a chunk of its own.
+    A sequence longer than the budget gets its own chunk.
     """
     order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
     chunks: list[list[int]] = []
@@ -160,9 +161,9 @@ def micro_batches(
     *,
     fresh: bool = False,
 ) -> list[MicroBatch]:
-    """Micro-batches of turns with one advantage and one token weight each, both of shape (len(turns),).
+    """Make micro-batches of turns, each with one advantage and one token weight, both of shape (len(turns),).
 
-    Rows are sorted by length, so padding is small; turns decoded freely and under a mask are kept apart.
+    Rows are sorted by length to save padding; turns decoded freely and under a mask are in separate micro-batches.
     """
     out: list[MicroBatch] = []
     for free in (False, True):

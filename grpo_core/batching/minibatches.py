@@ -1,4 +1,4 @@
-"""The minibatches of each optimizer step of an epoch; each role with an adapter of its own has its own."""
+"""The minibatches of an epoch's optimizer steps, separate for each role that has its own adapter."""
 
 from __future__ import annotations
 
@@ -15,33 +15,27 @@ from grpo_core.settings import LearnerSettings
 from grpo_core.types import FloatArray
 
 RoleTurns = tuple[str | None, Sequence[TrainingTurn]]
-"""A role with an adapter of its own and its turns of a batch; None: one policy for all roles, and all turns."""
+"""A role with its own adapter and its turns of a batch; None: one policy for all roles, and all turns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Minibatch:
     """Turns of one optimizer step under one adapter; their token weights are normalised among themselves."""
 
-    role: str | None  # whose adapter is trained; None: there is one policy
+    role: str | None  # the role whose adapter is trained; None: there is one policy
     turns: Sequence[TrainingTurn]
     advantages: FloatArray  # (turns,)
-    weights: NDArray[np.float64]  # (turns,) of each of its tokens in the loss
+    weights: NDArray[np.float64]  # (turns,) each of the turn's tokens has this weight in the loss
     learns: Sequence[int]  # indices of the turns that have a gradient
 
 
 def optimizer_steps(
     by_role: Sequence[RoleTurns], turn_advantages: FloatArray, settings: LearnerSettings, generator: np.random.Generator
 ) -> Iterator[list[Minibatch]]:
-    """One epoch: the minibatches of each step, one a role, as long as a role has turns left.
+    """Yield each step's minibatches of one epoch, one for each role that has turns left.
 
-    Each role's turns are split into ``minibatches`` by themselves, so that its adapter takes as many steps as one alone
-    would.
-
-    Args:
-        by_role: roles and turns.
-        turn_advantages: by turn of the batch.
-        settings: ``minibatches`` and the normaliser.
-        generator: of the shuffles, role by role.
+    Each role's turns are split into ``minibatches`` separately, so its adapter takes as many steps as one alone would.
+    ``turn_advantages`` are by turn of the batch.
     """
     drawn = []
     for role, turns in by_role:
@@ -54,7 +48,7 @@ def optimizer_steps(
 
 
 def learning_turns(advantages: FloatArray, settings: LearnerSettings) -> list[int]:
-    """Indices of the turns that have a gradient: those with an advantage, or all where the loss has other parts."""
+    """Return indices of the turns that have a gradient: those with an advantage, or all if the loss has other parts."""
     always = settings.entropy_coef > 0 or settings.beta > 0
     indices: list[int] = np.flatnonzero((advantages != 0) | always).tolist()
     return indices

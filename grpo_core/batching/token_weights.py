@@ -1,4 +1,4 @@
-"""What one trained token weighs in the loss: the named normalisers."""
+"""The weight of one trained token in the loss: the named normalisers."""
 
 from __future__ import annotations
 
@@ -19,23 +19,21 @@ def turn_token_weights(
     max_completion_length: int | None = None,
     batch_tokens_per_step: float | None = None,
 ) -> NDArray[np.float64]:
-    """Weight of one trained token of each turn of an optimizer step, shape (turns,).
+    """Return the weight of one trained token of each turn of an optimizer step, shape (turns,).
 
     ``token``: one over the step's trained tokens, so long games weigh more (TRL's ``bnpo``). ``batch_token``: one over
-    ``batch_tokens_per_step``, so a token weighs the same in whichever step of the update it lands (TRL's ``dapo`` and
-    ``cispo``). ``turn``: every turn weighs the same, the mean of its token mean (TRL's ``grpo``). ``episode``: every
-    episode weighs the same (the mean of its tokens' mean). ``max_completion_length``: one over the turns times that
-    constant, so neither a turn's own length nor that of others counts (Dr. GRPO, arXiv 2503.20783).
+    ``batch_tokens_per_step``, so a token weighs the same in every step of the update (TRL's ``dapo`` and ``cispo``).
+    ``turn``: every turn weighs the same (TRL's ``grpo``). ``episode``: every episode weighs the same.
+    ``max_completion_length``: one over the turns times that constant, so no length counts (Dr. GRPO, arXiv 2503.20783).
 
     Under ``token``, ``turn`` and ``episode`` the weights of all trained tokens sum to 1.
 
     Args:
-        normalizer: what weighs equally.
-        trained_tokens: trained tokens of each turn; turns without any weigh nothing and count for nothing.
-        episodes: the episode each turn belongs to, any integers.
+        normalizer: one of the names above.
+        trained_tokens: the number of each turn; turns without any are ignored and get 0.
+        episodes: the episode of each turn, any integers.
         max_completion_length: tokens; for the normaliser of that name.
-        batch_tokens_per_step: trained tokens of the whole update divided by its optimizer steps an epoch; for
-            ``batch_token``.
+        batch_tokens_per_step: trained tokens of the update over its optimizer steps an epoch; for ``batch_token``.
 
     Raises:
         ValueError: the normaliser's own number is missing.

@@ -1,4 +1,4 @@
-"""Files that survive a crash: replaced in one step and flushed to the disk."""
+"""Atomic writes that survive a crash."""
 
 from __future__ import annotations
 
@@ -10,13 +10,8 @@ from pathlib import Path
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Replace a file in one step and return when the new content would survive a power cut.
 
-    A reader, or a crash at any moment, finds the old file or the new one, never half of it. The content is written to
-    a draft in the same folder, flushed, renamed over ``path``, and the folder is flushed. A failure removes the draft.
-
-    Args:
-        path: the file; its folder must exist.
-        content: all of its bytes.
-        mode: permissions of the new file, less the process's umask.
+    A draft in the same folder, which must exist, is written, flushed and renamed over ``path``; a failure removes it.
+    ``mode`` is the new file's permissions before the umask.
 
     Raises:
         OSError: the file cannot be written; the old one is unchanged.
@@ -35,7 +30,7 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 
 def flush_to_disk(*paths: Path) -> None:
-    """Return when a power cut would leave these files (their bytes) and folders (the names in them) in place."""
+    """Flush these files' bytes and these folders' entries to the disk."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:

@@ -1,4 +1,4 @@
-"""Which checkpoints a run has, without loading any: light enough for a process that never touches a tensor."""
+"""A run's checkpoints: list, verify and prune them without loading tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TRAINER_STATE = "trainer_state.json"
 
 
 def checkpoint_versions(run_dir: Path) -> tuple[int, ...]:
-    """Versions of all whole checkpoints of a run, ascending; half-written or thinned-out folders are skipped."""
+    """Return the versions of a run's complete checkpoints, ascending."""
     parent = run_dir / "checkpoints"
     if not parent.is_dir():
         return ()
@@ -27,13 +27,13 @@ def checkpoint_versions(run_dir: Path) -> tuple[int, ...]:
 
 
 def latest_checkpoint(run_dir: Path) -> Path | None:
-    """The newest whole checkpoint's folder, or None."""
+    """Return the newest complete checkpoint's folder, or None."""
     versions = checkpoint_versions(run_dir)
     return run_dir / "checkpoints" / str(versions[-1]) if versions else None
 
 
 def passed_over(run_dir: Path, version: int) -> tuple[int, ...]:
-    """Versions newer than the one that a run goes on from: half written, or damaged since."""
+    """Return the versions newer than the one a run resumes from: they are incomplete or damaged."""
     named = [path.name for path in (run_dir / "checkpoints").glob("*") if path.name.isascii() and path.name.isdigit()]
     return tuple(sorted(newer for newer in map(int, named) if newer > version))
 
@@ -41,13 +41,13 @@ def passed_over(run_dir: Path, version: int) -> tuple[int, ...]:
 def prune_checkpoints(run_dir: Path, keep: int) -> tuple[int, ...]:
     """Delete all but the first and the newest ``keep`` (>= 1) checkpoints, and remains of interrupted writes.
 
-    Returns the deleted versions. Call it from the process that writes them, not while another one does.
+    Returns the deleted versions. Only the process that writes checkpoints may call this.
     """
     versions = checkpoint_versions(run_dir)
     doomed = tuple(version for version in versions[1:] if version not in versions[-keep:])
     parent = run_dir / "checkpoints"
     for version in doomed:
-        # Renamed first: an interrupted deletion must not leave half a checkpoint under a number.
+        # Renamed first, so that an interrupted deletion leaves no partial checkpoint under a number.
         trash = parent / f".{version}.trash-{os.getpid()}"
         os.rename(parent / str(version), trash)
         shutil.rmtree(trash, ignore_errors=True)
@@ -57,7 +57,7 @@ def prune_checkpoints(run_dir: Path, keep: int) -> tuple[int, ...]:
 
 
 def is_whole_checkpoint(folder: Path) -> bool:
-    """Cheap test: everything the manifest lists is there at its size (``load_checkpoint`` compares contents)."""
+    """Check that every file in the manifest exists with its size; ``load_checkpoint`` compares contents too."""
     try:
         files = read_manifest(folder)["files"]
         return all((folder / name).stat().st_size == expected["bytes"] for name, expected in files.items())
@@ -66,10 +66,10 @@ def is_whole_checkpoint(folder: Path) -> bool:
 
 
 def verified_manifest(folder: Path) -> dict[str, Any]:
-    """A checkpoint's manifest, every file compared with it first.
+    """Read a checkpoint's manifest and compare every file with it.
 
     Raises:
-        CheckpointError: in one line, which file is missing, altered, or of an unknown schema.
+        CheckpointError: a file is missing or altered, or the schema is unknown.
     """
     manifest = read_manifest(folder)
     for name, expected in manifest["files"].items():
@@ -82,17 +82,17 @@ def verified_manifest(folder: Path) -> dict[str, Any]:
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
-    """Size and SHA-256 of a file, as a manifest has them."""
+    """Return a file's manifest entry: size and SHA-256."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"bytes": path.stat().st_size, "sha256": digest}
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a checkpoint's manifest says.
+    """Read a checkpoint's manifest.
 
     Raises:
-        CheckpointError: it is missing, unreadable, of an unknown schema, or lists too little.
+        CheckpointError: it is missing, unreadable, incomplete or of an unknown schema.
     """
     try:
         manifest = json.loads((folder / MANIFEST).read_text())

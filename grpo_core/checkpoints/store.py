@@ -1,8 +1,8 @@
-"""Durable, atomic checkpoints: Hugging Face layout, optimizer and counters; safetensors and JSON only.
+"""Durable, atomic checkpoints in safetensors and JSON.
 
-``<run>/checkpoints/<version>/`` holds the model's own files, ``optimizer.safetensors``, ``trainer_state.json`` and
-``manifest.json`` with size and SHA-256 of every other file. A folder is written beside its place, flushed to the
-disk and renamed, so a name that is a number is a whole checkpoint, whatever was killed when.
+``<run>/checkpoints/<version>/`` has the model in Hugging Face layout, ``optimizer.safetensors``, ``trainer_state.json``
+and ``manifest.json`` with size and SHA-256 of every other file. A folder is written under another name, flushed and
+renamed, so a folder whose name is a number is complete.
 """
 
 from __future__ import annotations
@@ -40,14 +40,11 @@ def save_checkpoint(
 ) -> Path:
     """Write ``run_dir/checkpoints/<learner.version>/``; returns when it would survive a power cut.
 
-    Args:
-        run_dir: the run's folder.
-        learner: whose optimizer, counters, generator and baselines are kept.
-        save_model: writes model and tokenizer files into the folder it is given (safetensors).
-        extra: JSON-able facts that must be as durable as the weights, e.g. receipts of the episodes they used.
+    ``save_model`` writes model and tokenizer files (safetensors) into the folder it gets. ``extra`` is JSON-able data
+    that must be as durable as the weights, e.g. receipts of the episodes they used.
 
     Raises:
-        CheckpointError: the disk refused, or ``save_model`` wrote a pickle.
+        CheckpointError: the disk cannot be written, or ``save_model`` wrote a pickle.
     """
     parent = run_dir / "checkpoints"
     final = parent / str(learner.version)
@@ -83,10 +80,10 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: Path) -> Checkpoint:
-    """Read and verify one checkpoint; every file is compared with the manifest first.
+    """Read one checkpoint after comparing every file with the manifest.
 
     Raises:
-        CheckpointError: in one line, which file is missing, altered, unreadable or of an unknown schema.
+        CheckpointError: a file is missing, altered or unreadable, or the schema is unknown.
     """
     manifest = verified_manifest(folder)
     try:
@@ -98,7 +95,7 @@ def load_checkpoint(folder: Path) -> Checkpoint:
 
 
 def _put_in_place(partial: Path, final: Path) -> None:
-    """Rename into place; a folder already there (an older write of the same version) gives way."""
+    """Rename into place; replaces an older write of the same version."""
     if final.exists():
         trash = final.parent / f".{final.name}.trash-{os.getpid()}"
         shutil.rmtree(trash, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What to watch beside the loss: sums over tokens that add up over micro-batches."""
+"""Diagnostics beside the loss: sums over tokens that add up over micro-batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import Tensor
 from grpo_core.losses.policy_loss import LossTokens, TokenLosses
 from grpo_core.settings import LearnerSettings
 
-#: What ``token_diagnostics`` returns, in order: sums over tokens, but maxima where the name ends in ``_max``.
+#: The numbers of ``token_diagnostics``, in order: sums over tokens, but maxima where the name ends in ``_max``.
 DIAGNOSTICS = (
     "tokens",
     "ratio",
@@ -29,13 +29,13 @@ DIAGNOSTICS = (
 
 @torch.no_grad()
 def token_diagnostics(tokens: LossTokens, losses: TokenLosses, settings: LearnerSettings) -> Tensor:
-    """One vector of the numbers named by ``DIAGNOSTICS``, float64.
+    """Return the numbers named by ``DIAGNOSTICS`` as one vector, float64.
 
-    ``ratio`` is the one that was clipped. ``clipped_*`` count tokens whose gradient a clip removed (in CISPO:
-    bounded): ``low`` and ``high`` by the range around 1, ``dual`` by ``delta``. ``kl`` is k3 of the learner from the
-    behaviour policy, ``exp(d) - d - 1`` with ``d = lp - behaviour lp``: tokens come from the behaviour policy, so its
-    mean estimates KL(behaviour || learner). ``gap_max`` is the largest |d|. ``reference_kl`` is what ``beta``
-    multiplies. ``importance*`` are the off-policy weights (1 without any), ``masked`` counts those that are 0.
+    ``ratio`` is the one that was clipped. ``clipped_*`` count tokens whose gradient a clip removed (in CISPO: bounded):
+    ``low`` and ``high`` by the range around 1, ``dual`` by ``delta``. ``kl`` is k3, ``exp(d) - d - 1`` with ``d = lp -
+    behaviour lp``; tokens come from the behaviour policy, so its mean estimates KL(behaviour || learner). ``gap_max``
+    is the largest |d|. ``reference_kl`` is multiplied by ``beta``. ``importance*`` are the off-policy weights (1
+    without any), and ``masked`` counts those that are 0.
     """
     gap = (tokens.logprobs_N - tokens.behaviour_N).double()
     ratio = losses.log_ratio_N.double().exp()

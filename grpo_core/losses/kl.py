@@ -10,13 +10,12 @@ KLEstimator = Literal["k1", "k2", "k3"]
 
 
 def kl_estimates(logprobs_N: Tensor, reference_N: Tensor, estimator: KLEstimator) -> Tensor:
-    """One estimate a token in nats, shape (N,), with ``d = reference lp - lp``; differentiable in ``logprobs_N``.
+    """Estimate the KL of each token in nats, shape (N,), with ``d = reference lp - lp``; differentiable.
 
     ``k1``: ``-d``, unbiased, of either sign. ``k2``: ``d^2 / 2``, biased, never negative. ``k3``: ``exp(d) - d - 1``,
-    unbiased and never negative (J. Schulman, "Approximating KL divergence", 2020; GRPO's penalty).
-
-    All this is said of values. As a loss, k1's gradient alone is 0 in expectation; times the importance ratio, the
-    gradient of k1 and of k3 is that of the reverse KL (DeepSeek-V3.2, arXiv 2512.02556).
+    unbiased and never negative (J. Schulman, "Approximating KL divergence", 2020; GRPO's penalty). The gradient of k1
+    alone is 0 in expectation; multiplied by the importance ratio, the gradients of k1 and k3 are those of the reverse
+    KL (DeepSeek-V3.2, arXiv 2512.02556).
     """
     gap_N = reference_N - logprobs_N
     if estimator == "k1":

@@ -1,6 +1,6 @@
-"""Corrections for tokens that the trainer's own weights would not have sampled so: weights and masks, all constants.
+"""Weights and masks that correct for a behaviour policy with other kernels, precision or age than the trainer.
 
-The behaviour policy differs from the trainer by its kernels, its precision and its age. Axes as in ``ratios``.
+They have no gradient. Axes as in ``ratios``.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ def importance_weights(
     clip_min: float | None,
     clip_max: float | None,
 ) -> Tensor:
-    """Weights ``w = exp(proximal lp - behaviour lp)``, shape (N,), without gradient.
+    """Return weights ``w = exp(proximal lp - behaviour lp)``, shape (N,), without gradient.
 
-    Decoupled PPO (arXiv 2110.00641; AReaL, arXiv 2505.24298) weighs each token by ``w``, which is ``mode`` None.
-    ``*_truncate`` clamps to [clip_min, clip_max] (truncated importance sampling); ``*_mask`` makes weights outside
-    that range 0. ``sequence_*`` takes one weight a turn: the ratio of the whole turn's probabilities.
+    With ``mode`` None each token has its ``w``, as in decoupled PPO (arXiv 2110.00641; AReaL, arXiv 2505.24298).
+    ``*_truncate`` clamps to [clip_min, clip_max]; ``*_mask`` sets weights outside that range to 0. ``sequence_*`` uses
+    one weight for a turn, the ratio of the whole turn's probabilities.
     """
     gap_N = proximal_N - behaviour_N
     if mode in ("sequence_truncate", "sequence_mask"):
@@ -47,10 +47,10 @@ def importance_weights(
 def off_policy_mask(
     logprobs_N: Tensor, behaviour_N: Tensor, advantages_N: Tensor, row_N: Tensor, rows: int, threshold: float
 ) -> Tensor:
-    """1 where a token is kept, 0 where its turn is dropped, shape (N,).
+    """Return 1 for kept tokens and 0 for tokens of dropped turns, shape (N,).
 
-    A turn is dropped if its advantage is negative and the mean of ``behaviour lp - lp`` over it exceeds
-    ``threshold`` nats: a mistake that the policy has already unlearned (DeepSeek-V3.2, arXiv 2512.02556).
+    A turn is dropped if its advantage is negative and its mean ``behaviour lp - lp`` exceeds ``threshold`` nats: the
+    policy has already unlearned that mistake (DeepSeek-V3.2, arXiv 2512.02556).
     """
     moved_N = turn_mean(behaviour_N - logprobs_N, row_N, rows)
     return ((advantages_N >= 0) | (moved_N <= threshold)).to(logprobs_N.dtype)

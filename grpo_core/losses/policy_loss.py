@@ -1,11 +1,8 @@
-"""Policy losses, token by token. What a token weighs in the sum is the normaliser's business (``normalizers``).
+"""Policy losses of single tokens; ``token_weights`` gives each token's weight in the sum.
 
-Axes as in ``ratios``: N trained tokens in any order, ``row_N`` the turn each belongs to. Everything is pointwise over
-N or over a turn's tokens, so it does not matter how whole turns are batched.
-
-``grpo``, ``bnpo``, ``dr_grpo`` and ``dapo`` share the clipped surrogate and differ in the normaliser alone. ``cispo``
-has its own loss. ``rloo`` takes a whole turn as one action: the clipped surrogate of the whole turn's ratio, whose
-first step is REINFORCE (arXiv 2402.14740); its leave-one-out baseline is the grouping's.
+``grpo``, ``bnpo``, ``dr_grpo`` and ``dapo`` share the clipped surrogate and differ only in the normaliser. ``cispo``
+has its own loss. ``rloo`` takes a turn as one action: the clipped surrogate of the whole turn's ratio, whose first step
+is REINFORCE (arXiv 2402.14740); the leave-one-out baseline is a setting of the grouping. Axes as in ``ratios``.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from grpo_core.settings import LearnerSettings
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossTokens:
-    """What the loss reads of N trained tokens; all (N,)."""
+    """The loss's inputs for N trained tokens, all of shape (N,)."""
 
     logprobs_N: Tensor  # of the weights being trained, differentiable
     entropy_N: Tensor  # nats; differentiable if there is an entropy bonus
@@ -38,40 +35,39 @@ class LossTokens:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenLosses:
-    """The loss of each token and what it was made of; all (N,)."""
+    """The loss of each token and its parts, all of shape (N,)."""
 
     loss_N: Tensor  # differentiable
     log_ratio_N: Tensor  # of the ratio that was clipped
     importance_N: Tensor | None  # off-policy weights and masks; None without any
-    kl_N: Tensor | None  # what beta multiplies; None without a reference
+    kl_N: Tensor | None  # is multiplied by beta; None without a reference
 
 
 def clipped_surrogate(
     log_ratio_N: Tensor, advantages_N: Tensor, epsilon: float, epsilon_high: float, delta: float | None = None
 ) -> Tensor:
-    """``-min(rho A, clip(rho, 1 - epsilon, 1 + epsilon_high) A)``, ``rho = exp(log ratio)``; shape (N,).
+    """Compute ``-min(rho A, clip(rho, 1 - epsilon, 1 + epsilon_high) A)`` with ``rho = exp(log ratio)``, shape (N,).
 
-    PPO's surrogate (arXiv 1707.06347) with DAPO's separate upper range (arXiv 2503.14476). ``delta`` bounds the first
-    ``rho`` from above, so that a negative advantage costs at most ``delta |A|`` (dual clip, arXiv 1912.09729 and
-    2505.07291).
+    This is PPO's surrogate (arXiv 1707.06347) with DAPO's separate upper range (arXiv 2503.14476). ``delta`` bounds the
+    first ``rho``, so a negative advantage costs at most ``delta |A|`` (dual clip, arXiv 1912.09729 and 2505.07291).
     """
-    # For A >= 0 the minimum is that of rho and 1 + epsilon_high, for A < 0 the larger of rho and 1 - epsilon. Bounded
-    # before exp: a ratio beyond what a float holds must not turn a gradient of 0 into 0 times infinity.
+    # For A >= 0 the lesser of rho and 1 + epsilon_high counts, for A < 0 the larger of rho and 1 - epsilon. It is
+    # bounded before exp, because an overflow would turn a gradient of 0 into 0 times infinity.
     gains_N = log_ratio_N.clamp(max=math.log1p(epsilon_high))
     costs_N = log_ratio_N.clamp(math.log1p(-epsilon), None if delta is None else math.log(delta))
     return -torch.where(advantages_N < 0, costs_N, gains_N).exp() * advantages_N
 
 
 def cispo(log_ratio_N: Tensor, logprobs_N: Tensor, advantages_N: Tensor, epsilon_high: float) -> Tensor:
-    """``-min(rho, epsilon_high) A lp`` with a constant first factor, shape (N,): every token keeps a gradient.
+    """Compute CISPO (MiniMax-M1, arXiv 2506.13585): ``-min(rho, epsilon_high) A lp``, shape (N,).
 
-    CISPO is MiniMax-M1's (arXiv 2506.13585). ``epsilon_high`` bounds the ratio itself, not its distance from 1.
+    The ratio ``rho`` has no gradient, so every token keeps one. ``epsilon_high`` bounds ``rho``, not its distance to 1.
     """
     return -log_ratio_N.exp().clamp(max=epsilon_high).detach() * advantages_N * logprobs_N
 
 
 def token_losses(tokens: LossTokens, settings: LearnerSettings) -> TokenLosses:
-    """The loss of each token under the settings: surrogate x corrections + beta KL - entropy_coef entropy.
+    """Compute the loss of each token: surrogate x corrections + beta KL - entropy_coef entropy.
 
     Raises:
         ValueError: ``decoupled`` without proximal log-probabilities, or ``beta > 0`` without the reference's.
@@ -81,7 +77,7 @@ def token_losses(tokens: LossTokens, settings: LearnerSettings) -> TokenLosses:
         if tokens.proximal_N is None:
             raise ValueError("decoupled needs proximal log-probabilities")
         old_N = tokens.proximal_N
-    log_ratio_N = log_ratios(tokens.logprobs_N, old_N, tokens.row_N, tokens.rows, ratio_level(settings))
+    log_ratio_N = log_ratios(tokens.logprobs_N, old_N, tokens.row_N, tokens.rows, _ratio_level(settings))
     if settings.loss_type == "cispo":
         loss_N = cispo(log_ratio_N, tokens.logprobs_N, tokens.advantages_N, settings.epsilon_high)
     else:
@@ -104,8 +100,7 @@ def token_losses(tokens: LossTokens, settings: LearnerSettings) -> TokenLosses:
     return TokenLosses(loss_N, log_ratio_N, importance_N, kl_N)
 
 
-def ratio_level(settings: LearnerSettings) -> RatioLevel:
-    """Over what the settings take the importance ratio."""
+def _ratio_level(settings: LearnerSettings) -> RatioLevel:
     if settings.loss_type == "rloo":
         return "turn_sum"
     return "turn_mean" if settings.importance_sampling_level == "sequence" else "token"

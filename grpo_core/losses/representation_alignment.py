@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from grpo_core.batching.microbatches import TrainingTurn
 from grpo_core.settings import AlignmentSettings
 
-_MIN_ROWS = 2  # below that a role has no variance, so nothing could guard it
-_VARIANCE_EPS = 1e-4  # keeps the deviation's gradient finite where a role has collapsed
+_MIN_ROWS = 2  # with fewer a role has no variance, so a collapse could not be detected
+_VARIANCE_EPS = 1e-4  # keeps the deviation's gradient finite when a role has collapsed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,15 +27,15 @@ class AlignmentLoss:
 
     loss: Tensor  # scalar float32: weight * (pull + guard)
     pull: float  # mean squared distance of the pairs' means, per dimension
-    variance: float  # how far deviations fall short, per dimension; 0 when none does
+    variance: float  # mean shortfall of the deviations, per dimension
     covariance: float  # squared covariances of distinct dimensions, summed and divided by D
-    pairs: int  # of the declared pairs, how many this batch could compare
+    pairs: int  # the declared pairs that this batch could compare
 
 
 def masked_mean(hidden_BLH: Tensor, mask_BL: Tensor) -> Tensor:
-    """Mean hidden state of each row under its mask, shape (B, H), float32; 0 for a row without a position.
+    """Return the mean hidden state of each row under its mask, shape (B, H), float32; 0 for a row without a position.
 
-    What is masked out has no influence (not even a value that is not finite) and an exactly zero gradient.
+    Masked values have no influence, even if they are not finite, and a gradient of exactly 0.
     """
     kept = torch.where(mask_BL.bool()[:, :, None], hidden_BLH.float(), 0.0)
     return kept.sum(1) / mask_BL.bool().sum(1).clamp(min=1)[:, None]
@@ -48,30 +48,23 @@ def alignment_loss(
     settings: AlignmentSettings,
     project: Callable[[Tensor], Tensor] | None = None,
 ) -> AlignmentLoss:
-    """The alignment loss of one batch.
+    """Compute the alignment loss of one batch.
 
-    Rows are pooled by ``masked_mean`` and, where ``project`` is given, mapped from (R, H) to (R, D). With ``Z_a``
-    the (R, D) rows of role a and ``m_a`` their mean:
+    Rows are pooled by ``masked_mean`` and, with ``project``, mapped from (R, H) to (R, D). With ``Z_a`` the (R, D) rows
+    of role a and ``m_a`` their mean:
 
         loss = weight * (mean over pairs |m_a - m_b|^2 / D
                          + variance * mean over roles, dimensions max(0, deviation - sqrt(Var Z_a + 1e-4))
                          + covariance * mean over roles sum_{i != j} Cov(Z_a)_ij^2 / D)
 
-    The first term alone has a trivial optimum, the same state whatever was read; the others are the guard of
-    VICReg (arXiv 2105.04906), whose three weights, 25 : 25 : 1, are the defaults' ratio.
+    The first term alone has a trivial optimum, one state for all inputs. The others prevent it, as in VICReg (arXiv
+    2105.04906), whose weights have the defaults' ratio, 25 : 25 : 1.
 
-    A pair is compared when both roles have at least two rows with a position under the mask. Without such a pair,
-    or at weight 0, the loss is exactly 0 and has no gradient.
-
-    Args:
-        hidden_BLH: hidden states of any floating type.
-        mask_BL: true (or non-zero) at the positions that count.
-        roles: each row's role.
-        settings: pairs and weights.
-        project: an optional differentiable map, rows by rows.
+    A pair is compared if both roles have at least two rows with a position under the mask. Without such a pair, or at
+    weight 0, the loss is exactly 0 and has no gradient.
 
     Raises:
-        ValueError: lengths contradict one another.
+        ValueError: the inputs' lengths differ.
     """
     if hidden_BLH.shape[:2] != mask_BL.shape or len(roles) != len(mask_BL):
         raise ValueError(
@@ -99,16 +92,10 @@ def alignment_of_turns(
     settings: AlignmentSettings,
     generator: np.random.Generator,
 ) -> AlignmentLoss:
-    """The alignment loss of some of the turns: at most ``settings.rows`` of each role in the pairs, in one pass.
+    """Compute the alignment loss of randomly drawn turns, at most ``settings.rows`` of each paired role, in one pass.
 
-    A turn's state is the mean of the decoder's last hidden states over what was read before its first choice.
-
-    Args:
-        model: a Hugging Face causal LM.
-        turns: of one optimizer step.
-        roles: each turn's role.
-        settings: pairs, weights and how many turns.
-        generator: of the draw, so that how micro-batches are cut has no say in it.
+    A turn's state is the mean of the decoder's last hidden states up to its first choice. The ``turns`` are those of
+    one optimizer step, with one of ``roles`` each, so the draw does not depend on micro-batches.
     """
     paired = {role for pair in settings.pairs for role in pair}
     chosen: list[int] = []
@@ -126,7 +113,7 @@ def alignment_of_turns(
         mask[row, : turn.position_S[0] + 1] = True
     device = next(model.parameters()).device
     decoder: Any = model.get_decoder()  # type: ignore[operator]
-    # No attention mask: the model is causal, so padding on the right reaches nothing that counts.
+    # No attention mask: the model is causal, so padding on the right does not reach the masked-in positions.
     hidden_BLH = decoder(input_ids=torch.from_numpy(input_ids).to(device), use_cache=False).last_hidden_state
     return alignment_loss(hidden_BLH, torch.from_numpy(mask).to(device), [roles[index] for index in chosen], settings)
 
@@ -147,7 +134,7 @@ def _states_of(
     mask_BL: Tensor,
     project: Callable[[Tensor], Tensor] | None,
 ) -> dict[str, Tensor]:
-    """Pooled and projected rows (R, D) of each named role, through one call of the projection."""
+    """Return pooled and projected rows (R, D) of each named role, with one call of the projection."""
     chosen = [row for name in names for row in rows[name]]
     pooled = masked_mean(hidden_BLH[chosen], mask_BL[chosen])
     mapped = pooled if project is None else project(pooled)

@@ -37,14 +37,14 @@ def block(role, rewards, name, turns=1):
     return out
 
 
-def judged(episodes, learner=EPISODES, grouping=BY_BLOCK):
+def advantages_of(episodes, learner=EPISODES, grouping=BY_BLOCK):
     return compute_advantages(episodes, learner, grouping, {})
 
 
 def test_a_whole_zero_variance_block_is_one_block_to_replace():
     episodes = block("FRANCE", [1.0, 1.0, 1.0, 1.0], "a") + block("FRANCE", [0.0, 1.0, 2.0, 0.0], "b")
     episodes += block("TURKEY", [2.0, 2.0, 2.0, 3.0], "c")
-    computed = judged(episodes)
+    computed = advantages_of(episodes)
     assert zero_variance_samples(computed).tolist() == [True] * 4 + [False] * 8
     quota = {"FRANCE": 2, "TURKEY": 1}
     assert missing_blocks(computed, quota, quota) == {"FRANCE": 1}
@@ -53,23 +53,23 @@ def test_a_whole_zero_variance_block_is_one_block_to_replace():
 def test_replacements_join_all_groups_and_may_have_zero_variance():
     episodes = block("FRANCE", [1.0] * 4, "a") + block("FRANCE", [5.0] * 4, "b")
     quota = {"FRANCE": 1}
-    assert missing_blocks(judged(episodes[:4]), quota, quota) == {"FRANCE": 1}
-    assert missing_blocks(judged(episodes), quota, {"FRANCE": 2}) == {"FRANCE": 1}
+    assert missing_blocks(advantages_of(episodes[:4]), quota, quota) == {"FRANCE": 1}
+    assert missing_blocks(advantages_of(episodes), quota, {"FRANCE": 2}) == {"FRANCE": 1}
     speaking = episodes + block("FRANCE", [1.0, 2.0, 3.0, 4.0], "c")
-    assert missing_blocks(judged(speaking), quota, {"FRANCE": 3}) == {}
+    assert missing_blocks(advantages_of(speaking), quota, {"FRANCE": 3}) == {}
     # Judged by country alone, two blocks of equal returns each make one group with variance.
     coarse = GroupingSettings(keys=("country",), min_group_size=2)
-    assert missing_blocks(judged(episodes, grouping=coarse), quota, {"FRANCE": 2}) == {}
+    assert missing_blocks(advantages_of(episodes, grouping=coarse), quota, {"FRANCE": 2}) == {}
 
 
 def test_an_exactly_average_sample_is_not_zero_variance():
-    computed = judged(block("FRANCE", [1.0, 2.0, 3.0], "a"))
+    computed = advantages_of(block("FRANCE", [1.0, 2.0, 3.0], "a"))
     assert computed.advantages[1] == 0
     assert not zero_variance_samples(computed).any()
 
 
 def test_a_baseline_that_knows_nothing_yet_is_silence():
-    computed = judged(block("FRANCE", [1.0, 2.0], "a"), grouping=GroupingSettings(keys=("country",)))
+    computed = advantages_of(block("FRANCE", [1.0, 2.0], "a"), grouping=GroupingSettings(keys=("country",)))
     assert zero_variance_samples(computed).all()
     assert missing_blocks(computed, {"FRANCE": 1}, {"FRANCE": 1}) == {"FRANCE": 1}
 
@@ -97,7 +97,9 @@ def test_odd_zero_variance_turns_ask_for_nothing_until_they_make_a_block():
         ]
 
     quota = {"FRANCE": 4}
-    asked = [missing_blocks(judged(episodes(k), learner, grouping), quota, quota).get("FRANCE", 0) for k in range(9)]
+    asked = [
+        missing_blocks(advantages_of(episodes(k), learner, grouping), quota, quota).get("FRANCE", 0) for k in range(9)
+    ]
     assert asked == [0, 0, 1, 1, 2, 2, 3, 3, 4]
 
 
@@ -136,7 +138,7 @@ def test_zero_variance_turns_leave_the_loss_unless_all_are_zero_variance(returns
 
     def left(episodes):
         turns = training_turns(episodes, 0)
-        kept = drop_zero_variance(turns, judged(episodes, learner))
+        kept = drop_zero_variance(turns, advantages_of(episodes, learner))
         return [turn.turn for turn in kept]
 
     assert left([*quiet, *loud]) == list(range(6, 12))

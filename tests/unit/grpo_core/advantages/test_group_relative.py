@@ -23,7 +23,7 @@ cases = st.lists(
 )
 
 
-def judged(case, **options):
+def advantages_of(case, **options):
     samples = [Sample(role, index, {"country": role, "phase": phase}) for index, (role, phase, _) in enumerate(case)]
     returns = np.array([value for _, _, value in case], np.float32)
     groups = make_groups(samples, CHAIN)
@@ -57,7 +57,7 @@ def naive(case, scale, leave_one_out, eps):
 @settings(max_examples=60, deadline=None)
 @given(cases, st.sampled_from(["group", "batch", "none"]), st.booleans())
 def test_advantages_equal_a_plain_loop(case, scale, leave_one_out):
-    ours, _ = judged(case, scale=scale, leave_one_out=leave_one_out)
+    ours, _ = advantages_of(case, scale=scale, leave_one_out=leave_one_out)
     assert ours == pytest.approx(naive(case, scale, leave_one_out, 1e-4), rel=1e-4, abs=1e-4)
 
 
@@ -105,8 +105,8 @@ def test_turns_of_one_episode_do_not_judge_each_other():
 def test_the_order_of_samples_does_not_matter(case, random):
     order = list(range(len(case)))
     random.shuffle(order)
-    plain, _ = judged(case)
-    shuffled, _ = judged([case[index] for index in order])
+    plain, _ = advantages_of(case)
+    shuffled, _ = advantages_of([case[index] for index in order])
     assert shuffled == pytest.approx(plain[order], abs=1e-4)
 
 
@@ -120,7 +120,7 @@ def test_countries_are_only_names(case):
     ]
     returns = np.array([value for _, _, value in case], np.float32)
     renamed, _ = group_advantages(returns, make_groups(samples, CHAIN), swapped)
-    assert renamed.tolist() == judged(case)[0].tolist()
+    assert renamed.tolist() == advantages_of(case)[0].tolist()
 
 
 small_integers = st.lists(
@@ -132,13 +132,13 @@ small_integers = st.lists(
 def test_a_shift_of_one_country_changes_nothing(case, shift):
     moved = [(role, phase, value + shift * (role == "A")) for role, phase, value in case]
     for scale in ("group", "batch", "none"):
-        assert judged(moved, scale=scale)[0] == pytest.approx(judged(case, scale=scale)[0], abs=1e-5)
+        assert advantages_of(moved, scale=scale)[0] == pytest.approx(advantages_of(case, scale=scale)[0], abs=1e-5)
 
 
 @given(small_integers, st.sampled_from([0.25, 2.0, 64.0]))
 def test_group_scaling_forgets_the_unit_of_the_returns(case, unit):
     scaled = [(role, phase, value * unit) for role, phase, value in case]
-    assert judged(scaled, eps=0.0)[0] == pytest.approx(judged(case, eps=0.0)[0], abs=1e-5)
+    assert advantages_of(scaled, eps=0.0)[0] == pytest.approx(advantages_of(case, eps=0.0)[0], abs=1e-5)
 
 
 @given(returns_values, st.integers(2, 50))

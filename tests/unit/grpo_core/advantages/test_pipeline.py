@@ -36,7 +36,7 @@ def episodes_of(rows):
     return out
 
 
-def judged(rows, memory=None, running=None, **options):
+def advantages_of(rows, memory=None, running=None, **options):
     arguments = () if memory is None else (memory,)
     return compute_advantages(
         episodes_of(rows), WHOLE, GroupingSettings(**{**PLAIN, **options}), running or {}, *arguments
@@ -66,14 +66,16 @@ OPTIONS = [
 @given(rows_of_two, st.randoms())
 def test_order_and_names_of_countries_do_not_matter(options, scale, rows, random):
     running = {"A": RunningBaseline(1.0, 4.0), "B": RunningBaseline(-1.0, 1.0)}
-    plain = judged(rows, running=running, scale_rewards=scale, **options).advantages
+    plain = advantages_of(rows, running=running, scale_rewards=scale, **options).advantages
     order = list(range(len(rows)))
     random.shuffle(order)
-    shuffled = judged([rows[i] for i in order], running=running, scale_rewards=scale, **options).advantages
+    shuffled = advantages_of([rows[i] for i in order], running=running, scale_rewards=scale, **options).advantages
     assert shuffled == pytest.approx(plain[order], abs=1e-5)
     other = {"A": "B", "B": "A"}
     swapped = {other[role]: line for role, line in running.items()}
-    renamed = judged([(other[role], *rest) for role, *rest in rows], running=swapped, scale_rewards=scale, **options)
+    renamed = advantages_of(
+        [(other[role], *rest) for role, *rest in rows], running=swapped, scale_rewards=scale, **options
+    )
     assert renamed.advantages == pytest.approx(plain, abs=1e-5)
 
 
@@ -85,12 +87,12 @@ def test_a_shift_of_all_returns_is_no_signal(options, rows, shift):
     if not rows:
         return
     moved = [(role, reward + shift, facts) for role, reward, facts in rows]
-    plain = judged(rows, **options).advantages
-    assert judged(moved, **options).advantages == pytest.approx(plain, abs=1e-4)
+    plain = advantages_of(rows, **options).advantages
+    assert advantages_of(moved, **options).advantages == pytest.approx(plain, abs=1e-4)
     scaled = [
         (role, 4 * reward, {**facts, "expected_return": 4 * facts["expected_return"]}) for role, reward, facts in rows
     ]
-    assert judged(scaled, **options).advantages == pytest.approx(4 * plain, abs=1e-4)
+    assert advantages_of(scaled, **options).advantages == pytest.approx(4 * plain, abs=1e-4)
 
 
 @pytest.mark.parametrize("options", OPTIONS)
@@ -98,7 +100,7 @@ def test_a_shift_of_all_returns_is_no_signal(options, rows, shift):
 @settings(max_examples=15, deadline=None)
 def test_equal_returns_give_exactly_nothing_under_every_option(options, value, count):
     rows = [("A", value, {"difficulty": index % 3, "expected_return": 1.1}) for index in range(count)]
-    computed = judged(rows, scale_rewards="group", **options)
+    computed = advantages_of(rows, scale_rewards="group", **options)
     assert not computed.advantages.any()
     assert all(statistic.zero_variance for statistic in computed.group_statistics)
 
@@ -106,30 +108,30 @@ def test_equal_returns_give_exactly_nothing_under_every_option(options, value, c
 def test_a_lone_sample_of_a_country_has_no_signal_until_its_past_is_known():
     rows = [("A", 2.0, {"difficulty": 1})] * 3 + [("B", 5.0, {"difficulty": 1})]
     for options in OPTIONS[:3]:
-        assert judged(rows, **options).advantages[3] == 0
-        known = judged(rows, running={"B": RunningBaseline(4.0, 1.0)}, **options)
+        assert advantages_of(rows, **options).advantages[3] == 0
+        known = advantages_of(rows, running={"B": RunningBaseline(4.0, 1.0)}, **options)
         assert known.advantages[3] == 1.0
 
 
 def test_the_lineups_strength_is_no_merit():
     rows = [("A", 3.0, {"expected_return": 3.0}), ("A", 1.0, {"expected_return": 1.0})]
-    assert judged(rows).advantages.tolist() == [1, -1]
-    computed = judged(rows, opponent_adjusted=True)
+    assert advantages_of(rows).advantages.tolist() == [1, -1]
+    computed = advantages_of(rows, opponent_adjusted=True)
     assert computed.advantages.tolist() == [0, 0]
     assert computed.returns.tolist() == [0, 0]  # the running baselines follow what is judged
     with pytest.raises(GroupingError, match="expected_return"):
-        judged([("A", 3.0, {})] * 2, opponent_adjusted=True)
+        advantages_of([("A", 3.0, {})] * 2, opponent_adjusted=True)
 
 
 def test_weights_are_factors_on_advantages():
     rows = [("A", float(i), {}) for i in range(9)] + [("B", float(i), {}) for i in range(3)]
-    plain, weighed = judged(rows), judged(rows, group_weights="balanced")
+    plain, weighed = advantages_of(rows), advantages_of(rows, group_weights="balanced")
     assert plain.group_weights == {}
     assert weighed.group_weights == pytest.approx({"A": 2 / 3, "B": 2.0})
     factors = np.repeat([2 / 3, 2.0], [9, 3])
     assert weighed.advantages == pytest.approx(plain.advantages * factors)
     assert weighed.turn_advantages.tolist() == weighed.advantages.tolist()
-    narrow = judged(rows, group_weights="balanced", max_group_weight=1.5)
+    narrow = advantages_of(rows, group_weights="balanced", max_group_weight=1.5)
     assert narrow.group_weights == pytest.approx({"A": 7.5 / 9, "B": 1.5})
 
 
@@ -142,21 +144,21 @@ def test_weights_come_from_earlier_batches_only(kind):
             ("B", float(rng.normal(mean_of_b, 1)), {}) for _ in range(50)
         ]
 
-    first = judged(batch(0.0), group_weights=kind)
+    first = advantages_of(batch(0.0), group_weights=kind)
     assert first.group_weights == pytest.approx({"A": 1, "B": 1})
-    second = judged(batch(-9.0), first.memory, group_weights=kind)
-    unlike = judged(batch(9.0), first.memory, group_weights=kind)
+    second = advantages_of(batch(-9.0), first.memory, group_weights=kind)
+    unlike = advantages_of(batch(9.0), first.memory, group_weights=kind)
     assert second.group_weights == unlike.group_weights
-    third = judged(batch(-9.0), second.memory, group_weights=kind)
+    third = advantages_of(batch(-9.0), second.memory, group_weights=kind)
     assert third.group_weights["B"] > 1.2 > 0.8 > third.group_weights["A"]
 
 
 def test_weights_by_a_finer_key():
     rows = [("A", float(i), {"scenario": "easy" if i < 6 else "hard"}) for i in range(8)]
-    computed = judged(rows, group_weights="balanced", weight_key="country+scenario", max_group_weight=5.0)
+    computed = advantages_of(rows, group_weights="balanced", weight_key="country+scenario", max_group_weight=5.0)
     assert computed.group_weights == pytest.approx({"A+easy": 4 / 6, "A+hard": 2.0})
     with pytest.raises(GroupingError, match="allow_outcome_keys"):
-        judged(rows, group_weights="balanced", weight_key="country+return:2")
+        advantages_of(rows, group_weights="balanced", weight_key="country+return:2")
 
 
 def clustered_rows(seed):
@@ -171,10 +173,10 @@ def test_memory_survives_a_checkpoint_exactly():
     options = {"keys": ("country+adaptive", "country"), "group_weights": "adaptive", "n_groups": 3}
     memory = AdvantageMemory()
     for seed in range(3):
-        memory = judged(clustered_rows(seed), memory, **options).memory
+        memory = advantages_of(clustered_rows(seed), memory, **options).memory
     record, arrays = memory.export()
     restored = AdvantageMemory.restore(json.loads(json.dumps(record)), {**arrays, "other": np.zeros(1)})
-    here, there = (judged(clustered_rows(9), each, **options) for each in (memory, restored))
+    here, there = (advantages_of(clustered_rows(9), each, **options) for each in (memory, restored))
     assert here.groups == there.groups
     assert here.advantages.tolist() == there.advantages.tolist()
     assert here.group_weights == there.group_weights
@@ -185,9 +187,9 @@ def test_memory_survives_a_checkpoint_exactly():
 
 def test_judging_changes_nothing_it_was_given():
     options = {"keys": ("country+adaptive", "country"), "group_weights": "adaptive", "n_groups": 3}
-    memory = judged(clustered_rows(0), **options).memory
+    memory = advantages_of(clustered_rows(0), **options).memory
     before = memory.export()
-    judged(clustered_rows(1), memory, **options)
+    advantages_of(clustered_rows(1), memory, **options)
     after = memory.export()
     assert after[0] == before[0]
     assert all(np.array_equal(after[1][name], before[1][name]) for name in before[1])
@@ -198,20 +200,20 @@ def test_clusters_never_look_at_returns(kind):
     rows = clustered_rows(0)
     options = {"keys": (f"country+{kind}", "country"), "n_groups": 3}
     other = [(role, -3 * reward + i, facts) for i, (role, reward, facts) in enumerate(rows)]
-    assert judged(rows, **options).groups == judged(other, **options).groups
+    assert advantages_of(rows, **options).groups == advantages_of(other, **options).groups
 
 
 def test_allowed_outcomes_group_and_forbidden_ones_do_not():
     rows = [("A", float(reward), {}) for reward in (5, 1, 6, 2)]
     with pytest.raises(GroupingError, match="allow_outcome_keys"):
-        judged(rows, keys=("country+return:2",))
-    biased = judged(rows, keys=("country+return:2",), allow_outcome_keys=True)
+        advantages_of(rows, keys=("country+return:2",))
+    biased = advantages_of(rows, keys=("country+return:2",), allow_outcome_keys=True)
     assert [group.members for group in biased.groups] == [(0, 2), (1, 3)]
     assert biased.advantages.tolist() == [-0.5, -0.5, 0.5, 0.5]
 
 
 def test_clusters_can_be_weighed_without_being_baselines():
-    computed = judged(clustered_rows(0), group_weights="balanced", weight_key="country+auto", n_groups=2)
+    computed = advantages_of(clustered_rows(0), group_weights="balanced", weight_key="country+auto", n_groups=2)
     assert {group.level for group in computed.groups} == {"country"}
     assert set(computed.group_weights) == {"A+0", "A+1", "B+0", "B+1"}
 
