@@ -174,7 +174,6 @@ class TorchEngine:
             self._fail_all(EngineError(f"a pass of the model failed: {type(error).__name__}: {error}"), error)
 
     def _active(self) -> int:
-        """Count decisions in flight, over all policies."""
         return sum(map(len, self._batches.values())) + sum(map(len, self._draining))
 
     def _pass(self) -> None:

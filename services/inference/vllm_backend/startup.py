@@ -136,7 +136,6 @@ def _context(config: Mapping[str, Any], configured: int | None) -> int:
 
 
 def _start_error(error: BaseException, folder: Path, settings: InferenceSettings) -> str:
-    """Explain in one line what failed and what to change."""
     text = " ".join(str(error).split()) or type(error).__name__
     lower = text.lower()
     if "memory" in lower or "kv cache" in lower:

@@ -79,7 +79,7 @@ _NOW = row(
     _stat(
         "Learner busy",
         Query(share_of_time("entente_learner_busy_seconds_total")),
-        text="Share of the time that the learner learns; the rest it waits for episodes.",
+        text="Share of the time that the learner learns; otherwise it waits for episodes.",
         unit=PERCENT,
         colors=((0, "orange"), (0.2, "green")),
     ),
@@ -136,7 +136,7 @@ _EVALUATIONS = row(
             latest("entente_evaluation_centers_high", against=_AGAINST),
         ),
         Query(latest("entente_evaluation_centers", against=_AGAINST), "mean"),
-        text="The yardstick: mean centres, countries weighted equally, with its 95% interval. Evaluated before the "
+        text="Mean centres, countries weighted equally, with the 95% interval. Evaluated before the "
         "first update, after the last, and every evaluation.every updates.",
         width=8,
         repeat="against",

@@ -181,7 +181,6 @@ def _panel(panel: Panel, colors: Mapping[str, str], number: int, place: models.G
 
 
 def _filled(made: Any, low: str, high: str) -> Any:
-    """Fill the band between two edges."""
     plain = [_set("custom.lineWidth", 0), _set("custom.hideFrom", {"legend": True, "tooltip": False, "viz": False})]
     blue = _set("color", {"mode": "fixed", "fixedColor": "blue"})
     made = made.override_by_name(low, [*plain, blue, _set("custom.fillOpacity", 0)])

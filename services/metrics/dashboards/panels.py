@@ -176,7 +176,6 @@ def _panel(name: str, title: str, expr: str, options: dict[str, Any]) -> Panel:
 
 
 def _unit_of(metric: Metric) -> str:
-    """Return Grafana's name of a metric's unit."""
     return _UNITS.get(metric.unit, PLAIN)
 
 

@@ -126,7 +126,6 @@ def _results(order: str, results: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _bare_map(game: Any) -> str:
-    """Return the SVG text of the empty map."""
     game.clear_units()
     game.clear_centers()
     for power in game.powers.values():
