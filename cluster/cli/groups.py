@@ -24,7 +24,7 @@ def audit(
     ] = 4000,
     json_out: Json = None,
 ) -> None:
-    """How samples were grouped in each update, what every key would explain, and how noisy each one's gradient is."""
+    """Print how samples were grouped, the variance that every key would explain, and the noise of its gradient."""
     from rich.console import Console
 
     from cluster.cli.audit_tables import as_json, show, show_gradients
@@ -59,7 +59,7 @@ def study(
     ),
     html: Annotated[Path, typer.Option(callback=check_output, help="Where the picture goes.")] = Path("study.html"),
 ) -> None:
-    """What each way of grouping does to the policy gradient: bias, noise, signs and effective samples.
+    """Measure bias, noise, signs and effective samples of the policy gradient under each way of grouping.
 
     Plays one set of seven-power games (continuations of saved positions) with the run's own game length, rewards and
     discount, and groups the same turns in every way. About half a minute a batch of games to 1905.

@@ -89,7 +89,7 @@ class RolloutSettings(Settings):
 
 
 class TrainingSettings(LearnerSettings):
-    """How one batch becomes a better policy, and where that is computed."""
+    """The learner's update, and its GPU."""
 
     gpus: Literal[0, 1] = Field(0, description="GPUs that Ray keeps for the learner; 0: it computes on CPUs")
 
@@ -120,7 +120,7 @@ class ImitationSettings(Settings):
 
 
 class EvaluationSettings(Settings):
-    """How progress is measured: against fixed anchors, all seven countries in rotation."""
+    """Evaluations: games against fixed anchors, all seven countries in rotation."""
 
     against: tuple[str, ...] = Field(("random",), description="Bots that fill the other six seats, one evaluation each")
     games_per_country: int = Field(10, ge=1, description="Games the policy plays as each country")

@@ -86,7 +86,7 @@ def _others_may_read(path: Path) -> bool:
 
 
 def token_source() -> Path | str | None:
-    """Where Ray finds its token: the name of a variable, or a file; None without a token.
+    """The source of Ray's token: the name of a variable, or a file; None without a token.
 
     Raises RunError if the named file has no token.
     """

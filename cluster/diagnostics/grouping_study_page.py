@@ -50,7 +50,7 @@ def way_name(way: str) -> str:
 
 
 def _kind(row: Mapping[str, Any]) -> str:
-    """Which of ``_KINDS`` a row belongs to."""
+    """The key of a row in ``_KINDS``."""
     return "episode" if row["returns"] == "episode" else str(row["tokens"])
 
 

@@ -36,17 +36,13 @@ def examine_run(path: Path, now: Callable[[], float] = time.time) -> list[Findin
     if not folder.config.exists():
         return [Finding("fault", "run", f"there is no run in {path} (no config.toml)")]
     config = load_config(folder.config)
-    recorded = _lines(folder)
+    recorded = read_metrics(folder.metrics) if folder.metrics.exists() else []
     lines = [line for line in recorded if UPDATES in line.metrics]
     findings = [*_progress(folder, config, recorded, now()), *_restarts(folder, now()), *_checkpoints(folder)]
     series = _series(lines)
     # A diverged update ends its run and writes a line with this metric alone.
     series[NONFINITE] = _series(recorded).get(NONFINITE, ())
     return [*findings, *examine_training(series, len(lines))]
-
-
-def _lines(folder: RunFolder) -> list[MetricsLine]:
-    return read_metrics(folder.metrics) if folder.metrics.exists() else []
 
 
 def _series(lines: Sequence[MetricsLine]) -> dict[str, Sequence[float]]:

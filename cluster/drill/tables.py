@@ -32,7 +32,8 @@ def shown(record: Record, console: Console | None = None) -> Iterator[Callable[[
         def say(stage: str) -> None:
             nonlocal seen
             for done in record.recovered[seen:]:
-                console.print(_line(done), markup=False, highlight=False, soft_wrap=True)
+                line = f"{done.kind} ({done.what}): the run {done.reaction}, update after {done.recovered_s:.1f} s"
+                console.print(f"         {line}", markup=False, highlight=False, soft_wrap=True)
             seen = len(record.recovered)
             console.print(f"{record.elapsed_s:6.0f} s  {stage}", markup=False, highlight=False, soft_wrap=True)
 
@@ -68,7 +69,3 @@ def checks_table(record: Record) -> Table:
     for check in record.checks:
         table.add_row(check.text, "yes" if check.passed else "NO", Text(check.found))
     return table
-
-
-def _line(done: RecoveredFault) -> str:
-    return f"         {done.kind} ({done.what}): the run {done.reaction}, update after {done.recovered_s:.1f} s"

@@ -151,7 +151,7 @@ def _title(process: psutil.Process) -> str:
 
 
 def _restore_interrupts() -> None:
-    """In the child: accept SIGINT, which a drill in the background ignores."""
+    """Make the child accept SIGINT, which a drill in the background ignores."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -60,7 +60,7 @@ def walk(values: Sequence[float], uniform: Callable[[], float]) -> int:
 
 @cache
 def _moves() -> dict[str, tuple[tuple[int, int, str], ...]]:
-    """For each unit-location, where it can end up, itself first: (index, province index, unit-location)."""
+    """The destinations from each unit-location, itself first: (index, province index, unit-location)."""
     here = board()
     return {
         node: tuple(

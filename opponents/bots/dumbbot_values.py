@@ -130,7 +130,7 @@ def _proximities(attack: FloatArray, defence: FloatArray, season: str) -> FloatA
 
 
 def _most_of_another(amounts: FloatArray) -> FloatArray:
-    """For each row and column, the largest entry of that column in any other row; (P, V) to (P, V)."""
+    """The largest entry of each column in any other row; (P, V) to (P, V)."""
     ordered = np.sort(amounts, axis=0)
     others: FloatArray = np.where(amounts == ordered[-1], ordered[-2], ordered[-1])
     return others

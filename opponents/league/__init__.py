@@ -1,1 +1,1 @@
-"""How a population changes during a run: results, promotion, selection and membership."""
+"""The changes of a population during a run: results, promotion, selection and membership."""

@@ -43,7 +43,7 @@ class OrderTokens:
         self._encode_bare = fast or (lambda text: tuple(tokenizer.encode(text, add_special_tokens=False)))
         # Legal orders of a unit recur from game to game; the bound limits the memory of long runs.
         self._slot = lru_cache(maxsize=1 << 16)(self._slot_uncached)
-        self._order = lru_cache(maxsize=1 << 16)(self._order_uncached)
+        self._order = lru_cache(maxsize=1 << 16)(lambda order: self._encode_bare(order + "\n"))
 
     def prompt(self, text: str) -> tuple[int, ...]:
         """Prompt ids, special tokens as the tokenizer adds them."""
@@ -72,9 +72,6 @@ class OrderTokens:
     def text(self, completion_ids: list[int]) -> str:
         """The text of a free completion."""
         return str(self._tokenizer.decode(completion_ids, skip_special_tokens=True))
-
-    def _order_uncached(self, order: str) -> tuple[int, ...]:
-        return self._encode_bare(order + "\n")
 
     def _slot_uncached(self, slot: OrderSlot) -> _SlotTokens:
         claims = {claim: number for number, claim in enumerate(sorted({c for c in slot.claims if c is not None}))}

@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a policy is, and what is known about it."""
+    """The location and the origin of a policy."""
 
     model: Path  # folder in Hugging Face layout: its weights, or the base of its adapter
     member: tuple[Path, Member] | None  # a population file and one of its members; None: the model itself

@@ -160,7 +160,7 @@ class RatingBook:
         return self.belief.copy_with(unknown) if unknown else self.belief
 
     def _strengths(self, belief: Belief, seats: Mapping[str, str]) -> tuple[Array, Array, Array]:
-        """Of the seats, in natural units: means (7,), covariance with all of ``belief`` (D, 7) and with each other."""
+        """The seats' means (7,), covariance with all of ``belief`` (D, 7) and with each other, in natural units."""
         design, fixed = np.zeros((SEATS, len(belief.mean))), np.zeros(SEATS)
         for number, power in enumerate(POWERS):
             design[number, number] = 1.0
