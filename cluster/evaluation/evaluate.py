@@ -30,16 +30,16 @@ def evaluate(
     remotes: ChatPlayers | None = None,
     add_bar: AddBar | None = None,
 ) -> list[dict[str, object]]:
-    """One row of ``summary.json``'s evaluations for each opponent.
+    """Play the games and return one row of ``summary.json``'s evaluations for each opponent.
 
     Args:
         candidate: bot name, checkpoint or run folder, remote:NAME.
-        against: the same; each fills the six other seats in turn.
+        against: opponents, named like the candidate; each fills all six other seats in turn.
         games_per_country: games as each of the seven powers.
         until_year: last year played.
-        seed: the same seed gives every candidate the same games.
-        temperature: of the candidate, where it is a checkpoint; 0 is greedy. None: evaluation.temperature of its run,
-            which checkpoints among the opponents always use.
+        seed: the same seed gives each candidate the same games.
+        temperature: sampling temperature if the candidate is a checkpoint; 0 is greedy. None: evaluation.temperature of
+            its run, which checkpoints among the opponents always use.
         remotes: the remote players that may be named; closed when the games are over.
         add_bar: shows the progress of the games against each opponent.
 

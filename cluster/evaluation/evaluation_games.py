@@ -1,4 +1,4 @@
-"""Evaluation games: their seats, one game, and the row of results with intervals."""
+"""Evaluation games: draws their seats, plays them, and summarizes the results with intervals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class EvaluationResult:
 def evaluation_games(
     candidate: str, against: str, games_per_country: int, until_year: int, seed: int, save_first_to: Path | None = None
 ) -> list[EvaluationGame]:
-    """Every country ``games_per_country`` times. The seeds do not depend on the candidate: all get the same games.
+    """List the games, ``games_per_country`` for each country; all candidates get the same seeds.
 
     With ``save_first_to`` the first game of each country is saved as ``<folder>/<POWER>.json``.
     """
@@ -90,10 +90,10 @@ async def play_evaluation_game(spec: EvaluationGame, candidate: Policy, opponent
 def summarize(
     results: Sequence[EvaluationResult], *, checkpoint: str, against: str, until_year: int
 ) -> dict[str, object]:
-    """One row of ``summary.json``'s evaluations.
+    """Return one row of ``summary.json``'s evaluations.
 
-    Means and rates over all games weigh every country alike. Their 95 % intervals are stratified by country: each
-    country has its own number of games, and games are independent. ``top_rate`` counts ties as leads.
+    Means and rates over all games give each country the same weight. Their 95 % intervals are stratified by country;
+    games are independent. ``top_rate`` counts ties as leads.
     """
     by_country = {power: [result for result in results if result.power == power] for power in POWERS}
     played = {power: games for power, games in by_country.items() if games}
@@ -107,7 +107,7 @@ def summarize(
 
 
 def describe(row: Mapping[str, Any]) -> str:
-    """A row of ``summarize`` in one line: centres, survival, leads and solos with their intervals."""
+    """Format a row of ``summarize`` as one line: centres, survival, leads and solos with their intervals."""
     interval = row["mean_centers_ci95"]
     bounds = "" if interval is None else f" [{interval[0]:.2f}, {interval[1]:.2f}]"
     return (
@@ -118,13 +118,13 @@ def describe(row: Mapping[str, Any]) -> str:
 
 
 def rate_text(row: Mapping[str, Any], name: str) -> str:
-    """A rate and its interval in percent, e.g. ``12% [7,19]``."""
+    """Format a rate and its interval in percent, e.g. ``12% [7,19]``."""
     low, high = row[f"{name}_ci95"]
     return f"{row[name]:.0%} [{100 * low:.0f},{100 * high:.0f}]"
 
 
 def _measures(played: Mapping[str, Sequence[EvaluationResult]]) -> dict[str, object]:
-    """Means and rates of the results by country, each followed by its interval."""
+    """Compute means and rates of the results by country, each followed by its interval."""
     row: dict[str, object] = {"games": sum(map(len, played.values()))}
     for name, field, estimate_of in (
         ("mean_centers", "centers", stratified_mean),

@@ -1,4 +1,4 @@
-"""Players by the name that a user gives: a bot, a checkpoint, a run or a remote player becomes a policy."""
+"""Opens a player by the name that a user gives: a bot, a checkpoint, a run or a remote player."""
 
 from __future__ import annotations
 
@@ -27,13 +27,8 @@ def open_policy(
 ) -> Policy:
     """Open a bot, a checkpoint folder, a run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
 
-    A checkpoint plays with its own run's decoding and completion length, or the defaults outside a run.
-
-    Args:
-        name: the player.
-        remotes: the remote players that may be named.
-        temperature: sampling temperature of a checkpoint; None: its run's.
-        evaluation: the run's temperature is that of its evaluation games, not that of its training games.
+    A checkpoint plays with its own run's decoding and completion length, or the defaults outside a run. Its sampling
+    temperature is ``temperature``, by default that of its run's training games or, if ``evaluation``, evaluation games.
 
     Raises:
         RunError: there is no such player; the message lists the bots.
@@ -80,15 +75,7 @@ def language_policy(
     policy: str = LEARNER,
     temperature: float | None = None,
 ) -> LLMPolicy:
-    """A player that samples from one of an engine's policies as a run's settings say.
-
-    Args:
-        engine: holds the policy.
-        tokens: order sheets in its tokenizer's tokens.
-        settings: decoding, completion length and, for training games, temperature.
-        policy: name of the engine's policy.
-        temperature: another temperature.
-    """
+    """Make a player that samples from an engine's policy with a run's settings, or with another temperature."""
     from opponents.players.llm_policy import LLMPolicy
 
     return LLMPolicy(
@@ -108,9 +95,9 @@ class SavedSpecialists:
         """Read the adapters.
 
         Args:
-            folder: of the checkpoint; the engine runs its base.
+            folder: the checkpoint, whose base the engine runs.
             roles: the powers that have an adapter.
-            engine: takes the adapters.
+            engine: merges the adapters.
             player: makes a player from the name of the engine's policy.
 
         Raises:
@@ -142,7 +129,7 @@ class SavedSpecialists:
 
 
 def chat_players(config: str | None) -> ChatPlayers:
-    """The remote players that a config (a file, or the name of a shipped one) describes; without a config none.
+    """Make the remote players of a config (a file, or the name of a shipped one); none without a config.
 
     Raises:
         ConfigError: the config cannot be read.

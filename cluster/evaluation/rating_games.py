@@ -1,4 +1,4 @@
-"""Rating matches: their seats, and one match."""
+"""Rating matches: draws their seats, and plays them."""
 
 from __future__ import annotations
 
@@ -42,15 +42,10 @@ class DatedGame(DiplomacyGame):
 
 
 def rating_games(players: Mapping[str, str | None], games_per_country: int, seed: int) -> list[RatingGame]:
-    """Mixed games in which every player has every country ``games_per_country`` times, among shuffled neighbours.
+    """Draw mixed games in which each player has each country ``games_per_country`` times, among shuffled neighbours.
 
-    Where some players play one country alone, the others fill the remaining seats, each country equally often among
-    themselves, and repeat until all games are full.
-
-    Args:
-        players: id -> the only country that it plays, or None for any.
-        games_per_country: seats of a player as each country it plays.
-        seed: seeds the shuffles and games.
+    ``players`` maps an id to the only country that it plays, or to None for any. If a country has fewer players than
+    others, its players repeat until all games are full.
 
     Raises:
         ValueError: a country has no player.
@@ -67,7 +62,7 @@ def rating_games(players: Mapping[str, str | None], games_per_country: int, seed
 
 
 def _passes(players: Sequence[str], length: int, seed: int) -> list[str]:
-    """All players once in a random order, again in another, and so on, ``length`` names in all."""
+    """Draw ``length`` names: all players in a random order, then again in another order, and so on."""
     shuffled, drawn = random.Random(seed), list[str]()
     while len(drawn) < length:
         drawn += shuffled.sample(players, len(players))

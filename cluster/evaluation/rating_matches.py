@@ -25,7 +25,7 @@ CONCURRENT_GAMES = 64
 
 
 def saved_ratings(run_dir: Path) -> RatingBook:
-    """A run's ratings; before the first game only those of the anchors.
+    """Load a run's ratings; before the first game only those of the anchors.
 
     Raises:
         RatingsError: the file is damaged.
@@ -46,12 +46,12 @@ def rate(
     """Play matches, add their results to the run's ``ratings.json`` and return its ratings.
 
     The players are the active bots and policies of the population, the newest checkpoint as ``learner``, and
-    ``against``; each has every country equally often (a specialist its own). Other remote players are left out:
-    their answers cost money. An interruption keeps the matches that were rated.
+    ``against``; each has each country equally often (a specialist its own). Other remote players are left out, because
+    their answers cost money. After an interruption the rated matches are kept.
 
     Args:
         run_dir: the run's folder.
-        games_per_country: seats of every player as each country.
+        games_per_country: seats of each player as each country.
         against: further players: bots, and ``remote:NAME`` of the run's configuration.
         until_year: last year played; None: that of the run's training games.
         seed: the same seed plays new games once some are rated.
@@ -103,7 +103,7 @@ async def play_in_order(
 ) -> None:
     """Play matches, ``at_once`` of them concurrently, and call ``rated`` in the order of ``games``.
 
-    So an interruption keeps the first matches, not those that ended soonest.
+    So after an interruption the first matches are kept, not those that ended first.
     """
     running = asyncio.Semaphore(at_once)
     done: dict[int, GameScore] = {}
@@ -121,7 +121,7 @@ async def play_in_order(
 
 
 def _countries_of_players(run_dir: Path, population: Population, against: Sequence[str]) -> dict[str, str | None]:
-    """All players by id, with the only country that a specialist plays."""
+    """List all players by id, with the only country of a specialist, else None."""
     countries: dict[str, str | None] = {outsider_id(name): None for name in against}
     countries |= {member.id: member.country for member in population.active() if member.kind != "remote"}
     if checkpoint_versions(run_dir):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def outsider_id(name: str) -> str:
-    """The player id of a bot or ``remote:NAME``.
+    """Return the player id of a bot or ``remote:NAME``.
 
     Raises:
         RunError: it is neither.
@@ -36,7 +36,7 @@ def outsider_id(name: str) -> str:
 
 
 class RatingPlayers:
-    """Policies by player id. Belongs to one event loop; close it there."""
+    """Policies by player id, for use and closing in one event loop."""
 
     def __init__(
         self,
@@ -45,14 +45,7 @@ class RatingPlayers:
         run_dir: Path,
         population: Population,
     ) -> None:
-        """Open no player yet.
-
-        Args:
-            inference: how the run's policies sample, and the size of their engine.
-            remotes: the run's remote players by name.
-            run_dir: the run's folder.
-            population: the run's.
-        """
+        """Open no player yet; all arguments are those of one run."""
         self.by_id: dict[str, Policy] = {}
         self._inference = inference
         self._run_dir = run_dir
@@ -62,7 +55,7 @@ class RatingPlayers:
 
     @property
     def suspends(self) -> bool:
-        """Whether a player takes time to answer, in which other games can go on."""
+        """Whether other games can continue while a player computes its answer."""
         return any(not player.startswith("bot/") for player in self.by_id)
 
     async def open(self, players: Sequence[str]) -> None:
@@ -126,7 +119,7 @@ class RatingPlayers:
             self.by_id[player] = player_of(player)
 
     def _weights(self, member: Member | None, newest: Path) -> bytes:
-        """Weights of a member, or of the newest checkpoint, compared with their checksums."""
+        """Load the weights of a member, or of the newest checkpoint, and compare them with their checksums."""
         from grpo_core.checkpoints.store import load_checkpoint
         from grpo_core.models.pretrained import load_model, weights_payload
 

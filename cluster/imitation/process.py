@@ -1,4 +1,4 @@
-"""One process of imitation: it plays a part of the games and computes a part of every gradient."""
+"""One process of imitation: it plays a part of the games and computes a part of each gradient."""
 
 from __future__ import annotations
 

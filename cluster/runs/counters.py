@@ -35,7 +35,7 @@ COUNTERS = (
     *COUNTRY_EPISODES.values(),
     *SWAP_FAILURES.values(),
 )
-# Counters that repeated updates count again after a crash; all others count events that are not undone.
+# Counters that repeated updates count again after a crash; a crash does not undo the others.
 MADE_AGAIN = (
     "entente_episodes_total",
     "entente_topped_up_episodes_total",
@@ -54,7 +54,7 @@ ENGINE = {
     "cached_prompt_tokens": "entente_cached_prompt_tokens_total",
     "weight_switches": "entente_weight_switches_total",
 }
-# The same for remote players, in runs that have some.
+# The same for remote players, in runs with remote players.
 REMOTES = {
     f"remote_{name}": f"entente_remote_{name}_total"
     for name in ("calls", "retries", "failures", "defects", "held", "prompt_tokens", "completion_tokens", "cost")

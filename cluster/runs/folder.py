@@ -1,4 +1,4 @@
-"""The run on disk: ``runs/<name>/`` and its files."""
+"""The run folder ``runs/<name>/`` and its files."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RunFolder:
 
     @property
     def imitated(self) -> Path:
-        """The policy that imitation made, the run's first weights; ``untrained`` in it is the policy before."""
+        """The policy after imitation, the run's first weights; its folder ``untrained`` has the policy before."""
         return self.path / "imitated"
 
     @property
@@ -79,7 +79,7 @@ class RunFolder:
 
     @property
     def run_id(self) -> str:
-        """The run's name in a shared replay server; it is made once, so that runs of one name never mix."""
+        """The run's unique name in a shared replay server, so that runs of one name never mix."""
         return self._run_id.read_text(encoding="utf-8").strip()
 
     @property
@@ -92,17 +92,14 @@ class RunFolder:
 
     @property
     def begun(self) -> bool:
-        """Whether a run is here that can be resumed: it has a whole checkpoint."""
+        """Whether the folder has a run that can be resumed: one with a whole checkpoint."""
         return any(self.checkpoints.glob("*/manifest.json"))
 
     def open(self, config: Config, *, resume: bool) -> None:
-        """Begin a new run, or continue the one that is here.
-
-        The folder must be held (``held``) by this process.
+        """Begin a new run, or continue the one in the folder, which this process must hold (``held``).
 
         Raises:
-            RunError: there is a run already (or none to resume, or one of another format), or the folder cannot be
-                written.
+            RunError: there is a run already, none to resume, or one of another format; or the folder is not writable.
         """
         started = self.begun
         if not resume and started:
@@ -149,7 +146,7 @@ class RunFolder:
             yield
 
     def in_use(self) -> bool:
-        """Whether a process is training here right now."""
+        """Whether a process is training in the folder."""
         try:
             with (self.path / ".lock").open("r") as file:
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -167,7 +164,7 @@ class RunFolder:
         shutil.rmtree(self.audit, ignore_errors=True)
 
     def stored_config(self, overrides: Sequence[str] = ()) -> Config:
-        """The configuration of the run here, with ``section.key=value`` changes.
+        """Load the run's configuration, with ``section.key=value`` changes.
 
         Raises:
             RunError: there is no run, or one of another format.
@@ -182,7 +179,7 @@ class RunFolder:
         """Refuse a run whose records have another format.
 
         Raises:
-            RunError: names both formats.
+            RunError: the formats differ.
         """
         if not self._run_id.exists():
             return
@@ -194,10 +191,10 @@ class RunFolder:
             )
 
     def resumed_config(self, overrides: Sequence[str]) -> Config:
-        """The configuration of the run to resume, with ``section.key=value`` changes.
+        """Load the configuration of the run to resume, with ``section.key=value`` changes.
 
         Raises:
-            RunError: there is no run here, or a change contradicts stored data.
+            RunError: there is no run, or a change contradicts stored data.
         """
         self._check_can_resume()
         changed = load_config(self.config, overrides)
@@ -213,7 +210,7 @@ class RunFolder:
         """Refuse a configuration that contradicts the run's stored data.
 
         Raises:
-            RunError: names the key.
+            RunError: a key contradicts them; the message names it.
         """
         stored = self.stored_config()
         for name in FIXED:
@@ -227,7 +224,7 @@ class RunFolder:
             raise RunError(f"redis.url cannot be set or unset when a run is resumed: its episodes are {where}")
 
     def read_summary(self) -> dict[str, Any]:
-        """The last summary written, or an empty one."""
+        """Read the last summary, or return an empty one."""
         try:
             summary: dict[str, Any] = json.loads(self.summary.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -244,7 +241,7 @@ class RunFolder:
 
 
 def config_of(folder: Path) -> Config:
-    """The config of the run that a folder belongs to: a run, a checkpoint or an imitated policy; else the defaults.
+    """Load the config of the run to which a run, checkpoint or imitated folder belongs; otherwise the defaults.
 
     Raises:
         ConfigError: the run's config.toml cannot be used.
@@ -257,7 +254,7 @@ def config_of(folder: Path) -> Config:
 
 
 def snapshot_files(path: Path, *, specialists: bool) -> dict[str | None, Path]:
-    """The files of a snapshot: ``path`` itself (of no country), or beside it one for each country's specialist."""
+    """Name the files of a snapshot: ``path`` for None, or for specialists one file for each country beside it."""
     if not specialists:
         return {None: path}
     return {power: path.with_name(f"{path.stem}-{power}{path.suffix}") for power in POWERS}

@@ -18,7 +18,7 @@ UNTRAINED = "untrained"  # folder, within the imitating policy's, of the policy 
 
 @dataclass(frozen=True, slots=True)
 class StageBegan:
-    """A stage with a number of steps begins; every process sends this once."""
+    """A stage with a number of steps begins; each process sends this once."""
 
     name: str
     steps: int
@@ -41,7 +41,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class ImitationReport:
-    """The result; nats are negative log-likelihoods of a chosen token, in games that were not learned from."""
+    """The result; nats are negative log-likelihoods of the chosen tokens in held-out games."""
 
     teacher: str
     games: int
@@ -80,7 +80,7 @@ class ImitationTask:
 
 
 def read_report(folder: Path) -> dict[str, Any] | None:
-    """The ``ImitationReport`` in an imitating policy's folder as plain data, or None."""
+    """Read the ``ImitationReport`` in an imitating policy's folder as plain data; None if there is none."""
     try:
         report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: in a terminal one bar for each part of it, elsewhere a line for every tenth."""
+"""Progress of long work on stderr: a bar for each part in a terminal, otherwise a line for each tenth."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ PACKAGES = ("entente", "ray", "torch", "transformers", "diplomacy", "redis", "va
 
 @functools.cache
 def provenance() -> Mapping[str, object]:
-    """Machine and versions, plain JSON without the name of the user or host; read once in a process."""
+    """Return machine and versions as plain JSON, without the name of the user or host; read once per process."""
     return {
         "system": f"{platform.system()} {platform.release()}",
         "processor": _processor(),
@@ -39,9 +39,9 @@ def _processor() -> str:
 
 @functools.cache
 def commit() -> str:
-    """The git commit of the code, with ``+`` where the work tree differs; ``unknown`` outside a checkout.
+    """Return the git commit of the code, with ``+`` if the work tree differs; ``unknown`` outside a checkout.
 
-    It is read once in a process, whose code does not change with the checkout; git may take seconds.
+    It is read once per process, because git may take seconds.
     """
     here = Path(__file__).resolve().parent
     try:

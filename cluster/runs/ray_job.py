@@ -1,4 +1,4 @@
-"""A driver that is a submitted Ray job: its cluster, the folders that outlive it, and how it is stopped."""
+"""Support for a driver that is a submitted Ray job: its cluster, its run folder, and the time to stop it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def in_job() -> bool:
 
 
 def on_its_cluster(config: Config) -> Config:
-    """The configuration, with the cluster that the job was submitted to if it names none."""
+    """Return the configuration; if it names no cluster, with the one that the job was submitted to."""
     if not in_job() or config.run.ray_address is not None:
         return config
     return config.model_copy(update={"run": config.run.model_copy(update={"ray_address": "auto"})})
@@ -43,11 +43,9 @@ def check_run_dir(run_dir: Path) -> None:
 
 
 def short_stop(redis: RedisSettings, save_s: float) -> str | None:
-    """A warning where ``ray job stop`` may kill the run while it saves; None where there is time enough.
+    """Warn if ``ray job stop`` may kill the run while it saves; None if there is enough time.
 
-    Args:
-        redis: the waits of the replay buffer, which may delay the last checkpoint.
-        save_s: seconds that the last checkpoint may take.
+    The last checkpoint may take ``save_s`` seconds, and the waits of the replay buffer (``redis``) may delay it.
     """
     if not in_job():
         return None

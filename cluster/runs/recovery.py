@@ -1,9 +1,7 @@
 """Automatic recovery: after an accident a run restarts from its last checkpoint.
 
-The type of the error tells what is an accident: a process that died, was stopped or is unreachable (``LostError``), or
-a replay server that is gone or stays full (``ServerLostError``); a restart may mend these. A restart would only repeat
-any other error, which ends the run: a config that cannot be used, a folder of another run, a damaged checkpoint,
-weights that diverged, a bug.
+Accidents are a process that died, was stopped or is unreachable (``LostError``), and a replay server that is gone or
+stays full (``ServerLostError``). Other errors end the run, because they would recur.
 """
 
 from __future__ import annotations
@@ -25,12 +23,12 @@ ACCIDENTS = (LostError, ServerLostError)
 # Before the first update these more likely mean that a limit is too short or an address is wrong.
 AMBIGUOUS_AT_START = (LateError, ServerLostError)
 RESTARTS = "restarts.jsonl"
-PAUSES_S = (2.0, 6.0, 18.0)  # before the first, second and every later restart in a row; servers need time, too
+PAUSES_S = (2.0, 6.0, 18.0)  # before the first, second and each later restart in a row; servers also restart
 
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """The run was lost and started again."""
+    """A restart of a lost run."""
 
     time: float  # unix seconds
     version: int  # newest update then
@@ -45,7 +43,7 @@ def note_restart(run_dir: Path, version: int, reason: str) -> None:
 
 
 def restarts(run_dir: Path) -> list[Restart]:
-    """All restarts of a run, the oldest first; a line that a crash cut short is left out."""
+    """Read all restarts of a run, the oldest first; a line that a crash cut short is left out."""
     try:
         text = (run_dir / RESTARTS).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -76,22 +74,14 @@ def keep_training(
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
 ) -> RunFolder:
-    """Call ``train`` until the run ends, with at most ``run.max_restarts`` restarts without a further update between.
+    """Call ``train`` until the run ends, with at most ``run.max_restarts`` restarts in a row without a further update.
 
-    An update is further only when no earlier start reached it: a repeated one does not count, because a run may fail at
-    the same place each time. Each restart is a line in ``restarts.jsonl``.
-
-    Args:
-        config: of the run.
-        run_dir: its folder.
-        resume: whether to continue the run in the folder.
-        train: trains once; it stops all its processes before it raises.
-        say: prints a line.
-        sleep: waits for a number of seconds.
+    Repeated updates do not count as further ones, because a run may fail at the same place each time. Each restart is
+    a line in ``restarts.jsonl``. ``train`` must stop all its processes before it raises; ``say`` prints a line.
 
     Raises:
-        RunError: one accident too many; the message gives the last.
-        Exception: every other error of ``train``, at once.
+        RunError: there was one accident too many; the message gives the last.
+        Exception: any other error of ``train``, at once.
     """
     folder = RunFolder(run_dir)
     furthest, before, in_a_row = last_update(run_dir), _recorded(run_dir), 0
@@ -121,7 +111,7 @@ def keep_training(
 
 
 def _recorded(run_dir: Path) -> dict[str, int]:
-    """The time when each update record was written."""
+    """Modification time of each update record."""
     return {path.name: path.stat().st_mtime_ns for path in (run_dir / "audit").glob("*.json")}
 
 

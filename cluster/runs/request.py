@@ -15,7 +15,7 @@ from cluster.runs.ray_job import check_run_dir, on_its_cluster
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """The run to train."""
+    """A run to train."""
 
     config: Config
     run_dir: Path
@@ -25,10 +25,10 @@ class RunRequest:
 def requested_run(
     source: str | None, overrides: Sequence[str], run_dir: Path | None, *, resume: bool, start_or_resume: bool
 ) -> RunRequest:
-    """The run that the command line asks for.
+    """Find the run that the command line asks for.
 
-    ``resume`` takes the run's stored configuration; ``source`` then only names the folder if ``run_dir`` does not.
-    ``start_or_resume`` always takes ``source``, which must agree with the stored data of a run there: the same command
+    ``resume`` uses the run's stored configuration; ``source`` then only names the folder if ``run_dir`` does not.
+    ``start_or_resume`` always uses ``source``, which must agree with the stored data of a run there: the same command
     starts a run, continues it, and continues it with more updates once the file has more.
 
     Raises:
