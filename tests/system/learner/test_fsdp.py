@@ -40,7 +40,7 @@ from safetensors.torch import save_file
 from grpo_core.models.lora import add_adapters
 from grpo_core.errors import DivergenceError
 from grpo_core.learner import Learner
-from grpo_core.models import plain_tensors
+from grpo_core.models.pretrained import plain_tensors
 from grpo_core.settings import GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.models.fsdp import process_group
 from grpo_core.types import Batch
