@@ -65,7 +65,7 @@ def test_a_job_outlives_its_terminal_saves_when_stopped_and_resumes_when_submitt
         assert not {".git", ".venv", "docker", "runs", "tests"} & copied(head)
         assert head.request("POST", "/api/jobs/first/stop") == {"stopped": True}
         wait_until(lambda: head.status("first") == "STOPPED", "end", head, "first")
-        assert "stopped; go on with: the same command" in head.log("first")
+        assert "stopped; continue with: the same command" in head.log("first")
         seen = last_update(run)
         assert 1 <= seen < UPDATES
         assert max(int(folder.name) for folder in (run / "checkpoints").glob("[0-9]*")) == seen, "the stop saved"

@@ -91,7 +91,7 @@ def life(place: Place, url: str, folder: Path) -> None:
     with ExitStack() as stack:
         mirror = stack.enter_context(closing(PopulationMirror(url, run, connect_timeout_s=5, limit_mib=1)))
         mirror.clear()
-        population = Population(folder / f"{run}.json", published=mirror.publish)
+        population = Population(folder / f"{run}.json", on_saved=mirror.publish)
         with population.transaction():
             member = population.add_policy(weights, version=1)
         assert mirror.read() == population.document()
