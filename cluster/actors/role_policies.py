@@ -49,7 +49,7 @@ class Specialists:
         """
         specialists = payload.by_role
         if specialists.keys() != set(POWERS):
-            found = ", ".join(specialists) or "nobody's"
+            found = ", ".join(specialists) or "none"
             raise WeightsError(f"weights of version {payload.version} are not the seven powers' specialists: {found}")
         self._swaps += 1
         coming = _Generation({power: f"{LEARNER}/{power}#{self._swaps}" for power in POWERS})

@@ -105,7 +105,7 @@ def killed_at(run_dir: Path, version: int, delay_s: float, seed: int) -> dict[in
 
 
 def check_kills(run_dir: Path, kills: int, seed: int) -> None:
-    """Kill and resume so often at random: ten updates after each kill are those of a run that nobody interrupted."""
+    """Kill and resume so often at random: ten updates after each kill are those of an uninterrupted run."""
     rng = random.Random(seed)
     said: dict[int, str] = {}
     for number in range(kills):
