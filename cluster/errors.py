@@ -27,7 +27,7 @@ An error in this tree answers the user: the command prints its message as one li
       SavedGameError            2  services.environments.diplomacy.game
       WeightsError              2  services.weights.payload
 
-After an accident a run restarts from its last checkpoint (``cluster.runs.recovery``).
+After an accident a run restarts from its last checkpoint (``cluster.runs.restarts``).
 
 Other exit codes: 0 after success; 2 for a wrong command line, and for ``entente doctor`` with a fault;
 130 after an interruption; 1 with a traceback for every other exception, which is a bug.

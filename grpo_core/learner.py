@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from grpo_core.advantages.dynamic_sampling import drop_zero_variance
-from grpo_core.advantages.group_relative import RunningBaseline, updated_baselines
+from grpo_core.advantages.group_baseline import RunningBaseline, updated_baselines
 from grpo_core.advantages.grouping import required_facts
 from grpo_core.advantages.pipeline import NO_MEMORY, AdvantageBatch, compute_advantages
 from grpo_core.batching.microbatches import TrainingTurn, training_turns

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from grpo_core.types import Episode, KeyValue, Turn
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.players.policy import Decision, Policy
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
 from services.environments.diplomacy.position import POWERS, Position, segment

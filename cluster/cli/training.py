@@ -53,7 +53,7 @@ def train(
         stop_at_sigterm()
         from cluster.driver.training import SAVE_TIMEOUT_S
         from cluster.driver.training import train as train_once
-        from cluster.runs.recovery import keep_training
+        from cluster.runs.restarts import keep_training
 
         if warning := short_stop(request.config.redis, SAVE_TIMEOUT_S):
             typer.echo(warning, err=True)

@@ -36,7 +36,7 @@ from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
 from opponents.players.llm_policy import OrderTokens
 from opponents.players.policy import Policy
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.torch_backend.engine import TorchEngine

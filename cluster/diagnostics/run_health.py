@@ -18,7 +18,7 @@ from cluster.diagnostics.finding import Finding
 from cluster.diagnostics.training_health import examine_training
 from cluster.runs.counters import NONFINITE
 from cluster.runs.folder import RunFolder
-from cluster.runs.recovery import restarts
+from cluster.runs.restarts import restarts
 from grpo_core.checkpoints.folders import checkpoint_versions, is_whole_checkpoint
 from services.metrics.jsonl import MetricsLine, read_metrics
 

@@ -20,7 +20,7 @@ from cluster.drill.settings import RECOVERY_TIMEOUT_S, STOPPED_S, Engine, drill_
 from cluster.drill.training_process import TrainingProcess, runs
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
-from cluster.runs.recovery import restarts
+from cluster.runs.restarts import restarts
 from cluster.runtime.replay_server import replay_server
 from services.inference.vllm_backend.startup import vllm_installed
 

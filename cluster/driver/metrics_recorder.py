@@ -25,7 +25,7 @@ from cluster.runs.counters import (
     limits,
 )
 from cluster.runs.folder import RunFolder
-from cluster.runs.recovery import restarts
+from cluster.runs.restarts import restarts
 from grpo_core.errors import DivergenceError
 from services.metrics.catalogue import Value, key
 from services.metrics.display.display import Display

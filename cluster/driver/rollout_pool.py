@@ -10,7 +10,7 @@ from ray.actor import ActorHandle
 from ray.exceptions import RayError
 
 from cluster.actors.messages import BlockReport
-from cluster.driver.supervisor import Supervisor
+from cluster.driver.actor_supervisor import Supervisor
 from cluster.driver.worker import Job, PoolEvents
 from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
 from cluster.runtime.termination_watch import Ref

@@ -28,7 +28,7 @@ from cluster.imitation.warm_start import evaluate_untrained, warm_start
 from cluster.runs.counters import while_loading
 from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import ImitationTask
-from cluster.runs.recovery import ACCIDENTS
+from cluster.runs.restarts import ACCIDENTS
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.memory import check_memory
 from cluster.runtime.placement import Placement, Slot, check_gpus, cpus_asked, gpus_asked, placed
@@ -76,7 +76,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
 
     Raises:
         RunError, ReplayError, CheckpointError, MetricsError: one line that says what to do. Nothing durable is lost,
-            and the run continues with ``resume=True`` (after an accident ``cluster.runs.recovery`` does that).
+            and the run continues with ``resume=True`` (after an accident ``cluster.runs.restarts`` does that).
         KeyboardInterrupt: after the learner's state was saved.
     """
     folder = RunFolder(run_dir)

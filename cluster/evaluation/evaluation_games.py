@@ -9,7 +9,7 @@ from typing import Any
 
 from opponents.play import play_game
 from opponents.players.policy import Policy
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.scoring import sum_of_squares

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from opponents.play import play_game
 from opponents.players.policy import Policy
 from opponents.ratings.game_score import GameScore
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 

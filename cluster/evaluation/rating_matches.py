@@ -18,7 +18,7 @@ from opponents.population.population import Population
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import load_ratings, save_ratings
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from services.inference.engine import LEARNER
 
 CONCURRENT_GAMES = 64

@@ -27,7 +27,7 @@ from grpo_core.types import Turn
 from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, saved_demonstrations
 from opponents.players.llm_policy import OrderTokens
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 
 
 def run_rank(task: ImitationTask, rank: int, meeting: str, draft: Path, connection: Connection) -> None:

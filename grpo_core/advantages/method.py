@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from grpo_core.advantages.group_relative import group_advantages
+from grpo_core.advantages.group_baseline import group_advantages
 from grpo_core.advantages.grouping import ROLE_FACT, Sample, groups_of, levels_of
 from grpo_core.advantages.leave_one_out import means_of_other_episodes
 from grpo_core.advantages.shrinkage import shrunk_levels

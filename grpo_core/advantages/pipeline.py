@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grpo_core.advantages.clustering import OnlineClusters, with_clusters
-from grpo_core.advantages.group_relative import GroupStatistics, RunningBaseline, group_advantages
+from grpo_core.advantages.group_baseline import GroupStatistics, RunningBaseline, group_advantages
 from grpo_core.advantages.group_weights import GroupProgress, group_weights, updated_progress
 from grpo_core.advantages.grouping import (
     Sample,

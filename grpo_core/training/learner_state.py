@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from grpo_core.advantages.group_relative import RunningBaseline
+from grpo_core.advantages.group_baseline import RunningBaseline
 from grpo_core.advantages.pipeline import AdvantageMemory
 from grpo_core.errors import CheckpointError
 from grpo_core.training.optimizer_state import restored_moments, saved_moments

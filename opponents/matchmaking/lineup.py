@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import floor
 
 from opponents.population.member import Member
-from opponents.seeding import derive_seed, digest
+from opponents.seeds import derive_seed, digest
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 

@@ -17,7 +17,7 @@ from opponents.matchmaking.lineup import (
 from opponents.matchmaking.strategies import Strategy, anchors_among, by_weight, draw_index
 from opponents.population.member import Member, PopulationError
 from opponents.population.population import Population
-from opponents.seeding import derive_seed, digest
+from opponents.seeds import derive_seed, digest
 from opponents.settings import OpponentsSettings, member_id
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER

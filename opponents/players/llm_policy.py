@@ -14,8 +14,8 @@ from opponents.players.policy import Decision
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.orders import OrderSlot, parse, sheet
 from services.environments.diplomacy.position import Position
-from services.inference.constraints import SheetConstraint, SlotConstraint
 from services.inference.engine import LEARNER, Engine, Generation, GenerationRequest
+from services.inference.token_masks import SheetConstraint, SlotConstraint
 from services.inference.word_tokenizer import word_encoder
 
 TRUNCATED = "truncated"  # the defect of a completion that was cut off

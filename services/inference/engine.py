@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from grpo_core.errors import EntenteError
-from services.inference.constraints import SheetConstraint
+from services.inference.token_masks import SheetConstraint
 
 if TYPE_CHECKING:  # it imports torch, which importers of the policies' names alone need not wait for
     from grpo_core.models.weight_probe import Probe

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from services.inference.constraints import ConstraintError, SheetConstraint, SheetState
 from services.inference.engine import EngineError, Generation, GenerationRequest
 from services.inference.sampling import stream
+from services.inference.token_masks import ConstraintError, SheetConstraint, SheetState
 
 
 @dataclass(frozen=True, slots=True, eq=False)

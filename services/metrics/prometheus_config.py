@@ -68,13 +68,13 @@ scrape_configs:
 
 def rules_yaml() -> str:
     """Return the file of recording rules and alerts."""
-    return files("services.metrics").joinpath("rules.yml").read_text(encoding="utf-8")
+    return files("services.metrics").joinpath("alert_rules.yml").read_text(encoding="utf-8")
 
 
 def prometheus_rule_yaml() -> str:
     """Return the same rules as a resource of the Prometheus operator."""
     body = "".join(f"  {line}\n" if line else "\n" for line in rules_yaml().splitlines() if not line.startswith("#"))
-    return f"""# For the Prometheus operator; written by `entente monitoring` from services/metrics/rules.yml.
+    return f"""# For the Prometheus operator; written by `entente monitoring` from services/metrics/alert_rules.yml.
 apiVersion: monitoring.coreos.com/v1
 kind: PrometheusRule
 metadata:

@@ -26,8 +26,8 @@ from opponents.players.llm_policy import LLMPolicy, OrderTokens
 from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
-from services.inference.constraints import SheetConstraint, SheetState
 from services.inference.engine import Engine, GenerationRequest
+from services.inference.token_masks import SheetConstraint, SheetState
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.vllm_backend.core import VLLMCore, shared_folder
 from services.inference.vllm_backend.engine import VLLMEngine

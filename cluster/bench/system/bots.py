@@ -11,7 +11,7 @@ from diplomacy import Map
 from cluster.bench.figure import Figure, interleaved_seconds
 from opponents.bots.dumbbot import DumbBot, decide
 from opponents.bots.dumbbot_values import board
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from services.inference.constraints import SheetState
 from services.inference.engine import Generation, GenerationRequest
 from services.inference.sampling import sample, uniforms
 from services.inference.sequence import FreeState, RunningSequence
+from services.inference.token_masks import SheetState
 from services.inference.torch_backend.kv_cache import KvCache
 from services.inference.torch_backend.model_runner import ModelRunner
 from services.inference.torch_backend.ragged_pass import plan_pass

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from services.inference.constraints import encode_sheet
 from services.inference.engine import EngineError
 from services.inference.sequence import FreeState, ModelLimits, RunningSequence
+from services.inference.token_masks import encode_sheet
 from services.inference.vllm_backend.core import SHEET, VLLMCore
 from services.inference.vllm_backend.lora_registry import Adapter
 

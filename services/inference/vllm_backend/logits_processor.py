@@ -15,7 +15,7 @@ from torch import Tensor
 from vllm.config import VllmConfig
 from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor, MoveDirectionality
 
-from services.inference.constraints import ConstraintError, SheetState, decode_sheet
+from services.inference.token_masks import ConstraintError, SheetState, decode_sheet
 from services.inference.vllm_backend.core import SHEET
 
 

@@ -28,7 +28,7 @@ from opponents.ratings import book as ratings
 from opponents.ratings.belief import Prior
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from services.environments.diplomacy.position import POWERS
 
 PLAYERS = tuple(f"bot/{name}" for name in BOT_NAMES)

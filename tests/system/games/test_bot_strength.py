@@ -10,7 +10,7 @@ import pytest
 from cluster.bench.system.bots import run
 from opponents.bots.bot import Bot
 from opponents.bots.registry import make_bot
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.scoring import sum_of_squares

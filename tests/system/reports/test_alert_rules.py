@@ -17,7 +17,7 @@ from tests.system.support.prometheus_server import program
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
-RULES = Path(str(files("services.metrics") / "rules.yml"))
+RULES = Path(str(files("services.metrics") / "alert_rules.yml"))
 Series = Mapping[str, str]  # a series -> its values, one a minute, in promtool's notation
 
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from cluster.runs.audit_records import last_update
-from cluster.runs.recovery import restarts
+from cluster.runs.restarts import restarts
 from tests.system.support.training_process import ENTENTE, hear_interrupts
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]

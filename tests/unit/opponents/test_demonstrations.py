@@ -17,8 +17,8 @@ from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
 from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position
-from services.inference.constraints import ConstraintError, SheetConstraint, SlotConstraint
 from services.inference.sequence import teacher_forced_generation
+from services.inference.token_masks import ConstraintError, SheetConstraint, SlotConstraint
 from services.inference.word_tokenizer import make_word_tokenizer
 
 TOKENS = OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))

@@ -15,7 +15,7 @@ from cluster.configs.loader import dump_config, load_config
 from cluster.diagnostics.finding import Finding
 from cluster.diagnostics.run_health import examine_run
 from cluster.runs.folder import RunFolder
-from cluster.runs.recovery import note_restart
+from cluster.runs.restarts import note_restart
 from services.metrics.catalogue import Value
 from services.metrics.jsonl import JsonlSink
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.advantages.group_relative import RunningBaseline
+from grpo_core.advantages.group_baseline import RunningBaseline
 from grpo_core.advantages.grouping import CLUSTER_FACTS, Sample
 from grpo_core.advantages.pipeline import AdvantageMemory, compute_advantages, group_names
 from grpo_core.errors import GroupingError

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.advantages.group_relative import group_advantages
+from grpo_core.advantages.group_baseline import group_advantages
 from grpo_core.advantages.grouping import Sample, groups_of, levels_of
 from grpo_core.advantages.shrinkage import shrunk_levels, variance_components
 from grpo_core.errors import GroupingError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from grpo_core.advantages.group_relative import SCALE_EPS, group_advantages
+from grpo_core.advantages.group_baseline import SCALE_EPS, group_advantages
 from grpo_core.batching.token_weights import turn_token_weights
 from grpo_core.losses.diagnostics import DIAGNOSTICS, token_diagnostics
 from grpo_core.losses.policy_loss import LossTokens, token_losses

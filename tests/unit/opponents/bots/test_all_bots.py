@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from opponents.bots.registry import BOT_NAMES, make_bot
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
 

@@ -18,7 +18,7 @@ from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.matchmaking.strategies import draw_index
 from opponents.population.member import PopulationError
 from opponents.population.population import Population
-from opponents.seeding import derive_seed
+from opponents.seeds import derive_seed
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 

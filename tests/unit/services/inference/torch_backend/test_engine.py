@@ -21,8 +21,8 @@ from transformers import (
 
 from grpo_core.models.pretrained import make_small_model, weights_payload
 from grpo_core.settings import PolicySettings
-from services.inference.constraints import SheetConstraint, SheetState, SlotConstraint
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
+from services.inference.token_masks import SheetConstraint, SheetState, SlotConstraint
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.torch_backend.plain_decoder import PlainDecoder
 

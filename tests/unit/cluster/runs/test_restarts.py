@@ -14,7 +14,7 @@ from cluster.configs.schema import Config
 from cluster.driver.heartbeat import HEARTBEAT_EVERY_S, MAX_STEP_S, Heartbeat, StallTimer
 from cluster.errors import LateError, LostError, RunError
 from cluster.runs.folder import RunFolder
-from cluster.runs.recovery import PAUSES_S, RESTARTS, keep_training, restarts
+from cluster.runs.restarts import PAUSES_S, RESTARTS, keep_training, restarts
 from cluster.runtime.ray_calls import loss_of
 from grpo_core.errors import CheckpointError, DivergenceError
 from services.replay.buffer import BlocksMissingError, ReplayError, ServerLostError

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.inference.constraints import ConstraintError, SheetConstraint, SheetState, SlotConstraint
+from services.inference.token_masks import ConstraintError, SheetConstraint, SheetState, SlotConstraint
 
 END, NEWLINE = 2, 9
 

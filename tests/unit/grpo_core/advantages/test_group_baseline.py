@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grpo_core.advantages.group_relative import RunningBaseline, group_advantages, updated_baselines
+from grpo_core.advantages.group_baseline import RunningBaseline, group_advantages, updated_baselines
 from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample
 from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.settings import GroupingSettings, LearnerSettings
