@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from pydantic import ValidationError
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grpo_core.errors import CheckpointError
@@ -17,44 +17,30 @@ from grpo_core.forward.logprobs import check_head, token_logprobs
 from grpo_core.models.lora import adapters_off, add_adapters, load_adapters, merged_tensors
 from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, save_model, weights_payload
 from grpo_core.settings import PolicySettings
-from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_core.support.cases import VOCABULARY, load_payload, micro_batches_of, ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.adapters import logits, moved
+from tests.unit.grpo_core.support.cases import load_payload, micro_batches_of, ragged_episodes, tiny_model
 
 LORA = PolicySettings(use_peft=True, lora_r=3, lora_alpha=5)
 ARCHITECTURES = ["qwen3", "qwen2"]  # the second has tied embeddings and biases
-IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 
 
-def adapted(architecture: str = "qwen3", settings: PolicySettings = LORA, *, moved: bool = True) -> nn.Module:
-    """A wrapped model whose adapter does something, if ``moved``."""
-    model = add_adapters(tiny_model(architecture), settings, seed=1)
-    if moved:
-        generator = torch.Generator().manual_seed(2)
-        for name, value in model.named_parameters():
-            if "lora_B" in name:
-                value.data.normal_(std=0.3, generator=generator)
-    return model
+def fresh(architecture: str = "qwen3", settings: PolicySettings = LORA) -> nn.Module:
+    return add_adapters(tiny_model(architecture), settings, seed=1)
 
 
-def logits(model: nn.Module) -> Tensor:
-    with torch.inference_mode():
-        return model(input_ids=IDS).logits
-
-
-@pytest.fixture
-def tokenizer() -> PreTrainedTokenizerBase:
-    return make_word_tokenizer([f"w{number}" for number in range(VOCABULARY - 4)], r"\S+")
+def adapted(architecture: str = "qwen3", settings: PolicySettings = LORA) -> nn.Module:
+    return moved(fresh(architecture, settings))
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_fresh_adapter_changes_nothing_and_is_all_that_is_trained(architecture: str) -> None:
-    model = adapted(architecture, moved=False)
+    model = fresh(architecture)
     assert torch.equal(logits(model), logits(tiny_model(architecture)))
     trained = {name for name, value in model.named_parameters() if value.requires_grad}
     assert trained == {name for name, _ in model.named_parameters() if ".lora_" in name}
     layers = sum(isinstance(module, nn.Linear) for module in tiny_model(architecture).modules()) - 1  # not the output
     assert len(trained) == 2 * layers
-    again = adapted(architecture, moved=False)
+    again = fresh(architecture)
     for one, other in zip(model.parameters(), again.parameters(), strict=True):
         assert torch.equal(one, other), "the same seed gives the same adapter"
 
@@ -122,7 +108,7 @@ def test_a_saved_folder_is_a_plain_model_and_holds_the_adapter(
     plain, _ = load_model(tmp_path)
     assert type(plain) is type(tiny_model(architecture))
     torch.testing.assert_close(logits(plain), logits(model), rtol=1e-5, atol=1e-5)
-    other = adapted(architecture, moved=False)
+    other = fresh(architecture)
     load_adapters(other, tmp_path / ADAPTER)
     assert torch.equal(logits(other), logits(model))
     for one, same in zip(model.parameters(), other.parameters(), strict=True):

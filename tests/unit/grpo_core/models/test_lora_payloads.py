@@ -20,20 +20,13 @@ from grpo_core.models.lora_merge import fingerprint
 from grpo_core.models.named_tensors import from_safetensors, to_safetensors
 from grpo_core.models.pretrained import named_tensors, policy_payload, weights_payload
 from grpo_core.settings import PolicySettings
+from tests.unit.grpo_core.support.adapters import logits, moved
 from tests.unit.grpo_core.support.cases import load_payload, tiny_model
 
 LORA = PolicySettings(use_peft=True, lora_r=3, lora_alpha=5)
 ARCHITECTURES = ["qwen3", "qwen2"]  # the second has tied embeddings and biases
 LAYER = "model.layers.0.self_attn.q_proj"
 A = f"base_model.model.{LAYER}.lora_A.weight"
-
-
-def moved(model: nn.Module, seed: int = 2) -> nn.Module:
-    generator = torch.Generator().manual_seed(seed)
-    for name, value in model.named_parameters():
-        if "lora_B" in name:
-            value.data.normal_(std=0.3, generator=generator)
-    return model
 
 
 def adapted(architecture: str = "qwen3", settings: PolicySettings = LORA) -> nn.Module:
@@ -118,9 +111,7 @@ def test_merging_is_pefts_own_and_shares_what_the_adapter_leaves_alone(
     assert changed == (every if targets == ("all-linear",) else set(targets))
     plain = tiny_model(architecture, seed=9)
     load_payload(plain, to_safetensors(full))
-    ids = torch.tensor([[3, 1, 4, 1, 5]])
-    with torch.inference_mode():
-        torch.testing.assert_close(plain(ids).logits, model(ids).logits, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(logits(plain), logits(model), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("rslora", [False, True])

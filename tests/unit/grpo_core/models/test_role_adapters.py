@@ -26,28 +26,16 @@ from grpo_core.models.role_adapters import (
 from grpo_core.models.weight_probe import make_probe
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch, Episode
-from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_core.support.cases import ROLES, VOCABULARY, ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.adapters import logits, moved
+from tests.unit.grpo_core.support.cases import ROLES, ragged_episodes, tiny_model
 
 LORA = PolicySettings(use_peft=True, specialists=True, lora_r=3)
 GROUPING = GroupingSettings(keys=("country",), min_group_size=2, scale_rewards="group")
-IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6]])
 STEP = LearnerSettings(learning_rate=0.01, lr_warmup_updates=0, weight_decay=0.1, minibatches=1, max_grad_norm=0.05)
 
 
-def specialists(*, moved: bool = False, roles: tuple[str, ...] = ROLES) -> nn.Module:
-    model = add_role_adapters(tiny_model(), LORA, 1, roles)
-    if moved:
-        generator = torch.Generator().manual_seed(2)
-        for name, value in model.named_parameters():
-            if "lora_B" in name:
-                value.data.normal_(std=0.3, generator=generator)
-    return model
-
-
-def logits(model: nn.Module) -> Tensor:
-    with torch.inference_mode():
-        return model(input_ids=IDS).logits
+def specialists(roles: tuple[str, ...] = ROLES) -> nn.Module:
+    return add_role_adapters(tiny_model(), LORA, 1, roles)
 
 
 def weights_of(model: nn.Module, role: str) -> dict[str, Tensor]:
@@ -62,11 +50,6 @@ def of_roles(episodes: tuple[Episode, ...], *roles: str) -> tuple[Episode, ...]:
     return tuple(episode for episode in episodes if episode.role in roles)
 
 
-@pytest.fixture(scope="module")
-def tokenizer() -> PreTrainedTokenizerBase:
-    return make_word_tokenizer([f"w{number}" for number in range(VOCABULARY - 4)], r"\S+")
-
-
 def test_each_begins_as_one_adapter_alone_would_and_all_are_trained() -> None:
     model, alone = specialists(), add_adapters(tiny_model(), LORA, seed=1)
     assert adapter_roles(model) == ROLES
@@ -78,7 +61,7 @@ def test_each_begins_as_one_adapter_alone_would_and_all_are_trained() -> None:
 
 
 def test_a_role_speaks_alone_nobody_is_frozen_by_it_and_silence_is_the_base() -> None:
-    model = specialists(moved=True)
+    model = moved(specialists())
     base = logits(tiny_model())
     assert torch.equal(logits(model), base)
     heard = []
@@ -174,7 +157,7 @@ def test_going_on_from_a_checkpoint_is_going_straight_through(
 
 
 def test_a_probe_tells_the_roles_apart() -> None:
-    model = specialists(moved=True)
+    model = moved(specialists())
     probes = []
     for role in ROLES:
         with active_role(model, role):
@@ -195,11 +178,11 @@ def test_what_makes_no_sense_with_specialists_is_refused_in_one_line() -> None:
         ) as caught:
             Learner(model, STEP, grouping, seed=0, **options)
         assert "\n" not in str(caught.value)
-    learner = Learner(specialists(roles=("FRANCE",)), STEP, GROUPING, seed=0)
+    learner = Learner(specialists(("FRANCE",)), STEP, GROUPING, seed=0)
     with pytest.raises(ValueError, match="turns of AUSTRIA, who has no specialist; there are FRANCE"):
         learner.step(Batch(ragged_episodes(11), 0))
     for roles in ((), ("FRANCE", "FRANCE"), ("a.b",), ("default",), ("self_attn",)):
         with pytest.raises(ValueError, match=r"each named once|cannot be called"):
-            specialists(roles=roles)
+            specialists(roles)
     with pytest.raises(ValueError, match="specialists needs use_peft = true"):
         PolicySettings(specialists=True)

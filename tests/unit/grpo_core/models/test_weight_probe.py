@@ -12,7 +12,7 @@ from grpo_core.models.weight_probe import Probe, compare, make_probe
 from services.inference.engine import EngineError
 from services.inference.parity import probe_requests
 from services.inference.torch_backend.engine import TorchEngine
-from tests.unit.services.inference.torch_backend.test_engine import peaked_model, perturbed
+from tests.unit.services.inference.torch_backend.cases import peaked_model, perturbed
 
 PROMPTS = ((1, 9, 11, 13), (1, 20))
 

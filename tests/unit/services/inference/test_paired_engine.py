@@ -13,7 +13,7 @@ from grpo_core.settings import PolicySettings
 from services.inference.engine import EngineError, GenerationRequest
 from services.inference.paired_engine import PairedEngine
 from services.inference.torch_backend.engine import TorchEngine
-from tests.unit.services.inference.torch_backend.test_engine import peaked_model, perturbed
+from tests.unit.services.inference.torch_backend.cases import peaked_model, perturbed
 
 REQUEST = GenerationRequest(prompt_ids=(1, 9, 11), constraint=None, seed=0, temperature=0.0, max_completion_length=6)
 

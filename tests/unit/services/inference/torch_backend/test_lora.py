@@ -18,7 +18,7 @@ from grpo_core.models.pretrained import make_small_model, named_tensors, weights
 from grpo_core.settings import PolicySettings
 from services.inference.engine import LEARNER, EngineError, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
-from tests.unit.services.inference.torch_backend.test_engine import (
+from tests.unit.services.inference.torch_backend.cases import (
     CONTEXT,
     END,
     VOCABULARY,
