@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cluster.actors.messages import BlockReport, Shortage, UpdateReport
 from cluster.configs.schema import Config
 from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
-from cluster.runtime.redis_clients import population_mirror, redis_buffer
+from cluster.runtime.replay_server import population_mirror, redis_buffer
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.member import Member
 

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from cluster.cli import buffer, diagnostics, evaluation, groups, training
+from cluster.cli import diagnostics, evaluation, groups, training
 from cluster.cli.population import population_app
 from grpo_core.errors import EntenteError
 
@@ -24,7 +24,7 @@ for commands in (training.commands, evaluation.commands, diagnostics.commands):
     app.add_typer(commands)
 app.add_typer(groups.commands, name="groups")
 app.add_typer(population_app, name="population")
-app.add_typer(buffer.commands, name="buffer")
+app.add_typer(diagnostics.buffer, name="buffer")
 
 
 def main(prefix: Sequence[str] = ()) -> NoReturn:

@@ -1,30 +1,28 @@
-"""The audit of groups on a terminal, from 80 columns."""
+"""Tables of ``entente groups audit``, on a terminal from 80 columns."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from cluster.cli.tables import new_table, print_note
 from cluster.diagnostics.gradient_audit import BATCH, GradientAudit
 from cluster.diagnostics.groups_audit import FOLLOWED, GroupsAudit, KeyAudit
 from grpo_core.gradients.quality import Interval
 
 MOST_KEYS = 12  # rows of undeclared keys
+NUMBER_WIDTH = 6
 
 
 def show(audit: GroupsAudit, console: Console) -> None:
-    """Print the baselines' levels, what keys explain, the metrics' trends, and the leak check."""
+    """Print the baselines' levels, the variance that keys explain, the metrics' trends, and the leak check."""
     updates = f"updates {audit.first_version}-{audit.last_version}"
     console.print(f"{audit.run}: {updates}, {audit.updates} records, {audit.samples:,} samples", markup=False)
     console.print(_levels(audit))
-    console.print("zero: samples in zero-variance groups", style="dim")
+    print_note(console, "zero: samples in zero-variance groups")
     _show_keys(audit, console)
     console.print(_trends(audit))
     for expression, reason in audit.leaks.items():
@@ -44,20 +42,18 @@ def show_gradients(audit: GradientAudit, console: Console) -> None:
         markup=False,
         highlight=False,
     )
-    table = _table("judged by", "bias", "deviation", "effective samples")
+    table = new_table("judged by", "bias", "deviation", "effective samples", number_width=NUMBER_WIDTH)
     for name, way in audit.ways.items():
         gain = way.effective_samples
         effective = "" if gain is None else "1" if name == BATCH else _interval(gain)
         table.add_row(name, _interval(way.bias), _interval(way.deviation), effective)
     console.print(table)
-    console.print(
-        "bias: length of the mean difference to the reference, which leaves the judged episode out of the mean of its "
-        f"{' < '.join(audit.reference)}; deviation: of the batch's gradient, from block to block; both in lengths of "
-        "the reference. effective samples: how many times the batch that its mean would need for as little noise (the "
-        "judged episode left out). Below: 95% intervals from what sets the blocks apart.",
-        style="dim",
-        markup=False,
-        highlight=False,
+    print_note(
+        console,
+        "bias: length of the mean difference from the reference, whose baseline is the mean of "
+        f"{' < '.join(audit.reference)} without the judged episode; deviation: of the batch's gradient between "
+        "blocks; both in lengths of the reference. effective samples: how many times as many samples the batch's mean "
+        "needs for the same noise (without the judged episode). Below: 95% intervals over the blocks.",
     )
     noise = audit.reference_noise
     console.print(
@@ -67,31 +63,17 @@ def show_gradients(audit: GradientAudit, console: Console) -> None:
     )
 
 
-def as_json(audit: GroupsAudit, gradients: GradientAudit | None) -> str:
-    """All findings as JSON; numbers that are not finite are null."""
-    found = {**asdict(audit), "gradients": None if gradients is None else asdict(gradients)}
-    return json.dumps(_plain(found), indent=2, allow_nan=False) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def recommendation(keys: Sequence[KeyAudit], recommended: str) -> str:
     """The recommended key in one line, beside the first declared one."""
     best = next(each for each in keys if each.key == recommended)
-    said = f"recommended: {best.key}, R² {best.leave_one_out_r2:.3f}, "
+    text = f"recommended: {best.key}, R² {best.leave_one_out_r2:.3f}, "
     if best.leave_one_out_r2 <= 0:
-        return said + "yet no key takes anything off the variance: too few samples a group"
+        return text + "yet no key reduces the variance: too few samples a group"
     if best.place == 1:
-        return said + "declared first"
-    said += "NOT DECLARED" if best.place is None else f"declared as number {best.place}"
+        return text + "declared first"
+    text += "NOT DECLARED" if best.place is None else f"declared as number {best.place}"
     first = next((each for each in keys if each.place == 1), None)
-    return said if first is None else f"{said} ({first.key}: {first.leave_one_out_r2:.3f})"
+    return text if first is None else f"{text} ({first.key}: {first.leave_one_out_r2:.3f})"
 
 
 def _show_keys(audit: GroupsAudit, console: Console) -> None:
@@ -99,61 +81,40 @@ def _show_keys(audit: GroupsAudit, console: Console) -> None:
         console.print("variance explained: left out, no record says what keys explain (made by an earlier version, or "
                       "returns do not vary)", markup=False)  # fmt: skip
         return
-    table = _table("key", "declared", "R²", "eta²", "groups", "by country")
     undeclared = [each.key for each in audit.keys if each.place is None]
     shown = [each for each in audit.keys if each.place is not None or each.key in undeclared[:MOST_KEYS]]
+    table = new_table("key", "declared", "R²", "eta²", "groups", "by country", number_width=NUMBER_WIDTH)
     for each in shown:
-        table.add_row(
-            each.key,
-            "" if each.place is None else str(each.place),
-            f"{each.leave_one_out_r2:.3f}",
-            f"{each.eta_squared:.3f}",
-            f"{each.groups:.1f}",
-            f"{each.by_country_fraction:.1%}",
-        )
+        place, explained = each.place or "", (f"{each.leave_one_out_r2:.3f}", f"{each.eta_squared:.3f}")
+        table.add_row(each.key, str(place), *explained, f"{each.groups:.1f}", f"{each.by_country_fraction:.1%}")
     console.print(table)
     left = len(audit.keys) - len(shown)
-    console.print(
-        "share of the returns' variance over all samples that groups' means explain: R² with the judged episode left "
-        "out, eta² with it; by country: samples whose group was too small, so that their country's mean judged"
+    print_note(
+        console,
+        "share of the returns' variance over all samples that the groups' means explain: R² without the judged "
+        "episode, eta² with it; by country: samples whose group was too small, so that their country's mean was used"
         + (f"; {left} lesser keys are not shown" if left else ""),
-        style="dim",
-        highlight=False,
     )
-    said = "recommended: none, every key is made from outcomes"
+    text = "recommended: none, every key is made from outcomes"
     if audit.recommended is not None:
-        said = recommendation(audit.keys, audit.recommended)
-    console.print(said, markup=False, highlight=False, style="bold")
+        text = recommendation(audit.keys, audit.recommended)
+    console.print(text, markup=False, highlight=False, style="bold")
 
 
 def _levels(audit: GroupsAudit) -> Table:
-    table = _table("key", "judged", "share", "groups", "size", "zero")
+    table = new_table("key", "judged", "share", "groups", "size", "zero", number_width=NUMBER_WIDTH)
     for level in audit.levels:
-        table.add_row(
-            level.level,
-            f"{level.judged:,}",
-            f"{level.judged_fraction:.1%}",
-            f"{level.groups:,}",
-            f"{level.mean_size:.1f}",
-            f"{level.zero_variance_fraction:.1%}",
-        )
+        share, zero = f"{level.judged_fraction:.1%}", f"{level.zero_variance_fraction:.1%}"
+        table.add_row(level.level, f"{level.judged:,}", share, f"{level.groups:,}", f"{level.mean_size:.1f}", zero)
     return table
 
 
 def _trends(audit: GroupsAudit) -> Table:
-    table = _table("metric", "first third", "middle", "last third", "least", "largest")
+    thirds = ("first third", "middle", "last third")
+    table = new_table("metric", *thirds, "least", "largest", number_width=NUMBER_WIDTH)
     for name, trend in audit.trends.items():
         values = (trend.first, trend.middle, trend.last, trend.least, trend.largest)
         table.add_row(FOLLOWED[name], *(f"{value:.4g}" for value in values))
-    return table
-
-
-def _table(first: str, *others: str) -> Table:
-    """Make a table that folds names, never numbers, in a narrow terminal."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column(first, overflow="fold", min_width=12)
-    for name in others:
-        table.add_column(name, justify="right", min_width=6, no_wrap=True)
     return table
 
 

@@ -1,4 +1,4 @@
-"""``entente doctor``, ``bench`` and ``report``; ``drill`` and ``monitoring`` join them."""
+"""``entente doctor``, ``bench``, ``report`` and ``buffer``; ``drill`` and ``monitoring`` join them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from cluster.cli.monitoring import EXAMPLES, monitoring
-from cluster.cli.options import Overrides
+from cluster.cli.options import Overrides, Run
 from cluster.drill.cli import drill
 
 commands = typer.Typer()
+buffer = typer.Typer(help="Look into the replay buffer.", no_args_is_help=True)
 commands.command(epilog=EXAMPLES)(monitoring)
 commands.command(
     epilog="Examples: `entente drill --json drill.json`, `entente drill --faults 4 --only learner --only server`"
@@ -81,3 +82,24 @@ def report(what: Annotated[Path, typer.Argument(help="A run's folder, or a saved
         RunFolder(what).check_format()
         page = write_report(what, Config().model_dump(mode="json"))
     typer.echo(f"written to {page}")
+
+
+@buffer.command("inspect", epilog="Example: `entente buffer inspect runs/demo`")
+def inspect(run: Run) -> None:
+    """Print how much of a run's replay buffer waits, is delivered, acknowledged or set aside."""
+    from contextlib import closing, nullcontext
+
+    from cluster.runs.folder import RunFolder
+    from cluster.runtime.replay_server import redis_buffer, replay_server
+    from services.replay.server.embedded import running_url
+
+    folder = RunFolder(run)
+    config = folder.stored_config()
+    live = running_url(folder.redis) if config.redis.url is None else None
+    with (
+        # The embedded server of a stopped run is started for this, and stopped again.
+        nullcontext(live) if live is not None else replay_server(config.redis, folder.redis) as url,
+        closing(redis_buffer(config.redis, url, folder.run_id)) as store,
+    ):
+        for name, value in store.stats().items():
+            typer.echo(f"{name:<24} {value:,.0f}")

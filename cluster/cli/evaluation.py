@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from cluster.cli.options import ChatPlayersConfig, Json, check_output, comma_separated, write_text
+from cluster.cli.options import ChatPlayersConfig, Json, check_output, comma_separated, write_json
 
 commands = typer.Typer()
 
@@ -108,10 +107,8 @@ def evaluate(
     finally:
         _print_lines(remotes.report())
     _print_lines(map(_evaluation_text, rows))
-    document: dict[str, Any] = {"candidate": candidate, "evaluations": rows}
-    if counters := remotes.stats():
-        document["remotes"] = counters
-    write_text(json_out, json.dumps(document, indent=2) + "\n")
+    counters = remotes.stats()
+    write_json(json_out, {"candidate": candidate, "evaluations": rows, **({"remotes": counters} if counters else {})})
 
 
 def _print_lines(lines: Iterable[str]) -> None:

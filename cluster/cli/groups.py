@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cluster.cli.options import Json, Run, check_output, write_text
+from cluster.cli.options import Json, Run, check_output, write_json
 
 commands = typer.Typer(help="Look into how a run grouped its samples.", no_args_is_help=True)
 
@@ -25,9 +25,11 @@ def audit(
     json_out: Json = None,
 ) -> None:
     """Print how samples were grouped, the variance that every key would explain, and the noise of its gradient."""
+    from dataclasses import asdict
+
     from rich.console import Console
 
-    from cluster.cli.audit_tables import as_json, show, show_gradients
+    from cluster.cli.audit_tables import show, show_gradients
     from cluster.diagnostics.groups_audit import audit_groups, read_records
 
     console = Console()
@@ -44,7 +46,7 @@ def audit(
             show_gradients(found, console)
         except NoGradientsError as error:
             console.print(f"gradients: left out: {error}", markup=False, highlight=False)
-    write_text(json_out, as_json(groups, found))
+    write_json(json_out, {**asdict(groups), "gradients": found})
 
 
 @commands.command(epilog="Example: `entente groups study runs/demo/checkpoints/10 --batches 48 --html study.html`")

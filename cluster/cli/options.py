@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,10 +31,12 @@ Json = Annotated[
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
 
 
-def write_text(path: Path | None, text: str) -> None:
-    """Write an optional output and print where it is; nothing happens without a path."""
+def write_json(path: Path | None, document: Any) -> None:
+    """Write results as JSON, with null for numbers that are not finite, and print where; nothing without a path."""
+    from pydantic_core import to_json
+
     if path is not None:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(to_json(document, indent=2, inf_nan_mode="null") + b"\n")
         typer.echo(f"written to {path}")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.cli.options import Json, Run, comma_separated, write_text
+from cluster.cli.options import Json, Run, comma_separated, write_json
 
 if TYPE_CHECKING:
     from opponents.population.member import Member
@@ -33,12 +33,12 @@ def list_members(run: Run, json_out: Json = None) -> None:
     """All members of a run's population, also retired ones: rating, games, and the learner's score against each."""
     from rich.console import Console
 
-    from cluster.cli.population_tables import as_json, read_standings, show_members
+    from cluster.cli.population_tables import members_as_json, read_standings, show_members
 
     population = _open(run)
     standings = read_standings(run, [member.id for member in population.members])
     show_members(population, standings, Console())
-    write_text(json_out, as_json(population, standings))
+    write_json(json_out, members_as_json(population, standings))
 
 
 @population_app.command(epilog="Example: `entente population show runs/demo policy/v20`")
@@ -46,12 +46,13 @@ def show(run: Run, member_id: MemberId, json_out: Json = None) -> None:
     """The full record of one member; its weights (or the version of its bot) are checked."""
     from rich.console import Console
 
-    from cluster.cli.population_tables import member_as_json, show_member
+    from cluster.cli.population_tables import facts, show_member
 
     population = _open(run)
     member = population[member_id]
-    show_member(population, member, Console())
-    write_text(json_out, member_as_json(population, member))
+    record = facts(population, member)
+    show_member(record, Console())
+    write_json(json_out, record)
     if member.kind != "remote":
         population.verify(member)
         typer.echo("verified: unchanged since it joined")
@@ -123,9 +124,8 @@ def promote(
     version = checkpoint if checkpoint is not None else max(versions, default=None)
     if version not in versions:
         there = ", ".join(map(str, versions)) or "none"
-        raise RunError(
-            f"{run} has no checkpoint {'' if version is None else version}".rstrip() + f"; there are: {there}"
-        )
+        wanted = "checkpoint" if version is None else f"checkpoint {version}"
+        raise RunError(f"{run} has no {wanted}; there are: {there}")
     chosen = member_id_of(name or f"checkpoint-{version}")
     source = dataclasses.replace(
         checkpoint_source(run / "checkpoints" / str(version)),
@@ -205,22 +205,23 @@ def rate(
                 run, games_per_country=games, against=names, until_year=until, seed=seed, add_bar=add_bar
             )
     except KeyboardInterrupt:
-        kept = saved_ratings(run)
-        show_ratings(kept, tuple(kept.games), Console())
+        show_ratings(saved_ratings(run), Console())
         typer.echo("stopped; what was played is kept", err=True)
         raise typer.Exit(130) from None
-    players = tuple(book.games)
-    show_ratings(book, players, Console())
-    write_text(json_out, ratings_as_json(book, players))
+    show_ratings(book, Console())
+    write_json(json_out, ratings_as_json(book))
 
 
 def _open(run: Path) -> Population:
+    from cluster.runs.folder import RunFolder
     from opponents.population.member import PopulationError
     from opponents.population.population import Population
 
-    if not (run / "population.json").exists():
+    folder = RunFolder(run)
+    if not folder.population.exists():
         raise PopulationError(f"{run} holds no run with a population (no population.json); name the run's folder")
-    return Population.load(run / "population.json")
+    folder.check_format()
+    return Population.load(folder.population)
 
 
 def _add_fixed(

@@ -1,8 +1,7 @@
-"""A population and its ratings on a terminal, from 80 columns, and as JSON."""
+"""A population and its ratings on a terminal, from 80 columns, and as plain data for JSON."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -13,12 +12,13 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from opponents.league.league import RATINGS, RESULTS
+from cluster.cli.tables import new_table, print_note
+from cluster.evaluation.rating_matches import saved_ratings
+from opponents.league.league import RESULTS
 from opponents.league.results import Results
 from opponents.population.member import Member
 from opponents.population.population import Population
 from opponents.ratings.book import Rating, RatingBook
-from opponents.ratings.storage import load_ratings
 from services.environments.diplomacy.position import POWERS
 
 MIB = 1 << 20
@@ -34,11 +34,8 @@ class Standing:
 
 
 def read_standings(run: Path, members: Iterable[str]) -> Mapping[str, Standing]:
-    """Read each member's standing from a run's folder; without ratings of its own a run has those of the anchors.
-
-    Raises PopulationError if a file is damaged.
-    """
-    book = load_ratings(run / RATINGS) if (run / RATINGS).exists() else RatingBook()
+    """Read each member's standing from a run's folder. Raises PopulationError if a file is damaged."""
+    book = saved_ratings(run)
     results = Results.load(run / RESULTS, math.inf)
     games = results.games
     known = {*book.games, *book.anchors}
@@ -52,14 +49,6 @@ def read_standings(run: Path, members: Iterable[str]) -> Mapping[str, Standing]:
     }
 
 
-def standing_as_json(standing: Standing) -> dict[str, Any]:
-    """Plain JSON."""
-    found = asdict(standing)
-    if standing.rating is not None:
-        found["rating"]["interval95"] = list(standing.rating.interval)
-    return found
-
-
 def show_members(population: Population, standings: Mapping[str, Standing], console: Console) -> None:
     """Print a row for each member: its kind, standing, weight, first update and origin."""
     members = population.members
@@ -71,31 +60,30 @@ def show_members(population: Population, standings: Mapping[str, Standing], cons
         highlight=False,
         soft_wrap=True,  # a path stays one word
     )
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("member", overflow="fold", min_width=12)
-    for name in ("points", "games", "learner", "weight", "since"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = new_table("member", "points", "games", "learner", "weight", "since")
     for name in ("what", "from"):
         table.add_column(name, overflow="fold")
     for member in members:
-        style, since = "dim" if member.retired else "", str(member.created_at_update)
-        cells = _standing_cells(standings[member.id])
-        table.add_row(member.id, *cells, f"{member.weight:g}", since, _what(member), member.source or "", style=style)
+        standing = standings[member.id]
+        points = "" if standing.rating is None else _points(standing.rating)
+        score = "" if standing.score is None else f"{standing.score:.0%}"
+        numbers = (points, str(standing.games or ""), score, f"{member.weight:g}", str(member.created_at_update))
+        style = "dim" if member.retired else ""
+        table.add_row(member.id, *numbers, _what(member), member.source or "", style=style)
     console.print(table)
-    console.print(
+    print_note(
+        console,
         "points: Elo scale, anchors without ±; games: the learner's against it; learner: its score there, newer games "
         "counting more, 50 % among equals; since: the first update whose line-ups may draw it",
-        style="dim",
-        highlight=False,
     )
 
 
-def show_member(population: Population, member: Member, console: Console) -> None:
-    """Print a member's record, its lineage and its file."""
+def show_member(facts: Mapping[str, Any], console: Console) -> None:
+    """Print a member's ``facts``."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
-    for name, value in facts(population, member).items():
+    for name, value in facts.items():
         shown = "-" if value is None else " <- ".join(value) if isinstance(value, list) else str(value)
         table.add_row(name.replace("_", " "), shown)
     console.print(table)
@@ -103,7 +91,7 @@ def show_member(population: Population, member: Member, console: Console) -> Non
 
 def facts(population: Population, member: Member) -> dict[str, Any]:
     """A member's record, its ancestors in this population, and the path of its weights; plain JSON."""
-    found = {**asdict(member), "lineage": lineage(population, member)}
+    found = {**asdict(member), "lineage": _lineage(population, member)}
     if member.kind == "policy":
         path = population.weights_path(member)
         found["file"] = str(path)
@@ -111,7 +99,7 @@ def facts(population: Population, member: Member) -> dict[str, Any]:
     return found
 
 
-def lineage(population: Population, member: Member) -> list[str]:
+def _lineage(population: Population, member: Member) -> list[str]:
     """Ids of this population's members that it was trained from, the youngest first."""
     ids: list[str] = []
     while not member.is_from_elsewhere and member.parent is not None:
@@ -122,30 +110,20 @@ def lineage(population: Population, member: Member) -> list[str]:
     return ids
 
 
-def as_json(population: Population, standings: Mapping[str, Standing]) -> str:
-    """All members with their standings, as JSON."""
-    document = population.document()
-    found = {
+def members_as_json(population: Population, standings: Mapping[str, Standing]) -> dict[str, Any]:
+    """All members with their standings, as plain JSON."""
+    return {
         "path": str(population.path),
-        "revision": document.revision,
-        "update": document.update,
+        "revision": population.revision,
+        "update": population.update,
         "members": [
-            {**asdict(member), "standing": standing_as_json(standings[member.id])} for member in document.members
+            {**asdict(member), "standing": _standing_facts(standings[member.id])} for member in population.members
         ],
     }
-    return json.dumps(found, indent=2, allow_nan=False) + "\n"
 
 
-def member_as_json(population: Population, member: Member) -> str:
-    """One member, as ``facts`` has it."""
-    return json.dumps(facts(population, member), indent=2, allow_nan=False) + "\n"
-
-
-def _standing_cells(standing: Standing) -> tuple[str, str, str]:
-    """Points, games and the learner's score."""
-    rating, score = standing.rating, standing.score
-    points = "" if rating is None else f"{rating.mu:.0f}" + (f"±{1.96 * rating.sigma:.0f}" if rating.sigma else "")
-    return points, str(standing.games or ""), "" if score is None else f"{score:.0%}"
+def _standing_facts(standing: Standing) -> dict[str, Any]:
+    return {**asdict(standing), "rating": None if standing.rating is None else _facts(standing.rating)}
 
 
 def _what(member: Member) -> str:
@@ -156,9 +134,8 @@ def _what(member: Member) -> str:
     return ", ".join(parts)
 
 
-def show_ratings(book: RatingBook, players: Iterable[str], console: Console) -> None:
-    """Print players, the strongest first: over all countries, and as each country, beside the country's worth."""
-    ordered = _by_strength(book, players)
+def show_ratings(book: RatingBook, console: Console) -> None:
+    """Print the players, the strongest first: over all countries, and as each country, beside the country's worth."""
     overall = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     by_country = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)  # seven of "1132±252" fit into 80 columns
     for table in (overall, by_country):
@@ -167,23 +144,21 @@ def show_ratings(book: RatingBook, players: Iterable[str], console: Console) -> 
         overall.add_column(name, justify="right")
     for power in POWERS:
         by_country.add_column(power[:3], justify="right")
-    for player in ordered:
+    for player in _by_strength(book):
         rating, style = book.rating(player), "dim" if player in book.anchors else ""
         interval = "fixed" if player in book.anchors else "{:.0f} to {:.0f}".format(*rating.interval)
         overall.add_row(player, f"{rating.mu:.0f}", interval, str(rating.games), style=style)
-        by_country.add_row(player, *(_text(book.rating(player, power)) for power in POWERS), style=style)
+        by_country.add_row(player, *(_points(book.rating(player, power)) for power in POWERS), style=style)
     by_country.add_section()
-    by_country.add_row("its worth", *(_text(book.country(power), sign="+") for power in POWERS))
+    by_country.add_row("its worth", *(_points(book.country(power), sign="+") for power in POWERS))
     console.print(overall)
     console.print(by_country)
-    console.print(
-        "400 points: odds of ten to one to finish above; ±: half of the 95 % interval", style="dim", highlight=False
-    )
+    print_note(console, "400 points: odds of ten to one to finish above; ±: half of the 95 % interval")
 
 
-def ratings_as_json(book: RatingBook, players: Iterable[str]) -> str:
-    """The same as ``show_ratings``, as JSON."""
-    document = {
+def ratings_as_json(book: RatingBook) -> dict[str, Any]:
+    """The same as ``show_ratings``, as plain JSON."""
+    return {
         "players": [
             {
                 "id": player,
@@ -191,22 +166,19 @@ def ratings_as_json(book: RatingBook, players: Iterable[str]) -> str:
                 **_facts(book.rating(player)),
                 "by_country": {power: _facts(book.rating(player, power)) for power in POWERS},
             }
-            for player in _by_strength(book, players)
+            for player in _by_strength(book)
         ],
         "countries": {power: _facts(book.country(power)) for power in POWERS},
     }
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
-def _by_strength(book: RatingBook, players: Iterable[str]) -> list[str]:
-    return sorted(players, key=lambda player: (-book.rating(player).mu, player))
+def _by_strength(book: RatingBook) -> list[str]:
+    return sorted(book.games, key=lambda player: (-book.rating(player).mu, player))
 
 
-def _text(rating: Rating, sign: str = "") -> str:
-    if rating.sigma == 0:
-        return f"{rating.mu:{sign}.0f}"
-    return f"{rating.mu:{sign}.0f}±{1.96 * rating.sigma:.0f}"
+def _points(rating: Rating, sign: str = "") -> str:
+    return f"{rating.mu:{sign}.0f}" + (f"±{1.96 * rating.sigma:.0f}" if rating.sigma else "")
 
 
 def _facts(rating: Rating) -> dict[str, Any]:
-    return {"mu": rating.mu, "sigma": rating.sigma, "interval95": list(rating.interval), "games": rating.games}
+    return {**asdict(rating), "interval95": rating.interval}

@@ -15,8 +15,7 @@ from cluster.diagnostics.finding import Finding
 from cluster.errors import RunError
 from cluster.runs.ray_job import in_job
 from cluster.runtime.ray_session import check_reachable
-from cluster.runtime.redis_clients import redis_buffer
-from cluster.runtime.replay_server import PASSWORD_VARIABLE, external_url
+from cluster.runtime.replay_server import PASSWORD_VARIABLE, external_url, redis_buffer
 from grpo_core.errors import EntenteError
 from services.replay.server.embedded import EmbeddedServer
 

@@ -98,11 +98,12 @@ class GroupsAudit:
 def read_records(run_dir: Path) -> list[Record]:
     """The run's audit records, in order of versions.
 
-    Raises RunError if there is no run, it has no records, or one of them is damaged.
+    Raises RunError if there is no run, it has another format or no records, or one of them is damaged.
     """
     folder = RunFolder(run_dir)
     if not folder.config.exists():
         raise RunError(f"{run_dir} is no run (no config.toml); give the folder of one, e.g. runs/demo")
+    folder.check_format()
     paths = sorted(folder.audit.glob("[0-9]*.json"))
     if not paths:
         raise RunError(f"{run_dir} has no audit records (audit/*.json); the first is written after one update")

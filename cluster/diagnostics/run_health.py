@@ -11,7 +11,6 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.configs.sections import EvaluationSettings
 from cluster.diagnostics.finding import Finding
@@ -30,12 +29,12 @@ UPDATES = "entente_updates_total"  # in every line that an update wrote, and in 
 def examine_run(path: Path, now: Callable[[], float] = time.time) -> list[Finding]:
     """Check the run in a folder, running or not; changes nothing. ``now`` returns unix seconds.
 
-    Raises ConfigError or MetricsError if its files are not what a run writes.
+    Raises RunError if it has another format, ConfigError or MetricsError if its files are not what a run writes.
     """
     folder = RunFolder(path)
     if not folder.config.exists():
         return [Finding("fault", "run", f"there is no run in {path} (no config.toml)")]
-    config = load_config(folder.config)
+    config = folder.stored_config()
     recorded = read_metrics(folder.metrics) if folder.metrics.exists() else []
     lines = [line for line in recorded if UPDATES in line.metrics]
     findings = [*_progress(folder, config, recorded, now()), *_restarts(folder, now()), *_checkpoints(folder)]

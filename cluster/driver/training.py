@@ -34,8 +34,7 @@ from cluster.runtime.memory import check_memory
 from cluster.runtime.placement import Placement, Slot, check_gpus, cpus_asked, gpus_asked, placed
 from cluster.runtime.ray_calls import get_answer
 from cluster.runtime.ray_session import ray_cluster
-from cluster.runtime.redis_clients import population_mirror, redis_buffer
-from cluster.runtime.replay_server import replay_server
+from cluster.runtime.replay_server import population_mirror, redis_buffer, replay_server
 from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
 from opponents.league.league import League
 from services.inference.engine import LEARNER

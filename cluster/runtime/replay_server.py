@@ -1,14 +1,15 @@
-"""The run's replay server: an embedded one, or the external one that the config names."""
+"""The run's replay server, embedded or external, and its clients: the replay buffer and the population's mirror."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from cluster.runtime.redis_clients import redis_buffer
+from opponents.population.redis_mirror import PopulationMirror
+from services.replay.redis_store.buffer import RedisBuffer
 from services.replay.server.embedded import EmbeddedServer
 from services.settings import RedisSettings
 
@@ -38,16 +39,32 @@ def replay_server(settings: RedisSettings, folder: Path) -> Iterator[str]:
     """
     url = external_url(settings)
     if url is not None:
-        probe = redis_buffer(settings, url, "probe")
-        try:
+        with closing(redis_buffer(settings, url, "probe")) as probe:
             probe.stored_ids(["probe/0"])  # fails now, before anything is started
-        finally:
-            probe.close()
         yield url
         return
     folder.mkdir(parents=True, exist_ok=True)
-    server = EmbeddedServer.start(folder)
-    try:
+    with closing(EmbeddedServer.start(folder)) as server:
         yield server.url
-    finally:
-        server.close()
+
+
+def redis_buffer(settings: RedisSettings, url: str, run_id: str) -> RedisBuffer:
+    """The buffer of one run on the server at ``url``; connects at its first use."""
+    return RedisBuffer(
+        url,
+        run_id,
+        group_timeout_s=settings.group_timeout_s,
+        connect_timeout_s=settings.connect_timeout_s,
+        answer_timeout_s=settings.answer_timeout_s,
+    )
+
+
+def population_mirror(settings: RedisSettings, limit_mib: int, url: str, run_id: str) -> PopulationMirror:
+    """The mirror of one run on the server at ``url``; connects at its first use."""
+    return PopulationMirror(
+        url,
+        run_id,
+        connect_timeout_s=settings.connect_timeout_s,
+        answer_timeout_s=settings.answer_timeout_s,
+        limit_mib=limit_mib,
+    )

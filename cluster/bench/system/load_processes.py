@@ -13,7 +13,7 @@ from typing import Any
 from cluster.actors.batch_collector import BatchCollector
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.runtime.redis_clients import redis_buffer
+from cluster.runtime.replay_server import redis_buffer
 from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.types import Episode

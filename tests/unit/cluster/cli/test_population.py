@@ -160,6 +160,14 @@ def test_errors_are_one_line_and_change_nothing(run: Path, entente, tmp_path: Pa
     assert "has SHA-256" in entente("show", run, "policy/v2")[2]
 
 
+@pytest.mark.parametrize("command", [("list",), ("show", "bot/random"), ("promote",)])
+def test_a_run_of_another_format_is_refused_in_one_line(run: Path, entente, command: tuple[str, ...]) -> None:
+    (run / "run_id").write_text("demo-1\n")
+    code, out, err = entente(command[0], run, *command[1:])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"the run in {run} has format 1" in err
+
+
 def test_last_member_for_any_power_cannot_retire(run: Path, entente) -> None:
     assert entente("add", "dumbbot", "--to", run, "--country", "ITALY")[0] == 0
     assert entente("retire", run, "policy/v2")[0] == 0

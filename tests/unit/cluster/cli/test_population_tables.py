@@ -15,8 +15,9 @@ def test_ratings_of_every_country_fit_80_columns() -> None:
     book = RatingBook()
     for player in ("learner", "policy/v1-GERMANY"):
         book.add(player)
+    book.games.update(dict.fromkeys(("bot/random", *book.players), 0))
     out = io.StringIO()
-    show_ratings(book, ("bot/random", *book.players), Console(file=out, width=80))
+    show_ratings(book, Console(file=out, width=80))
     text = out.getvalue()
     assert text.count("1000±693") == 2 * len(POWERS)  # the prior, which is as wide as it gets
     assert text.split().count("TUR") == 1

@@ -130,7 +130,7 @@ def test_recommendation_names_whether_the_key_is_declared() -> None:
 
     assert line(country__phase=sums(1), country=sums(5)) == ("recommended: country+phase, R² 0.900, declared first")
     assert line(country__phase=sums(15), country=sums(12)) == (
-        "recommended: country, R² -0.200, yet no key takes anything off the variance: too few samples a group"
+        "recommended: country, R² -0.200, yet no key reduces the variance: too few samples a group"
     )
     assert line(country__phase=sums(5), country=sums(1)) == (
         "recommended: country, R² 0.900, declared as number 2 (country+phase: 0.500)"
@@ -319,3 +319,10 @@ def test_records_are_sorted_by_version(tmp_path: Path) -> None:
     assert [one["version"] for one in read_records(run)] == [2, 7, 11]
     with pytest.raises(RunError, match="no run"):
         read_records(tmp_path)
+
+
+def test_records_of_another_format_are_refused(tmp_path: Path) -> None:
+    run = a_run(tmp_path / "run", [record(1, [])])
+    (run / "run_id").write_text("demo-1\n")
+    with pytest.raises(RunError, match="has format 1, and this version"):
+        read_records(run)

@@ -14,6 +14,7 @@ from cluster.cli.app import app
 from cluster.configs.loader import dump_config, load_config
 from cluster.diagnostics.finding import Finding
 from cluster.diagnostics.run_health import examine_run
+from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.restarts import note_restart
 from services.metrics.catalogue import Value
@@ -217,3 +218,10 @@ def test_command_checks_either_a_config_or_a_run(tmp_path: Path) -> None:
     assert "ok    run: done, 60 of 60 updates" in looked.output
     both = CliRunner().invoke(app, ["doctor", "laptop", "--run", str(tmp_path / "run")])
     assert both.exit_code == 2
+
+
+def test_a_run_of_another_format_is_refused_in_one_line(tmp_path: Path) -> None:
+    run_with(tmp_path / "run", healthy, updates=2)
+    (tmp_path / "run" / "run_id").write_text("demo-1\n")
+    with pytest.raises(RunError, match=r"^the run in .* has format 1, and this version .*"):
+        examine_run(tmp_path / "run")
