@@ -33,8 +33,8 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def said_by(program: str, **variables: str) -> str:
-    """What a new process says, warnings included; it begins without the variable."""
+def output_of(program: str, **variables: str) -> str:
+    """The output of a new process, warnings included; it starts without the variable."""
     environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, timeout=600)
@@ -43,18 +43,18 @@ def said_by(program: str, **variables: str) -> str:
 
 
 @pytest.mark.skipif(mkl_mode() is None, reason="this torch is built without MKL")
-def test_mkl_is_told_in_time_or_it_is_said_that_it_is_too_late() -> None:
+def test_mkl_is_configured_at_import_or_a_warning_says_it_is_too_late() -> None:
     show = "; from grpo_core.reproducible import mkl_mode; print(hex(mkl_mode()))"
     for first in ("import grpo_core", "import torch, grpo_core"):
-        said = said_by(first + show)
+        said = output_of(first + show)
         assert said.strip() == "0x10002", "MKL_CBWR_STRICT | MKL_CBWR_AUTO"
-    kept = said_by("import grpo_core" + show, **{VARIABLE: "COMPATIBLE"})
+    kept = output_of("import grpo_core" + show, **{VARIABLE: "COMPATIBLE"})
     assert kept.strip() == "0x3", "MKL_CBWR_COMPATIBLE, the user's own"
-    late = said_by(f"import torch; {PRODUCT}; import grpo_core")
+    late = output_of(f"import torch; {PRODUCT}; import grpo_core")
     assert "RuntimeWarning: MKL was used before grpo_core was imported" in late
 
 
-def test_actors_go_by_what_their_driver_goes_by(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_actors_use_their_drivers_mkl_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert actor_variables(1)[VARIABLE] == os.environ[VARIABLE]
     monkeypatch.setenv(VARIABLE, "COMPATIBLE")
     assert actor_variables(1)[VARIABLE] == "COMPATIBLE"
@@ -72,7 +72,7 @@ def placed(values: Tensor, offset: int) -> Tensor:
 @pytest.mark.skipif(mkl_mode() is None, reason="this torch is built without MKL")
 @pytest.mark.parametrize("count", [1, 2, 8])
 @pytest.mark.parametrize("rows", [1, 2, 7, 64, 513])
-def test_a_product_is_the_same_wherever_its_operands_lie(rows: int, count: int, threads: None) -> None:
+def test_matrix_products_do_not_depend_on_memory_alignment(rows: int, count: int, threads: None) -> None:
     torch.set_num_threads(count)
     generator = torch.Generator().manual_seed(rows)
     for width, out in ((128, 512), (128, 384), (64, 400)):
@@ -86,7 +86,7 @@ def test_a_product_is_the_same_wherever_its_operands_lie(rows: int, count: int, 
             assert torch.equal(moved @ placed(across, 3 * offset % 16), with_columns)
 
 
-def test_loaded_weights_lie_in_memory_as_made_ones_do(tmp_path: Path) -> None:
+def test_loaded_weights_are_aligned_like_created_ones(tmp_path: Path) -> None:
     tokenizer = make_word_tokenizer([f"w{number}" for number in range(VOCABULARY - 4)], r"\S+")
     for architecture in ("qwen2", "qwen3"):  # with tied embeddings and without
         model = tiny_model(architecture)
@@ -107,7 +107,7 @@ def weights_after(updates: int) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
-def test_as_many_threads_give_the_same_weights_and_others_nearly_the_same(count: int, threads: None) -> None:
+def test_equal_thread_counts_give_equal_weights_and_others_nearly_equal_ones(count: int, threads: None) -> None:
     torch.set_num_threads(1)
     alone = weights_after(2)
     torch.set_num_threads(count)

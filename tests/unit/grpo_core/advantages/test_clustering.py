@@ -52,7 +52,7 @@ def test_clusters_that_lie_apart_are_found(kind):
 
 
 @pytest.mark.parametrize("kind", ["auto", "adaptive", "dirichlet"])
-def test_roles_have_clusters_of_their_own(kind):
+def test_roles_are_clustered_separately(kind):
     first, _ = blobs(1, CENTRES)
     second, _ = blobs(2, [[100.0, 7.0], [200.0, 7.0], [100.0, 9.0]])
     alone, _ = with_clusters(samples_from(first), config(kind), {})
@@ -67,7 +67,7 @@ def test_roles_have_clusters_of_their_own(kind):
 @pytest.mark.parametrize("labels", [kmeans_labels, dirichlet_labels])
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 100), st.randoms())
-def test_neither_order_nor_units_nor_constant_features_matter(labels, seed, random):
+def test_cluster_labels_ignore_order_units_and_constant_features(labels, seed, random):
     values = np.random.default_rng(seed).integers(0, 4, (20, 2)).astype(np.float64)
     plain = labels(values, 3, 0)
     order = list(range(len(values)))
@@ -86,13 +86,13 @@ def test_the_number_of_dirichlet_groups_is_inferred():
         found = dirichlet_labels(values, 8, 0)
         if count > 1:
             assert same_partition(found, truth)
-    # One cloud of whole numbers is not torn into singletons.
+    # One cloud of whole numbers is not split into single points.
     assert len(set(dirichlet_labels(np.repeat([[1.0], [1.0], [2.0]], 20, axis=0), 8, 0))) == 2
 
 
 @pytest.mark.parametrize("kind", ["auto", "adaptive", "dirichlet"])
 @pytest.mark.parametrize("values", [[[1.0, 2.0]], [[1.0, 2.0]] * 5, [[1.0, 2.0], [3.0, 2.0]]])
-def test_fewer_samples_than_clusters_are_no_trouble(kind, values):
+def test_clustering_works_with_fewer_samples_than_clusters(kind, values):
     found, memory = with_clusters(samples_from(values), config(kind, n_groups=6), {})
     labels = [each.facts[kind] for each in found]
     if kind != "dirichlet":  # which may well take two points for one wide cloud
@@ -106,10 +106,10 @@ def adaptive(values, past, **options):
     return adaptive_labels(np.asarray(values, np.float64), ("rating", "seats"), past, config("adaptive", **options))
 
 
-def test_labels_follow_their_clusters_while_they_drift():
+def test_adaptive_labels_follow_clusters_that_drift():
     past, first = None, None
     for step in range(40):
-        # All centres wander by more than their distance; each batch comes in another order.
+        # All centres move by more than their distance; each batch comes in another order.
         values, truth = blobs(step, [[x + 0.4 * step, y - 0.4 * step] for x, y in CENTRES], each=15)
         labels, past = adaptive(values, past, cluster_window=45)
         assert same_partition(labels, truth)
@@ -133,7 +133,7 @@ def test_a_cluster_that_appears_later_gets_a_new_label():
     assert len(past.centroids_KF) == 3
 
 
-def test_the_window_keeps_the_latest_samples():
+def test_the_cluster_window_keeps_the_latest_samples():
     values, _ = blobs(0, CENTRES)
     _, past = adaptive(values, None, cluster_window=50)
     assert past.window_WF.tolist() == values[-50:].tolist()
@@ -142,7 +142,7 @@ def test_the_window_keeps_the_latest_samples():
     assert past.window_WF.tolist() == values[-50:].tolist()  # the older memory is untouched
 
 
-def test_other_features_start_afresh():
+def test_a_change_of_features_discards_the_cluster_memory():
     values, truth = blobs(0, CENTRES)
     _, past = adaptive(values, None)
     samples = samples_from(values, names=("rating", "skill"))
@@ -152,7 +152,7 @@ def test_other_features_start_afresh():
     assert same_partition([each.facts["adaptive"] for each in found], truth)
 
 
-def test_features_are_the_numbers_that_everybody_has_and_no_outcomes():
+def test_cluster_features_are_numbers_that_all_samples_have_and_no_outcomes():
     facts = {"country": "A", "name": "x", "rating": 3, "fork": 7, "centers": 9, "length": 2, "own_centers": 4}
     samples = [Sample("A", 0, facts), Sample("A", 1, {**facts, "extra": 1.0})]
     assert feature_names(samples, config("auto")) == ("own_centers", "rating")
@@ -167,12 +167,12 @@ def test_features_are_the_numbers_that_everybody_has_and_no_outcomes():
         ("ratng", "nearest: 'rating'"),
     ],
 )
-def test_features_that_cannot_be_used_are_named(feature, message):
+def test_unusable_cluster_features_are_refused_by_name(feature, message):
     with pytest.raises(GroupingError, match=message):
         with_clusters(samples_from([[1, 2]]), config("auto", cluster_features=(feature,)), {})
 
 
-def test_clusters_of_nothing_are_refused_and_unasked_ones_not_made():
+def test_clustering_without_a_numeric_fact_is_refused_and_unused_clusters_are_not_made():
     bare = [Sample("A", 0, {"country": "A", "lineup": "l1"})]
     with pytest.raises(GroupingError, match="at least one number"):
         with_clusters(bare, config("auto"), {})
@@ -191,7 +191,7 @@ def playing(seed, episodes=12, turns=3):
 
 
 @pytest.mark.parametrize("key", ["auto", "adaptive", "dirichlet", "rating:4"])
-def test_a_later_turn_regroups_no_earlier_turn(key):
+def test_a_later_turn_does_not_change_the_groups_of_earlier_turns(key):
     settings = GroupingSettings(keys=(f"country+{key}", "country"), min_group_size=2, n_groups=4)
 
     def groups(samples):
@@ -207,7 +207,7 @@ def test_a_later_turn_regroups_no_earlier_turn(key):
 
 
 @pytest.mark.parametrize("kind", ["auto", "adaptive", "dirichlet"])
-def test_how_many_turns_an_episode_has_moves_no_cluster(kind):
+def test_the_number_of_turns_of_an_episode_does_not_change_clusters(kind):
     samples = playing(1)
     found, _ = with_clusters(samples, config(kind), {})
     longer, _ = with_clusters([*samples[:1] * 40, *samples], config(kind), {})
@@ -217,7 +217,7 @@ def test_how_many_turns_an_episode_has_moves_no_cluster(kind):
 @pytest.mark.parametrize(
     ("key", "features"), [("own_centers:4", ()), ("auto", ("own_centers",)), ("auto", ("rating", "own_centers"))]
 )
-def test_bins_and_clusters_of_turn_facts_need_outcome_keys(key, features):
+def test_bins_and_clusters_of_turn_facts_require_allow_outcome_keys(key, features):
     samples = playing(2)
     options = {"keys": (f"country+{key}", "country"), "cluster_features": features}
     settings = GroupingSettings(**options)
@@ -233,7 +233,7 @@ def test_bins_and_clusters_of_turn_facts_need_outcome_keys(key, features):
     assert required_facts(allowed, ["own_centers"])
 
 
-def test_clusters_need_a_number_known_at_the_start():
+def test_clusters_require_a_number_known_at_the_episodes_start():
     samples = [replace(each, facts={"country": "A", "own_centers": 3}) for each in playing(3)]
     with pytest.raises(GroupingError, match="known at an episode's start, and these episodes have only country;"):
         with_clusters(samples, config("auto"), {})

@@ -41,7 +41,7 @@ def advantages_of(episodes, learner=EPISODES, grouping=BY_BLOCK):
     return compute_advantages(episodes, learner, grouping, {})
 
 
-def test_a_whole_zero_variance_block_is_one_block_to_replace():
+def test_one_zero_variance_block_is_replaced_by_one_block():
     episodes = block("FRANCE", [1.0, 1.0, 1.0, 1.0], "a") + block("FRANCE", [0.0, 1.0, 2.0, 0.0], "b")
     episodes += block("TURKEY", [2.0, 2.0, 2.0, 3.0], "c")
     computed = advantages_of(episodes)
@@ -50,14 +50,14 @@ def test_a_whole_zero_variance_block_is_one_block_to_replace():
     assert missing_blocks(computed, quota, quota) == {"FRANCE": 1}
 
 
-def test_replacements_join_all_groups_and_may_have_zero_variance():
+def test_replacement_blocks_join_all_groups_and_may_have_zero_variance_themselves():
     episodes = block("FRANCE", [1.0] * 4, "a") + block("FRANCE", [5.0] * 4, "b")
     quota = {"FRANCE": 1}
     assert missing_blocks(advantages_of(episodes[:4]), quota, quota) == {"FRANCE": 1}
     assert missing_blocks(advantages_of(episodes), quota, {"FRANCE": 2}) == {"FRANCE": 1}
-    speaking = episodes + block("FRANCE", [1.0, 2.0, 3.0, 4.0], "c")
-    assert missing_blocks(advantages_of(speaking), quota, {"FRANCE": 3}) == {}
-    # Judged by country alone, two blocks of equal returns each make one group with variance.
+    with_signal = episodes + block("FRANCE", [1.0, 2.0, 3.0, 4.0], "c")
+    assert missing_blocks(advantages_of(with_signal), quota, {"FRANCE": 3}) == {}
+    # Grouped by country alone, two blocks of equal returns each make one group with variance.
     coarse = GroupingSettings(keys=("country",), min_group_size=2)
     assert missing_blocks(advantages_of(episodes, grouping=coarse), quota, {"FRANCE": 2}) == {}
 
@@ -68,13 +68,13 @@ def test_an_exactly_average_sample_is_not_zero_variance():
     assert not zero_variance_samples(computed).any()
 
 
-def test_a_baseline_that_knows_nothing_yet_is_silence():
+def test_samples_without_any_baseline_count_as_zero_variance():
     computed = advantages_of(block("FRANCE", [1.0, 2.0], "a"), grouping=GroupingSettings(keys=("country",)))
     assert zero_variance_samples(computed).all()
     assert missing_blocks(computed, {"FRANCE": 1}, {"FRANCE": 1}) == {"FRANCE": 1}
 
 
-def test_odd_zero_variance_turns_ask_for_nothing_until_they_make_a_block():
+def test_zero_variance_turns_ask_for_a_block_once_they_add_up_to_one():
     grouping = GroupingSettings(keys=("country+phase",), min_group_size=2)
     learner = LearnerSettings(returns="per_phase", discount=0.5)
 
@@ -108,32 +108,32 @@ def test_odd_zero_variance_turns_ask_for_nothing_until_they_make_a_block():
     most=st.integers(0, 30),
     turn=st.integers(0, 9),
 )
-def test_the_bound_is_used_up_and_kept_and_serves_the_neediest(missing, most, turn):
+def test_requests_use_the_whole_bound_and_serve_the_largest_lack_first(missing, most, turn):
     asked = within_bound(missing, most, turn)
     assert sum(asked.values()) == min(most, sum(missing.values()))
     assert all(0 < count <= missing[role] for role, count in asked.items())
     left = {role: missing[role] - asked.get(role, 0) for role in missing}
-    for role in asked:  # nobody was served while another lacked more
+    for role in asked:  # no role was served while another lacked more
         assert left[role] + 1 >= max(left.values())
 
 
-def test_ties_go_round():
+def test_equal_lacks_are_served_in_rotation():
     missing = {"AUSTRIA": 1, "FRANCE": 1, "TURKEY": 1}
     served = Counter(role for turn in range(6) for role in within_bound(missing, 1, turn))
     assert served == {"AUSTRIA": 2, "FRANCE": 2, "TURKEY": 2}
 
 
 @pytest.mark.parametrize("returns", ["episode", "per_phase"])
-def test_zero_variance_turns_leave_the_loss_unless_all_are_zero_variance(returns):
+def test_zero_variance_turns_leave_the_loss_unless_all_turns_have_zero_variance(returns):
     learner = LearnerSettings(returns=returns)
-    quiet = block("FRANCE", [1.0] * 3, "a", turns=2)
-    loud = block("TURKEY", [1.0, 2.0, 3.0], "b", turns=2)
+    constant = block("FRANCE", [1.0] * 3, "a", turns=2)
+    varied = block("TURKEY", [1.0, 2.0, 3.0], "b", turns=2)
     if returns == "per_phase":
-        quiet = [
+        constant = [
             dataclasses.replace(
                 episode, turns=tuple(dataclasses.replace(turn, reward=0.0, elapsed_phases=1) for turn in episode.turns)
             )
-            for episode in quiet
+            for episode in constant
         ]
 
     def left(episodes):
@@ -141,14 +141,14 @@ def test_zero_variance_turns_leave_the_loss_unless_all_are_zero_variance(returns
         kept = drop_zero_variance(turns, advantages_of(episodes, learner))
         return [turn.turn for turn in kept]
 
-    assert left([*quiet, *loud]) == list(range(6, 12))
-    assert left([*loud, *quiet]) == list(range(6))
-    assert left(quiet) == list(range(6))
+    assert left([*constant, *varied]) == list(range(6, 12))
+    assert left([*varied, *constant]) == list(range(6))
+    assert left(constant) == list(range(6))
 
 
 @pytest.mark.parametrize("normalizer", ["turn", "token", "batch_token", "episode"])
-def test_replaced_samples_do_not_dilute_the_update_and_are_counted(normalizer):
-    quiet, loud = block("FRANCE", [1.0] * 4, "a", turns=2), block("TURKEY", [1.0, 2.0, 4.0], "b", turns=2)
+def test_replaced_samples_are_counted_and_do_not_dilute_the_update(normalizer):
+    constant, varied = block("FRANCE", [1.0] * 4, "a", turns=2), block("TURKEY", [1.0, 2.0, 4.0], "b", turns=2)
 
     def made(episodes, top_up):
         settings = LearnerSettings(
@@ -159,11 +159,11 @@ def test_replaced_samples_do_not_dilute_the_update_and_are_counted(normalizer):
         result = learner.step(Batch(tuple(episodes), 0))
         return result, learner
 
-    alone, _ = made(loud, 0)
-    diluted, _ = made(quiet + loud, 0)
-    topped, learner = made(quiet + loud, 8)
+    alone, _ = made(varied, 0)
+    diluted, _ = made(constant + varied, 0)
+    topped, learner = made(constant + varied, 8)
     assert topped.audit["steps"][0]["grad_norm"] == pytest.approx(alone.audit["steps"][0]["grad_norm"], rel=1e-5)
     assert diluted.audit["steps"][0]["grad_norm"] < 0.75 * topped.audit["steps"][0]["grad_norm"]
     assert topped.metrics["zero_variance_fraction"] == 4 / 7
-    assert set(learner.baselines) == {"FRANCE", "TURKEY"}  # what was replaced is known all the same
-    assert made(quiet, 8)[0].metrics["optimizer_steps"] == 0
+    assert set(learner.baselines) == {"FRANCE", "TURKEY"}  # replaced samples still enter the running baselines
+    assert made(constant, 8)[0].metrics["optimizer_steps"] == 0

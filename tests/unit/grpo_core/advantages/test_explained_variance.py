@@ -1,4 +1,4 @@
-"""What keys explain, against plain loops over the samples."""
+"""The variance that grouping keys explain, compared with plain loops over the samples."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def key_of(expression, sample):
 
 @settings(max_examples=60, deadline=None)
 @given(turns)
-def test_sums_are_those_of_a_plain_loop(case):
+def test_explained_sums_equal_a_plain_loop(case):
     samples, values = samples_of(case), [value for *_, value in case]
     found = explained_sums(samples, np.array(values, np.float32), PLAIN)
     used = [
@@ -74,7 +74,7 @@ def test_sums_are_those_of_a_plain_loop(case):
         assert sums.groups == len({key_of(expression, samples[i]) for i in used})
 
 
-def test_candidates_are_declared_then_all_pairs_of_plain_facts():
+def test_candidate_keys_are_the_declared_ones_then_all_pairs_of_plain_facts():
     case = [(episode, "spring" if episode % 3 else "fall", 3 + episode % 2, 0.0) for episode in range(6)]
     assert candidate_keys(samples_of(case), PLAIN) == (
         "country+phase",
@@ -87,7 +87,7 @@ def test_candidates_are_declared_then_all_pairs_of_plain_facts():
     )
 
 
-def test_what_identifies_an_episode_leaks_or_is_no_plain_fact_is_no_candidate():
+def test_identifiers_outcomes_and_facts_that_are_not_plain_are_no_candidate_keys():
     facts = {"seed": 0, "return": 1, "auto": 2, "rating": 0.5, "fork": "x", "odd+name": "y", "lineup": "l"}
     samples = [
         Sample("A", n, {"country": "A", **facts, "seed": n, **({} if n else {"only": "here"})}) for n in range(4)
@@ -97,7 +97,7 @@ def test_what_identifies_an_episode_leaks_or_is_no_plain_fact_is_no_candidate():
     assert candidate_keys(samples, settings_) == ("country", "country+lineup")
 
 
-def test_candidates_are_bounded_and_a_declared_key_in_another_order_is_not_repeated():
+def test_candidate_keys_are_bounded_and_repeat_no_declared_key_in_another_order():
     facts = {f"fact{n}": n % 3 for n in range(20)}
     samples = [Sample("A", n, {"country": "A", **facts, "fact0": n // 2}) for n in range(8)]
     keys = candidate_keys(samples, GroupingSettings(keys=("fact1+country",)))
@@ -114,8 +114,8 @@ def test_keys_that_make_the_same_groups_share_their_sums():
     assert set(found.keys) == {"country+phase", "country"}
 
 
-def test_turns_of_one_episode_do_not_vouch_for_each_other():
-    # Everything is luck of the episode: its turns agree, episodes do not.
+def test_turns_of_one_episode_do_not_explain_each_other():
+    # Turns of one episode have equal returns; episodes of one group differ.
     rng = np.random.default_rng(0)
     luck = np.repeat(rng.normal(size=200), 10)
     samples = [Sample("A", index // 10, {"country": "A", "table": index // 20}) for index in range(2000)]
@@ -126,7 +126,7 @@ def test_turns_of_one_episode_do_not_vouch_for_each_other():
     assert 1 - sums["country+table"].left_out / total < -0.5
 
 
-def test_a_key_that_decides_the_return_explains_it():
+def test_a_key_that_determines_the_return_explains_its_share_of_variance():
     rng = np.random.default_rng(1)
     phases = rng.integers(0, 4, 400)
     samples = [Sample("A", index, {"country": "A", "phase": int(phase)}) for index, phase in enumerate(phases)]
@@ -137,7 +137,7 @@ def test_a_key_that_decides_the_return_explains_it():
     assert sums.by_country == 0
 
 
-def test_a_fork_that_few_have_leaves_the_others_to_their_country():
+def test_samples_without_the_fact_fall_back_to_their_country():
     samples = [Sample("A", n, {"country": "A", **({"fork": "f"} if n < 3 else {})}) for n in range(6)]
     returns = np.array([1, 1, 1, 5, 6, 7], np.float32)
     sums = explained_sums(samples, returns, GroupingSettings(keys=("country+fork",), min_group_size=3)).keys
@@ -147,7 +147,7 @@ def test_a_fork_that_few_have_leaves_the_others_to_their_country():
     assert sums["country+fork"].left_out == pytest.approx(sum(error**2 for error in rest))
 
 
-def test_without_anybody_to_compare_with_there_is_nothing_to_say():
+def test_samples_without_another_episode_of_their_role_explain_nothing():
     samples = [Sample(role, n, {"country": role}) for n, role in enumerate("AB")]
     found = explained_sums(samples, np.array([1, 2], np.float32), GroupingSettings(keys=("country",)))
     assert found.samples == 0

@@ -56,7 +56,7 @@ def naive(case, scale, leave_one_out, eps):
 
 @settings(max_examples=60, deadline=None)
 @given(cases, st.sampled_from(["group", "batch", "none"]), st.booleans())
-def test_advantages_equal_a_plain_loop(case, scale, leave_one_out):
+def test_group_advantages_equal_a_plain_loop(case, scale, leave_one_out):
     ours, _ = advantages_of(case, scale=scale, leave_one_out=leave_one_out)
     assert ours == pytest.approx(naive(case, scale, leave_one_out, 1e-4), rel=1e-4, abs=1e-4)
 
@@ -68,7 +68,7 @@ turns = st.lists(
 
 @settings(max_examples=80, deadline=None)
 @given(turns)
-def test_leaving_one_out_leaves_out_its_whole_episode(case):
+def test_leave_one_out_excludes_the_samples_whole_episode(case):
     # Episodes 0 to 2 of each country; one turn a sample, all in one group a country.
     samples = [Sample(role, 3 * (role == "B") + number, {"country": role}) for role, number, _ in case]
     episodes = np.array([sample.episode for sample in samples])
@@ -87,22 +87,22 @@ def test_leaving_one_out_leaves_out_its_whole_episode(case):
             assert ours[index] == pytest.approx(expected, abs=1e-4)
 
 
-def test_turns_of_one_episode_do_not_judge_each_other():
+def test_turns_of_one_episode_are_not_in_each_others_leave_one_out_baseline():
     group = Group(("A",), "country", (0, 1, 2, 3), (1, 3))
     returns = np.array([1, 5, 2, 6], np.float32)
     episodes = np.array([7, 7, 4, 4])
     options = {"scale": "none", "leave_one_out": True}
     assert group_advantages(returns, [group], {}, **options, episodes=episodes)[0].tolist() == [0, 1, 0, 3]
     assert group_advantages(returns, [group], {}, **options)[0].tolist() == pytest.approx([0, 2, 0, 10 / 3])
-    nobody, (statistic,) = group_advantages(returns, [group], {}, **options, episodes=np.zeros(4, np.int64))
-    assert not nobody.any()
+    zeros, (statistic,) = group_advantages(returns, [group], {}, **options, episodes=np.zeros(4, np.int64))
+    assert not zeros.any()
     assert statistic.zero_variance
-    # The mean of all members asks for nothing of the kind.
+    # The mean of all members does not need a second episode.
     assert not group_advantages(returns, [group], {}, scale="none", episodes=np.zeros(4, np.int64))[1][0].zero_variance
 
 
 @given(cases, st.randoms())
-def test_the_order_of_samples_does_not_matter(case, random):
+def test_group_advantages_do_not_depend_on_the_order_of_samples(case, random):
     order = list(range(len(case)))
     random.shuffle(order)
     plain, _ = advantages_of(case)
@@ -111,7 +111,7 @@ def test_the_order_of_samples_does_not_matter(case, random):
 
 
 @given(cases)
-def test_countries_are_only_names(case):
+def test_renaming_countries_changes_no_advantage(case):
     other = {"A": "B", "B": "A"}
     swapped = dict(zip("AB", (RUNNING["B"], RUNNING["A"]), strict=True))
     samples = [
@@ -129,20 +129,20 @@ small_integers = st.lists(
 
 
 @given(small_integers, st.integers(-64, 64))
-def test_a_shift_of_one_country_changes_nothing(case, shift):
+def test_a_constant_added_to_one_countrys_returns_changes_no_advantage(case, shift):
     moved = [(role, phase, value + shift * (role == "A")) for role, phase, value in case]
     for scale in ("group", "batch", "none"):
         assert advantages_of(moved, scale=scale)[0] == pytest.approx(advantages_of(case, scale=scale)[0], abs=1e-5)
 
 
 @given(small_integers, st.sampled_from([0.25, 2.0, 64.0]))
-def test_group_scaling_forgets_the_unit_of_the_returns(case, unit):
+def test_group_scaled_advantages_do_not_depend_on_the_unit_of_the_returns(case, unit):
     scaled = [(role, phase, value * unit) for role, phase, value in case]
     assert advantages_of(scaled, eps=0.0)[0] == pytest.approx(advantages_of(case, eps=0.0)[0], abs=1e-5)
 
 
 @given(returns_values, st.integers(2, 50))
-def test_equal_float32_returns_give_exactly_nothing(value, count):
+def test_equal_float32_returns_give_advantages_of_exactly_zero(value, count):
     returns = np.full(count, value, np.float32)
     group = Group(("A",), "country", tuple(range(count)), tuple(range(count)))
     for leave_one_out in (False, True):
@@ -154,7 +154,7 @@ def test_equal_float32_returns_give_exactly_nothing(value, count):
     assert not group_advantages(returns, [group], {}, scale="group")[1][0].zero_variance
 
 
-def test_a_lone_sample_is_judged_by_its_roles_past():
+def test_a_lone_sample_is_compared_with_its_roles_running_baseline():
     group = Group(("A",), RUNNING_LEVEL, (0,), (0,))
     returns = np.array([2.0], np.float32)
     assert group_advantages(returns, [group], RUNNING, scale="none")[0].tolist() == [1.5]
@@ -178,13 +178,13 @@ def test_the_running_baseline_is_the_weighted_mixture_of_batches(first, second):
     assert after["A"].variance == pytest.approx(np.average((values - mean) ** 2, weights=weights), rel=1e-5, abs=1e-4)
 
 
-def test_a_role_that_did_not_play_keeps_its_baseline():
+def test_a_role_without_samples_keeps_its_running_baseline():
     after = updated_baselines(RUNNING, ["A", "A"], np.array([1.0, 2.0], np.float32), 0.9)
     assert after["B"] == RUNNING["B"]
     assert RUNNING["A"].mean == 0.5  # the old mapping is untouched: it is read before it is replaced
 
 
-def test_a_judged_batch_leaves_out_whole_episodes():
+def test_the_pipeline_leaves_out_whole_episodes():
     rng = np.random.default_rng(0)
     turns = [ragged_turn(rng, reward=reward) for reward in (1.0, 5.0, 2.0, 6.0, 4.0)]
     episodes = (episode_of(tuple(turns[:2]), name="b/0"), episode_of(tuple(turns[2:]), name="b/1"))

@@ -10,7 +10,7 @@ raw_and_sizes = st.lists(st.tuples(st.floats(0, 1e6), st.integers(1, 500)), min_
 
 @settings(deadline=None)
 @given(raw_and_sizes, st.floats(0.01, 1), st.floats(1, 50))
-def test_weights_stay_in_their_bounds_with_mean_one_over_samples_and_in_order(rows, lowest, highest):
+def test_bounded_weights_keep_their_order_and_a_mean_of_one_over_samples(rows, lowest, highest):
     raw = np.array([weight for weight, _ in rows])
     size = np.array([count for _, count in rows], np.float64)
     weights = bounded_to_mean_one(raw, size, lowest, highest)
@@ -24,13 +24,13 @@ def test_weights_stay_in_their_bounds_with_mean_one_over_samples_and_in_order(ro
         assert weights[inside] / raw[inside] == pytest.approx((weights[inside] / raw[inside])[0])
 
 
-def test_balanced_groups_have_equal_totals():
+def test_balanced_weights_give_groups_equal_totals():
     counts = {"A": 10, "B": 30, "C": 20}
     weights = group_weights("balanced", counts, {}, 0.1, 10)
     assert [weights[name] * count for name, count in counts.items()] == pytest.approx([20, 20, 20])
 
 
-def test_a_bound_limits_how_far_balance_goes():
+def test_bounds_limit_balanced_weights():
     weights = group_weights("balanced", {"A": 1, "B": 99}, {}, 0.5, 2)
     assert weights["A"] == pytest.approx(2)
     assert weights["B"] == pytest.approx(98 / 99)
@@ -44,14 +44,14 @@ PAST = {
 EVEN = dict.fromkeys(PAST, 8)
 
 
-def test_the_weaker_weigh_more_by_performance():
+def test_performance_weights_are_larger_for_weaker_groups():
     weights = group_weights("performance", EVEN, PAST, 0.01, 100)
     step = np.sqrt(1.5)  # the slow means 2, 4, 6 in their deviations
     raw = np.exp([step, -step, 0])
     assert list(weights.values()) == pytest.approx(raw / raw.mean())
 
 
-def test_what_moves_weighs_more_by_progress_and_a_newcomer_the_mean():
+def test_adaptive_weights_are_larger_for_groups_that_progress_and_average_for_new_ones():
     weights = group_weights("adaptive", {**EVEN, "D": 8}, PAST, 0.01, 100)
     floor = 0.01  # B stands still: the lowest weight there is
     raw = np.array([2.0, 0.0, 0.5, 2.5 / 3])
@@ -60,13 +60,13 @@ def test_what_moves_weighs_more_by_progress_and_a_newcomer_the_mean():
 
 
 @pytest.mark.parametrize("kind", ["none", "performance", "adaptive"])
-def test_without_a_past_everybody_weighs_the_same(kind):
+def test_groups_without_a_past_have_equal_weights(kind):
     assert list(group_weights(kind, {"A": 3, "B": 70}, {}, 0.5, 2).values()) == pytest.approx([1, 1])
 
 
 @settings(deadline=None)
 @given(st.floats(-50, 50), st.sampled_from([0.25, 4.0, 64.0]), st.sampled_from(["performance", "adaptive"]))
-def test_weights_forget_the_unit_and_the_zero_of_returns_and_the_order_of_groups(shift, unit, kind):
+def test_weights_ignore_shift_and_unit_of_returns_and_the_order_of_groups(shift, unit, kind):
     moved = {
         name: GroupProgress(unit * each.fast + shift, unit * each.slow + shift, unit**2 * each.variance)
         for name, each in PAST.items()
@@ -76,7 +76,7 @@ def test_weights_forget_the_unit_and_the_zero_of_returns_and_the_order_of_groups
     assert group_weights(kind, dict(reversed(EVEN.items())), PAST, 0.2, 3) == pytest.approx(plain)
 
 
-def test_progress_is_seen_while_returns_move_and_forgotten_when_they_rest():
+def test_measured_progress_rises_while_returns_change_and_decays_afterwards():
     rng = np.random.default_rng(0)
     seen, past = [], {}
     for batch in range(120):
@@ -92,7 +92,7 @@ def test_progress_is_seen_while_returns_move_and_forgotten_when_they_rest():
     assert past["A"].variance == pytest.approx(1, abs=0.1)
 
 
-def test_a_group_that_did_not_play_keeps_its_past():
+def test_a_group_without_samples_keeps_its_progress():
     after = updated_progress(PAST, ["A", "A"], np.array([1.0, 3.0], np.float32))
     assert after["B"] is PAST["B"]
     assert after["A"] == GroupProgress(fast=3.0, slow=pytest.approx(2.0), variance=pytest.approx(1.0))

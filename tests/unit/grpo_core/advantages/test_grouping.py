@@ -19,7 +19,7 @@ def samples_of_facts(*facts: tuple[str, ...]) -> list[Sample]:
     ]
 
 
-def test_small_groups_are_judged_against_all_samples_of_the_coarser_key():
+def test_samples_of_small_groups_fall_back_to_the_coarser_key_with_all_its_members():
     samples = samples_of_facts(
         *[("FRANCE", "S1901M", "opening")] * 4, *[("FRANCE", "F1901M", "opening")] * 2, ("ITALY", "S1901M", "opening")
     )
@@ -31,7 +31,7 @@ def test_small_groups_are_judged_against_all_samples_of_the_coarser_key():
     ]
 
 
-def test_the_chain_is_walked_to_its_end():
+def test_the_fallback_chain_is_followed_to_its_last_key():
     samples = samples_of_facts(
         ("FRANCE", "S1901M", "opening"), ("FRANCE", "F1901M", "opening"), ("FRANCE", "S1904M", "middle")
     )
@@ -39,7 +39,7 @@ def test_the_chain_is_walked_to_its_end():
     assert (group.level, group.judged) == ("country", (0, 1, 2))
 
 
-def test_turns_of_one_episode_are_no_group_however_many_they_are():
+def test_turns_of_one_episode_alone_never_form_a_group():
     facts = {"country": "FRANCE", "segment": "opening"}
     endgame = [Sample("FRANCE", 0, {**facts, "phase": f"S19{year:02}M", "segment": "endgame"}) for year in range(9, 15)]
     others = [Sample("FRANCE", episode, {**facts, "phase": "S1901M"}) for episode in range(1, 3)]
@@ -56,7 +56,7 @@ def test_turns_of_one_episode_are_no_group_however_many_they_are():
     ),
     st.integers(2, 6),
 )
-def test_every_sample_is_judged_once_and_only_beside_its_own_role(facts, smallest):
+def test_each_sample_belongs_to_one_group_of_its_own_role(facts, smallest):
     samples = samples_of_facts(*facts)
     groups = make_groups(samples, CHAIN.model_copy(update={"min_group_size": smallest}))
     assert sorted(index for group in groups for index in group.judged) == list(range(len(samples)))
@@ -67,7 +67,7 @@ def test_every_sample_is_judged_once_and_only_beside_its_own_role(facts, smalles
 
 
 @given(st.permutations(range(12)))
-def test_the_order_of_samples_changes_no_group(order):
+def test_groups_do_not_depend_on_the_order_of_samples(order):
     samples = samples_of_facts(
         *[("AB"[index % 2], ["S1901M", "F1901M"][index % 3 == 0], "om"[index > 8]) for index in range(12)]
     )
@@ -88,7 +88,7 @@ def test_the_order_of_samples_changes_no_group(order):
 
 
 @pytest.mark.parametrize("fact", sorted(OUTCOME_KEYS))
-def test_outcomes_may_not_group_unless_allowed(fact):
+def test_outcome_keys_are_refused_unless_allowed(fact):
     samples = [Sample("FRANCE", 0, {"country": "FRANCE", fact: 1})] * 3
     with pytest.raises(GroupingError, match="allow_outcome_keys"):
         make_groups(samples, GroupingSettings(keys=(f"country+{fact}",)))
@@ -97,13 +97,13 @@ def test_outcomes_may_not_group_unless_allowed(fact):
 
 
 @pytest.mark.parametrize("keys", [("phase",), ("country+phase", "segment"), ("lineup+phase",)])
-def test_a_chain_that_would_mix_roles_is_refused(keys):
+def test_a_key_chain_that_would_mix_roles_is_refused(keys):
     with pytest.raises(GroupingError, match="mix roles"):
         make_groups(samples_of_facts(("FRANCE", "S1901M", "opening")), GroupingSettings(keys=keys))
 
 
 @pytest.mark.parametrize("expression", ["country+", "country++phase", "country+country"])
-def test_malformed_expressions_are_refused(expression):
+def test_malformed_key_expressions_are_refused(expression):
     with pytest.raises(GroupingError, match="empty or repeated"):
         make_groups([], GroupingSettings(keys=(expression,)))
 
@@ -113,13 +113,13 @@ def test_an_unknown_fact_names_the_nearest():
         make_groups(samples_of_facts(("FRANCE", "S1901M", "opening")), GroupingSettings(keys=("country+phsae",)))
 
 
-def test_turns_facts_are_unknown_to_whole_episodes():
+def test_a_fact_of_turns_is_refused_for_episode_returns():
     episode = episode_of((ragged_turn(np.random.default_rng(0)),))
     with pytest.raises(GroupingError, match="per_phase"):
         make_groups(samples_of([episode], "episode"), CHAIN)
 
 
-def test_a_turn_cannot_pass_for_another_country():
+def test_a_turn_cannot_override_its_episodes_country():
     turn = ragged_turn(np.random.default_rng(0), keys={"country": "ITALY", "phase": "S1901M"})
     (only,) = samples_of([episode_of((turn,), role="FRANCE")], "per_phase")
     assert only.facts == {"task": "test", "country": "FRANCE", "phase": "S1901M", "lineup": "l1"}

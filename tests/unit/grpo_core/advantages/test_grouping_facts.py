@@ -28,21 +28,21 @@ def bins_of(values, bins=4):
     return key_column(difficulties(values), f"difficulty:{bins}", f"country+difficulty:{bins}")
 
 
-def test_bins_of_distinct_values_have_equal_sizes_and_rise():
+def test_quantile_bins_of_distinct_values_have_equal_sizes_and_increase():
     values = np.random.default_rng(0).permutation(40) / 7
     found = np.array(bins_of(values.tolist()))
     assert np.bincount(found).tolist() == [10, 10, 10, 10]
     assert np.sort(found[np.argsort(values)]).tolist() == found[np.argsort(values)].tolist()
 
 
-def test_two_values_get_two_bins_however_uneven_they_are():
+def test_two_values_get_two_bins_even_if_their_counts_are_uneven():
     assert bins_of([1, 1, 1, 2], 2) == [0, 0, 0, 1]
     assert bins_of([1, 2, 2, 2], 2) == [0, 1, 1, 1]
 
 
 @settings(deadline=None)
 @given(st.lists(st.integers(-5, 5), min_size=1, max_size=40), st.integers(2, 6), st.randoms())
-def test_bins_keep_order_and_ties_and_forget_units_and_order_of_samples(values, bins, random):
+def test_bins_keep_ties_and_order_of_values_and_ignore_units_and_order_of_samples(values, bins, random):
     found = bins_of(values, bins)
     assert set(found) <= set(range(bins))
     for one, its in zip(values, found, strict=True):
@@ -55,7 +55,7 @@ def test_bins_keep_order_and_ties_and_forget_units_and_order_of_samples(values, 
     assert bins_of([values[index] for index in order], bins) == [found[index] for index in order]
 
 
-def test_the_length_of_a_game_does_not_move_the_bins():
+def test_the_number_of_turns_of_a_game_does_not_change_the_bins():
     def bins(turns_of_the_first):
         samples = [Sample("A", 0, {"country": "A", "difficulty": 1})] * turns_of_the_first
         samples += [Sample("A", index, {"country": "A", "difficulty": index + 1}) for index in range(1, 6)]
@@ -64,7 +64,7 @@ def test_the_length_of_a_game_does_not_move_the_bins():
     assert bins(1) == bins(50) == [0, 0, 1, 1, 1]
 
 
-def test_bins_group_within_a_country_and_nest():
+def test_bins_are_made_within_a_country_and_finer_bins_nest_in_coarser_ones():
     samples = difficulties(range(8)) + difficulties(range(8), "B")
     fine = make_groups(samples, GroupingSettings(keys=("country+difficulty:4",), min_group_size=2))
     assert [(group.key, group.members) for group in fine[:2]] == [(("A", 0), (0, 1)), (("A", 1), (2, 3))]
@@ -86,7 +86,7 @@ def test_bins_group_within_a_country_and_nest():
         ("country:3", "empty or repeated"),
     ],
 )
-def test_bins_that_make_no_sense_are_refused(fact, message):
+def test_malformed_bin_expressions_are_refused(fact, message):
     with pytest.raises(GroupingError, match=message):
         parse_expression(f"country+{fact}", allow_outcome_keys=False)
 
@@ -96,20 +96,20 @@ def test_a_binned_country_does_not_keep_roles_apart():
         parse_expression("country:3+phase", allow_outcome_keys=False)
 
 
-def test_text_and_what_is_not_finite_have_no_bins():
+def test_text_and_non_finite_values_cannot_be_binned():
     with pytest.raises(GroupingError, match="'hard'"):
         bins_of(["hard", "easy"])
     with pytest.raises(GroupingError, match="nan"):
         bins_of([1.0, float("nan")])
 
 
-def test_a_binned_fact_that_nobody_has_names_the_nearest():
+def test_an_unknown_binned_fact_names_the_nearest():
     with pytest.raises(GroupingError, match=r"'dificulty'.*nearest: 'difficulty'"):
         make_groups(difficulties([1]), GroupingSettings(keys=("country+dificulty:4",)))
 
 
 @pytest.mark.parametrize(("outcome", "before"), [("length", "scenario_length"), ("centers", "own_centers")])
-def test_an_outcome_names_its_namesake_that_is_known_before(outcome, before):
+def test_a_refused_outcome_key_names_the_similar_fact_known_before(outcome, before):
     for fact in (outcome, f"{outcome}:3"):
         with pytest.raises(GroupingError, match=f"'{outcome}', which is known only after.*'{before}'"):
             parse_expression(f"country+{fact}", allow_outcome_keys=False)
@@ -117,7 +117,7 @@ def test_an_outcome_names_its_namesake_that_is_known_before(outcome, before):
     assert fact_and_bins(f"{before}:3") == (before, 3)
 
 
-def test_allowed_outcomes_are_those_of_the_sample():
+def test_allowed_outcome_keys_take_their_values_from_the_sample():
     rng = np.random.default_rng(0)
     episodes = [episode_of((ragged_turn(rng),) * (index + 1), reward=index) for index in range(4)]
     samples = samples_of(episodes, "episode")
@@ -129,7 +129,7 @@ def test_allowed_outcomes_are_those_of_the_sample():
     assert [group.members for group in make_groups(known, settings)] == [(0, 1), (2, 3)]
 
 
-def test_what_does_not_continue_a_saved_position_falls_back():
+def test_samples_without_a_saved_position_fall_back_to_the_coarser_key():
     samples = [Sample("A", i, {"country": "A", "fork": "p1" if i < 3 else "p2"}) for i in range(4)]
     samples += [Sample("A", i, {"country": "A"}) for i in range(4, 6)] + [Sample("B", 6, {"country": "B"})]
     groups = make_groups(samples, GroupingSettings(keys=("country+fork", "country"), min_group_size=2))
@@ -141,13 +141,13 @@ def test_what_does_not_continue_a_saved_position_falls_back():
     assert groups[-1].level == RUNNING_LEVEL
 
 
-def test_the_same_position_played_by_two_countries_makes_two_groups():
+def test_one_saved_position_played_by_two_countries_makes_two_groups():
     samples = [Sample(role, i, {"country": role, "fork": "p1"}) for i, role in enumerate("ABAB")]
     groups = make_groups(samples, GroupingSettings(keys=("country+fork",), min_group_size=2))
     assert [group.members for group in groups] == [(0, 2), (1, 3)]
 
 
-def test_tasks_and_whatever_is_declared_are_facts():
+def test_the_task_and_all_declared_keys_are_facts():
     rng = np.random.default_rng(0)
     turn = ragged_turn(rng, keys={"alliance": "FT", "own_centers": 5, "phase": "S1901M"})
     samples = samples_of([episode_of((turn,)), episode_of((turn,), name="block/1")], "segment")
@@ -156,7 +156,7 @@ def test_tasks_and_whatever_is_declared_are_facts():
     assert group.key == ("FRANCE", "test", "FT", "l1", 5)
 
 
-def test_a_number_with_a_fraction_is_told_apart_by_its_text():
+def test_fractional_numbers_are_distinguished_by_their_text():
     samples = difficulties([0.5, 0.25, 0.5, 0.25])
     groups = make_groups(samples, GroupingSettings(keys=("country+difficulty",), min_group_size=2))
     assert [(group.key, group.members) for group in groups] == [(("A", "0.5"), (0, 2)), (("A", "0.25"), (1, 3))]
@@ -164,7 +164,7 @@ def test_a_number_with_a_fraction_is_told_apart_by_its_text():
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 9)), min_size=1, max_size=30))
-def test_countries_are_only_names_for_bins_too(facts):
+def test_renaming_countries_changes_no_bin(facts):
     def groups(rename):
         samples = [
             Sample(rename[role], i, {"country": rename[role], "difficulty": value})
@@ -176,7 +176,7 @@ def test_countries_are_only_names_for_bins_too(facts):
     assert groups({"A": "A", "B": "B"}) == groups({"A": "B", "B": "A"})
 
 
-def test_what_a_configuration_needs_is_known_before_anything_is_played():
+def test_the_facts_a_configuration_requires_are_known_before_the_first_game():
     keys = ("country+fork+difficulty:4", "country+auto")
     assert required_facts(GroupingSettings(keys=keys, weight_key="country+season")) == {
         "country+fork+difficulty:4": ("country", "difficulty"),
@@ -188,7 +188,7 @@ def test_what_a_configuration_needs_is_known_before_anything_is_played():
         required_facts(weighed.model_copy(update={"weight_key": "season"}))
 
 
-def test_whole_numbers_group_alike_however_they_are_written():
+def test_equal_whole_numbers_form_one_group_as_int_or_float():
     samples = difficulties([1, 1.0, 0.0, -0.0])
     groups = make_groups(samples, GroupingSettings(keys=("country+difficulty",), min_group_size=2))
     assert [(group.key, group.members) for group in groups] == [(("A", 1), (0, 1)), (("A", 0), (2, 3))]

@@ -25,7 +25,7 @@ def sample(role: str, episode: int, **facts: int) -> Sample:
     ],
     ids=str,
 )
-def test_advantages_are_returns_less_the_baseline(method: AdvantageMethod, expected: list[float]) -> None:
+def test_advantages_are_returns_minus_the_baseline(method: AdvantageMethod, expected: list[float]) -> None:
     roles = ("FRANCE", "FRANCE", "ITALY", "ITALY")
     samples = [sample(role, number, table=number) for number, role in enumerate(roles)]
     returns = np.array([1, 3, 10, 20], np.float32)
@@ -48,13 +48,13 @@ def test_shrinkage_moves_baselines_of_small_groups_towards_their_parents() -> No
     assert (shrunk != parent).any()
 
 
-def test_names_for_display() -> None:
+def test_methods_have_names_for_display() -> None:
     assert str(NO_BASELINE) == "none"
     assert str(AdvantageMethod("batch", leave_one_out=True)) == "batch, left-out"
     assert str(AdvantageMethod(keys=("country+fork", "country"), shrinkage=True)) == "country+fork < country, shrunk"
 
 
-def test_reference_leaves_out_the_whole_episode() -> None:
+def test_reference_advantages_leave_out_the_whole_episode() -> None:
     samples = [sample("FRANCE", 0), sample("FRANCE", 0), sample("FRANCE", 1), sample("FRANCE", 2)]
     returns = np.array([1, 2, 6, 8], np.float32)
     # The baseline of episode 0 is the mean of 6 and 8; both turns of episode 0 are in the baseline of the others.

@@ -1,4 +1,4 @@
-"""Judging whole batches: the options together, and what is remembered between batches."""
+"""Advantages of whole batches: combinations of options, and the memory kept between batches."""
 
 import json
 
@@ -64,7 +64,7 @@ OPTIONS = [
 @pytest.mark.parametrize("scale", ["group", "batch", "none"])
 @settings(max_examples=15, deadline=None)
 @given(rows_of_two, st.randoms())
-def test_order_and_names_of_countries_do_not_matter(options, scale, rows, random):
+def test_advantages_do_not_depend_on_sample_order_or_country_names(options, scale, rows, random):
     running = {"A": RunningBaseline(1.0, 4.0), "B": RunningBaseline(-1.0, 1.0)}
     plain = advantages_of(rows, running=running, scale_rewards=scale, **options).advantages
     order = list(range(len(rows)))
@@ -82,7 +82,7 @@ def test_order_and_names_of_countries_do_not_matter(options, scale, rows, random
 @pytest.mark.parametrize("options", OPTIONS)
 @settings(max_examples=15, deadline=None)
 @given(rows_of_two, st.integers(-32, 32))
-def test_a_shift_of_all_returns_is_no_signal(options, rows, shift):
+def test_a_constant_added_to_all_returns_changes_no_advantage(options, rows, shift):
     rows = [row for row in rows if sum(row[0] == other[0] for other in rows) > 1]
     if not rows:
         return
@@ -98,14 +98,14 @@ def test_a_shift_of_all_returns_is_no_signal(options, rows, shift):
 @pytest.mark.parametrize("options", OPTIONS)
 @given(st.floats(-100, 100, width=32), st.integers(2, 12))
 @settings(max_examples=15, deadline=None)
-def test_equal_returns_give_exactly_nothing_under_every_option(options, value, count):
+def test_equal_returns_give_advantages_of_exactly_zero_under_every_option(options, value, count):
     rows = [("A", value, {"difficulty": index % 3, "expected_return": 1.1}) for index in range(count)]
     computed = advantages_of(rows, scale_rewards="group", **options)
     assert not computed.advantages.any()
     assert all(statistic.zero_variance for statistic in computed.group_statistics)
 
 
-def test_a_lone_sample_of_a_country_has_no_signal_until_its_past_is_known():
+def test_a_countrys_lone_sample_has_advantage_zero_until_a_running_baseline_exists():
     rows = [("A", 2.0, {"difficulty": 1})] * 3 + [("B", 5.0, {"difficulty": 1})]
     for options in OPTIONS[:3]:
         assert advantages_of(rows, **options).advantages[3] == 0
@@ -113,17 +113,17 @@ def test_a_lone_sample_of_a_country_has_no_signal_until_its_past_is_known():
         assert known.advantages[3] == 1.0
 
 
-def test_the_lineups_strength_is_no_merit():
+def test_opponent_adjusted_returns_subtract_the_expected_return():
     rows = [("A", 3.0, {"expected_return": 3.0}), ("A", 1.0, {"expected_return": 1.0})]
     assert advantages_of(rows).advantages.tolist() == [1, -1]
     computed = advantages_of(rows, opponent_adjusted=True)
     assert computed.advantages.tolist() == [0, 0]
-    assert computed.returns.tolist() == [0, 0]  # the running baselines follow what is judged
+    assert computed.returns.tolist() == [0, 0]  # the running baselines follow the adjusted returns
     with pytest.raises(GroupingError, match="expected_return"):
         advantages_of([("A", 3.0, {})] * 2, opponent_adjusted=True)
 
 
-def test_weights_are_factors_on_advantages():
+def test_group_weights_multiply_advantages():
     rows = [("A", float(i), {}) for i in range(9)] + [("B", float(i), {}) for i in range(3)]
     plain, weighed = advantages_of(rows), advantages_of(rows, group_weights="balanced")
     assert plain.group_weights == {}
@@ -136,7 +136,7 @@ def test_weights_are_factors_on_advantages():
 
 
 @pytest.mark.parametrize("kind", ["performance", "adaptive"])
-def test_weights_come_from_earlier_batches_only(kind):
+def test_group_weights_depend_on_earlier_batches_only(kind):
     rng = np.random.default_rng(0)
 
     def batch(mean_of_b):
@@ -153,7 +153,7 @@ def test_weights_come_from_earlier_batches_only(kind):
     assert third.group_weights["B"] > 1.2 > 0.8 > third.group_weights["A"]
 
 
-def test_weights_by_a_finer_key():
+def test_group_weights_can_use_a_finer_key():
     rows = [("A", float(i), {"scenario": "easy" if i < 6 else "hard"}) for i in range(8)]
     computed = advantages_of(rows, group_weights="balanced", weight_key="country+scenario", max_group_weight=5.0)
     assert computed.group_weights == pytest.approx({"A+easy": 4 / 6, "A+hard": 2.0})
@@ -169,7 +169,7 @@ def clustered_rows(seed):
     ]
 
 
-def test_memory_survives_a_checkpoint_exactly():
+def test_the_advantage_memory_survives_a_checkpoint_exactly():
     options = {"keys": ("country+adaptive", "country"), "group_weights": "adaptive", "n_groups": 3}
     memory = AdvantageMemory()
     for seed in range(3):
@@ -185,7 +185,7 @@ def test_memory_survives_a_checkpoint_exactly():
         AdvantageMemory.restore(record, {})
 
 
-def test_judging_changes_nothing_it_was_given():
+def test_compute_advantages_does_not_change_the_memory_it_is_given():
     options = {"keys": ("country+adaptive", "country"), "group_weights": "adaptive", "n_groups": 3}
     memory = advantages_of(clustered_rows(0), **options).memory
     before = memory.export()
@@ -196,14 +196,14 @@ def test_judging_changes_nothing_it_was_given():
 
 
 @pytest.mark.parametrize("kind", CLUSTER_FACTS)
-def test_clusters_never_look_at_returns(kind):
+def test_clusters_do_not_depend_on_returns(kind):
     rows = clustered_rows(0)
     options = {"keys": (f"country+{kind}", "country"), "n_groups": 3}
     other = [(role, -3 * reward + i, facts) for i, (role, reward, facts) in enumerate(rows)]
     assert advantages_of(rows, **options).groups == advantages_of(other, **options).groups
 
 
-def test_allowed_outcomes_group_and_forbidden_ones_do_not():
+def test_outcome_keys_group_only_when_they_are_allowed():
     rows = [("A", float(reward), {}) for reward in (5, 1, 6, 2)]
     with pytest.raises(GroupingError, match="allow_outcome_keys"):
         advantages_of(rows, keys=("country+return:2",))
@@ -212,13 +212,13 @@ def test_allowed_outcomes_group_and_forbidden_ones_do_not():
     assert biased.advantages.tolist() == [-0.5, -0.5, 0.5, 0.5]
 
 
-def test_clusters_can_be_weighed_without_being_baselines():
+def test_clusters_can_be_weight_keys_without_being_baseline_keys():
     computed = advantages_of(clustered_rows(0), group_weights="balanced", weight_key="country+auto", n_groups=2)
     assert {group.level for group in computed.groups} == {"country"}
     assert set(computed.group_weights) == {"A+0", "A+1", "B+0", "B+1"}
 
 
-def test_names_tell_groups_apart_whose_values_hold_a_plus():
+def test_group_names_differ_for_values_that_contain_a_plus():
     facts = [("A+B", "C"), ("A", "B+C"), ("A+B", "C"), (1, "C"), ("1", "C")]
     samples = [Sample("F", i, {"country": "F", "x": x, "y": y}) for i, (x, y) in enumerate(facts)]
     names = group_names(samples, "country+x+y", GroupingSettings())
@@ -227,7 +227,7 @@ def test_names_tell_groups_apart_whose_values_hold_a_plus():
     assert names[0] == "F+A+B+C"
 
 
-def test_balance_counts_episodes_as_turns_are_an_outcome():
+def test_balanced_weights_count_episodes_and_not_turns():
     """A role whose games last longer must not weigh less for it."""
 
     def weights(lengths):

@@ -42,7 +42,7 @@ def hierarchy(seed, between, roles="AB"):
     return samples, expected, (expected + rng.normal(0, 1, len(expected))).astype(np.float32)
 
 
-def test_the_shrunk_mean_is_nearer_the_truth_than_the_group_and_than_its_parent():
+def test_the_shrunk_mean_has_less_error_than_the_group_mean_and_the_parent_mean():
     errors = np.zeros(3)
     for seed in range(60):
         samples, expected, returns = hierarchy(seed, between=0.5)
@@ -70,7 +70,7 @@ def test_variance_components_are_unbiased_for_uneven_groups():
     assert np.mean(found, axis=0) == pytest.approx([2.25, 4.0], rel=0.05)
 
 
-def test_balanced_components_are_those_of_the_textbook():
+def test_variance_components_of_balanced_groups_equal_the_textbook_formula():
     table = np.array([[3.0, 5.0, 4.0], [8.0, 9.0, 10.0], [1.0, 3.0, 2.0], [6.0, 6.0, 9.0]])  # four groups of three
     within = table.var(axis=1, ddof=1).mean()
     between = table.mean(axis=1).var(ddof=1) - within / 3
@@ -135,7 +135,7 @@ def test_shrunk_means_equal_a_plain_loop(case):
 
 @settings(max_examples=30, deadline=None)
 @given(cases, st.randoms(), st.integers(-32, 32), st.sampled_from([0.25, 2.0, 8.0]))
-def test_permutation_shift_and_scale_of_one_country_carry_over(case, random, shift, unit):
+def test_shrunk_means_follow_permutation_shift_and_scale_of_one_country(case, random, shift, unit):
     samples = [sample(role, segment, phase) for role, segment, phase, _ in case]
     returns = np.array([value for *_, value in case], np.float32)
     plain = shrunk(samples, returns)["country+phase"].mean_N
@@ -150,7 +150,7 @@ def test_permutation_shift_and_scale_of_one_country_carry_over(case, random, shi
     )
 
 
-def test_large_groups_keep_their_mean_and_groups_without_difference_take_the_parents():
+def test_large_groups_keep_their_mean_and_groups_that_do_not_differ_take_their_parents():
     rng = np.random.default_rng(2)
     samples = [sample("A", "o", phase) for phase in range(4)] * 4000
     noise = rng.normal(0, 1, len(samples))
@@ -184,12 +184,12 @@ def share_of_own_mean(turns, apart, uneven=False):
 
 @pytest.mark.parametrize("uneven", [False, True])
 @pytest.mark.parametrize("turns", [1, 4, 8])
-def test_luck_that_an_episodes_turns_share_is_no_difference_between_groups(turns, uneven):
+def test_luck_shared_by_an_episodes_turns_is_not_taken_for_a_difference_between_groups(turns, uneven):
     assert share_of_own_mean(turns, apart=0.0, uneven=uneven) < 0.3
     assert share_of_own_mean(turns, apart=5.0, uneven=uneven) > 0.95
 
 
-def test_a_chain_of_one_episode_is_without_signal_when_that_is_left_out():
+def test_a_chain_of_one_episode_has_zero_variance_under_leave_one_out():
     samples = [sample("A", "o", phase, 0) for phase in (0, 0, 1, 1)]
     samples += [sample("B", "o", 0, 1)] * 2 + [sample("B", "o", 1, 2)] * 2
     returns = np.array([1, 2, 4, 8, 1, 2, 4, 8], np.float32)
@@ -212,7 +212,7 @@ def test_a_chain_of_one_episode_is_without_signal_when_that_is_left_out():
 
 @settings(deadline=None, max_examples=40)
 @given(st.floats(-100, 100, width=32), st.integers(2, 30), st.booleans(), st.sampled_from(["group", "batch", "none"]))
-def test_equal_returns_in_the_whole_chain_give_exactly_nothing(value, count, leave_one_out, scale):
+def test_equal_returns_in_the_whole_chain_give_advantages_of_exactly_zero(value, count, leave_one_out, scale):
     samples = [sample("A", "om"[index % 2], index % 3, index) for index in range(count)]
     samples += [sample("B", "o", 0, count), sample("B", "o", 0, count + 1)]
     returns = np.array([value] * count + [0.0, 1.0], np.float32)
@@ -248,7 +248,7 @@ def test_a_key_that_is_not_finer_than_the_next_is_refused():
         shrunk(samples, range(6), ("country+lineup", "country+phase"))
 
 
-def test_samples_that_a_level_does_not_place_have_their_parents_mean():
+def test_samples_that_a_level_does_not_group_have_their_parents_mean():
     samples = [Sample("A", i, {"country": "A", **({"fork": i % 2} if i < 4 else {})}) for i in range(6)]
     samples += [Sample("B", 6, {"country": "B"})] * 2
     returns = [0.0, 10.0, 1.0, 11.0, 5.0, 7.0, 100.0, 120.0]

@@ -10,7 +10,7 @@ turns = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 4)), min_size=1, m
 
 
 @given(turns)
-def test_weights_follow_the_named_normaliser(case):
+def test_turn_token_weights_follow_the_named_normaliser(case):
     counts, owners = [count for count, _ in case], [owner for _, owner in case]
     trained = [index for index, count in enumerate(counts) if count]
     for normalizer in ("token", "turn", "episode"):
@@ -42,7 +42,7 @@ def test_constant_normalisers_weigh_every_token_alike_whatever_the_lengths(case)
         assert weights.tolist() == pytest.approx([expected if count else 0.0 for count in counts])
 
 
-def test_long_episodes_weigh_more_only_where_the_name_says_so():
+def test_long_episodes_weigh_more_only_under_token_and_turn_normalisers():
     counts, owners = [10, 10, 10, 2], [0, 0, 0, 1]
     shares = {
         name: (turn_token_weights(name, counts, owners) * counts)[:3].sum() for name in ("token", "turn", "episode")
@@ -51,7 +51,7 @@ def test_long_episodes_weigh_more_only_where_the_name_says_so():
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(1, 30))
-def test_anothers_length_changes_an_episodes_weight_only_under_token(own, short, long):
+def test_another_episodes_length_changes_a_turns_weight_only_under_token(own, short, long):
     """Of a turn of ``own`` tokens beside another episode's turn that gets longer."""
     options = {"max_completion_length": 32, "batch_tokens_per_step": 20.0}
     for name in ("token", "batch_token", "turn", "episode", "max_completion_length"):
@@ -59,7 +59,7 @@ def test_anothers_length_changes_an_episodes_weight_only_under_token(own, short,
         assert (one == other) or (name == "token" and short != long)
 
 
-def test_the_loss_type_names_its_normaliser_and_a_set_one_wins():
+def test_the_loss_type_sets_the_normaliser_unless_the_config_names_one():
     named = {
         name: LearnerSettings(loss_type=name, epsilon_high=1.0, max_completion_length=8).named_normalizer
         for name in ("grpo", "rloo", "bnpo", "dapo", "cispo", "dr_grpo")

@@ -29,7 +29,7 @@ def at_version(learner: Learner, version: int) -> Learner:
     return learner
 
 
-def test_a_resumed_learner_takes_the_very_same_step(tmp_path):
+def test_a_resumed_learner_takes_the_same_step_bit_for_bit(tmp_path):
     learner = learner_at(2)
     folder = save(tmp_path, learner, {"receipts": [["FRANCE", "1-0"]]})
     assert folder == tmp_path / "checkpoints" / "2" == latest_checkpoint(tmp_path)
@@ -45,14 +45,14 @@ def test_a_resumed_learner_takes_the_very_same_step(tmp_path):
         assert torch.equal(one, other), name
 
 
-def test_the_untrained_policy_is_a_checkpoint_too(tmp_path):
+def test_an_untrained_policy_can_be_saved_and_loaded(tmp_path):
     checkpoint = load_checkpoint(save(tmp_path, learner_at(0)))
     twin = learner_at(0)
     twin.load_state(checkpoint.state)
     assert checkpoint.version == twin.version == 0
 
 
-def test_only_safetensors_and_text_are_written(tmp_path):
+def test_checkpoints_hold_only_safetensors_and_json(tmp_path):
     folder = save(tmp_path, learner_at(1))
     assert {path.suffix for path in folder.iterdir()} == {".json", ".safetensors"}
     with pytest.raises(CheckpointError, match=r"only safetensors"):
@@ -61,7 +61,7 @@ def test_only_safetensors_and_text_are_written(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "trainer_state.json", "config.json"])
-def test_altered_and_missing_files_are_named(tmp_path, name):
+def test_altered_and_missing_checkpoint_files_are_named(tmp_path, name):
     folder = save(tmp_path, learner_at(1))
     content = bytearray((folder / name).read_bytes())
     content[len(content) // 2] ^= 1
@@ -75,7 +75,7 @@ def test_altered_and_missing_files_are_named(tmp_path, name):
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"schema": 1, "version": 1, "files": {}}'])
-def test_without_a_sound_manifest_there_is_no_checkpoint(tmp_path, content):
+def test_a_folder_without_a_valid_manifest_is_no_checkpoint(tmp_path, content):
     folder = save(tmp_path, learner_at(0))
     (folder / "manifest.json").unlink()
     if content is not None:
@@ -85,7 +85,7 @@ def test_without_a_sound_manifest_there_is_no_checkpoint(tmp_path, content):
     assert latest_checkpoint(tmp_path) is None
 
 
-def test_the_newest_whole_one_is_resumed_from(tmp_path):
+def test_the_latest_checkpoint_is_the_newest_complete_one(tmp_path):
     learner = learner_at(0)
     assert latest_checkpoint(tmp_path) is None
     for version in (0, 2, 10):
@@ -97,11 +97,11 @@ def test_the_newest_whole_one_is_resumed_from(tmp_path):
     assert latest_checkpoint(tmp_path) == parent / "10"
     (parent / "10" / "model.safetensors").write_bytes(b"cut off")
     assert latest_checkpoint(tmp_path) == parent / "2"
-    save(tmp_path, at_version(learner, 10))  # the resumed run gets there again
+    save(tmp_path, at_version(learner, 10))  # the resumed run reaches version 10 again
     assert load_checkpoint(parent / "10").version == 10
 
 
-def test_a_failing_write_leaves_nothing_behind(tmp_path):
+def test_a_failed_save_leaves_no_files(tmp_path):
     def fails(folder):
         (folder / "config.json").write_text("{}")
         raise OSError(28, "No space left on device")
@@ -111,7 +111,7 @@ def test_a_failing_write_leaves_nothing_behind(tmp_path):
     assert list((tmp_path / "checkpoints").iterdir()) == []
 
 
-def test_the_first_and_the_newest_are_kept(tmp_path):
+def test_pruning_keeps_the_first_and_the_newest_checkpoints(tmp_path):
     learner = learner_at(0)
     for version in (0, 1, 2, 3, 4):
         save(tmp_path, at_version(learner, version))
@@ -122,7 +122,7 @@ def test_the_first_and_the_newest_are_kept(tmp_path):
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["0", "3", "4"]
 
 
-def test_extra_facts_must_be_plain_json(tmp_path):
+def test_extra_checkpoint_data_must_be_plain_json(tmp_path):
     with pytest.raises((TypeError, ValueError)):
         save(tmp_path, learner_at(0), {"bad": float("nan")})
     assert checkpoint_versions(tmp_path) == ()

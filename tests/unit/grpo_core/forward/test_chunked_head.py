@@ -1,4 +1,4 @@
-"""The block-by-block head beside a log-softmax over all logits at once, in double precision."""
+"""The chunked head compared with a log-softmax over all logits at once, in double precision."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def gradients(function, inputs: list[Tensor], *rest: Tensor, counts: Tensor) -> 
 
 @settings(max_examples=20, deadline=None)
 @given(tokens=st.integers(1, 70), ids=st.integers(2, 300), seed=st.integers(0, 2**31), biased=st.booleans())
-def test_values_and_gradients_equal_those_of_all_logits_at_once(tokens, ids, seed, biased):
+def test_chunked_values_and_gradients_equal_those_of_all_logits_at_once(tokens, ids, seed, biased):
     hidden, weight, bias, temperature, chosen, counts = problem(tokens, ids, seed)
     inputs = [hidden, weight, bias] if biased else [hidden, weight]
     found = vocabulary_logprobs(hidden, weight, bias if biased else None, temperature, chosen)
@@ -59,7 +59,7 @@ def test_values_and_gradients_equal_those_of_all_logits_at_once(tokens, ids, see
 
 
 @pytest.mark.parametrize("which", [0, 1])
-def test_either_result_alone_has_its_gradient(which):
+def test_each_result_alone_has_its_own_gradient(which):
     hidden, weight, bias, temperature, chosen, counts = problem(5, 200, 3)
     leaf = hidden.clone().requires_grad_()
     (counts[which] * vocabulary_logprobs(leaf, weight, bias, temperature, chosen)[which]).sum().backward()
@@ -76,7 +76,7 @@ def test_a_frozen_head_gets_no_gradient():
     assert leaf.grad is not None
 
 
-def test_large_logits_neither_overflow_nor_vanish():
+def test_large_logits_do_not_overflow_or_vanish():
     hidden, weight, bias, temperature, chosen, _ = problem(6, 300, 1, scale=500.0)
     found = vocabulary_logprobs(hidden, weight, bias, temperature, chosen)
     for one, other in zip(found, reference(hidden, weight, bias, temperature, chosen), strict=True):
@@ -84,7 +84,7 @@ def test_large_logits_neither_overflow_nor_vanish():
 
 
 @pytest.mark.parametrize("autocast", [False, True])
-def test_in_bfloat16_only_the_products_are_rounded(autocast):
+def test_bfloat16_rounds_only_the_products(autocast):
     hidden, weight, _, temperature, chosen, counts = problem(7, 300, 2)
     if not autocast:
         hidden, weight = hidden.bfloat16(), weight.bfloat16()

@@ -51,7 +51,7 @@ def test_an_inference_model_gives_the_logits_of_its_original(kind: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_functions_give_what_the_modules_of_transformers_give(dtype: torch.dtype) -> None:
+def test_fast_functions_equal_the_modules_of_transformers(dtype: torch.dtype) -> None:
     block = _shaken(_small()).to(dtype).get_decoder().layers[0]
     hidden = torch.randn(5, 128, generator=torch.Generator().manual_seed(1)).to(dtype)
     norm, mlp = block.input_layernorm, block.mlp
@@ -62,8 +62,8 @@ def test_functions_give_what_the_modules_of_transformers_give(dtype: torch.dtype
         torch.testing.assert_close(linear(opened, mlp.down_proj.weight, None), mlp(normed), rtol=1e-2, atol=1e-5)
 
 
-def test_passes_of_any_number_of_rows_need_few_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    """oneDNN keeps the last thousand, of half a megabyte each."""
+def test_inference_passes_of_any_size_use_few_onednn_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN caches the last thousand kernels, each of half a megabyte."""
     shapes = set()
     once = fast_layers._linear
 
@@ -87,7 +87,7 @@ def test_passes_of_any_number_of_rows_need_few_kernels(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("kind", ["small", "llama"])
-def test_gradients_equal_those_of_the_original(kind: str) -> None:
+def test_gradients_of_fast_layers_equal_those_of_the_original(kind: str) -> None:
     original = _shaken(_small() if kind == "small" else _biased_llama())
     fast = copy.deepcopy(original)
     assert use_fast_layers(fast)
@@ -97,7 +97,7 @@ def test_gradients_equal_those_of_the_original(kind: str) -> None:
         torch.testing.assert_close(seen[name], gradient, rtol=1e-4, atol=1e-5 * float(gradient.abs().max()))
 
 
-def test_a_frozen_weight_gets_no_gradient_and_passes_its_inputs_on() -> None:
+def test_a_frozen_weight_gets_no_gradient_and_its_inputs_get_theirs() -> None:
     layer = nn.Linear(3, 2)
     use_fast_layers(layer)
     layer.weight.requires_grad_(False)
@@ -109,7 +109,7 @@ def test_a_frozen_weight_gets_no_gradient_and_passes_its_inputs_on() -> None:
 
 @pytest.mark.parametrize("shape", [(1,), (63,), (64,), (5, 13), (2, 3, 90), (641,), (0,)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_rows_of_any_number_are_the_plain_layer(shape: tuple[int, ...], bias: bool) -> None:
+def test_fast_layers_equal_plain_ones_for_any_number_of_rows(shape: tuple[int, ...], bias: bool) -> None:
     torch.manual_seed(2)
     plain = nn.Linear(8, 6, bias=bias)
     fast = copy.deepcopy(plain)
@@ -127,7 +127,7 @@ def test_rows_of_any_number_are_the_plain_layer(shape: tuple[int, ...], bias: bo
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
-def test_one_dnn_meets_few_shapes_whatever_the_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_passes_of_any_size_use_few_onednn_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     layer, shapes, product = nn.Linear(8, 6, bias=False), set(), fast_layers._linear
     use_fast_layers(layer)
 

@@ -59,7 +59,7 @@ def ours(model, episodes, budget, entropy_grad=True):
 
 @pytest.mark.parametrize("architecture", ["qwen3", "llama", "qwen2"])
 @pytest.mark.parametrize(("free", "temperature"), [(False, 1.0), (False, 0.7), (True, 1.3)])
-def test_values_and_gradients_equal_a_dense_pass_whatever_the_budget(architecture, free, temperature):
+def test_values_and_gradients_equal_a_dense_pass_under_every_token_budget(architecture, free, temperature):
     model = tiny_model(architecture)
     assert has_plain_blocks(model.get_decoder().config)
     episodes = ragged_episodes(1, free=free, temperature=temperature)
@@ -76,7 +76,7 @@ def test_values_and_gradients_equal_a_dense_pass_whatever_the_budget(architectur
             torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-4)
 
 
-def test_turns_decoded_freely_and_under_a_mask_may_share_a_batch():
+def test_free_and_constrained_turns_can_share_a_micro_batch():
     model = tiny_model()
     rng = np.random.default_rng(3)
     turns = tuple(ragged_turn(rng, free=index % 2 == 0) for index in range(6))
@@ -84,7 +84,7 @@ def test_turns_decoded_freely_and_under_a_mask_may_share_a_batch():
     torch.testing.assert_close(chosen, torch.cat([dense(model, turn)[0] for turn in turns]), atol=1e-5, rtol=0)
 
 
-def test_models_of_another_build_run_whole_and_give_their_own_hidden_states():
+def test_other_architectures_run_their_own_forward_pass():
     torch.manual_seed(0)
     model = GPT2LMHeadModel(
         GPT2Config(
@@ -97,7 +97,7 @@ def test_models_of_another_build_run_whole_and_give_their_own_hidden_states():
     torch.testing.assert_close(chosen, expected, atol=1e-5, rtol=0)
 
 
-def test_padding_reaches_no_real_token():
+def test_padding_does_not_change_hidden_states():
     model = tiny_model()
     ids = torch.randint(3, VOCABULARY, (3, 12))
     index = torch.tensor([4, 7, 12 + 2, 24 + 9])
@@ -112,14 +112,14 @@ def test_entropy_carries_a_gradient_only_when_asked_for():
     assert ours(model, ragged_episodes(1), 100, entropy_grad=True)[1].requires_grad
 
 
-def test_models_that_bend_their_logits_are_refused():
+def test_models_that_cap_their_logits_are_refused():
     model = tiny_model()
     model.config.final_logit_softcapping = 30.0
     with pytest.raises(ValueError, match="final_logit_softcapping"):
         check_head(model)
 
 
-def test_forced_tokens_after_the_last_choice_and_turns_without_any_need_no_forward_pass():
+def test_forced_tokens_after_the_last_choice_and_turns_without_choice_are_not_forwarded():
     rng = np.random.default_rng(0)
     turn = ragged_turn(rng)
     (kept,) = training_turns([episode_of((forced_turn(rng), turn))], 4)
@@ -139,7 +139,7 @@ def test_forced_tokens_after_the_last_choice_and_turns_without_any_need_no_forwa
         ({"admissible_ids": np.zeros(200, np.int32)}, "admissible offsets"),
     ],
 )
-def test_turns_that_contradict_themselves_are_named(change, message):
+def test_inconsistent_turns_are_refused_by_name(change, message):
     turn = dataclasses.replace(ragged_turn(np.random.default_rng(0)), **change)
     with pytest.raises(ValueError, match=message) as caught:
         training_turns([episode_of((turn,), name="b7/3")], 0)
@@ -153,7 +153,7 @@ def test_a_sampled_token_must_be_admissible():
         training_turns([episode_of((dataclasses.replace(turn, completion_ids=wrong),))], 0)
 
 
-def test_chunks_hold_everything_once_within_the_budget():
+def test_micro_batches_hold_every_turn_once_within_the_token_budget():
     lengths = np.random.default_rng(0).integers(1, 60, 200).tolist()
     chunks = split_by_budget(lengths, 256)
     assert sorted(index for chunk in chunks for index in chunk) == list(range(200))
@@ -163,7 +163,7 @@ def test_chunks_hold_everything_once_within_the_budget():
     assert split_by_budget([300, 5], 256) == [[0], [1]]
 
 
-def test_minibatches_share_turns_out_and_keep_episodes_whole_where_they_weigh_equally():
+def test_minibatches_partition_turns_and_keep_episodes_whole_under_the_episode_normaliser():
     turns = training_turns(ragged_episodes(4, count=20), 0)
     for normalizer in ("token", "turn", "episode"):
         shares = split_minibatches(turns, normalizer, 3, np.random.default_rng(1))

@@ -18,7 +18,7 @@ def noise(blocks=40, size=6, seed=0, scale=1.0):
 
 
 def one(way, reference=None, turns=EVEN, **options):
-    """A single way that is its own yardstick."""
+    """A single method, compared with itself."""
     return bootstrap_gradients(
         {"way": way}, {"way": way}, way if reference is None else reference, turns, yardstick="way", **options
     )
@@ -31,7 +31,7 @@ def test_block_gradients_are_sums_over_their_turns():
     np.testing.assert_allclose(block_gradients(scores, advantages, np.array([0, 1, 1, 0])), expected)
 
 
-def test_the_deviation_is_that_of_a_mean_of_blocks():
+def test_the_deviation_is_the_standard_error_of_a_mean_of_blocks():
     scales = np.array([3.0, 1, 1, 1, 2, 0])
     way = np.array([4.0, 0, 0, 0, 0, 2]) + noise() * scales
     found = one(way, resamples=4000)
@@ -55,7 +55,7 @@ def test_a_known_covariance_is_recovered():
 @pytest.mark.parametrize(
     ("blocks", "uneven", "least"), [(4, 0.0, 0.92), (4, 0.6, 0.8), (14, 0.0, 0.92), (14, 0.6, 0.8)]
 )
-def test_intervals_hold_the_true_deviation_also_with_few_blocks(blocks, uneven, least):
+def test_deviation_intervals_hold_the_true_value_even_with_few_blocks(blocks, uneven, least):
     rng = np.random.default_rng(blocks)
     truth, held = 2 * np.exp(uneven**2 / 2) / np.sqrt(blocks), 0
     for _ in range(300):
@@ -67,7 +67,7 @@ def test_intervals_hold_the_true_deviation_also_with_few_blocks(blocks, uneven, 
     assert least * 300 <= held < 300
 
 
-def test_intervals_of_effective_samples_hold_the_true_ones():
+def test_effective_sample_intervals_hold_the_true_value():
     rng, held = np.random.default_rng(0), 0
     for _ in range(300):
         common, own = rng.normal(size=(2, 7, 40)) * rng.lognormal(-0.18, 0.6, (2, 7, 1))
@@ -79,7 +79,7 @@ def test_intervals_of_effective_samples_hold_the_true_ones():
     assert 0.8 * 300 <= held < 300
 
 
-def test_a_way_that_one_block_alone_decides_has_a_deviation_without_an_upper_end():
+def test_a_method_with_one_nonzero_block_has_a_deviation_without_an_upper_bound():
     way = np.zeros((5, 6))
     way[2, 0] = 3.0
     ways = {"one": way, "nothing": np.zeros((5, 6))}
@@ -89,7 +89,7 @@ def test_a_way_that_one_block_alone_decides_has_a_deviation_without_an_upper_end
     assert found["nothing"].deviation == Interval(0.0, 0.0, 0.0)
 
 
-def test_blocks_of_unequal_length_count_with_their_turns():
+def test_blocks_are_weighted_by_their_number_of_turns():
     turns = np.random.default_rng(5).integers(1, 20, 40)
     way = turns[:, None] * (np.ones(6) + noise(scale=0.5)) + noise(seed=1)
     found = one(way, turns=turns, resamples=3000).ways["way"].deviation
@@ -102,7 +102,7 @@ def test_blocks_of_unequal_length_count_with_their_turns():
     assert found.low < expected < found.high
 
 
-def test_shared_noise_does_not_pass_for_bias():
+def test_noise_shared_with_the_reference_is_not_taken_for_bias():
     reference = np.array([8.0, 0, 0, 0, 0, 0]) + noise(scale=6.0, seed=1)
     length = np.linalg.norm(reference.mean(0))
     squares, covered = [], 0
@@ -116,14 +116,14 @@ def test_shared_noise_does_not_pass_for_bias():
     assert covered >= 180  # of 200 intervals of 95%
 
 
-def test_an_unbiased_way_keeps_zero_in_its_interval():
+def test_an_unbiased_method_has_zero_in_its_bias_interval():
     reference = np.ones(6) * 5 + noise(seed=1)
     ways = {str(seed): reference + noise(seed=seed + 10, scale=3.0) for seed in range(60)}
     found = bootstrap_gradients(ways, ways, reference, EVEN, yardstick="0", resamples=300).ways
     assert sum(seen.bias.low == 0 for seen in found.values()) >= 54
 
 
-def test_effective_samples_compare_left_out_gradients_with_the_yardstick():
+def test_effective_samples_compare_the_variances_of_leave_one_out_gradients():
     reference, plain = np.ones(6) * 5 + noise(), np.ones(6) * 5 + noise(seed=3, scale=3.0)
     ways = {"half": reference / 2, "plain": plain, "leaking": reference}
     left_out = {"half": reference, "plain": plain}
@@ -139,7 +139,7 @@ def test_effective_samples_compare_left_out_gradients_with_the_yardstick():
     assert found["leaking"].effective_samples is None
 
 
-def test_a_group_s_own_mean_is_biased_by_one_part_in_n():
+def test_a_group_mean_baseline_of_n_samples_biases_the_gradient_by_one_nth():
     rng = np.random.default_rng(4)
     samples = [Sample("A", index, {"country": "A", "table": index // 4}) for index in range(800)]
     scores = rng.choice([-1.0, 1.0], (800, 8)).astype(np.float32)
@@ -163,7 +163,7 @@ def test_a_group_s_own_mean_is_biased_by_one_part_in_n():
     assert found["none"].bias.low == 0
 
 
-def test_too_little_to_say_anything_is_refused():
+def test_too_few_blocks_and_batches_without_signal_are_refused():
     way = noise(blocks=3)
     with pytest.raises(ValueError, match="3 blocks"):
         one(way, turns=np.full(3, 5))

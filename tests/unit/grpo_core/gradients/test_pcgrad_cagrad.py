@@ -90,7 +90,7 @@ def assert_optimal(rows, c):
 class TestPCGrad:
     @few
     @given(matrices, st.integers(0, 100))
-    def test_equals_projecting_the_vectors_one_by_one(self, rows, seed):
+    def test_it_equals_projecting_the_vectors_one_by_one(self, rows, seed):
         ours = surgery(pcgrad, rows, np.random.default_rng(seed))
         assert ours == pytest.approx(projected_one_by_one(rows, np.random.default_rng(seed)), rel=1e-6, abs=1e-8)
 
@@ -103,23 +103,23 @@ class TestPCGrad:
             ([[1.0, 0.0], [0.0, 0.0]], [0.5, 0.0]),  # a silent group objects to nothing
         ],
     )
-    def test_two_vectors(self, rows, expected):
+    def test_it_projects_two_conflicting_vectors(self, rows, expected):
         assert surgery(pcgrad, rows, np.random.default_rng(0)) == pytest.approx(expected, abs=1e-12)
 
     @few
     @given(matrices)
-    def test_without_conflict_it_is_the_mean(self, rows):
+    def test_it_is_the_mean_when_no_gradients_conflict(self, rows):
         assert surgery(pcgrad, abs(rows), np.random.default_rng(0)) == pytest.approx(abs(rows).mean(axis=0))
 
     @few
     @given(matrices, st.floats(1e-3, 1e3))
-    def test_scales_with_the_gradients(self, rows, scale):
+    def test_it_scales_with_the_gradients(self, rows, scale):
         plain = surgery(pcgrad, rows, np.random.default_rng(3))
         assert surgery(pcgrad, scale * rows, np.random.default_rng(3)) == pytest.approx(
             scale * plain, rel=1e-6, abs=1e-8 * scale
         )
 
-    def test_two_groups_may_come_in_any_order_and_a_seed_decides_the_rest(self):
+    def test_two_groups_give_the_same_result_in_any_order_and_more_depend_on_the_seed(self):
         pair = np.array([[1.0, 2.0, 0.5], [-3.0, 1.0, 0.0]])
         assert surgery(pcgrad, pair, np.random.default_rng(0)) == pytest.approx(
             surgery(pcgrad, pair[::-1].copy(), np.random.default_rng(5))
@@ -143,7 +143,7 @@ class TestCAGrad:
         assert worst_improvement(rows, ours) == pytest.approx(worst_improvement(rows, reference), rel=1e-5, abs=1e-6)
         assert ours == pytest.approx(reference, rel=1e-2, abs=1e-2)
 
-    def test_two_vectors_by_brute_force_over_the_circle(self):
+    def test_it_equals_a_brute_force_search_over_the_circle_for_two_vectors(self):
         rows, c = np.array([[2.0, 0.0], [-1.0, 0.5]]), 0.6
         mean = rows.mean(axis=0)
         angles = np.linspace(0, 2 * np.pi, 200_001)
@@ -157,13 +157,13 @@ class TestCAGrad:
         assert_optimal(rows, c)
 
     @pytest.mark.parametrize("seed", range(6))
-    def test_many_groups_of_unequal_lengths_some_equal_or_opposite(self, seed):
+    def test_strong_duality_holds_for_many_groups_of_unequal_lengths(self, seed):
         rng = np.random.default_rng(seed)
         rows = rng.normal(size=(20, 12)) * 10 ** rng.uniform(-3, 2, size=(20, 1))
         rows[1], rows[3] = rows[0], -2 * rows[2]
         assert_optimal(rows, float(rng.uniform(0.05, 0.95)))
 
-    def test_where_two_groups_are_opposite_it_harms_neither(self):
+    def test_it_harms_neither_of_two_opposite_groups(self):
         rows = np.array([[1.0, 0.0], [-2.0, 0.0], [0.0, 3.0]])  # g_w = 0 is the dual's optimum here
         ours = surgery(cagrad, rows, 0.5)
         assert worst_improvement(rows, ours) == pytest.approx(0, abs=1e-4)
@@ -171,32 +171,32 @@ class TestCAGrad:
 
     @few
     @given(matrices)
-    def test_at_c_zero_it_is_the_mean(self, rows):
+    def test_it_is_the_mean_at_c_zero(self, rows):
         assert surgery(cagrad, rows, 0.0) == pytest.approx(rows.mean(axis=0))
 
     @few
     @given(matrices, st.floats(0.05, 0.95), st.floats(1e-3, 1e3), st.randoms())
-    def test_scales_with_the_gradients_and_ignores_their_order(self, rows, c, scale, random):
+    def test_it_scales_with_the_gradients_and_ignores_their_order(self, rows, c, scale, random):
         plain = surgery(cagrad, rows, c)
         order = random.sample(range(len(rows)), len(rows))
         size = abs(rows).max()
         assert surgery(cagrad, scale * rows, c) == pytest.approx(scale * plain, abs=1e-5 * size * scale)
         assert surgery(cagrad, rows[order], c) == pytest.approx(plain, abs=1e-5 * size)
 
-    def test_equal_and_silent_groups(self):
+    def test_it_handles_equal_zero_and_opposite_gradients(self):
         row = np.array([3.0, 4.0])
         assert surgery(cagrad, np.stack([row] * 3), 0.5) == pytest.approx(1.5 * row)
         assert surgery(cagrad, np.zeros((3, 2)), 0.5) == pytest.approx(np.zeros(2))
         assert surgery(cagrad, np.stack([row, -row]), 0.5) == pytest.approx(np.zeros(2), abs=1e-9)
 
     @pytest.mark.parametrize("c", [-0.1, 1.0, float("nan")])
-    def test_the_radius_has_a_range(self, c):
+    def test_a_radius_outside_its_range_is_refused(self, c):
         with pytest.raises(ValueError, match=r"\[0, 1\)"):
             surgery(cagrad, np.eye(2), c)
 
 
 class TestStatistics:
-    def test_equal_a_plain_loop(self):
+    def test_statistics_equal_a_plain_loop(self):
         rows = np.random.default_rng(2).normal(size=(5, 3))
         rows[3] = 0
         seen = conflict_statistics(gram_matrix(torch.tensor(rows)))
@@ -221,7 +221,7 @@ class TestStatistics:
         rows = torch.randn(2, (1 << 20) + 7, generator=torch.Generator().manual_seed(0))
         assert gram_matrix(rows) == pytest.approx((rows.double() @ rows.double().T).numpy(), rel=1e-12)
 
-    def test_refuses_what_is_no_gradient(self):
+    def test_malformed_and_non_finite_gradients_are_refused(self):
         with pytest.raises(ValueError, match="groups, parameters"):
             gram_matrix(torch.zeros(3))
         with pytest.raises(DivergenceError, match="group 1"):
@@ -229,7 +229,7 @@ class TestStatistics:
 
 
 class TestFlatGradients:
-    def test_a_round_trip_keeps_every_gradient_in_its_place(self):
+    def test_flattening_and_assigning_keeps_every_gradient_in_its_place(self):
         model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1, bias=False))
         named = dict(model.named_parameters())
         model(torch.randn(4, 3)).sum().backward()
@@ -242,7 +242,7 @@ class TestFlatGradients:
         assign_gradient(named, 2 * row)
         assert all(torch.equal(parameter.grad, 2 * kept[name]) for name, parameter in named.items())
 
-    def test_what_has_no_gradient_is_zero_and_types_are_the_parameters(self):
+    def test_a_missing_gradient_is_zero_and_types_are_the_parameters(self):
         named = {"a": torch.zeros(2, 2, dtype=torch.bfloat16, requires_grad=True), "b": torch.zeros(1)}
         flat = torch.empty(5)
         flat_gradient(named, flat)
@@ -251,14 +251,14 @@ class TestFlatGradients:
         assert named["a"].grad.dtype == torch.bfloat16
         assert named["a"].grad.tolist() == [[0, 1], [2, 3]]
 
-    def test_lengths_must_fit(self):
+    def test_mismatched_lengths_are_refused(self):
         named = {"a": torch.zeros(2)}
         with pytest.raises(ValueError, match="need"):
             assign_gradient(named, torch.zeros(3))
         with pytest.raises(ValueError, match="need"):
             flat_gradient(named, torch.zeros(1))
 
-    def test_surgery_on_a_model_is_the_surgery_of_its_groups_losses(self):
+    def test_surgery_on_a_model_combines_its_groups_gradients(self):
         model = torch.nn.Linear(2, 1, bias=False)
         named = dict(model.named_parameters())
         inputs = torch.tensor([[1.0, 0.0], [-1.0, 1.0]])
@@ -272,7 +272,7 @@ class TestFlatGradients:
 
 
 class TestMemory:
-    def test_what_fits_exactly_is_taken_and_one_byte_less_refused_in_one_line(self):
+    def test_gradients_that_exactly_fit_are_accepted_and_one_byte_less_is_refused(self):
         check_gradient_memory(1000, 7, 28_000)
         with pytest.raises(ResourceError, match="7 groups x 1,000 parameters") as refusal:
             check_gradient_memory(1000, 7, 27_999)

@@ -21,12 +21,12 @@ def vectors(mean, deviation, batches=200, seed=0):
     return np.random.default_rng(seed).normal(size=(batches, len(mean))) * deviation + np.asarray(mean, float)
 
 
-def quality(estimate, reference, unjudged=None):
-    plain = estimate if unjudged is None else unjudged
+def quality(estimate, reference, plain_gradient=None):
+    plain = estimate if plain_gradient is None else plain_gradient
     return gradient_quality(estimate, reference, plain, estimate, reference, resamples=200)
 
 
-def test_an_estimate_with_the_reference_s_mean_has_no_bias_and_its_own_noise():
+def test_an_estimate_with_the_references_mean_has_no_bias_and_its_own_noise():
     truth = np.ones(10)
     reference = vectors(truth, 0.1)
     noisy = reference + vectors(np.zeros(10), 2.0, seed=1)
@@ -37,7 +37,7 @@ def test_an_estimate_with_the_reference_s_mean_has_no_bias_and_its_own_noise():
     assert seen.cosine.value == pytest.approx(1, abs=0.15)
 
 
-def test_a_known_bias_is_found_whatever_the_noise_they_share():
+def test_a_known_bias_is_recovered_despite_shared_noise():
     truth = np.array([3.0, 4.0, 0.0])
     noise = vectors(np.zeros(3), 5.0)
     seen = quality(truth * 0.5 + [0, 0, 1.0] + noise, truth + noise)
@@ -50,7 +50,7 @@ def _between(rows):
     return total / (len(rows) * (len(rows) - 1))
 
 
-def test_a_shrunk_gradient_has_its_slope_and_no_other_direction():
+def test_a_scaled_gradient_has_its_scale_as_slope_and_cosine_one():
     reference = vectors([1.0, -2.0], 0.2)
     seen = quality(0.75 * reference, reference)
     assert seen.slope.value == pytest.approx(0.75)
@@ -58,13 +58,15 @@ def test_a_shrunk_gradient_has_its_slope_and_no_other_direction():
     assert seen.bias.value == pytest.approx(0.25)
 
 
-def test_effective_samples_are_how_often_the_yardstick_would_have_to_sample():
+def test_effective_samples_are_the_ratio_of_variances():
     truth = np.ones(20)
-    quiet, loud = vectors(truth, 1.0), vectors(truth, 3.0, seed=2)
-    assert quality(quiet, vectors(truth, 0.01), unjudged=loud).effective_samples.value == pytest.approx(9, rel=0.2)
+    low_noise, high_noise = vectors(truth, 1.0), vectors(truth, 3.0, seed=2)
+    assert quality(low_noise, vectors(truth, 0.01), plain_gradient=high_noise).effective_samples.value == pytest.approx(
+        9, rel=0.2
+    )
 
 
-def test_signs_and_directions_count_what_points_the_wrong_way():
+def test_sign_agreement_and_wrong_direction_count_reversed_batches():
     reference = vectors([1.0, 1.0], 0.01)
     estimate = reference * np.where(np.arange(200) < 50, -1.0, 1.0)[:, None]
     seen = quality(estimate, reference)
@@ -73,8 +75,8 @@ def test_signs_and_directions_count_what_points_the_wrong_way():
     assert seen.wrong_direction.low < 0.25 < seen.wrong_direction.high
 
 
-def test_signs_and_directions_are_compared_with_the_other_batches_reference():
-    # The fourth batch outweighs the rest: its own reference would vouch for it, the others' speaks against it.
+def test_signs_and_directions_are_compared_with_the_reference_of_the_other_batches():
+    # The fourth batch outweighs the rest: its own reference would agree with it, that of the others does not.
     coordinates = np.array([[1.0], [1.0], [1.0], [-10.0]])
     sketch = np.hstack([coordinates, np.full((4, 1), 5.0)])  # a second direction, so that there is a mean gradient
     along_first = sketch * [1.0, 0.0]
@@ -86,9 +88,9 @@ def test_signs_and_directions_are_compared_with_the_other_batches_reference():
     assert opposite.wrong_direction.value == 0
 
 
-def test_a_way_that_leaves_no_gradient_has_neither_direction_nor_noise():
+def test_a_method_without_gradient_has_no_direction_and_no_noise():
     reference = vectors([1.0, 1.0], 0.1)
-    seen = quality(0 * reference, reference, unjudged=reference)
+    seen = quality(0 * reference, reference, plain_gradient=reference)
     assert (seen.bias.value, seen.slope.value) == pytest.approx((1, 0))
     assert np.isnan([seen.cosine.value, seen.noise.value, seen.effective_samples.value]).all()
     assert seen.drowned == 1
@@ -108,7 +110,7 @@ def test_resamples_without_signal_are_counted():
     assert seen.drowned == without / 400
 
 
-def test_scores_equal_plain_gradients_and_keep_inner_products():
+def test_sketched_scores_keep_inner_products():
     model, episodes = tiny_model(), ragged_episodes(3)
     turns = training_turns(episodes, 0)[:3]
     size = sum(parameter.numel() for parameter in model.parameters())

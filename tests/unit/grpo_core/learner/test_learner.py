@@ -18,8 +18,8 @@ from tests.unit.grpo_core.support.cases import episode_of, ragged_episodes, ragg
 GROUPING = GroupingSettings(keys=("country+phase", "country"), min_group_size=2, scale_rewards="none")
 
 
-def quiet_austria(episodes):
-    """The same episodes, but nothing happens to Austria: its advantages are exactly 0."""
+def without_rewards_for_austria(episodes):
+    """The same episodes with all rewards of Austria zero: its advantages are exactly 0."""
     return tuple(
         episode
         if episode.role != "AUSTRIA"
@@ -65,7 +65,7 @@ def owner_of(episodes, turn_index):
 
 @pytest.mark.parametrize("normalizer", ["token", "turn", "episode"])
 @pytest.mark.parametrize(("budget", "entropy_coef"), [(256, 0.0), (256, 0.02), (100_000, 0.0)])
-def test_loss_and_gradients_equal_a_dense_loop(normalizer, budget, entropy_coef):
+def test_the_learners_loss_and_gradients_equal_a_dense_loop(normalizer, budget, entropy_coef):
     settings = LearnerSettings(
         normalizer=normalizer,
         minibatches=1,
@@ -73,7 +73,7 @@ def test_loss_and_gradients_equal_a_dense_loop(normalizer, budget, entropy_coef)
         entropy_coef=entropy_coef,
         max_grad_norm=1e9,
     )
-    episodes = quiet_austria(ragged_episodes(5, count=24))
+    episodes = without_rewards_for_austria(ragged_episodes(5, count=24))
     model = tiny_model(seed=3)
     loss = plain_loss(model, episodes, settings)
     gradients = dict(
@@ -90,7 +90,7 @@ def test_loss_and_gradients_equal_a_dense_loop(normalizer, budget, entropy_coef)
         torch.testing.assert_close(moments[f"exp_avg/{name}"] * 10, gradient, atol=1e-5, rtol=1e-4)
 
 
-def test_the_order_of_episodes_does_not_matter_to_a_whole_batch_step():
+def test_a_whole_batch_step_does_not_depend_on_the_order_of_episodes():
     settings = LearnerSettings(minibatches=1, tokens_per_microbatch=256)
     episodes = ragged_episodes(6, count=12)
     first, second = (Learner(tiny_model(), settings, GroupingSettings(), seed=0) for _ in range(2))
@@ -100,7 +100,7 @@ def test_the_order_of_episodes_does_not_matter_to_a_whole_batch_step():
     assert one["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-4)
 
 
-def test_the_same_seed_repeats_an_update_and_another_shuffles_anew():
+def test_the_same_seed_repeats_an_update_and_another_seed_shuffles_differently():
     settings = LearnerSettings(minibatches=3, epochs=2)
     losses = []
     for seed in (1, 1, 2):
@@ -111,9 +111,9 @@ def test_the_same_seed_repeats_an_update_and_another_shuffles_anew():
     assert losses[0] == losses[1] != losses[2]
 
 
-def test_a_saved_state_continues_bit_for_bit():
+def test_a_learner_continues_bit_for_bit_from_a_saved_state():
     settings = LearnerSettings(minibatches=2)
-    grouping = GroupingSettings(keys=("country+lineup",), min_group_size=8)  # everybody lives off the running baseline
+    grouping = GroupingSettings(keys=("country+lineup",), min_group_size=8)  # all samples use the running baseline
     episodes = ragged_episodes(8)
     learner = Learner(tiny_model(), settings, grouping, seed=1)
     for version in range(2):
@@ -137,7 +137,7 @@ def test_a_saved_state_continues_bit_for_bit():
         fresh.load_state(state)
 
 
-def test_what_the_judge_remembers_is_saved_and_moves_on():
+def test_the_advantage_memory_is_saved_and_restored():
     grouping = GroupingSettings(
         keys=("country+adaptive", "country"),
         min_group_size=2,
@@ -163,9 +163,9 @@ def test_what_the_judge_remembers_is_saved_and_moves_on():
     state = learner.state()
     json.dumps(state.record, allow_nan=False)
     twin.load_state(state)
-    forgetful = Learner(tiny_model(), LearnerSettings(), grouping, seed=1)
-    forgetful.version = 2
-    audits = [each.step(batch(2)).audit for each in (learner, twin, forgetful)]
+    without_memory = Learner(tiny_model(), LearnerSettings(), grouping, seed=1)
+    without_memory.version = 2
+    audits = [each.step(batch(2)).audit for each in (learner, twin, without_memory)]
     assert audits[0]["group_weights"] == audits[1]["group_weights"] != audits[2]["group_weights"]
     assert audits[0]["groups"] == audits[1]["groups"] != audits[2]["groups"]
     assert audits[0]["steps"] == audits[1]["steps"]
@@ -175,7 +175,7 @@ def test_what_the_judge_remembers_is_saved_and_moves_on():
         )
 
 
-def test_a_batch_without_signal_moves_nothing_and_is_counted():
+def test_a_batch_of_zero_variance_changes_no_weight_and_is_counted():
     episodes = [episode_of((ragged_turn(np.random.default_rng(n), reward=0.1),), name=f"b/{n}") for n in range(8)]
     learner = Learner(tiny_model(), LearnerSettings(), GroupingSettings(), seed=0)
     before = [parameter.detach().clone() for parameter in learner.model.parameters()]
@@ -187,7 +187,7 @@ def test_a_batch_without_signal_moves_nothing_and_is_counted():
     json.dumps(result.audit, allow_nan=False)
 
 
-def test_the_record_tells_who_was_judged_where():
+def test_the_audit_record_lists_groups_levels_and_staleness():
     grouping = GroupingSettings(keys=("country+phase", "country"), min_group_size=3)
     rng = np.random.default_rng(0)
     phases = ["S1901M"] * 3 + ["F1901M"]
@@ -204,14 +204,14 @@ def test_the_record_tells_who_was_judged_where():
     assert [(group["size"], group["judged"]) for group in result.audit["groups"]] == [(3, 3), (4, 1), (1, 1)]
     assert result.metrics["fallback_fraction"] == pytest.approx(2 / 5)
     assert result.metrics["running_baseline_fraction"] == pytest.approx(1 / 5)
-    assert result.metrics["zero_variance_fraction"] == pytest.approx(1 / 5)  # nothing is known of Italy yet
+    assert result.metrics["zero_variance_fraction"] == pytest.approx(1 / 5)  # Italy has no running baseline yet
     assert (result.metrics["staleness_mean"], result.metrics["staleness_max"]) == (pytest.approx(2.8), 4)
     assert result.audit["version"] == 5
     assert result.audit["groups"][2]["mean"] is None
     json.dumps(result.audit, allow_nan=False)
 
 
-def test_episode_returns_give_every_turn_its_episodes_advantage():
+def test_episode_returns_make_one_sample_of_each_episode():
     grouping = GroupingSettings(keys=("country",), min_group_size=2)
     settings = LearnerSettings(returns="episode", minibatches=1)
     episodes = ragged_episodes(9)
@@ -221,7 +221,7 @@ def test_episode_returns_give_every_turn_its_episodes_advantage():
     assert result.metrics["reward/center_change"] == pytest.approx(result.metrics["reward_mean"])
 
 
-def test_what_cannot_be_learned_from_is_refused_by_name():
+def test_empty_late_or_non_finite_batches_are_refused_by_name():
     learner = Learner(tiny_model(), LearnerSettings(), GroupingSettings(), seed=0)
     with pytest.raises(ValueError, match="no episodes"):
         learner.step(Batch((), 0))
@@ -234,7 +234,7 @@ def test_what_cannot_be_learned_from_is_refused_by_name():
 
 
 @pytest.mark.parametrize("where", ["loss", "gradient"])
-def test_divergence_leaves_the_weights_alone(where):
+def test_a_divergence_error_leaves_the_weights_unchanged(where):
     learner = Learner(tiny_model(), LearnerSettings(minibatches=1), GroupingSettings(), seed=0)
     if where == "loss":
         with torch.no_grad():

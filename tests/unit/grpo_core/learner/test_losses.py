@@ -1,4 +1,4 @@
-"""Every loss through the whole learner, beside a loop over turns that is written from the definitions."""
+"""Every loss through the whole learner, compared with a loop over turns written from the definitions."""
 
 import copy
 import dataclasses
@@ -81,7 +81,7 @@ def plain_loss(model, reference, episodes, options):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_loss_and_gradient_equal_a_dense_loop(name):
+def test_the_learners_loss_and_gradient_equal_a_dense_loop(name):
     options = LearnerSettings(minibatches=1, tokens_per_microbatch=256, max_grad_norm=1e9, **VARIANTS[name])
     episodes, model = ragged_episodes(5, count=6), tiny_model(seed=3)
     reference = moved(model, 1)
@@ -101,8 +101,8 @@ def test_loss_and_gradient_equal_a_dense_loop(name):
 
 
 @pytest.mark.parametrize(("loss_type", "adds_up"), [("dapo", True), ("bnpo", False)])
-def test_a_token_weighs_the_same_in_every_step_only_under_dapo(loss_type, adds_up):
-    """Three steps, and as many as there are turns although more were asked for."""
+def test_tokens_weigh_the_same_in_every_step_only_under_dapo(loss_type, adds_up):
+    """With three steps, and with one step a turn since 99 were requested."""
     episodes, losses = ragged_episodes(4, count=10), {}
     for minibatches in (1, 3, 99):
         options = LearnerSettings(loss_type=loss_type, minibatches=minibatches, learning_rate=1e-30)
@@ -116,16 +116,16 @@ def test_a_token_weighs_the_same_in_every_step_only_under_dapo(loss_type, adds_u
 def sampled_by(model, episodes, shift=0.0):
     """The same episodes as if this model had sampled them, all its log-probabilities lowered by ``shift``."""
 
-    def told(turn):
+    def resampled(turn):
         logprobs = turn.logprobs.copy()
         if turn.trained_mask.any():
             logprobs[turn.trained_mask] = dense(model, turn)[0].detach().numpy() - shift
         return dataclasses.replace(turn, logprobs=logprobs)
 
-    return tuple(dataclasses.replace(e, turns=tuple(told(turn) for turn in e.turns)) for e in episodes)
+    return tuple(dataclasses.replace(e, turns=tuple(resampled(turn) for turn in e.turns)) for e in episodes)
 
 
-def test_decoupled_steps_clip_against_the_updates_start_and_weigh_by_the_samplers_share():
+def test_decoupled_steps_clip_against_the_proximal_policy_and_weight_by_importance():
     fresh = sampled_by(tiny_model(), ragged_episodes(6, count=8))
     stale = sampled_by(tiny_model(), ragged_episodes(6, count=8), shift=float(np.log(2)))
     options = {"minibatches": 2, "epochs": 2, "learning_rate": 1e-2, "lr_warmup_updates": 0, "max_grad_norm": 1e9}
@@ -147,7 +147,7 @@ def test_decoupled_steps_clip_against_the_updates_start_and_weigh_by_the_sampler
     assert metrics["ratio_max"] == pytest.approx(coupled.metrics["ratio_max"], rel=1e-2)
 
 
-def test_numbers_of_what_is_off_are_left_out():
+def test_metrics_of_unused_options_are_absent():
     metrics = Learner(tiny_model(), LearnerSettings(), GROUPING, seed=0).step(Batch(ragged_episodes(1), 0)).metrics
     assert not {name for name in metrics if name.startswith(("importance", "reference", "clip_fraction_dual"))}
     options = LearnerSettings(off_policy_mask_threshold=1e-6, delta=1.5)
@@ -157,7 +157,7 @@ def test_numbers_of_what_is_off_are_left_out():
     assert "clip_fraction_dual" in metrics
 
 
-def test_a_kl_penalty_draws_the_policy_back_to_its_reference_without_any_signal():
+def test_a_kl_penalty_alone_moves_the_policy_towards_its_reference():
     reference = tiny_model()
     learner = Learner(
         moved(reference, 2, size=0.3),
@@ -181,7 +181,7 @@ def test_a_kl_penalty_draws_the_policy_back_to_its_reference_without_any_signal(
         assert new.grad is None
 
 
-def test_what_a_loss_needs_is_asked_for_when_the_learner_is_made():
+def test_a_learner_without_what_its_loss_needs_is_refused():
     model, penalty = tiny_model(), LearnerSettings(beta=0.1)
     with pytest.raises(ValueError, match="needs a reference"):
         Learner(model, penalty, GROUPING, seed=0)

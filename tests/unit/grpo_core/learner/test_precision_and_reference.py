@@ -37,7 +37,7 @@ def model_of(kind: str) -> nn.Module:
 
 
 def gradients(model: nn.Module, **options: bool) -> dict[str, Tensor]:
-    """Of a sum over sampled tokens that also has an entropy."""
+    """Gradients of a sum over sampled tokens' log-probabilities and entropies."""
     forward = PolicyForward(model, **options)
     for micro in micro_batches_of(ragged_episodes(3)):
         chosen, entropy = forward(micro, entropy_grad=True)
@@ -57,7 +57,7 @@ def test_recomputed_blocks_give_the_same_gradients(kind: str) -> None:
 
 @pytest.mark.parametrize("recomputed", [False, True])
 @pytest.mark.parametrize("kind", ["qwen3", "qwen2", "gpt2", "adapters"])
-def test_bf16_gradients_point_where_fp32_ones_do(kind: str, recomputed: bool) -> None:
+def test_bf16_gradients_have_nearly_the_direction_and_norm_of_fp32_ones(kind: str, recomputed: bool) -> None:
     exact = gradients(model_of(kind))
     model = model_of(kind)
     rough = gradients(model, bf16=True, gradient_checkpointing=recomputed)
@@ -88,7 +88,7 @@ def test_options_reach_the_learners_forward_pass() -> None:
     assert bf16["loss"] == pytest.approx(plain["loss"], abs=1e-2)
 
 
-def test_an_adapter_is_its_own_reference() -> None:
+def test_an_adapter_uses_its_base_model_as_reference() -> None:
     settings = LearnerSettings(beta=0.5, learning_rate=1e-2, lr_warmup_updates=0, minibatches=1)
     model = add_adapters(tiny_model(), LORA, seed=1)
     frozen = {name: value.clone() for name, value in model.named_parameters() if not value.requires_grad}
@@ -106,7 +106,7 @@ def test_an_adapter_is_its_own_reference() -> None:
     assert all(torch.equal(value, after[name]) for name, value in frozen.items())
 
 
-def test_adapters_resume_bit_for_bit_from_the_first_weights_and_their_own_folder(tmp_path: Path) -> None:
+def test_adapters_resume_bit_for_bit_from_the_base_weights_and_their_own_folder(tmp_path: Path) -> None:
     settings = LearnerSettings(beta=0.1, learning_rate=1e-2, lr_warmup_updates=0)
     tokenizer = make_word_tokenizer(WORDS, r"\S+")
     model = add_adapters(tiny_model(), LORA, seed=1)
@@ -131,7 +131,7 @@ def test_adapters_resume_bit_for_bit_from_the_first_weights_and_their_own_folder
         assert torch.equal(tensor, plain_tensors(other_model)[name]), name
 
 
-def test_what_several_processes_cannot_do_is_refused() -> None:
+def test_surgery_and_alignment_are_refused_across_processes() -> None:
     pair = Sharding(0, 2, torch.device("cpu"))
     for grouping, alignment in (
         (GROUPING.model_copy(update={"gradient_surgery": "pcgrad"}), None),
@@ -142,7 +142,7 @@ def test_what_several_processes_cannot_do_is_refused() -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5, 20])
-def test_ranks_share_the_micro_batches_and_pass_equally_often(ranks: int) -> None:
+def test_ranks_partition_the_micro_batches_and_run_equally_many_passes(ranks: int) -> None:
     micros = micro_batches_of(ragged_episodes(4, count=30), budget=128)
     assert len(micros) > 5
     shares = [Sharding(rank, ranks, torch.device("cpu")).share(micros) for rank in range(ranks)]

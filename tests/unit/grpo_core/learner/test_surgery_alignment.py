@@ -33,13 +33,13 @@ def one_role_at_a_time(episodes):
     shares = []
     for role in ROLES:
         others = [each for each in episodes if each.role != role]
-        silenced = {
+        zeroed = {
             each.episode_id: dataclasses.replace(
                 each, turns=tuple(dataclasses.replace(turn, reward=0.0) for turn in each.turns)
             )
             for each in others
         }
-        gradient, _ = first_gradient([silenced.get(each.episode_id, each) for each in episodes], GroupingSettings(
+        gradient, _ = first_gradient([zeroed.get(each.episode_id, each) for each in episodes], GroupingSettings(
             scale_rewards="none"
         ))  # fmt: skip
         shares.append(gradient)
@@ -69,7 +69,7 @@ def test_surgery_combines_the_roles_own_gradients(method):
     json.dumps(result.audit, allow_nan=False)
 
 
-def test_surgery_without_room_to_go_is_the_plain_gradient_and_conflict_changes_it():
+def test_surgery_at_radius_zero_is_the_plain_gradient_and_a_larger_radius_changes_it():
     episodes = ragged_episodes(5, count=24)
     plain, result = first_gradient(episodes, GroupingSettings(scale_rewards="none"))
     assert result.audit["steps"][0]["surgery"] is None
@@ -80,7 +80,7 @@ def test_surgery_without_room_to_go_is_the_plain_gradient_and_conflict_changes_i
     assert float((other - plain).norm()) > 0.1 * float(plain.norm())
 
 
-def test_surgery_by_an_episodes_fact_under_episode_returns_and_a_missing_fact_is_named():
+def test_surgery_can_group_by_an_episode_fact_and_names_a_missing_one():
     episodes = tuple(
         dataclasses.replace(each, keys={**each.keys, "lineup": f"l{index % 2}"})
         for index, each in enumerate(ragged_episodes(6, count=16))
@@ -94,13 +94,13 @@ def test_surgery_by_an_episodes_fact_under_episode_returns_and_a_missing_fact_is
         Learner(tiny_model(), LEARNER, GroupingSettings(gradient_surgery="pcgrad", surgery_key="lineup"), seed=0)
 
 
-def test_surgery_is_refused_where_the_gradients_do_not_fit(monkeypatch):
+def test_surgery_is_refused_when_the_gradients_do_not_fit_in_memory(monkeypatch):
     monkeypatch.setattr(surgery, "_free_bytes", lambda _: 1000)
     with pytest.raises(ResourceError, match="3 groups"):
         first_gradient(ragged_episodes(5), GroupingSettings(gradient_surgery="pcgrad"))
 
 
-def test_alignment_adds_its_own_gradient_whatever_the_micro_batches():
+def test_alignment_adds_its_own_gradient_for_any_micro_batch_size():
     episodes = ragged_episodes(9, count=18)
     alignment = AlignmentSettings(weight=0.5, pairs=(("AUSTRIA", "TURKEY"),), rows=64)
     grouping = GroupingSettings(scale_rewards="none")
@@ -141,7 +141,7 @@ def test_alignment_adds_its_own_gradient_whatever_the_micro_batches():
     torch.testing.assert_close(found - plain, expected, atol=3e-5, rtol=2e-3)
 
 
-def test_alignment_draws_a_bounded_number_of_turns_and_none_without_both_roles():
+def test_alignment_samples_a_bounded_number_of_turns_and_needs_both_roles():
     episodes = ragged_episodes(9, count=18)
     turns = training_turns(episodes, 0)
     roles = [episodes[turn.episode].role for turn in turns]

@@ -14,7 +14,7 @@ from grpo_core.losses.policy_loss import LossTokens, cispo, clipped_surrogate, t
 from grpo_core.losses.ratios import log_ratios
 from grpo_core.settings import LearnerSettings
 
-#: One of each kind of loss, and everything that may stand beside it.
+#: Each kind of loss, and each option that can be combined with it.
 VARIANTS = {
     "grpo": {},
     "bnpo": {"loss_type": "bnpo", "delta": 1.5},
@@ -60,17 +60,17 @@ def permuted(tokens: LossTokens, order: torch.Tensor) -> LossTokens:
     )
 
 
-def test_the_surrogate_clips_only_where_it_would_reward_going_further():
+def test_the_surrogate_clips_only_changes_that_the_advantage_favours():
     tokens = columns((1.5, 2), (0.5, 2), (1.5, -2), (0.5, -2), (1.0, 4))
     assert clipped_surrogate(*tokens, 0.2, 0.28).tolist() == pytest.approx([-2.56, -1.0, 3.0, 1.6, -4.0])
 
 
-def test_a_dual_clip_bounds_what_a_negative_advantage_costs_and_nothing_else():
+def test_a_dual_clip_bounds_only_the_loss_of_negative_advantages():
     tokens = columns((9, 2), (9, -2), (1.4, -2), (0.5, -2))
     assert clipped_surrogate(*tokens, 0.2, 0.28, delta=3.0).tolist() == pytest.approx([-2.56, 6.0, 2.8, 1.6])
 
 
-def test_clipped_tokens_have_no_gradient_but_under_cispo():
+def test_clipped_tokens_have_a_gradient_only_under_cispo():
     log_ratio, advantages = columns((1.5, 2), (1.1, 2), (0.5, -2), (9, -2))
     log_ratio.requires_grad_()
     clipped_surrogate(log_ratio, advantages, 0.2, 0.28, 3.0).sum().backward()
@@ -80,7 +80,7 @@ def test_clipped_tokens_have_no_gradient_but_under_cispo():
     assert logprobs.grad.tolist() == pytest.approx([-2.4, -2.2, 1.0, 2.4])
 
 
-def test_ratios_of_a_token_and_of_a_turn():
+def test_log_ratios_are_computed_per_token_or_per_turn():
     new, old, rows = torch.tensor([-1.0, -2.0, -3.0]), torch.tensor([-1.5, -1.0, -3.5]), torch.tensor([0, 0, 1])
     expected = {"token": [0.5, -1.0, 0.5], "turn_mean": [-0.25, -0.25, 0.5], "turn_sum": [-0.5, -0.5, 0.5]}
     for level, values in expected.items():
@@ -111,7 +111,7 @@ def test_kl_estimators_agree_with_the_divergence_they_estimate():
     assert nothing.abs().max() < 1e-12
 
 
-def test_off_policy_weights_by_token_and_by_turn():
+def test_off_policy_weights_are_computed_per_token_or_per_turn():
     proximal, rows = torch.tensor([2.0, 0.5, 4.0, 0.25]).log(), torch.tensor([0, 0, 1, 1])
     cases = {
         None: [2.0, 0.5, 4.0, 0.25],
@@ -126,14 +126,14 @@ def test_off_policy_weights_by_token_and_by_turn():
     assert shifted.tolist() == [0.0] * 4
 
 
-def test_only_unlearned_mistakes_are_dropped():
+def test_only_off_policy_turns_with_negative_advantage_are_masked():
     behaviour, rows = torch.tensor([-1.0, -1.0, -1.0, -1.0, -1.0]), torch.tensor([0, 0, 1, 2, 3])
     new = torch.tensor([-3.0, -1.0, -3.0, -1.2, 0.0])  # means 1, 2, 0.2 and -1
     advantages = torch.tensor([-1.0, -1.0, 1.0, -1.0, -1.0])
     assert off_policy_mask(new, behaviour, advantages, rows, 4, 0.5).tolist() == [0, 0, 1, 1, 1]
 
 
-def test_diagnostics_equal_a_plain_loop():
+def test_token_diagnostics_equal_a_plain_loop():
     ratios, advantages = [1.5, 0.5, 0.5, 1.1, 1.9], [2.0, -2.0, 1.0, -1.0, -1.0]
     behaviour = torch.tensor([-1.0, -1.0, -1.0, -2.0, -3.0], dtype=torch.float64)
     tokens = LossTokens(
@@ -169,7 +169,7 @@ def test_diagnostics_equal_a_plain_loop():
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_the_order_of_tokens_does_not_matter(name):
+def test_token_losses_do_not_depend_on_the_order_of_tokens(name):
     options, tokens = LearnerSettings(**VARIANTS[name]), loss_tokens(3)
     order = torch.randperm(len(tokens.row_N), generator=torch.Generator().manual_seed(1))
     one, other = token_losses(tokens, options), token_losses(permuted(tokens, order), options)
@@ -183,7 +183,7 @@ def test_the_order_of_tokens_does_not_matter(name):
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name != "k3"])
-def test_equal_policies_have_ratio_1_and_the_plain_policy_gradient(name):
+def test_equal_policies_have_ratio_one_and_the_plain_policy_gradient(name):
     options, tokens = LearnerSettings(**VARIANTS[name]), loss_tokens(4)
     same = tokens.behaviour_N
     logprobs = same.clone().requires_grad_()
@@ -204,7 +204,7 @@ def test_equal_policies_have_ratio_1_and_the_plain_policy_gradient(name):
 
 @settings(max_examples=50)
 @given(st.integers(0, 10_000), st.sampled_from(sorted(VARIANTS)))
-def test_a_token_sees_its_own_turn_alone(seed, name):
+def test_a_tokens_loss_depends_on_its_own_turn_alone(seed, name):
     """A turn's losses are the same in any company, so micro-batches of whole turns may be cut anywhere."""
     options, tokens = LearnerSettings(**VARIANTS[name]), loss_tokens(seed)
     together = token_losses(tokens, options).loss_N
@@ -218,7 +218,7 @@ def test_a_token_sees_its_own_turn_alone(seed, name):
     torch.testing.assert_close(token_losses(alone, options).loss_N, together[own], atol=1e-12, rtol=1e-12)
 
 
-def test_what_the_loss_needs_is_asked_for():
+def test_losses_without_their_reference_or_proximal_policy_are_refused():
     tokens = loss_tokens(0)
     bare = LossTokens(*[getattr(tokens, name) for name in list(LossTokens.__dataclass_fields__)[:6]])
     with pytest.raises(ValueError, match="decoupled needs proximal"):
@@ -263,7 +263,7 @@ def test_contradictory_settings_are_refused_in_one_line(options, message):
 
 
 @pytest.mark.parametrize("advantage", [1.0, 0.0, -1.0])
-def test_a_ratio_beyond_what_a_float_holds_has_the_gradient_of_its_clip(advantage):
+def test_an_overflowing_ratio_has_the_gradient_of_its_clip(advantage):
     log_ratio = torch.tensor([120.0, -500.0], requires_grad=True)
     loss = clipped_surrogate(log_ratio, torch.full((2,), advantage), 0.2, 0.28, delta=4.0)
     loss.sum().backward()

@@ -71,7 +71,7 @@ def problem():
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_gradient_equals_finite_differences(problem, name):
+def test_the_loss_gradient_equals_finite_differences(problem, name):
     settings = LearnerSettings(**VARIANTS[name])
     parameters = list(problem.model.parameters())
     loss, ratio = problem.loss(settings)

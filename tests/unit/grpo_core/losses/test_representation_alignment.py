@@ -46,7 +46,7 @@ def plain_loop(hidden, mask, roles, chosen):
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 12), st.integers(1, 5), st.floats(0.1, 3))
-def test_equals_a_plain_loop(seed, rows, size, deviation):
+def test_the_alignment_loss_equals_a_plain_loop(seed, rows, size, deviation):
     chosen = AlignmentSettings(
         weight=0.3, pairs=(("ENGLAND", "TURKEY"), ("FRANCE", "ENGLAND")), covariance=0.5, deviation=deviation
     )
@@ -54,7 +54,7 @@ def test_equals_a_plain_loop(seed, rows, size, deviation):
     assert alignment_loss(*inputs, chosen).loss.item() == pytest.approx(plain_loop(*inputs, chosen), rel=1e-4, abs=1e-6)
 
 
-def test_the_parts_make_the_loss():
+def test_the_parts_add_up_to_the_loss():
     chosen = AlignmentSettings(weight=0.5, variance=2.0, covariance=0.1)
     seen = alignment_loss(*case(1), chosen)
     assert seen.loss.item() == pytest.approx(0.5 * (seen.pull + 2.0 * seen.variance + 0.1 * seen.covariance))
@@ -62,7 +62,7 @@ def test_the_parts_make_the_loss():
     assert seen.pairs == 1
 
 
-def test_the_gradient_equals_finite_differences():
+def test_the_alignment_gradient_equals_finite_differences():
     hidden, mask, roles = case(2, rows=6, size=3)
 
     def pooled(values):
@@ -91,7 +91,7 @@ def test_masked_positions_have_no_influence_and_no_gradient():
         assert leaf.grad[paired][mask[paired]].abs().sum() > 0
 
 
-def test_masked_mean_equals_the_mean_of_what_is_left():
+def test_the_masked_mean_equals_the_mean_of_unmasked_positions():
     hidden, mask, _ = case(4)
     mask[0] = False
     means = masked_mean(hidden.to(torch.bfloat16), mask)
@@ -116,7 +116,7 @@ def test_a_pair_that_cannot_be_compared_gives_exactly_zero(roles):
     assert (seen.loss.item(), seen.loss.requires_grad, seen.pairs) == (0.0, False, 0)
 
 
-def test_rows_without_a_position_do_not_count():
+def test_rows_without_a_position_are_ignored():
     hidden, mask, roles = case(6, rows=6, pairs=("ENGLAND", "TURKEY"))
     mask = mask | True
     mask[4:] = False
@@ -137,7 +137,7 @@ def test_roles_outside_the_pairs_have_no_influence():
     assert not leaf.grad[[role == "FRANCE" for role in roles]].any()
 
 
-def test_it_is_off_by_default():
+def test_alignment_is_off_by_default():
     assert AlignmentSettings().weight == 0
     leaf = case(8)[0].requires_grad_()
     seen = alignment_loss(leaf, *case(8)[1:], AlignmentSettings())
@@ -146,7 +146,7 @@ def test_it_is_off_by_default():
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.permutations(range(9)), st.permutations(range(5)))
-def test_order_of_rows_positions_and_pairs_does_not_matter(seed, rows, positions):
+def test_the_loss_does_not_depend_on_the_order_of_rows_positions_and_pairs(seed, rows, positions):
     hidden, mask, roles = case(seed)
     pairs = (("ENGLAND", "TURKEY"), ("FRANCE", "ENGLAND"))
     turned = tuple((b, a) for a, b in reversed(pairs))
@@ -183,7 +183,7 @@ def trained_deviation(chosen):
         return layer(states(500)[:, 0]).std(0), apart
 
 
-def test_the_pull_alone_collapses_and_the_guard_prevents_it():
+def test_attraction_alone_collapses_representations_and_the_variance_term_prevents_it():
     collapsed, apart = trained_deviation(PULL_ALONE)
     assert collapsed.max() < 0.05
     guarded, guarded_apart = trained_deviation(ON)
@@ -198,7 +198,7 @@ def test_settings_refuse_a_role_paired_with_itself_and_a_pair_twice():
     assert AlignmentSettings().pairs == (("ENGLAND", "TURKEY"),)
 
 
-def test_contradicting_lengths_are_refused():
+def test_mismatched_input_lengths_are_refused():
     hidden, mask, roles = case(9)
     with pytest.raises(ValueError, match="contradict"):
         alignment_loss(hidden, mask[:, :-1], roles, ON)

@@ -1,4 +1,4 @@
-"""Losses and advantages beside TRL's own code on random inputs, in float64."""
+"""Losses and advantages compared with TRL's own code on random inputs, in float64."""
 
 import itertools
 
@@ -90,7 +90,7 @@ def settings_for(loss_type, **options):
 @pytest.mark.parametrize(("beta", "corrected"), [(0.0, True), (0.07, True), (0.07, False)])
 @pytest.mark.parametrize("level", ["token", "sequence"])
 @pytest.mark.parametrize(("loss_type", "delta"), [*itertools.product(CLIPPED, (None, 1.4)), ("cispo", None)])
-def test_every_shared_loss_and_its_gradient(loss_type, delta, level, beta, corrected, seed):
+def test_every_shared_loss_and_its_gradient_equal_trls(loss_type, delta, level, beta, corrected, seed):
     settings = settings_for(
         loss_type, delta=delta, importance_sampling_level=level, beta=beta, use_bias_correction_kl=corrected
     )
@@ -118,7 +118,7 @@ def test_every_shared_loss_and_its_gradient(loss_type, delta, level, beta, corre
 @pytest.mark.parametrize("bounds", [(None, 1.3), (0.8, 1.3), (0.8, None)])
 @pytest.mark.parametrize("mode", ["token_truncate", "token_mask", "sequence_truncate", "sequence_mask"])
 @pytest.mark.parametrize(("loss_type", "level"), [("grpo", "token"), ("dapo", "sequence"), ("cispo", "token")])
-def test_decoupled_weights(loss_type, level, mode, bounds):
+def test_decoupled_importance_weights_equal_trls(loss_type, level, mode, bounds):
     low, high = bounds
     settings = settings_for(
         loss_type,
@@ -142,7 +142,7 @@ def test_decoupled_weights(loss_type, level, mode, bounds):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_off_policy_turns_are_dropped(seed):
+def test_off_policy_masking_equals_trls(seed):
     case = Case(seed, spread=1.0)
     case.advantages[::2] = -1.0
     settings = settings_for("dapo", off_policy_mask_threshold=0.02)
@@ -152,7 +152,7 @@ def test_off_policy_turns_are_dropped(seed):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rloo_is_the_rloo_trainers_loss(seed):
+def test_rloo_equals_the_loss_of_trls_rloo_trainer(seed):
     case = Case(seed, spread=0.15)
     inputs = {"advantages": case.advantages, "old_logps": (case.old * case.mask).sum(1)}
     theirs, _ = trl_loss(case.logps, torch.zeros_like(case.logps), case.mask, inputs, trainer="rloo_trainer.py")
@@ -171,7 +171,7 @@ def grouped(seed, size=5, groups=6):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("scale", ["group", "none"])
-def test_advantages(scale, seed):
+def test_group_advantages_equal_trls(scale, seed):
     returns, groups = grouped(seed)
     ours, _ = group_advantages(returns, groups, {}, scale=scale)
     theirs = trl_advantages(torch.from_numpy(returns).double(), 5, scale)
@@ -179,7 +179,7 @@ def test_advantages(scale, seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_batch_scaled_advantages_differ_by_the_divisor_alone(seed):
+def test_batch_scaled_advantages_differ_from_trls_by_the_divisor_alone(seed):
     """Ours is the deviation of the centred returns, TRL's that of the raw ones, which holds the groups' means too."""
     returns, groups = grouped(seed)
     ours, _ = group_advantages(returns, groups, {}, scale="batch")

@@ -33,7 +33,7 @@ def adapted(architecture: str = "qwen3", settings: PolicySettings = LORA) -> nn.
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_fresh_adapter_changes_nothing_and_is_all_that_is_trained(architecture: str) -> None:
+def test_a_fresh_adapter_changes_no_logits_and_only_it_is_trained(architecture: str) -> None:
     model = fresh(architecture)
     assert torch.equal(logits(model), logits(tiny_model(architecture)))
     trained = {name for name, value in model.named_parameters() if value.requires_grad}
@@ -46,7 +46,7 @@ def test_a_fresh_adapter_changes_nothing_and_is_all_that_is_trained(architecture
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_merged_weights_are_the_plain_models_and_leave_the_live_one_alone(architecture: str) -> None:
+def test_merged_weights_give_the_adapted_logits_and_leave_the_live_model_unchanged(architecture: str) -> None:
     model = adapted(architecture)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     plain = tiny_model(architecture, seed=5)
@@ -60,7 +60,7 @@ def test_merged_weights_are_the_plain_models_and_leave_the_live_one_alone(archit
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_switched_off_it_is_the_model_it_wraps_and_trains_on_afterwards(architecture: str) -> None:
+def test_a_switched_off_adapter_leaves_the_base_model_and_stays_trainable(architecture: str) -> None:
     model = adapted(architecture)
     on = logits(model)
     with adapters_off(model):
@@ -74,7 +74,7 @@ def test_switched_off_it_is_the_model_it_wraps_and_trains_on_afterwards(architec
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("free", [False, True])
-def test_log_probabilities_and_gradients_are_those_of_the_merged_model(architecture: str, free: bool) -> None:
+def test_logprobs_and_gradients_equal_those_of_the_merged_model(architecture: str, free: bool) -> None:
     model, plain = adapted(architecture), tiny_model(architecture, seed=5)
     load_payload(plain, weights_payload(model))
     check_head(model)
@@ -100,7 +100,7 @@ def test_log_probabilities_and_gradients_are_those_of_the_merged_model(architect
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-def test_a_saved_folder_is_a_plain_model_and_holds_the_adapter(
+def test_a_saved_folder_holds_the_merged_model_and_the_adapter(
     architecture: str, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
 ) -> None:
     model = adapted(architecture)
@@ -130,9 +130,7 @@ def test_a_frozen_bf16_base_keeps_fp32_adapters() -> None:
     assert any(float(value.grad.abs().max()) > 0 for value in model.parameters() if value.grad is not None)
 
 
-def test_adapters_of_another_shape_and_damaged_ones_are_refused(
-    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
+def test_mismatched_and_damaged_adapters_are_refused(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     save_model(adapted(), tokenizer, tmp_path)
     file = tmp_path / ADAPTER / "adapter_model.safetensors"
     wider = adapted(settings=LORA.model_copy(update={"lora_r": 4}))
@@ -151,7 +149,7 @@ def test_adapters_of_another_shape_and_damaged_ones_are_refused(
         load_adapters(adapted(), file.parent)
 
 
-def test_what_cannot_be_adapted_is_refused() -> None:
+def test_layers_that_cannot_be_adapted_are_refused() -> None:
     def wrap(model: PreTrainedModel, *names: str) -> None:
         add_adapters(model, LORA.model_copy(update={"lora_target_modules": names}), seed=0)
 

@@ -1,4 +1,4 @@
-"""Adapters on the wire: one file that says by itself what it is, and what it makes of the base, compared with peft."""
+"""Adapter payloads: one self-describing file, and its merge with the base model, compared with peft."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_payload_is_what_peft_saves_in_one_file(tmp_path: Path) -> None:
     assert adapter_config_of(memoryview(payload)) == header["__metadata__"]["adapter_config"]
 
 
-def test_the_same_adapter_gives_the_same_bytes_and_full_weights_have_no_such_text(tmp_path: Path) -> None:
+def test_equal_adapters_have_equal_payloads_and_full_weights_have_no_adapter_config(tmp_path: Path) -> None:
     model = adapted()
     assert policy_payload(model) == adapter_payload(model) == adapter_payload(adapted())
     assert len({to_safetensors({}, {name: name for name in order}) for order in ("abcd", "dcba", "bdac")}) == 1
@@ -91,7 +91,7 @@ def test_malformed_headers_are_refused_in_one_line(payload: bytes) -> None:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("targets", [("all-linear",), ("q_proj", "down_proj"), ("o_proj",)], ids=str)
-def test_merging_is_pefts_own_and_shares_what_the_adapter_leaves_alone(
+def test_merging_equals_pefts_and_shares_the_tensors_it_does_not_change(
     architecture: str, targets: tuple[str, ...]
 ) -> None:
     model = adapted(architecture, LORA.model_copy(update={"lora_target_modules": targets}))
@@ -115,7 +115,7 @@ def test_merging_is_pefts_own_and_shares_what_the_adapter_leaves_alone(
 
 
 @pytest.mark.parametrize("rslora", [False, True])
-def test_adapters_made_by_peft_alone_merge_with_their_own_scale_and_type(rslora: bool) -> None:
+def test_adapters_made_by_peft_merge_with_their_own_scale_and_type(rslora: bool) -> None:
     config = LoraConfig(r=4, lora_alpha=7, target_modules=["v_proj", "lm_head"], use_rslora=rslora)
     model = moved(get_peft_model(tiny_model(), config, autocast_adapter_dtype=False))
     full, expected = merged(named_tensors(tiny_model()), adapter_payload(model)), by_peft(model)
@@ -126,7 +126,7 @@ def test_adapters_made_by_peft_alone_merge_with_their_own_scale_and_type(rslora:
     assert {tensor.dtype for tensor in halved.values()} == {torch.bfloat16}
 
 
-def test_a_bf16_base_is_the_same_base_in_fp32_and_keeps_its_type() -> None:
+def test_merging_into_a_bf16_base_rounds_the_fp32_result() -> None:
     rough = tiny_model().to(torch.bfloat16)
     payload = adapter_payload(moved(add_adapters(copy.deepcopy(rough), LORA, seed=1)))
     exact = {name: value.float() for name, value in named_tensors(rough).items()}
@@ -135,7 +135,7 @@ def test_a_bf16_base_is_the_same_base_in_fp32_and_keeps_its_type() -> None:
     assert all(torch.equal(in_fp32[name].bfloat16(), tensor) for name, tensor in in_bf16.items())
 
 
-def test_a_fingerprint_names_values_names_and_shapes_and_not_the_sign_of_zero() -> None:
+def test_a_fingerprint_depends_on_names_shapes_and_values_but_not_on_the_sign_of_zero() -> None:
     tensors = {"w": torch.arange(300.0).reshape(3, 100), "b": torch.zeros(5)}
     name = fingerprint(tensors)
     assert fingerprint(dict(reversed(tensors.items()))) == name
@@ -193,7 +193,7 @@ def test_adapters_that_do_not_fit_are_refused_in_one_line(case: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_tied_embeddings_cannot_be_adapted_and_other_bases_are_told_apart() -> None:
+def test_adapters_of_tied_embeddings_or_another_base_are_refused() -> None:
     factors = {"lora_A": torch.zeros(3, 64), "lora_B": torch.zeros(24, 3)}
     head = {f"base_model.model.lm_head.{part}.weight": value for part, value in factors.items()}
     payload = changed(lambda tensors: (tensors.clear(), tensors.update(head)), revision=None)
@@ -204,14 +204,14 @@ def test_tied_embeddings_cannot_be_adapted_and_other_bases_are_told_apart() -> N
         merged(named_tensors(tiny_model(seed=1)), adapter_payload(adapted()))
 
 
-def test_not_json_is_no_configuration() -> None:
+def test_an_adapter_config_that_is_not_a_json_object_is_refused() -> None:
     for text in ("", "[]", "{", "3"):
         payload = to_safetensors(from_safetensors(adapter_payload(adapted())), {"adapter_config": text})
         with pytest.raises(CheckpointError, match="configuration cannot be read"):
             merged(named_tensors(tiny_model()), payload)
 
 
-def test_the_checkpoints_adapter_folder_names_the_same_base(tmp_path: Path) -> None:
+def test_a_saved_adapter_folder_names_its_base_by_fingerprint(tmp_path: Path) -> None:
     model = adapted()
     save_adapters(model, tmp_path)
     config = json.loads((tmp_path / "adapter_config.json").read_text())

@@ -62,7 +62,7 @@ def test_small_models_are_of_the_named_class_and_repeat_with_the_seed(
 
 
 @pytest.mark.parametrize("settings", [TINY, LLAMA, PolicySettings()])
-def test_an_untrained_policy_is_about_uniform(settings: PolicySettings) -> None:
+def test_an_untrained_policy_is_nearly_uniform(settings: PolicySettings) -> None:
     ids = torch.randint(VOCABULARY, (8, 50), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         probabilities = torch.softmax(tiny(settings)(ids).logits, -1) * VOCABULARY
@@ -70,13 +70,13 @@ def test_an_untrained_policy_is_about_uniform(settings: PolicySettings) -> None:
     assert float(probabilities.max()) < 1.4
 
 
-def test_width_must_be_whole_heads() -> None:
+def test_a_hidden_size_that_is_no_multiple_of_head_dim_is_refused() -> None:
     with pytest.raises(ValueError, match="hidden_size 80 is not a multiple of head_dim 32"):
         tiny(PolicySettings(hidden_size=80))
 
 
 @pytest.mark.parametrize("settings", [TINY, LLAMA])
-def test_a_saved_folder_loads_as_it_was(
+def test_a_saved_folder_loads_the_same_model_and_tokenizer(
     settings: PolicySettings, tokenizer: PreTrainedTokenizerBase, tmp_path: Path
 ) -> None:
     model = tiny(settings)
@@ -106,7 +106,7 @@ def test_folders_that_are_not_checkpoints_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"architectures": null}', '{"architectures": ["BertModel"]}'])
-def test_a_foreign_config_is_refused(folder: Path, text: str) -> None:
+def test_a_config_of_another_kind_is_refused(folder: Path, text: str) -> None:
     (folder / "config.json").write_text(text)
     assert "config.json" in refusal(folder)
 
@@ -117,7 +117,7 @@ def test_a_config_of_an_unknown_architecture_is_refused(folder: Path) -> None:
     assert "nonesuch" in refusal(folder)
 
 
-def test_missing_weights_are_named_and_pickles_never_read(folder: Path) -> None:
+def test_missing_weights_are_named_and_pickles_are_never_read(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     assert "has no model.safetensors" in refusal(folder)
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nsystem\n(S'false'\ntR.")
@@ -131,7 +131,7 @@ def test_truncated_weights_are_refused(folder: Path, keep: int) -> None:
     assert "damaged or truncated" in refusal(folder)
 
 
-def test_a_shard_that_is_missing_is_named(folder: Path) -> None:
+def test_a_missing_shard_is_named(folder: Path) -> None:
     index = folder / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"lm_head.weight": "model-00002-of-00002.safetensors"}}))
     assert "has no model-00002-of-00002.safetensors" in refusal(folder)
@@ -175,7 +175,7 @@ def test_payloads_carry_weights_exactly() -> None:
         assert torch.equal(source(ids).logits, target(ids).logits)
 
 
-def test_tied_embeddings_travel_once() -> None:
+def test_a_payload_holds_tied_embeddings_once() -> None:
     model = tiny()
     model.config.tie_word_embeddings = True
     model.tie_weights()
@@ -189,7 +189,7 @@ def test_tied_embeddings_travel_once() -> None:
     assert torch.equal(other.get_input_embeddings().weight, model.get_input_embeddings().weight)
 
 
-def test_foreign_payloads_are_refused_and_change_nothing() -> None:
+def test_payloads_of_other_models_are_refused_and_change_nothing() -> None:
     model = tiny()
     before = weights_payload(model)
     for payload, complaint in (

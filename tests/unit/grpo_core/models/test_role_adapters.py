@@ -1,4 +1,4 @@
-"""One adapter a role: who is trained by what, what engines get, what a checkpoint keeps."""
+"""One adapter a role: which episodes train it, what engines get, what a checkpoint keeps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def of_roles(episodes: tuple[Episode, ...], *roles: str) -> tuple[Episode, ...]:
     return tuple(episode for episode in episodes if episode.role in roles)
 
 
-def test_each_begins_as_one_adapter_alone_would_and_all_are_trained() -> None:
+def test_role_adapters_start_like_a_single_adapter_and_are_all_trained() -> None:
     model, alone = specialists(), add_adapters(tiny_model(), LORA, seed=1)
     assert adapter_roles(model) == ROLES
     assert adapter_roles(alone) == adapter_roles(tiny_model()) == ()
@@ -60,22 +60,22 @@ def test_each_begins_as_one_adapter_alone_would_and_all_are_trained() -> None:
     assert len(trained) == len(ROLES) * sum(value.requires_grad for value in alone.parameters())
 
 
-def test_a_role_speaks_alone_nobody_is_frozen_by_it_and_silence_is_the_base() -> None:
+def test_only_the_active_roles_adapter_changes_the_output() -> None:
     model = moved(specialists())
     base = logits(tiny_model())
     assert torch.equal(logits(model), base)
-    heard = []
+    found = []
     for role, payload in role_adapter_payloads(model).items():
         with active_role(model, role):
             assert all(value.requires_grad == (".lora_" in name) for name, value in model.named_parameters())
-            heard.append(logits(model))
+            found.append(logits(model))
             with adapters_off(model):
                 assert torch.equal(logits(model), base)
-            assert torch.equal(logits(model), heard[-1])
+            assert torch.equal(logits(model), found[-1])
         plain = tiny_model()
         plain.load_state_dict(merged(named_tensors(plain), payload))
-        torch.testing.assert_close(heard[-1], logits(plain), rtol=1e-5, atol=1e-5)
-    assert min(float((one - other).abs().max()) for one in heard for other in heard if one is not other) > 0.1
+        torch.testing.assert_close(found[-1], logits(plain), rtol=1e-5, atol=1e-5)
+    assert min(float((one - other).abs().max()) for one in found for other in found if one is not other) > 0.1
     with pytest.raises(ZeroDivisionError), active_role(model, "TURKEY"):
         _ = 1 / 0
     assert torch.equal(logits(model), base)
@@ -93,7 +93,7 @@ def test_a_role_speaks_alone_nobody_is_frozen_by_it_and_silence_is_the_base() ->
     ],
     ids=str,
 )
-def test_each_role_is_trained_as_by_its_own_episodes_alone(changes: dict[str, object]) -> None:
+def test_each_role_adapter_is_trained_by_its_own_episodes_alone(changes: dict[str, object]) -> None:
     """Over two updates, of which the second lacks a role. Exactly so with ``minibatches = 1`` and advantages scaled by
     group (or not at all): other minibatches would be drawn, and ``scale_rewards = "batch"`` looks at the whole batch.
     """
@@ -115,7 +115,7 @@ def test_each_role_is_trained_as_by_its_own_episodes_alone(changes: dict[str, ob
             torch.testing.assert_close(found[name], value, rtol=0, atol=1e-6)
 
 
-def test_a_role_without_turns_keeps_its_weights_and_its_moments() -> None:
+def test_a_role_without_turns_keeps_its_weights_and_moments() -> None:
     learner = Learner(specialists(), STEP.model_copy(update={"minibatches": 3}), GROUPING, seed=3)
     learner.step(Batch(ragged_episodes(11, 18), 0))
     before, state = weights_of(learner.model, "TURKEY"), learner.state()
@@ -129,9 +129,7 @@ def test_a_role_without_turns_keeps_its_weights_and_its_moments() -> None:
         assert same == (".AUSTRIA." not in name)
 
 
-def test_going_on_from_a_checkpoint_is_going_straight_through(
-    tokenizer: PreTrainedTokenizerBase, tmp_path: Path
-) -> None:
+def test_role_adapters_resume_bit_for_bit_from_a_checkpoint(tokenizer: PreTrainedTokenizerBase, tmp_path: Path) -> None:
     settings = LearnerSettings(learning_rate=0.01, beta=0.1, decoupled=True, minibatches=2)
     straight = Learner(specialists(), settings, GROUPING, seed=3)
     straight.step(Batch(ragged_episodes(11, 18), 0))
@@ -156,7 +154,7 @@ def test_going_on_from_a_checkpoint_is_going_straight_through(
         load_role_adapters(resumed.model, folder / ADAPTER)
 
 
-def test_a_probe_tells_the_roles_apart() -> None:
+def test_a_weight_probe_differs_between_roles() -> None:
     model = moved(specialists())
     probes = []
     for role in ROLES:
@@ -165,7 +163,7 @@ def test_a_probe_tells_the_roles_apart() -> None:
     assert len({probe.logprobs for probe in probes}) == len(ROLES)
 
 
-def test_what_makes_no_sense_with_specialists_is_refused_in_one_line() -> None:
+def test_options_that_conflict_with_specialists_are_refused_in_one_line() -> None:
     model = specialists()
     shared = GROUPING.model_copy(update={"gradient_surgery": "pcgrad"})
     for grouping, options in (

@@ -30,12 +30,12 @@ def test_a_probe_is_the_greedy_continuation_of_a_plain_forward_pass() -> None:
         assert torch.allclose(highest[:, 0] - highest[:, 1], torch.tensor(leads).double(), atol=1e-5)
 
 
-def test_what_counts_as_a_disagreement() -> None:
+def test_a_probe_tells_ties_and_rounding_from_disagreement() -> None:
     probe = Probe(((1,),), ((5, 6, 7),), ((-1.0, -2.0, -3.0),), ((0.5, 0.0001, 0.5),))
     for tokens, logprobs, expected in (
         ([5, 6, 7], [-1.0, -2.0, -3.0], None),
         ([5, 6, 7], [-1.0, -2.0, -3.02], "log-probability"),
-        ([5, 9, 1], [-1.0, -2.0, -9.0], None),  # a tie fell the other way: what follows says nothing
+        ([5, 9, 1], [-1.0, -2.0, -9.0], None),  # a tie was broken differently: the tokens after it cannot be compared
         ([8, 6, 7], [-1.0, -2.0, -3.0], "token 8 instead of 5"),
         ([5, 6], [-1.0, -2.0], None),  # ended by its end id
         ([5, 6, 7], [float("nan"), -2.0, -3.0], "log-probability"),
@@ -50,7 +50,7 @@ def test_what_counts_as_a_disagreement() -> None:
             assert expected in found
 
 
-def test_an_engine_refuses_weights_that_do_not_compute_what_the_learner_does() -> None:
+def test_an_engine_refuses_weights_that_disagree_with_the_learners_probe() -> None:
     model = peaked_model()
     newer, newest = perturbed(copy.deepcopy(model), 1), perturbed(copy.deepcopy(model), 2)
 
@@ -73,7 +73,7 @@ def test_an_engine_refuses_weights_that_do_not_compute_what_the_learner_does() -
     asyncio.run(play())
 
 
-def test_an_engine_asleep_finishes_what_it_began_and_holds_the_rest() -> None:
+def test_a_sleeping_engine_finishes_started_decisions_and_holds_new_ones() -> None:
     async def play() -> None:
         engine = TorchEngine(peaked_model())
         (request, other) = probe_requests(make_probe(peaked_model(), PROMPTS), "learner")

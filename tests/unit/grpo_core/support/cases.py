@@ -44,7 +44,7 @@ def tiny_model(architecture: str = "qwen3", seed: int = 0) -> PreTrainedModel:
 
 
 def ragged_turn(rng: np.random.Generator, *, free: bool = False, temperature: float = 1.0, **facts: object) -> Turn:
-    """A turn of uneven length whose behaviour log-probabilities are a little off everybody's policy."""
+    """A turn of uneven length whose behaviour log-probabilities differ a little from every model's."""
     completion = rng.integers(3, VOCABULARY, int(rng.integers(1, 12)), dtype=np.int32)
     mask = rng.random(len(completion)) < 0.5
     mask[int(rng.integers(len(mask)))] = True

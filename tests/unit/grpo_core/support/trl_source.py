@@ -1,4 +1,4 @@
-"""Pieces of the installed TRL, run as they stand, without importing TRL: that takes ten seconds and a trainer."""
+"""Pieces of the installed TRL, run unchanged, without importing TRL, which takes ten seconds."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def trl_loss(logps, entropies, mask, inputs, *, trainer: str = "grpo_trainer.py"
         "vllm_importance_sampling_correction": "importance_sampling_ratio" in inputs,
         **options,
     }
-    standin = SimpleNamespace(
+    trainer_stub = SimpleNamespace(
         **arguments,
         args=SimpleNamespace(**arguments),
         _get_per_token_logps_and_entropies=lambda *_, **__: (logps, entropies, None),
@@ -91,13 +91,13 @@ def trl_loss(logps, entropies, mask, inputs, *, trainer: str = "grpo_trainer.py"
         "num_items_in_batch": mask.sum(),
         **inputs,
     }
-    loss = _method(trainer, "_compute_loss")(standin, None, batch)
-    return loss, {name: values[-1] for name, values in standin._metrics["eval"].items()}
+    loss = _method(trainer, "_compute_loss")(trainer_stub, None, batch)
+    return loss, {name: values[-1] for name, values in trainer_stub._metrics["eval"].items()}
 
 
 def trl_importance_ratio(old, sampling, mask, mode, clip_min, clip_max):
     """The weights that TRL gives tokens whose sampler and trainer disagree, (B, T) or (B, 1)."""
-    standin = SimpleNamespace(
+    trainer_stub = SimpleNamespace(
         vllm_importance_sampling_mode=mode,
         vllm_importance_sampling_clip_min=clip_min,
         vllm_importance_sampling_clip_max=clip_max,
@@ -105,7 +105,7 @@ def trl_importance_ratio(old, sampling, mask, mode, clip_min, clip_max):
         vllm_importance_sampling_correction=True,
     )
     names = {
-        "self": standin,
+        "self": trainer_stub,
         "old_per_token_logps": old,
         "sampling_per_token_logps": sampling,
         "completion_mask": mask,
@@ -116,11 +116,11 @@ def trl_importance_ratio(old, sampling, mask, mode, clip_min, clip_max):
 
 def trl_advantages(rewards, num_generations, scale_rewards):
     """Advantages of rewards (B,), ``num_generations`` consecutive ones a group."""
-    standin = SimpleNamespace(
+    trainer_stub = SimpleNamespace(
         multi_objective_aggregation="sum_then_normalize", scale_rewards=scale_rewards, reward_weights=torch.ones(1)
     )
     names = {
-        "self": standin,
+        "self": trainer_stub,
         "rewards_per_func": rewards[:, None],
         "unscorable_mask": torch.zeros(len(rewards), dtype=torch.bool),
         "num_generations": num_generations,

@@ -1,4 +1,4 @@
-"""Imitation: the loss is the cross-entropy of what was chosen, over what was admissible; it falls; ranks add up."""
+"""Behavior cloning: the loss is the cross-entropy of the chosen ids among the admissible ones, and it falls."""
 
 from __future__ import annotations
 
@@ -54,19 +54,19 @@ def test_the_loss_is_cross_entropy_over_the_admissible_ids() -> None:
             logits = model(torch.tensor(turn.input_ids, dtype=torch.long)[None]).logits[0, -1]
             among = torch.log_softmax(logits[torch.tensor(turn.admissible_id_A)].double(), 0)
             expected.append(-float(among[int(turn.chosen_S[0])]))
-    imitator = BehaviorCloner(model, learning_rate=1e-3, steps=3, tokens_per_microbatch=16)
-    assert imitator.held_out(turns) == pytest.approx(np.mean(expected), abs=1e-5)
-    assert imitator.step(turns) == pytest.approx(np.mean(expected), abs=1e-5)
+    cloner = BehaviorCloner(model, learning_rate=1e-3, steps=3, tokens_per_microbatch=16)
+    assert cloner.held_out(turns) == pytest.approx(np.mean(expected), abs=1e-5)
+    assert cloner.step(turns) == pytest.approx(np.mean(expected), abs=1e-5)
 
 
-def test_it_learns_what_is_shown_and_carries_it_over() -> None:
+def test_behavior_cloning_generalises_to_unseen_turns() -> None:
     turns, unseen = make_turns(600, seed=2), make_turns(100, seed=3)
-    imitator = BehaviorCloner(make_model(), learning_rate=1e-2, steps=60)
-    before = imitator.held_out(unseen)
+    cloner = BehaviorCloner(make_model(), learning_rate=1e-2, steps=60)
+    before = cloner.held_out(unseen)
     for step in range(60):
-        imitator.step(turns[step % 3 * 200 : step % 3 * 200 + 200])
+        cloner.step(turns[step % 3 * 200 : step % 3 * 200 + 200])
     assert before == pytest.approx(math.log(4), abs=0.02)
-    assert imitator.held_out(unseen) < 0.85 * before
+    assert cloner.held_out(unseen) < 0.85 * before
 
 
 def test_micro_batches_do_not_change_a_step() -> None:
@@ -78,7 +78,7 @@ def test_micro_batches_do_not_change_a_step() -> None:
     torch.testing.assert_close(weights[0], weights[1], atol=2e-5, rtol=0)
 
 
-def test_a_loss_that_is_not_finite_stops_it() -> None:
+def test_a_non_finite_loss_raises() -> None:
     model = make_model()
     with torch.no_grad():
         next(model.parameters()).fill_(math.nan)
@@ -87,7 +87,7 @@ def test_a_loss_that_is_not_finite_stops_it() -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 7, 400])
-def test_the_rate_rises_once_and_falls_to_its_share(steps: int) -> None:
+def test_the_learning_rate_rises_once_and_falls_to_its_final_share(steps: int) -> None:
     factors = [schedule(step, steps) for step in range(steps)]
     top = int(np.argmax(factors))
     assert max(factors) == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""The learning rate over a run: it rises once, and ends where the schedule says."""
+"""The learning rate over a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from grpo_core.training.lr_schedule import learning_rate_at
 
 @pytest.mark.parametrize("kind", ["constant", "linear", "cosine"])
 @pytest.mark.parametrize("warmup", [0, 1, 10, 60])
-def test_it_rises_over_the_warm_up_and_never_after(kind: str, warmup: int) -> None:
+def test_the_learning_rate_rises_over_the_warm_up_and_never_afterwards(kind: str, warmup: int) -> None:
     settings = LearnerSettings(learning_rate=0.5, updates=50, lr_warmup_updates=warmup, lr_scheduler_type=kind)
     rates = [learning_rate_at(version, settings) for version in range(settings.updates)]
     up = rates[: max(1, min(warmup, settings.updates))]
@@ -21,7 +21,7 @@ def test_it_rises_over_the_warm_up_and_never_after(kind: str, warmup: int) -> No
         assert max(rates) == pytest.approx(0.5)
 
 
-def test_where_the_schedules_stand_at_half_time_and_at_the_end() -> None:
+def test_each_schedule_has_its_rate_at_half_time_and_at_the_end() -> None:
     at = {
         kind: [
             learning_rate_at(version, LearnerSettings(

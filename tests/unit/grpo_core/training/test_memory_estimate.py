@@ -28,7 +28,7 @@ SHAPE = ModelShape(vocab_size=1000, hidden=128, layers=4, query=128, key_value=6
 
 
 def long_episodes(count: int = 9, turn_tokens: int = 100) -> tuple[Episode, ...]:
-    """One turn each, of so many tokens and a few more."""
+    """Episodes of one turn of about ``turn_tokens`` tokens."""
     rng = np.random.default_rng(0)
     prompts = [rng.integers(3, VOCABULARY, turn_tokens, dtype=np.int32) for _ in range(count)]
     turns = [ragged_turn(rng, prompt_ids=prompt) for prompt in prompts]
@@ -93,13 +93,13 @@ def tiny_copy(policy: PolicySettings) -> nn.Module:
     ],
     ids=str,
 )
-def test_the_estimate_is_never_exceeded(layers: int, policy: dict, learner: dict) -> None:
+def test_a_learner_uses_no_more_memory_than_estimated(layers: int, policy: dict, learner: dict) -> None:
     measured, estimate = measured_and_estimated(layers, policy, learner)
     assert measured <= estimate.total, (measured / 1e6, str(estimate))
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_nor_is_it_by_any_shape_any_batch_or_any_number_of_threads(seed: int) -> None:
+def test_the_memory_estimate_holds_for_random_shapes_batches_and_threads(seed: int) -> None:
     rng = np.random.default_rng(seed)
 
     def one_of(*values: Any) -> Any:
@@ -133,20 +133,20 @@ def test_publishing_an_adapter_copies_the_base_once_for_the_checkpoint(dtype: st
 
 
 @pytest.mark.parametrize("policy", [{}, {"use_peft": True}], ids=str)
-def test_gradient_surgery_keeps_a_gradient_a_country(policy: dict) -> None:
+def test_the_estimate_of_gradient_surgery_holds_one_gradient_per_country(policy: dict) -> None:
     measured, estimate = measured_and_estimated(2, policy, {}, "pcgrad")
     assert estimate.surgery == 7 * estimate.gradients
     assert measured <= estimate.total, (measured / 1e6, str(estimate))
 
 
-def test_recomputed_blocks_need_less_memory_the_deeper_the_model() -> None:
+def test_gradient_checkpointing_saves_more_memory_in_deeper_models() -> None:
     for layers, fraction in ((4, 0.7), (8, 0.45)):
         plain, _ = measured_and_estimated(layers, {}, {})
         recomputed, _ = measured_and_estimated(layers, {}, {"gradient_checkpointing": True})
         assert recomputed < fraction * plain
 
 
-def test_shapes_are_read_from_configurations() -> None:
+def test_model_shapes_are_read_from_configurations() -> None:
     assert ModelShape.of(tiny_model("qwen3").config) == ModelShape(VOCABULARY, 64, 2, 64, 32, 48)
     assert ModelShape.of(tiny_model("qwen2").config) == ModelShape(VOCABULARY, 64, 2, 64, 32, 32)
     gpt2 = ModelShape.of(GPT2Config(n_embd=48, n_head=4, n_layer=3, vocab_size=99))
@@ -164,7 +164,7 @@ def of(policy: dict | None = None, free_text: bool = False, trained: int = 10_00
     )
 
 
-def test_every_option_that_saves_memory_saves_it_in_the_estimate() -> None:
+def test_options_that_save_memory_lower_the_estimate() -> None:
     plain, adapters = of(), {"use_peft": True}
     assert (plain.weights, plain.gradients, plain.moments, plain.reference) == (40_000, 40_000, 80_000, 0)
     assert of(beta=0.1).reference == 40_000
@@ -177,7 +177,7 @@ def test_every_option_that_saves_memory_saves_it_in_the_estimate() -> None:
         assert cheaper.total < plain.total
 
 
-def test_a_learner_that_does_not_fit_is_refused_in_one_line_with_what_helps() -> None:
+def test_a_learner_that_does_not_fit_is_refused_with_the_options_that_help() -> None:
     policy, learner = PolicySettings(), LearnerSettings()
     estimate = MemoryEstimate(100 * MEGABYTE, 100 * MEGABYTE, 200 * MEGABYTE, 0, 1024 * MEGABYTE, 200 * MEGABYTE)
     check_learner_memory(estimate, 1424 * MEGABYTE, policy, learner)
