@@ -84,7 +84,7 @@ def evaluate(
     A game without a power that has more centres than the player counts as a lead, ties included.
     """
     from cluster.errors import RunError
-    from cluster.evaluation.evaluate import evaluate as measure
+    from cluster.evaluation.play import evaluate as measure
     from cluster.evaluation.players import chat_players
     from cluster.runs.progress_bars import progress_bars
 

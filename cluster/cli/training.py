@@ -57,7 +57,13 @@ def train(
 
         if warning := short_stop(request.config.redis, SAVE_TIMEOUT_S):
             typer.echo(warning, err=True)
-        keep_training(request.config, request.run_dir, resume=request.resume, train=train_once, say=_print_with_time)
+        keep_training(
+            lambda resume: train_once(request.config, request.run_dir, resume=resume),
+            request.run_dir,
+            resume=request.resume,
+            max_restarts=request.config.run.max_restarts,
+            say=lambda text: typer.echo(f"{time.strftime('%H:%M:%S')} {text}"),
+        )
     except KeyboardInterrupt:
         again = "the same command" if start_or_resume else f"entente train --resume --run-dir {request.run_dir}"
         typer.echo(f"stopped; continue with: {again}", err=True)
@@ -103,7 +109,3 @@ def imitate(
         f"{report.decisions:,} decisions of {report.games + report.saved_games} games: {report.nats_before:.3f} -> "
         f"{report.nats_after[-1]:.3f} nats a token in games not learned from; written to {out}"
     )
-
-
-def _print_with_time(text: str) -> None:
-    typer.echo(f"{time.strftime('%H:%M:%S')} {text}")

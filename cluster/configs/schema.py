@@ -52,11 +52,6 @@ class Config(Settings):
         return self
 
     @property
-    def blocks_per_update(self) -> int:
-        """Line-up blocks of one update."""
-        return self.learner.episodes_per_update // self.rollout.num_generations
-
-    @property
     def policies_per_version(self) -> int:
         """The learner's policies: one, or a specialist for each power."""
         return len(POWERS) if self.policy.specialists else 1

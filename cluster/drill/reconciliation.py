@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.drill.replay_client import ReplayClient
-from cluster.runs.audit_records import episodes_used
-from cluster.runs.folder import RunFolder
+from cluster.runs.folder import RunFolder, episodes_used
 from grpo_core.checkpoints.folders import verified_manifest
 from grpo_core.errors import CheckpointError
 from services.metrics.jsonl import read_metrics

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 
 from cluster.drill.errors import DrillFailedError
-from cluster.runs.audit_records import last_update
+from cluster.runs.folder import last_update
 
 LOOK_EVERY_S = 0.25  # for new processes of the run; each time takes some milliseconds
 POLL_S = 0.05

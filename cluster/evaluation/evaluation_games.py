@@ -49,21 +49,12 @@ def evaluation_games(
     With ``save_first_to`` the first game of each country is saved as ``<folder>/<POWER>.json``.
     """
 
-    def file(power: str, number: int) -> str | None:
-        return str(save_first_to / f"{power}.json") if save_first_to is not None and number == 0 else None
+    def game(power: str, number: int) -> EvaluationGame:
+        save_to = None if save_first_to is None or number else str(save_first_to / f"{power}.json")
+        game_seed = derive_seed(seed, "evaluation", against, power, number)
+        return EvaluationGame(power, candidate, against, until_year, game_seed, save_to)
 
-    return [
-        EvaluationGame(
-            power,
-            candidate,
-            against,
-            until_year,
-            derive_seed(seed, "evaluation", against, power, number),
-            file(power, number),
-        )
-        for number in range(games_per_country)
-        for power in POWERS
-    ]
+    return [game(power, number) for number in range(games_per_country) for power in POWERS]
 
 
 async def play_evaluation_game(spec: EvaluationGame, candidate: Policy, opponent: Policy) -> EvaluationResult:
@@ -95,8 +86,7 @@ def summarize(
     Means and rates over all games give each country the same weight. Their 95 % intervals are stratified by country;
     games are independent. ``top_rate`` counts ties as leads.
     """
-    by_country = {power: [result for result in results if result.power == power] for power in POWERS}
-    played = {power: games for power, games in by_country.items() if games}
+    played = {power: games for power in POWERS if (games := [result for result in results if result.power == power])}
     return {
         "checkpoint": checkpoint,
         "against": against,

@@ -30,11 +30,8 @@ def open_policy(
     A checkpoint plays with its own run's decoding and completion length, or the defaults outside a run. Its sampling
     temperature is ``temperature``, by default that of its run's training games or, if ``evaluation``, evaluation games.
 
-    Raises:
-        RunError: there is no such player; the message lists the bots.
-        CheckpointError: the folder is not a usable checkpoint.
-        ConfigError: the config of the checkpoint's run cannot be used.
-        EndpointError: there is no such remote player, or its key is missing.
+    Raises RunError if there is no such player, CheckpointError if the folder is not a usable checkpoint, ConfigError if
+    its run's config cannot be used, EndpointError if there is no such remote player or its key is missing.
     """
     if name in BOT_NAMES:
         return make_bot(name)
@@ -92,17 +89,11 @@ class SavedSpecialists:
     """A checkpoint with an adapter for each power, which the engine merges when the power first acts."""
 
     def __init__(self, folder: Path, roles: Sequence[str], engine: Engine, player: Callable[[str], Policy]) -> None:
-        """Read the adapters.
+        """Read the adapters of a checkpoint (``folder``), whose base ``engine`` runs.
 
-        Args:
-            folder: the checkpoint, whose base the engine runs.
-            roles: the powers that have an adapter.
-            engine: merges the adapters.
-            player: makes a player from the name of the engine's policy.
+        ``roles`` are the powers that have an adapter; ``player`` makes a player from the name of an engine's policy.
 
-        Raises:
-            CheckpointError: an adapter cannot be read.
-            RunError: a power has none.
+        Raises CheckpointError if an adapter cannot be read, RunError if a power has none.
         """
         from grpo_core.models.lora import folder_payload
         from grpo_core.models.pretrained import ADAPTER
@@ -116,11 +107,7 @@ class SavedSpecialists:
         self._players: dict[str, Policy] = {}
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
-        """Orders of ``power``, by its specialist.
-
-        Raises:
-            EngineError: the adapter does not fit its base, or as ``LLMPolicy.act`` does.
-        """
+        """Orders of ``power``, by its specialist; raises EngineError as ``LLMPolicy.act`` does."""
         if power not in self._players:
             name = f"{LEARNER}/{power}"
             await self._engine.update_weights(self._payloads[power], 0, policy=name)
@@ -129,25 +116,20 @@ class SavedSpecialists:
 
 
 def chat_players(config: str | None) -> ChatPlayers:
-    """Make the remote players of a config (a file, or the name of a shipped one); none without a config.
-
-    Raises:
-        ConfigError: the config cannot be read.
-    """
+    """Make the remote players of a config (a file, or the name of a shipped one); none without a config."""
     return ChatPlayers({} if config is None else load_config(config).opponents.remotes)
 
 
 def parse_seats(seats: list[str], default: str) -> dict[str, str]:
     """A player's name for each of the seven powers, from assignments such as ``FRANCE=dumbbot``.
 
-    Raises:
-        RunError: an assignment of another form, an unknown power, or a power that is named twice.
+    Raises RunError for an assignment of another form, an unknown power, or a power that is named twice.
     """
     names: dict[str, str] = {}
     for seat in seats:
-        power, separator, name = seat.partition("=")
+        power, _, name = seat.partition("=")
         power = power.strip().upper()
-        if not separator or not name.strip():
+        if not name.strip():
             raise RunError(f"--seat {seat!r} is not POWER=PLAYER, e.g. --seat FRANCE=dumbbot")
         if power not in POWERS:
             raise RunError(f"--seat {seat!r}: there is no power {power!r}; the seven are {', '.join(POWERS)}")

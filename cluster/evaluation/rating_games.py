@@ -47,8 +47,7 @@ def rating_games(players: Mapping[str, str | None], games_per_country: int, seed
     ``players`` maps an id to the only country that it plays, or to None for any. If a country has fewer players than
     others, its players repeat until all games are full.
 
-    Raises:
-        ValueError: a country has no player.
+    Raises ValueError if a country has no player.
     """
     columns = {power: sorted(player for player, only in players.items() if only in (None, power)) for power in POWERS}
     if empty := [power for power, column in columns.items() if not column]:

@@ -25,11 +25,7 @@ CONCURRENT_GAMES = 64
 
 
 def saved_ratings(run_dir: Path) -> RatingBook:
-    """Load a run's ratings; before the first game only those of the anchors.
-
-    Raises:
-        RatingsError: the file is damaged.
-    """
+    """Load a run's ratings; before the first game only those of the anchors. Raises RatingsError if damaged."""
     path = run_dir / RATINGS
     return load_ratings(path) if path.exists() else RatingBook()
 
@@ -46,8 +42,8 @@ def rate(
     """Play matches, add their results to the run's ``ratings.json`` and return its ratings.
 
     The players are the active bots and policies of the population, the newest checkpoint as ``learner``, and
-    ``against``; each has each country equally often (a specialist its own). Other remote players are left out, because
-    their answers cost money. After an interruption the rated matches are kept.
+    ``against``. Each plays every country equally often; a specialist plays only its own. The population's remote
+    players are left out, because their answers cost money. After an interruption the rated matches are kept.
 
     Args:
         run_dir: the run's folder.
@@ -57,9 +53,8 @@ def rate(
         seed: the same seed plays new games once some are rated.
         add_bar: shows the progress.
 
-    Raises:
-        RunError: there is no run, it is being trained, there are no two players, or an unknown name in ``against``.
-        PopulationError, CheckpointError, EngineError, EndpointError: a player cannot be opened, or does not answer.
+    Raises RunError if there is no run, it is being trained, there are fewer than two players or one in ``against`` is
+    unknown; PopulationError, CheckpointError, EngineError or EndpointError if a player cannot be opened or answer.
     """
     folder = RunFolder(run_dir)
     config = folder.stored_config()
@@ -68,7 +63,9 @@ def rate(
         book = saved_ratings(run_dir)
         countries = _countries_of_players(run_dir, population, against)
         if len(countries) < 2:
-            raise RunError(f"nobody to compare in {run_dir}: its population and --against name {len(countries)} player")
+            raise RunError(
+                f"rating needs at least two players: the population of {run_dir} and --against name {len(countries)}"
+            )
         games = rating_games(countries, games_per_country, derive_seed(seed, "rating", sum(book.games.values())))
         advance = add_bar("rating matches", len(games))
 
@@ -103,7 +100,7 @@ async def play_in_order(
 ) -> None:
     """Play matches, ``at_once`` of them concurrently, and call ``rated`` in the order of ``games``.
 
-    So after an interruption the first matches are kept, not those that ended first.
+    The order makes an interrupted rating keep the first matches, not those that ended first.
     """
     running = asyncio.Semaphore(at_once)
     done: dict[int, GameScore] = {}

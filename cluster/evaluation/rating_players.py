@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 
 
 def outsider_id(name: str) -> str:
-    """Return the player id of a bot or ``remote:NAME``.
-
-    Raises:
-        RunError: it is neither.
-    """
+    """Return the player id of a bot or ``remote:NAME``. Raises RunError for another name."""
     if name in BOT_NAMES:
         return f"bot/{name}"
     if name.startswith(REMOTE_PREFIX):
@@ -61,10 +57,8 @@ class RatingPlayers:
     async def open(self, players: Sequence[str]) -> None:
         """Open players of the population, outsiders and the learner.
 
-        Raises:
-            PopulationError: a member has changed since it joined.
-            EndpointError: there is no such remote player.
-            CheckpointError, EngineError: a policy cannot be loaded, or does not fit the run's model.
+        Raises PopulationError if a member has changed since it joined, EndpointError if there is no such remote player,
+        CheckpointError or EngineError if a policy cannot be loaded or does not fit the run's model.
         """
         members = {member.id: member for member in self._population.members}
         policies = []

@@ -111,7 +111,7 @@ def _measure(rows: Connection, candidate: str, settings: EvaluationSettings, see
     """Run in the other process; only it imports torch."""
     import torch
 
-    from cluster.evaluation.evaluate import evaluate
+    from cluster.evaluation.play import evaluate
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one
     torch.set_num_threads(1)

@@ -8,9 +8,9 @@ import os
 import secrets
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,69 +26,27 @@ FIXED = ("run.name", "run.seed", "policy", "rollout.num_generations", "learner.e
 LOCK_ATTEMPTS, LOCK_PAUSE_S = 6, 0.02  # ``in_use`` also holds the lock for a moment
 
 
-@dataclass(frozen=True, slots=True)
 class RunFolder:
     """Paths of one run."""
 
-    path: Path
-
-    @property
-    def config(self) -> Path:
-        """The resolved configuration."""
-        return self.path / "config.toml"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON object for each update."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def checkpoints(self) -> Path:
-        """One folder for each durable version."""
-        return self.path / "checkpoints"
-
-    @property
-    def audit(self) -> Path:
-        """One record for each update."""
-        return self.path / "audit"
-
-    @property
-    def games(self) -> Path:
-        """Saved games."""
-        return self.path / "games"
-
-    @property
-    def imitated(self) -> Path:
-        """The policy after imitation, the run's first weights; its folder ``untrained`` has the policy before."""
-        return self.path / "imitated"
-
-    @property
-    def population(self) -> Path:
-        """The population file; snapshots lie beside it."""
-        return self.path / "population.json"
-
-    @property
-    def redis(self) -> Path:
-        """Where the embedded server keeps its append-only file."""
-        return self.path / "redis"
-
-    @property
-    def summary(self) -> Path:
-        """The run's results, a stable contract."""
-        return self.path / "summary.json"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.toml"  # the resolved configuration
+        self.metrics = path / "metrics.jsonl"  # one JSON object for each update
+        self.checkpoints = path / "checkpoints"  # one folder for each durable version
+        self.audit = path / "audit"  # one record for each update
+        self.games = path / "games"
+        self.imitated = path / "imitated"  # the run's first weights after imitation; its ``untrained``: before
+        self.population = path / "population.json"  # snapshots lie beside it
+        self.redis = path / "redis"  # the embedded server's append-only file
+        self.summary = path / "summary.json"  # the run's results, a stable contract
+        self._run_id = path / "run_id"
+        self._format = path / "format"
 
     @property
     def run_id(self) -> str:
         """The run's unique name in a shared replay server, so that runs of one name never mix."""
         return self._run_id.read_text(encoding="utf-8").strip()
-
-    @property
-    def _run_id(self) -> Path:
-        return self.path / "run_id"
-
-    @property
-    def _format(self) -> Path:
-        return self.path / "format"
 
     @property
     def begun(self) -> bool:
@@ -98,8 +56,7 @@ class RunFolder:
     def open(self, config: Config, *, resume: bool) -> None:
         """Begin a new run, or continue the one in the folder, which this process must hold (``held``).
 
-        Raises:
-            RunError: there is a run already, none to resume, or one of another format; or the folder is not writable.
+        Raises RunError if there is a run already, none to resume, or one of another format, or without write access.
         """
         started = self.begun
         if not resume and started:
@@ -124,8 +81,7 @@ class RunFolder:
     def held(self) -> Iterator[None]:
         """Keep other processes out of the folder inside the block; the lock ends with the process in any case.
 
-        Raises:
-            RunError: another process holds it, or the folder cannot be made.
+        Raises RunError if another process holds it, or the folder cannot be made.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -139,9 +95,8 @@ class RunFolder:
                     break
                 except OSError:
                     if not left:
-                        raise RunError(
-                            f"another process is training in {self.path}; wait for it or stop it first"
-                        ) from None
+                        message = f"another process is training in {self.path}; wait for it or stop it first"
+                        raise RunError(message) from None
                     time.sleep(LOCK_PAUSE_S)
             yield
 
@@ -166,9 +121,7 @@ class RunFolder:
     def stored_config(self, overrides: Sequence[str] = ()) -> Config:
         """Load the run's configuration, with ``section.key=value`` changes.
 
-        Raises:
-            RunError: there is no run, or one of another format.
-            ConfigError: the configuration, or a change, cannot be used.
+        Raises RunError if there is no run or one of another format, ConfigError if a value cannot be used.
         """
         if not self.config.exists():
             raise RunError(f"no run in {self.path} (no config.toml); name the folder of a run, e.g. runs/demo")
@@ -176,11 +129,7 @@ class RunFolder:
         return load_config(self.config, overrides)
 
     def check_format(self) -> None:
-        """Refuse a run whose records have another format.
-
-        Raises:
-            RunError: the formats differ.
-        """
+        """Raise RunError for a run whose records have another format."""
         if not self._run_id.exists():
             return
         written = self._format.read_text(encoding="utf-8").strip() if self._format.exists() else "1"
@@ -193,8 +142,7 @@ class RunFolder:
     def resumed_config(self, overrides: Sequence[str]) -> Config:
         """Load the configuration of the run to resume, with ``section.key=value`` changes.
 
-        Raises:
-            RunError: there is no run, or a change contradicts stored data.
+        Raises RunError if there is no run, or a change contradicts stored data.
         """
         self._check_can_resume()
         changed = load_config(self.config, overrides)
@@ -207,11 +155,7 @@ class RunFolder:
         self.check_format()
 
     def check_resumable(self, changed: Config) -> None:
-        """Refuse a configuration that contradicts the run's stored data.
-
-        Raises:
-            RunError: a key contradicts them; the message names it.
-        """
+        """Raise RunError for a configuration that contradicts the run's stored data, with the key that does."""
         stored = self.stored_config()
         for name in FIXED:
             section, _, key = name.partition(".")
@@ -224,15 +168,14 @@ class RunFolder:
             raise RunError(f"redis.url cannot be set or unset when a run is resumed: its episodes are {where}")
 
     def read_summary(self) -> dict[str, Any]:
-        """Read the last summary, or return an empty one."""
+        """Read the last summary, or return an empty one. Raises RunError if it is damaged."""
         try:
             summary: dict[str, Any] = json.loads(self.summary.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except json.JSONDecodeError as error:
-            raise RunError(
-                f"{self.summary} is damaged ({error}); remove it to resume without its evaluations"
-            ) from None
+            message = f"{self.summary} is damaged ({error}); remove it to resume without its evaluations"
+            raise RunError(message) from None
         return summary
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
@@ -240,11 +183,25 @@ class RunFolder:
         write_atomically(self.summary, json.dumps(summary, indent=2).encode() + b"\n")
 
 
+def last_update(run_dir: Path) -> int:
+    """Return the newest update with an audit record; after a restart, updates since the checkpoint are made again."""
+    return max((int(file.stem) for file in (run_dir / "audit").glob("*.json")), default=0)
+
+
+def audits(run_dir: Path) -> dict[int, dict[str, Any]]:
+    """Read the audit records by the version that their update made, in order."""
+    return {int(file.stem): json.loads(file.read_text()) for file in sorted((run_dir / "audit").glob("*.json"))}
+
+
+def episodes_used(run_dir: Path) -> Counter[str]:
+    """Count how often each episode was used for the newest policy, or left out because it came too late."""
+    return Counter(name for record in audits(run_dir).values() for name in (*record["episodes"], *record["set_aside"]))
+
+
 def config_of(folder: Path) -> Config:
     """Load the config of the run to which a run, checkpoint or imitated folder belongs; otherwise the defaults.
 
-    Raises:
-        ConfigError: the run's config.toml cannot be used.
+    Raises ConfigError if the run's config.toml cannot be used.
     """
     folder = folder.absolute()
     for candidate in (folder, *folder.parents[:2]):
@@ -261,11 +218,7 @@ def snapshot_files(path: Path, *, specialists: bool) -> dict[str | None, Path]:
 
 
 def check_writable(path: Path) -> None:
-    """Check before long work that its result can be written.
-
-    Raises:
-        RunError: the folder is missing, or the path is a folder or not writable.
-    """
+    """Check before long work that its result can be written. Raises RunError if it cannot."""
     if not path.parent.is_dir():
         raise RunError(f"cannot write {path}: there is no folder {path.parent}")
     if path.is_dir():

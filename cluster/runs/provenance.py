@@ -43,16 +43,14 @@ def commit() -> str:
 
     It is read once per process, because git may take seconds.
     """
-    here = Path(__file__).resolve().parent
     try:
-        head = _git("rev-parse", "--short=12", "HEAD", cwd=here)
-        dirty = _git("status", "--porcelain", "--untracked-files=no", cwd=here)
+        head = _git("rev-parse", "--short=12", "HEAD")
+        dirty = _git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return head + ("+" if dirty else "")
 
 
-def _git(*arguments: str, cwd: Path) -> str:
-    return subprocess.run(
-        ["git", *arguments], cwd=cwd, capture_output=True, text=True, timeout=10, check=True
-    ).stdout.strip()
+def _git(*arguments: str) -> str:
+    here, command = Path(__file__).parent, ("git", *arguments)
+    return subprocess.run(command, cwd=here, capture_output=True, text=True, timeout=10, check=True).stdout.strip()

@@ -30,12 +30,10 @@ def on_its_cluster(config: Config) -> Config:
 
 
 def check_run_dir(run_dir: Path) -> None:
-    """Refuse a run folder that would be deleted with the job.
-
-    Raises:
-        RunError: it lies in the copy of ``--working-dir``, which Ray deletes.
-    """
-    if _working_dir_is_a_copy() and run_dir.resolve().is_relative_to(Path.cwd().resolve()):
+    """Raise RunError for a run folder in a job's copy of ``--working-dir``, which Ray deletes with the job."""
+    facts: Any = json.loads(os.environ.get(JOB_VARIABLE, "{}"))
+    copied = bool((facts.get("runtime_env") or {}).get("working_dir"))
+    if copied and run_dir.resolve().is_relative_to(Path.cwd().resolve()):
         raise RunError(
             f"the run folder {run_dir} would lie in the job's copy of its working directory, which Ray deletes; give "
             "--run-dir an absolute folder that all nodes of the cluster share"
@@ -58,8 +56,3 @@ def short_stop(redis: RedisSettings, save_s: float) -> str | None:
         f"(else the run continues from the one before): set {STOP_VARIABLE}={longest_s:.0f} where the head is started, "
         "or in env_vars of the job's runtime_env"
     )
-
-
-def _working_dir_is_a_copy() -> bool:
-    facts: Any = json.loads(os.environ.get(JOB_VARIABLE, "{}"))
-    return bool((facts.get("runtime_env") or {}).get("working_dir"))

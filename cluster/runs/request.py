@@ -31,9 +31,8 @@ def requested_run(
     ``start_or_resume`` always uses ``source``, which must agree with the stored data of a run there: the same command
     starts a run, continues it, and continues it with more updates once the file has more.
 
-    Raises:
-        ConfigError: the command names no run, or the configuration cannot be used.
-        RunError: the run folder would be deleted, there is nothing to resume, or a change contradicts stored data.
+    Raises ConfigError if the command names no run or the configuration cannot be used, RunError if the run folder would
+    be deleted, there is nothing to resume, or a change contradicts stored data.
     """
     if resume and start_or_resume:
         raise ConfigError("--resume goes on with a run, --start-or-resume may start one; give one of them")

@@ -11,17 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Protocol
 
-from cluster.configs.schema import Config
 from cluster.errors import LateError, LostError, RunError
-from cluster.runs.audit_records import last_update
-from cluster.runs.folder import RunFolder
+from cluster.runs.folder import RunFolder, last_update
 from services.replay.buffer import ServerLostError
 
 ACCIDENTS = (LostError, ServerLostError)
-# Before the first update these more likely mean that a limit is too short or an address is wrong.
-AMBIGUOUS_AT_START = (LateError, ServerLostError)
 RESTARTS = "restarts.jsonl"
 PAUSES_S = (2.0, 6.0, 18.0)  # before the first, second and each later restart in a row; servers also restart
 
@@ -37,9 +32,8 @@ class Restart:
 
 def note_restart(run_dir: Path, version: int, reason: str) -> None:
     """Add a restart to the run's record."""
-    line = json.dumps(asdict(Restart(round(time.time(), 3), version, reason)))
     with (run_dir / RESTARTS).open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+        file.write(json.dumps(asdict(Restart(round(time.time(), 3), version, reason))) + "\n")
 
 
 def restarts(run_dir: Path) -> list[Restart]:
@@ -57,53 +51,46 @@ def restarts(run_dir: Path) -> list[Restart]:
     return found
 
 
-class Train(Protocol):
-    """``cluster.driver.training.train``."""
-
-    def __call__(self, config: Config, run_dir: Path, *, resume: bool) -> RunFolder:
-        """Train until the end, or raise."""
-        ...
-
-
 def keep_training(
-    config: Config,
+    train: Callable[[bool], object],
     run_dir: Path,
     *,
     resume: bool,
-    train: Train,
+    max_restarts: int,
     say: Callable[[str], None],
     sleep: Callable[[float], None] = time.sleep,
-) -> RunFolder:
-    """Call ``train`` until the run ends, with at most ``run.max_restarts`` restarts in a row without a further update.
+) -> None:
+    """Call ``train(resume)`` until the run ends, with at most ``max_restarts`` restarts in a row without an update.
 
-    Repeated updates do not count as further ones, because a run may fail at the same place each time. Each restart is
-    a line in ``restarts.jsonl``. ``train`` must stop all its processes before it raises; ``say`` prints a line.
+    Repeated updates do not count, because a run may fail at the same place each time. Each restart is a line in
+    ``restarts.jsonl``. ``train`` must stop all its processes before it raises; ``say`` prints a line.
 
-    Raises:
-        RunError: there was one accident too many; the message gives the last.
-        Exception: any other error of ``train``, at once.
+    Raises RunError after one accident too many, with the last one's message; any other error of ``train`` at once.
     """
     folder = RunFolder(run_dir)
     furthest, before, in_a_row = last_update(run_dir), _recorded(run_dir), 0
     while True:
         try:
-            return train(config, run_dir, resume=resume)
+            train(resume)
+            return
         except ACCIDENTS as error:
-            if isinstance(error, AMBIGUOUS_AT_START) and _recorded(run_dir) == before:
+            # Before the first update these more likely mean that a limit is too short or an address is wrong.
+            if isinstance(error, LateError | ServerLostError) and _recorded(run_dir) == before:
                 raise
             version = last_update(run_dir)
             if version > furthest:
                 furthest, in_a_row = version, 0
-            if in_a_row >= config.run.max_restarts:
+            if in_a_row >= max_restarts:
+                tried = f", and starting again {in_a_row} times led to no further update (run.max_restarts)"
                 raise RunError(
-                    f"{error}{_restarts_text(in_a_row)}; the last checkpoint is intact: go on with --resume"
+                    f"{error}{tried if in_a_row else ''}; the last checkpoint is intact: go on with --resume"
                 ) from error
             reason = " ".join(str(error).split())
             pause_s = PAUSES_S[min(in_a_row, len(PAUSES_S) - 1)]
             in_a_row += 1
             say(
                 f"lost: {reason}; started again from the last checkpoint in {pause_s:g} s "
-                f"({in_a_row} of {config.run.max_restarts} without a further update, run.max_restarts)"
+                f"({in_a_row} of {max_restarts} without a further update, run.max_restarts)"
             )
             note_restart(run_dir, version, reason)
         sleep(pause_s)
@@ -113,7 +100,3 @@ def keep_training(
 def _recorded(run_dir: Path) -> dict[str, int]:
     """Modification time of each update record."""
     return {path.name: path.stat().st_mtime_ns for path in (run_dir / "audit").glob("*.json")}
-
-
-def _restarts_text(restarts: int) -> str:
-    return f", and starting again {restarts} times led to no further update (run.max_restarts)" if restarts else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.runs.audit_records import audits, episodes_used, last_update
+from cluster.runs.folder import audits, episodes_used, last_update
 from tests.paths import ROOT
 from tests.system.support.ray_head import RayHead
 from tests.system.support.training_process import QUICK

@@ -97,7 +97,7 @@ def test_an_interruption_keeps_the_ratings_so_far(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--against", "nobody"], "'nobody' is neither a bot"), (["--against", ""], "nobody to compare in")],
+    [(["--against", "nobody"], "'nobody' is neither a bot"), (["--against", ""], "rating needs at least two players")],
 )
 def test_errors_are_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
     run = tmp_path / "run"

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.runs.audit_records import last_update
+from cluster.runs.folder import last_update
 from cluster.runs.restarts import restarts
 from tests.system.support.training_process import ENTENTE, hear_interrupts
 

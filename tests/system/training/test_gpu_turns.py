@@ -11,7 +11,7 @@ import pytest
 
 from cluster.actors.initial_policy import make_policy
 from cluster.configs.loader import load_config
-from cluster.runs.audit_records import audits, episodes_used, last_update
+from cluster.runs.folder import audits, episodes_used, last_update
 from grpo_core.models.pretrained import save_model
 from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import QUICK, TrainingProcess

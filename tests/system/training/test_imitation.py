@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 from cluster.configs.loader import load_config
 from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
-from cluster.runs.audit_records import last_update
+from cluster.runs.folder import last_update
 from cluster.runs.imitation_report import UNTRAINED, ImitationTask
 from grpo_core.models.pretrained import load_model, named_tensors
 from tests.system.support.training_process import QUICK, TrainingProcess

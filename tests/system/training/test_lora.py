@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cluster.configs.loader import load_config
-from cluster.runs.audit_records import audits
+from cluster.runs.folder import audits
 from grpo_core.models.lora import adapter_config_of, merged
 from grpo_core.models.pretrained import load_model, named_tensors
 from opponents.matchmaking.matchmaker import Matchmaker

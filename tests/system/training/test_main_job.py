@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.runs.audit_records import audits, episodes_used, last_update
+from cluster.runs.folder import audits, episodes_used, last_update
 from services.environments.diplomacy.position import POWERS
 from services.metrics.dashboards.all_dashboards import DASHBOARDS
 from services.metrics.jsonl import read_metrics

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from cluster.runs.audit_records import audits, episodes_used
+from cluster.runs.folder import audits, episodes_used
 from grpo_core.models.lora import folder_payload, merged
 from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, saved_specialists
 from opponents.population.population import Population

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.runs.audit_records import episodes_used, last_update
+from cluster.runs.folder import episodes_used, last_update
 from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import QUICK, TrainingProcess
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cluster.runs.audit_records import audits, episodes_used, last_update
+from cluster.runs.folder import audits, episodes_used, last_update
 from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import QUICK, TrainingProcess
 

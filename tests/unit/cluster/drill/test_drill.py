@@ -24,8 +24,7 @@ from cluster.drill.settings import STOPPED_S, drill_config
 from cluster.drill.tables import shown
 from cluster.drill.training_process import TrainingProcess
 from cluster.errors import RunError
-from cluster.runs.audit_records import audits, episodes_used, last_update
-from cluster.runs.folder import RunFolder
+from cluster.runs.folder import RunFolder, audits, episodes_used, last_update
 from grpo_core.checkpoints.folders import checkpoint_versions, fingerprint
 
 if TYPE_CHECKING:

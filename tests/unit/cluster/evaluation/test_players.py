@@ -11,9 +11,8 @@ import pytest
 from cluster.actors.initial_policy import make_policy
 from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import dump_config, load_config
-from cluster.evaluation.evaluate import evaluate
 from cluster.evaluation.evaluation_games import EvaluationGame
-from cluster.evaluation.play import play
+from cluster.evaluation.play import evaluate, play
 from cluster.evaluation.players import open_policy, parse_seats
 from cluster.evaluation.rating_players import RatingPlayers
 from grpo_core.checkpoints.store import save_checkpoint
@@ -71,7 +70,7 @@ def test_play_uses_the_sampling_of_training_games(
     run: Path, folder: str, asked: list[Settings], tmp_path: Path
 ) -> None:
     with pytest.raises(EngineError):
-        play(parse_seats([f"FRANCE={run / folder}"], "random"), 1901, 0, tmp_path / "game.json")
+        play(parse_seats([f"FRANCE={run / folder}"], "random"), 1901, 0, tmp_path / "game.json", ChatPlayers({}))
     assert set(asked) == {TRAINING}
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from cluster.configs.loader import load_config
-from cluster.configs.schema import Config
 from cluster.driver.heartbeat import HEARTBEAT_EVERY_S, MAX_STEP_S, Heartbeat, StallTimer
 from cluster.errors import LateError, LostError, RunError
 from cluster.runs.folder import RunFolder
@@ -19,7 +17,6 @@ from cluster.runtime.ray_calls import loss_of
 from grpo_core.errors import CheckpointError, DivergenceError
 from services.replay.buffer import BlocksMissingError, ReplayError, ServerLostError
 
-CONFIG = load_config("smoke")
 LOST = LostError("the learner died")
 
 
@@ -33,11 +30,10 @@ class Training:
         self.paused: list[float] = []
         self.said: list[str] = []
 
-    def __call__(self, config: Config, run_dir: Path, *, resume: bool) -> RunFolder:
-        assert run_dir == self.folder.path
+    def __call__(self, resume: bool) -> None:
         self.resumed.append(resume)
         if not self.starts:
-            return self.folder
+            return
         version, error = self.starts.pop(0)
         self.folder.audit.mkdir(parents=True, exist_ok=True)
         for made in range(1, version + 1):
@@ -49,16 +45,21 @@ class Training:
             (self.folder.checkpoints / "0" / "manifest.json").touch()
         raise error
 
-    def keep(self, config: Config = CONFIG, *, resume: bool = False) -> RunFolder:
-        return keep_training(
-            config, self.folder.path, resume=resume, train=self, say=self.said.append, sleep=self.paused.append
+    def keep(self, max_restarts: int = 3, *, resume: bool = False) -> None:
+        keep_training(
+            self,
+            self.folder.path,
+            resume=resume,
+            max_restarts=max_restarts,
+            say=self.said.append,
+            sleep=self.paused.append,
         )
 
 
 def test_a_lost_run_goes_on_from_its_checkpoint_with_a_line_a_record_and_a_growing_pause(tmp_path: Path) -> None:
     gone = ServerLostError("no Redis server answers")
     training = Training(tmp_path, (2, LOST), (3, gone), (3, LateError("the learner did not answer")), (3, LOST))
-    assert training.keep() == training.folder
+    training.keep()
     assert training.resumed == [False, True, True, True, True]
     assert training.paused == [PAUSES_S[0], PAUSES_S[0], PAUSES_S[1], PAUSES_S[2]]
     assert "lost: the learner died; started again from the last checkpoint in 2 s (1 of 3 " in training.said[0]
@@ -76,9 +77,8 @@ def test_updates_made_again_are_no_progress_and_restarts_without_any_come_to_an_
     with pytest.raises(RunError, match=r"died, and starting again 3 times led to no further update \(run.max_restarts"):
         training.keep()
     assert len(training.resumed) == 5
-    never = load_config("smoke", ["run.max_restarts=0"])
     with pytest.raises(RunError, match="the learner died; the last checkpoint is intact: go on with --resume") as ends:
-        Training(tmp_path, (1, LOST)).keep(never, resume=True)
+        Training(tmp_path, (1, LOST)).keep(0, resume=True)
     assert not isinstance(ends.value, LostError)
 
 
