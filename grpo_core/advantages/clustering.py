@@ -73,7 +73,7 @@ def with_clusters(
     if not kinds or not samples:
         return tuple(samples), after
     names = feature_names(samples, settings)
-    by_turn = not turn_facts_of(samples).isdisjoint(names)
+    by_turn = not {"return", *turn_facts_of(samples)}.isdisjoint(names)  # a turn's sample has its own return
     rows: dict[tuple[str, int], int] = {}
     row_of = [
         rows.setdefault((each.role, number if by_turn else each.episode), len(rows))

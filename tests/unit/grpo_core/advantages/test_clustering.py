@@ -237,3 +237,12 @@ def test_clusters_require_a_number_known_at_the_episodes_start():
     samples = [replace(each, facts={"country": "A", "own_centers": 3}) for each in playing(3)]
     with pytest.raises(GroupingError, match="known at an episode's start, and these episodes have only country;"):
         with_clusters(samples, config("auto"), {})
+
+
+@pytest.mark.parametrize("kind", ["auto", "adaptive", "dirichlet"])
+def test_clusters_of_returns_take_each_turns_own_return(kind):
+    returns = [0.0, 10.0] * 6  # the first and the second turn of six episodes
+    samples = [Sample("A", index // 2, {"country": "A", "return": value}) for index, value in enumerate(returns)]
+    options = {"n_groups": 2, "cluster_features": ("return",), "allow_outcome_keys": True}
+    found, _ = with_clusters(samples, GroupingSettings(keys=(f"country+{kind}", "country"), **options), {})
+    assert same_partition([each.facts[kind] for each in found], returns)
