@@ -7,17 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_MASK = 2**64 - 1
 _GAMMA = 0x9E3779B97F4A7C15
-_FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 
 
 def stream(seed: int) -> int:
     """Return the 64-bit start of a request's random stream; neighbouring seeds give unrelated streams."""
-    state = (seed + 1) * _GAMMA & _MASK
-    state = (state ^ (state >> 30)) * _FACTORS[0] & _MASK
-    state = (state ^ (state >> 27)) * _FACTORS[1] & _MASK
-    return state ^ (state >> 31)
+    return int(_mix(np.array([(seed + 1) * _GAMMA % 2**64], np.uint64))[0])
 
 
 def uniforms(streams: NDArray[np.uint64], counters: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -36,10 +31,8 @@ def sample(
 
     ``logits`` are (B, V), ``admissible`` B non-empty arrays of ids. Temperature 0 takes the likeliest id (the lowest of
     equals), with log-probabilities at 1. Each row's distribution function is inverted at ``randoms`` (B,) in [0, 1).
-    Returns the tokens (B,) and their log-probabilities (B,) over the same ids.
-
-    Raises:
-        FloatingPointError: logits are not finite.
+    Returns the tokens (B,) and their log-probabilities (B,) over the same ids. Raises ``FloatingPointError`` for logits
+    that are not finite.
     """
     ids = np.concatenate(admissible)
     sizes = np.fromiter(map(len, admissible), np.intp, len(admissible))
@@ -65,6 +58,6 @@ def sample(
 
 
 def _mix(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    state = (state ^ (state >> np.uint64(30))) * np.uint64(_FACTORS[0])
-    state = (state ^ (state >> np.uint64(27))) * np.uint64(_FACTORS[1])
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,17 +28,14 @@ class ModelLimits:
         return cls(np.arange(vocab_size, dtype=np.int32), frozenset(ends), context)
 
 
+@dataclass(slots=True, eq=False)
 class FreeState:
     """``SheetState`` for free text: every id may follow, up to an end id or the last token that fits."""
 
-    __slots__ = ("_end_ids", "_vocabulary", "ended", "finished", "left")
-
-    def __init__(self, limits: ModelLimits, left: int) -> None:
-        self._vocabulary = limits.vocabulary
-        self._end_ids = limits.end_ids
-        self.left = left  # tokens that may still be written
-        self.ended = False  # by an end id
-        self.finished = False
+    limits: ModelLimits
+    left: int  # tokens that may still be written
+    ended: bool = False  # by an end id
+    finished: bool = False
 
     def forced(self) -> list[int]:
         """Return nothing: no token is forced."""
@@ -46,20 +43,19 @@ class FreeState:
 
     def admissible(self) -> NDArray[np.int32]:
         """Return every id."""
-        return self._vocabulary
+        return self.limits.vocabulary
 
     def advance(self, token_id: int) -> None:
         """Write ``token_id``."""
         self.left -= 1
-        self.ended = token_id in self._end_ids
+        self.ended = token_id in self.limits.end_ids
         self.finished = self.ended or self.left == 0
 
 
 def initial_state(request: GenerationRequest, limits: ModelLimits) -> SheetState | FreeState:
     """Return the state of a decision before its first token.
 
-    Raises:
-        EngineError: the prompt or the sheet does not fit, or ids are outside the vocabulary.
+    Raises ``EngineError`` if the prompt or the sheet does not fit, or ids are outside the vocabulary.
     """
     if not request.temperature >= 0:
         raise EngineError(f"temperature {request.temperature} is not a number from 0 on")
@@ -88,33 +84,25 @@ def initial_state(request: GenerationRequest, limits: ModelLimits) -> SheetState
     return state
 
 
+@dataclass(slots=True, eq=False)
 class RunningSequence:
     """A request and the tokens generated for it so far."""
 
-    __slots__ = (
-        "_admissible",
-        "_logprobs",
-        "_sampled_at",
-        "completion",
-        "failure",
-        "fed",
-        "pending",
-        "request",
-        "state",
-        "stream",
-    )
+    request: GenerationRequest
+    state: SheetState | FreeState
+    failure: ConstraintError | None = None  # why the sheet cannot be completed
+    fed: int = 0  # tokens whose keys and values are cached
+    stream: int = field(init=False)  # the start of its random numbers
+    completion: list[int] = field(init=False)
+    pending: list[int] = field(init=False)  # tokens to feed before the next choice
+    _sampled_at: list[int] = field(default_factory=list)
+    _logprobs: list[float] = field(default_factory=list)
+    _admissible: list[NDArray[np.int32]] = field(default_factory=list)
 
-    def __init__(self, request: GenerationRequest, state: SheetState | FreeState) -> None:
-        self.request = request
-        self.state = state
-        self.stream = stream(request.seed)
-        self.failure: ConstraintError | None = None  # why the sheet cannot be completed
-        self.fed = 0  # tokens whose keys and values are cached
-        self.completion = state.forced()
-        self.pending = [*request.prompt_ids, *self.completion]  # tokens to feed before the next choice
-        self._sampled_at: list[int] = []
-        self._logprobs: list[float] = []
-        self._admissible: list[NDArray[np.int32]] = []
+    def __post_init__(self) -> None:
+        self.stream = stream(self.request.seed)
+        self.completion = self.state.forced()
+        self.pending = [*self.request.prompt_ids, *self.completion]
 
     @property
     def sampled(self) -> int:
@@ -169,10 +157,7 @@ class RunningSequence:
 def teacher_forced_generation(constraint: SheetConstraint, completion_ids: Sequence[int]) -> Generation:
     """Return what an engine would return had it sampled this whole sheet, end id included.
 
-    Log-probabilities and version are 0.
-
-    Raises:
-        ConstraintError: the mask does not admit this sheet.
+    Log-probabilities and version are 0. Raises ``ConstraintError`` if the mask does not admit the sheet.
     """
     sequence = RunningSequence(GenerationRequest((), constraint, seed=0), SheetState(constraint))
     while not sequence.over:

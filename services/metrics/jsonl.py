@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from grpo_core.checkpoints.atomic_write import write_atomically
@@ -32,17 +32,16 @@ class JsonlSink:
         """Open for appending, in a folder that exists; ``clock`` returns unix seconds.
 
         ``resume_after`` is the update of the checkpoint from which the run resumes: later lines and a torn last line
-        are cut, and written again. ``None``: a new file.
-
-        Raises:
-            MetricsError: a new run would overwrite measurements, or the file is damaged.
+        are cut, and written again. ``None``: a new file. Raises ``MetricsError`` if a new run would overwrite
+        measurements, or the file is damaged.
         """
         self._clock = clock
         if resume_after is None:
             if path.exists() and path.stat().st_size > 0:
                 raise MetricsError(f"{path} already holds measurements; resume that run or choose another folder")
         elif path.exists():
-            _keep_until(path, resume_after)
+            kept = [line for line in read_metrics(path) if line.update <= resume_after]
+            write_atomically(path, "".join(map(_line, kept)).encode())
         self._file = path.open("a", encoding="utf-8")
 
     def record(self, update: int, values: Mapping[str, Value]) -> None:
@@ -60,34 +59,19 @@ class JsonlSink:
 def read_metrics(path: Path) -> list[MetricsLine]:
     """Read all whole lines, in order; a last line torn by a crash is left out.
 
-    Raises:
-        MetricsError: a line before the last is damaged.
+    Raises ``MetricsError`` if a line before the last is damaged.
     """
+    lines = []
     texts = path.read_text(encoding="utf-8").split("\n")
-    torn_tail = texts.pop()  # "" where the file ends in a whole line
-    lines = [_parse(text, path, number) for number, text in enumerate(texts, 1)]
-    if torn_tail:
-        # A tail that parses lost only its line end.
+    for number, text in enumerate(texts, 1):
         try:
-            lines.append(_parse(torn_tail, path, len(texts) + 1))
-        except MetricsError:
-            return lines
+            line = json.loads(text)
+            lines.append(MetricsLine(int(line["update"]), float(line["time"]), dict(line["metrics"])))
+        except (ValueError, KeyError, TypeError) as error:
+            if number < len(texts):  # the last one is torn, or empty after a line end
+                raise MetricsError(f"{path} line {number} is no measurement: {text[:60]!r}") from error
     return lines
 
 
 def _line(line: MetricsLine) -> str:
-    whole = {"update": line.update, "time": line.time, "metrics": line.metrics}
-    return json.dumps(whole, separators=(",", ":"), allow_nan=False) + "\n"
-
-
-def _parse(text: str, path: Path, number: int) -> MetricsLine:
-    try:
-        line = json.loads(text)
-        return MetricsLine(int(line["update"]), float(line["time"]), dict(line["metrics"]))
-    except (ValueError, KeyError, TypeError) as error:
-        raise MetricsError(f"{path} line {number} is no measurement: {text[:60]!r}") from error
-
-
-def _keep_until(path: Path, update: int) -> None:
-    kept = [line for line in read_metrics(path) if line.update <= update]
-    write_atomically(path, "".join(map(_line, kept)).encode())
+    return json.dumps(asdict(line), separators=(",", ":"), allow_nan=False) + "\n"

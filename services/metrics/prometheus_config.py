@@ -1,7 +1,6 @@
 """Prometheus' configuration: it scrapes the exporter of each run's driver and, on a cluster, Ray's own metrics.
 
-The driver of a run that was submitted as a job runs on the cluster's head, so its exporter is found at the head's
-address and the port that the config fixes.
+A submitted job's driver runs on the cluster's head, so its exporter is at the head's address and the configured port.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ class ScrapeConfig:
 def prometheus_yaml(config: ScrapeConfig, command: str) -> str:
     """Make the configuration of Prometheus; its first line shows ``command``, which writes the file.
 
-    Raises:
-        MetricsError: there is nothing to scrape, a target is not host:port, or another value cannot be used.
+    Raises ``MetricsError`` if there is nothing to scrape, or a value cannot be used.
     """
     _check(config)
     jobs = ""
@@ -51,7 +49,13 @@ def prometheus_yaml(config: ScrapeConfig, command: str) -> str:
       - files: ['{config.ray_file}']
 """
     if config.ray_url:
-        jobs += _ray_url(config)
+        name = "ray-url" if config.ray_file else "ray"  # its targets have the label job=ray in both cases
+        jobs += f"""  - job_name: {name}              # every node of the Ray cluster, as its dashboard lists them
+    http_sd_configs:
+      - url: '{config.ray_url}'
+"""
+        if config.ray_token_file:
+            jobs += f"        authorization: {{credentials_file: '{config.ray_token_file}'}}\n"
     if config.namespace:
         jobs += _pods(config.namespace)
     return f"""# Written by: {command}
@@ -130,16 +134,6 @@ def _check(config: ScrapeConfig) -> None:
     for text in (config.ray_file, config.ray_url, config.ray_token_file):
         if any(mark in text for mark in "'\n"):
             raise MetricsError(f"{text!r} holds a quote or a line end, which the configuration cannot")
-
-
-def _ray_url(config: ScrapeConfig) -> str:
-    token = config.ray_token_file
-    authorization = f"        authorization: {{credentials_file: '{token}'}}\n" if token else ""
-    name = "ray-url" if config.ray_file else "ray"  # its targets have the label job=ray in both cases
-    return f"""  - job_name: {name}              # every node of the Ray cluster, as its dashboard lists them
-    http_sd_configs:
-      - url: '{config.ray_url}'
-{authorization}"""
 
 
 def _pods(namespace: str) -> str:

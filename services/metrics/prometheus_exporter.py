@@ -8,6 +8,7 @@ import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -44,19 +45,16 @@ class LatestValues(Collector):
                 self.numbers.pop(metric.name, None)
             for metric, labels, value in parsed:
                 if isinstance(value, Sequence):
-                    self._observe(metric, labels, value)
+                    of_metric = self.histograms.setdefault(metric.name, {})
+                    histogram = of_metric.setdefault(labels, _Histogram([0] * (len(metric.buckets) + 1)))
+                    for observation in value:
+                        histogram.counts[bisect.bisect_left(metric.buckets, observation)] += 1
+                        histogram.total += observation
                 else:
                     known = self.numbers.setdefault(metric.name, {})
                     # Prometheus takes a counter that falls for a new one, and would add its whole value.
                     least = known.get(labels, 0.0) if metric.kind == "counter" else -math.inf
                     known[labels] = max(float(value), least)
-
-    def _observe(self, metric: Metric, labels: tuple[str, ...], observations: Sequence[float]) -> None:
-        of_metric = self.histograms.setdefault(metric.name, {})
-        histogram = of_metric.setdefault(labels, _Histogram([0] * (len(metric.buckets) + 1)))
-        for observation in observations:
-            histogram.counts[bisect.bisect_left(metric.buckets, observation)] += 1
-            histogram.total += observation
 
     def collect(self) -> Iterator[Family]:
         """Return the families that have samples, for ``prometheus_client``."""
@@ -70,9 +68,9 @@ class LatestValues(Collector):
         if metric.kind == "histogram":
             family = HistogramMetricFamily(metric.name, metric.help, labels=names)
             for labels, histogram in self.histograms.get(metric.name, {}).items():
-                cumulative = [sum(histogram.counts[: i + 1]) for i in range(len(histogram.counts))]
                 bounds = [*map(str, metric.buckets), "+Inf"]
-                family.add_metric((*run, *labels), list(zip(bounds, cumulative, strict=True)), histogram.total)
+                cumulative = zip(bounds, accumulate(histogram.counts), strict=True)
+                family.add_metric((*run, *labels), list(cumulative), histogram.total)
             return family
         kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
         plain = kind(metric.name, metric.help, labels=names)
@@ -87,10 +85,8 @@ class Exporter:
     def __init__(self, port: int = 0, host: str = LOOPBACK, run: str = "") -> None:
         """Serve at once; port 0 takes any free one, which ``.port`` then holds.
 
-        Clients that reach ``host`` can only read all values. Every sample has the label ``run``, if given.
-
-        Raises:
-            MetricsError: the port is taken or not allowed, or the host is no address of this machine.
+        Clients that reach ``host`` can only read all values. Every sample has the label ``run``, if given. Raises
+        ``MetricsError`` if the port is taken or not allowed, or the host is no address of this machine.
         """
         self._values = LatestValues(run)
         self.registry = CollectorRegistry(auto_describe=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import astuple, dataclass
 from statistics import fmean, stdev
 from typing import Any
 
@@ -96,11 +96,7 @@ class CountryWindows:
 
     def state(self) -> dict[str, list[list[Any]]]:
         """Return plain JSON for a checkpoint."""
-        names = [field.name for field in fields(EpisodeFacts)]
-        return {
-            country: [[getattr(fact, name) for name in names] for fact in window]
-            for country, window in self._windows.items()
-        }
+        return {country: [list(astuple(fact)) for fact in window] for country, window in self._windows.items()}
 
     def load_state(self, state: Mapping[str, Sequence[Sequence[Any]]]) -> None:
         """Replace the windows by those of ``state()``."""

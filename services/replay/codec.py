@@ -16,9 +16,8 @@ import msgspec
 import zstandard
 
 from grpo_core.types import Episode, Turn
-from services.replay.codec_columns import COLUMN_DTYPES, CodecError, check, join, pack, split, unpack
-
-__all__ = ["MAX_EPISODE_BYTES", "SCHEMA_AT", "SCHEMA_VERSION", "CodecError", "decode", "encode"]
+from services.replay.codec_columns import COLUMN_DTYPES, check, join, pack, split, unpack
+from services.replay.codec_columns import CodecError as CodecError
 
 SCHEMA_VERSION = 1
 MAX_EPISODE_BYTES = 256 << 20  # uncompressed; the most memory that a hostile or damaged frame can use
@@ -64,6 +63,8 @@ class _Record(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(_Record)
+_TURN_SCALARS = _TurnRow.__struct_fields__[4:]  # fields with the names that a Turn has; lengths come before them
+_EPISODE_SCALARS = tuple(name for name in _Record.__struct_fields__ if name not in ("turns", *COLUMN_DTYPES))
 
 
 class _Contexts(threading.local):
@@ -78,11 +79,7 @@ _CONTEXTS = _Contexts()
 
 
 def encode(episode: Episode) -> bytes:
-    """Encode an episode.
-
-    Raises:
-        CodecError: it breaks a rule of ``grpo_core.types`` or exceeds ``MAX_EPISODE_BYTES``.
-    """
+    """Encode an episode; raises ``CodecError`` if it breaks a rule of its types or exceeds ``MAX_EPISODE_BYTES``."""
     try:
         columns, lengths = join(episode.turns)
         check(columns, lengths)
@@ -112,8 +109,7 @@ def encode(episode: Episode) -> bytes:
 def decode(data: bytes) -> Episode:
     """Decode an episode; its arrays are read-only.
 
-    Raises:
-        CodecError: another schema version, damaged, too large, or not an episode.
+    Raises ``CodecError`` for another schema version, and bytes that are damaged, too large or no episode.
     """
     if not data.startswith(_MAGIC) or len(data) <= _HEADER_BYTES:
         raise CodecError("not an episode: it does not begin with this format's mark")
@@ -140,29 +136,11 @@ def decode(data: bytes) -> Episode:
     columns = unpack({name: getattr(record, name) for name in COLUMN_DTYPES}, lengths)
     check(columns, lengths)
     return Episode(
-        episode_id=record.episode_id,
-        task=record.task,
-        role=record.role,
-        block_id=record.block_id,
-        block_size=record.block_size,
-        keys=record.keys,
         turns=tuple(
-            Turn(
-                *arrays,
-                policy_version=row.policy_version,
-                temperature=row.temperature,
-                phase=row.phase,
-                reward=row.reward,
-                elapsed_phases=row.elapsed_phases,
-                keys=row.keys,
-                defects=row.defects,
-            )
+            Turn(*arrays, **{name: getattr(row, name) for name in _TURN_SCALARS})
             for row, arrays in zip(record.turns, split(columns, lengths), strict=True)
         ),
-        reward=record.reward,
-        reward_parts=record.reward_parts,
-        outcome=record.outcome,
-        seed=record.seed,
+        **{name: getattr(record, name) for name in _EPISODE_SCALARS},
     )
 
 

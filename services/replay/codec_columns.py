@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from grpo_core.types import BoolArray, FloatArray, IntArray, Turn
+from grpo_core.types import Turn
 
 INT = np.dtype("<i4")
-FLOAT = np.dtype("<f4")
-BYTE = np.dtype("u1")
 COLUMN_DTYPES: dict[str, np.dtype[Any]] = {
     "prompt_ids": INT,
     "completion_ids": INT,
-    "logprobs": FLOAT,
-    "trained_mask": BYTE,
+    "logprobs": np.dtype("<f4"),
+    "trained_mask": np.dtype("u1"),
     "admissible_ids": INT,
     "admissible_offsets": INT,
 }
@@ -30,18 +29,13 @@ class CodecError(ValueError):
 
 _UNSIGNED: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
-TurnArrays = tuple[IntArray, IntArray, FloatArray, BoolArray, IntArray, IntArray]
 Packed = tuple[int, bytes]  # bytes per item, and the items
 Columns = dict[str, NDArray[Any]]  # by the names and dtypes of COLUMN_DTYPES, all N turns one after another
 Lengths = Mapping[str, Sequence[int]]  # by the names of COLUMN_DTYPES: the items of each of the N turns
 
 
 def join(turns: Sequence[Turn]) -> tuple[Columns, Lengths]:
-    """Join the turns' arrays into columns.
-
-    Raises:
-        CodecError: an array's type or shape is wrong, or lengths disagree.
-    """
+    """Join the turns' arrays into columns; raises ``CodecError`` if a type or shape is wrong, or lengths disagree."""
     parts: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMN_DTYPES}
     for index, turn in enumerate(turns):
         for name, dtype in _TURN_DTYPES.items():
@@ -78,8 +72,7 @@ def pack(columns: Columns) -> dict[str, Packed]:
 def unpack(packed: Mapping[str, Packed], lengths: Lengths) -> Columns:
     """Decode columns; they are read-only.
 
-    Raises:
-        CodecError: an integer width is invalid, or the lengths do not match the bytes.
+    Raises ``CodecError`` if an integer width is invalid, or the lengths do not match the bytes.
     """
     columns: Columns = {}
     for name, dtype in COLUMN_DTYPES.items():
@@ -96,11 +89,7 @@ def unpack(packed: Mapping[str, Packed], lengths: Lengths) -> Columns:
 
 
 def check(columns: Columns, lengths: Lengths) -> None:
-    """Check the rules of ``grpo_core.types.Turn`` on whole columns, with a few array operations.
-
-    Raises:
-        CodecError: an array breaks a rule; the message names both.
-    """
+    """Check the rules of ``grpo_core.types.Turn`` on whole columns; raises ``CodecError`` for the first broken one."""
     for name in ("prompt_ids", "completion_ids", "admissible_ids"):
         if columns[name].size and int(columns[name].min()) < 0:
             raise CodecError(f"{name} holds a negative token id")
@@ -135,16 +124,11 @@ def _check_offsets(offsets: NDArray[Any], mask: NDArray[Any], lengths: Lengths) 
         raise CodecError("admissible offsets decrease")
 
 
-def split(columns: Columns, lengths: Lengths) -> Iterator[TurnArrays]:
+def split(columns: Columns, lengths: Lengths) -> Iterator[tuple[Any, ...]]:
     """Return each turn's arrays, as views, in the order of ``COLUMN_DTYPES``."""
-    prompts, completions, logprobs, masks, admissible, offsets = (
-        _views(columns[name].view(dtype), lengths[name]) for name, dtype in _TURN_DTYPES.items()
-    )
-    return zip(prompts, completions, logprobs, masks, admissible, offsets, strict=True)
-
-
-def _views(column: NDArray[Any], lengths: Sequence[int]) -> Iterator[NDArray[Any]]:
-    end = 0
-    for length in lengths:
-        yield column[end : end + length]
-        end += length
+    views: list[list[NDArray[Any]]] = []
+    for name, dtype in _TURN_DTYPES.items():
+        column = columns[name].view(dtype)
+        ends = accumulate(lengths[name])
+        views.append([column[end - length : end] for length, end in zip(lengths[name], ends, strict=True)])
+    return zip(*views, strict=True)

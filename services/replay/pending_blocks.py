@@ -86,8 +86,7 @@ class PendingBlocks:
     def take(self, blocks: Mapping[str, int], now_s: float) -> Delivery:
         """Remove and return the oldest ``blocks[role]`` ready blocks, roles in the order of ``blocks``.
 
-        Raises:
-            ValueError: some are not ready (call ``missing`` first).
+        Raises ``ValueError`` if some are not ready (call ``missing`` first).
         """
         if missing := self.missing(blocks, now_s):
             raise ValueError(f"not ready: {missing}")

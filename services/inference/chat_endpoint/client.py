@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,12 +13,14 @@ from typing import Any, Literal, TypedDict
 import openai
 from openai.types.chat import ChatCompletion
 
-from services.inference.chat_endpoint.retry import backoff_s, is_transient, retry_after_s
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError, EndpointSettings
 
 NO_KEY = "none"  # the library requires a key, and would otherwise send that of OPENAI_API_KEY to this server
 _TEXT_SHOWN = 200  # characters of a server's own explanation
 _INVALID_REQUEST = (openai.BadRequestError, openai.UnprocessableEntityError)
+_TRANSIENT = (408, 409, 425, 429)  # the server is busy, or the call was lost on the way
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0  # before a retry, doubled each time
+_LONGEST_RETRY_AFTER_S = 60.0  # a longer Retry-After is shortened to this
 
 
 class Message(TypedDict):
@@ -53,12 +56,17 @@ class OpenAIClient:
     def __init__(self, name: str, settings: EndpointSettings) -> None:
         """Open no connection yet; ``name`` is the endpoint's name in errors.
 
-        Raises:
-            EndpointRefusedError: the environment variable that should hold the key is not set.
+        Raises ``EndpointRefusedError`` if the environment variable that should hold the key is not set.
         """
         self._settings = settings
         self._where = f"{name} ({settings.model} at {settings.base_url})"
-        self._key = _read_key(self._where, settings.api_key_variable)
+        variable = settings.api_key_variable
+        self._key = NO_KEY if variable is None else os.environ.get(variable, "").strip()
+        if not self._key:
+            raise EndpointRefusedError(
+                f"{self._where}: the environment variable {variable}, which should hold its key, is not set; "
+                "export it (on every node of a cluster)"
+            )
         # Retries are made here: they are counted, and each attempt has a limit in wall time.
         self._client = openai.AsyncOpenAI(
             base_url=settings.base_url, api_key=self._key, timeout=settings.timeout_s, max_retries=0
@@ -104,21 +112,17 @@ class OpenAIClient:
             self.counters.completion_tokens += answer.usage.completion_tokens or 0
         if masked and choice.finish_reason == "stop":
             assert regex is not None
-            masked = self._record_mask(re.fullmatch(regex, text.strip()) is not None)
+            masked = re.fullmatch(regex, text.strip()) is not None  # some servers ignore unknown fields
+            if not masked and self._settings.structured == "on":
+                raise EndpointRefusedError(
+                    f'{self._where} ignores structured_outputs; set structured = "auto" or "off" for free text'
+                )
+            self._accepts_masks = masked
         return Completion(text, choice.finish_reason != "length", masked)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
-
-    def _record_mask(self, matches: bool) -> bool:
-        """Record whether an answer matches its mask; this detects servers that ignore unknown fields."""
-        if not matches and self._settings.structured == "on":
-            raise EndpointRefusedError(
-                f'{self._where} ignores structured_outputs; set structured = "auto" or "off" for free text'
-            )
-        self._accepts_masks = matches
-        return matches
 
     async def _answer(self, messages: Sequence[Message], seed: int, regex: str | None) -> tuple[ChatCompletion, bool]:
         """Return the answer and whether it was requested under the mask; leaves out what the server does not accept."""
@@ -182,7 +186,7 @@ class OpenAIClient:
                 failure = f"no connection ({error.__cause__ or error})"
                 advice = "is the server up, and base_url right?"
             except openai.APIStatusError as error:
-                if not is_transient(error):
+                if not _is_transient(error):
                     if isinstance(error, _INVALID_REQUEST):
                         raise
                     raise self._refusal(error, "extra_body" in request) from None
@@ -221,11 +225,19 @@ class OpenAIClient:
         return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}..."
 
 
-def _read_key(where: str, variable: str | None) -> str:
-    key = NO_KEY if variable is None else os.environ.get(variable, "").strip()
-    if not key:
-        raise EndpointRefusedError(
-            f"{where}: the environment variable {variable}, which should hold its key, is not set; "
-            "export it (on every node of a cluster)"
-        )
-    return key
+def _is_transient(error: openai.APIStatusError) -> bool:
+    return error.code != "insufficient_quota" and (error.status_code in _TRANSIENT or error.status_code >= 500)
+
+
+def retry_after_s(error: openai.APIStatusError) -> float | None:
+    """Return the Retry-After in seconds, in [0, 60]; None if it is no number of seconds."""
+    try:
+        wait = float(error.response.headers.get("retry-after", ""))
+    except ValueError:
+        return None
+    return min(wait, _LONGEST_RETRY_AFTER_S) if wait >= 0 else None
+
+
+def backoff_s(attempt: int) -> float:
+    """Return the seconds to wait after attempt 0, 1, ...: doubled each time, with jitter that spreads the callers."""
+    return min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2.0**attempt) * random.uniform(0.75, 1.0)

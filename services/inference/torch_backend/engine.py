@@ -96,15 +96,13 @@ class TorchEngine:
         batch = RunningBatch(self._runner, weights, version)
         if probe is not None and (difference := self._parity_error(probe, batch, policy)):
             raise EngineError(difference)
-        old = self._batches.get(policy)
-        self._batches[policy] = batch
-        if old:
+        if old := self._batches.get(policy):
             self._draining.append(old)
+        self._batches[policy] = batch
 
     def remove_policy(self, policy: str) -> None:
         """Remove a policy: its decisions in flight finish, its queued ones fail. Unknown names are ignored."""
-        batch = self._batches.pop(policy, None)
-        if batch:
+        if batch := self._batches.pop(policy, None):
             self._draining.append(batch)
 
     def stats(self) -> Mapping[str, float]:
@@ -138,7 +136,7 @@ class TorchEngine:
 
     def _sequence(self, request: GenerationRequest) -> QueuedSequence:
         answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()
-        return QueuedSequence(request, initial_state(request, self._limits), answer)
+        return QueuedSequence(request, initial_state(request, self._limits), answer=answer)
 
     def _start_task(self) -> None:
         if self._queue and not self._asleep and (self._task is None or self._task.done()):

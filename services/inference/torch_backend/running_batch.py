@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from services.inference.engine import Generation, GenerationRequest
+from services.inference.engine import Generation
 from services.inference.sampling import sample, uniforms
-from services.inference.sequence import FreeState, RunningSequence
-from services.inference.token_masks import SheetState
+from services.inference.sequence import RunningSequence
 from services.inference.torch_backend.kv_cache import KvCache
 from services.inference.torch_backend.model_runner import ModelRunner
 from services.inference.torch_backend.ragged_pass import plan_pass
 
 
+@dataclass(slots=True, eq=False)
 class QueuedSequence(RunningSequence):
     """A sequence with the future that its caller waits for."""
 
-    __slots__ = ("answer",)
-
-    def __init__(
-        self, request: GenerationRequest, state: SheetState | FreeState, answer: asyncio.Future[Generation]
-    ) -> None:
-        super().__init__(request, state)
-        self.answer = answer
+    answer: asyncio.Future[Generation] = field(kw_only=True)
 
     @property
     def over(self) -> bool:

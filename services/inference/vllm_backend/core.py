@@ -44,11 +44,7 @@ class VLLMCore(ABC):
 
     @abstractmethod
     async def generate(self, request_id: str, prompt_ids: list[int], params: Any, adapter: Any | None) -> CoreOutput:
-        """Sample one request to its end.
-
-        Raises:
-            EngineError: vLLM refused it, or is dead.
-        """
+        """Sample one request to its end; raises ``EngineError`` if vLLM refused it, or is dead."""
 
     @abstractmethod
     async def load_weights(self, source: bytes | memoryview | Path, *, keep: bool) -> None:

@@ -8,13 +8,16 @@ needs no restart. It is followed by a probe of the learner's own greedy tokens, 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from safetensors import safe_open
 from torch import Tensor
@@ -25,9 +28,9 @@ from grpo_core.models.pretrained import read_payload
 from grpo_core.models.weight_probe import Probe
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.parity import parity_error, probe_requests
-from services.inference.sequence import ModelLimits, RunningSequence, initial_state
-from services.inference.vllm_backend.core import VLLMCore
-from services.inference.vllm_backend.decoding import Decoder
+from services.inference.sequence import FreeState, ModelLimits, RunningSequence, initial_state
+from services.inference.token_masks import encode_sheet
+from services.inference.vllm_backend.core import SHEET, VLLMCore
 from services.inference.vllm_backend.lora_registry import Adapter, LoraRegistry
 from services.inference.vllm_backend.weight_scheduler import WeightScheduler
 
@@ -71,7 +74,7 @@ class VLLMEngine:
             min(int(config["max_position_embeddings"]), context_length or sys.maxsize),
         )
         self._core = core
-        self._decoder = Decoder(core, self._limits)
+        self._request_numbers = itertools.count(1)
         self._shapes = _weight_shapes(folder)
         self._base = folder
         self._policies = {LEARNER: Policy(0, folder)}
@@ -107,7 +110,7 @@ class VLLMEngine:
                 self._others_in_flight += other
                 try:
                     with self._adapters.used(policy.adapter):
-                        cached = await self._decoder.decode(sequence, policy.adapter)
+                        cached = await self._decode(sequence, policy.adapter)
                 finally:
                     self._others_in_flight -= other
         generation = sequence.generation(policy.version)
@@ -205,11 +208,61 @@ class VLLMEngine:
         self.remove_policy(name)
         self._policies[name] = policy
 
+    async def _decode(self, sequence: RunningSequence, adapter: Adapter | None) -> int:
+        """Complete the sequence with the loaded weights and an adapter, if any; return the prompt tokens found cached.
+
+        Raises ``EngineError`` if vLLM refused the request, is dead, or its tokens are not what mask and weights allow.
+        """
+        output = await self._core.generate(
+            f"decision-{next(self._request_numbers)}",
+            list(sequence.pending),
+            self._parameters(sequence),
+            None if adapter is None else adapter.request,
+        )
+        tokens, logprobs = output.token_ids, output.logprobs
+        position = 0
+        while not sequence.over:
+            if position >= len(tokens):
+                raise EngineError(f"vLLM stopped after {len(tokens)} tokens, before the sheet was complete")
+            sequence.accept(tokens[position], logprobs[position], sequence.state.admissible())
+            if sequence.failure is not None:
+                raise EngineError(f"the order sheet cannot be completed: {sequence.failure}")
+            found = tokens[position : position + len(sequence.pending)]
+            if not sequence.over and found != sequence.pending:
+                raise EngineError(f"vLLM wrote {found} where only {sequence.pending} could follow")
+            position += len(sequence.pending)
+        if not np.isfinite(logprobs).all():
+            policy = sequence.request.policy
+            raise EngineError(f"log-probabilities of a {policy!r} decision are not finite: its weights are damaged")
+        return output.cached_tokens
+
+    def _parameters(self, sequence: RunningSequence) -> Any:
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        request, constraint = sequence.request, sequence.request.constraint
+        if constraint is None:
+            assert isinstance(sequence.state, FreeState)
+            ends, extra, limit = sorted(self._limits.end_ids), None, sequence.state.left
+        else:
+            ends, extra, limit = [constraint.end_id], {SHEET: encode_sheet(constraint)}, constraint.longest
+        return SamplingParams(
+            temperature=request.temperature,
+            seed=request.seed & 0x7FFF_FFFF_FFFF_FFFF,
+            max_tokens=limit,
+            stop_token_ids=ends,
+            logprobs=0,  # that of the sampled token alone
+            flat_logprobs=True,
+            detokenize=False,
+            extra_args=extra,
+            output_kind=RequestOutputKind.FINAL_ONLY,
+            skip_clone=True,
+        )
+
     async def _load(self, weights: FullWeights, *, keep: bool = False) -> None:
         """Make vLLM run under these weights; on failure load the previous ones again.
 
-        Raises:
-            EngineError: vLLM did not take them. If it does not take the previous ones either, the engine is dead.
+        Raises ``EngineError`` if vLLM did not take them. If it refuses the previous ones too, the engine is dead.
         """
         previous = self._scheduler.loaded
         try:
@@ -267,7 +320,7 @@ class VLLMEngine:
         ]
         try:
             async with asyncio.timeout(self._swap_timeout_s):
-                await asyncio.gather(*(self._decoder.decode(sequence, adapter) for sequence in sequences))
+                await asyncio.gather(*(self._decode(sequence, adapter) for sequence in sequences))
         except TimeoutError:
             return (
                 f"weights of {policy!r} version {version} gave no answer to a probe within {self._swap_timeout_s:.0f} s"

@@ -34,8 +34,7 @@ class LoraRegistry:
     async def load(self, payload: bytes | memoryview, configuration: str, name: str) -> Adapter:
         """Load an adapter into vLLM from safetensors bytes and the text of its ``adapter_config.json``.
 
-        Raises:
-            EngineError: vLLM refused it.
+        Raises ``EngineError`` if vLLM refused it.
         """
         from vllm.lora.request import LoRARequest
 

@@ -44,8 +44,7 @@ class CoreOptions:
 def start_core(folder: Path, settings: InferenceSettings, options: CoreOptions) -> VLLMCore:
     """Load a model, a folder in Hugging Face layout, into vLLM.
 
-    Raises:
-        EngineError: not installed, out of memory, an unsupported model or missing weights; names what to change.
+    Raises ``EngineError`` if vLLM is not installed, memory is short, the model is unsupported or weights are missing.
     """
     if not vllm_installed():
         raise EngineError(

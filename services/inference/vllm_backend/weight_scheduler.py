@@ -48,11 +48,10 @@ class WeightScheduler(Generic[Weights]):
     async def decision(self, needed: Callable[[], Weights]) -> AsyncIterator[None]:
         """Run one decision under the weights that ``needed`` returns when it may begin.
 
-        Raises:
-            EngineError: these weights cannot be loaded, or ``needed`` raises.
+        Raises ``EngineError`` if these weights cannot be loaded, or ``needed`` raises it.
         """
         admitted = not self._waiting  # a decision that was admitted once does not queue behind other weights again
-        while not (admitted and self._may_begin(needed)):
+        while not admitted or self._exclusive or self._swap.locked() or needed() is not self.loaded:
             await self._wait(needed)
             admitted = True
         self._running += 1
@@ -64,11 +63,7 @@ class WeightScheduler(Generic[Weights]):
 
     @asynccontextmanager
     async def exclusive(self, *, drained: bool) -> AsyncIterator[None]:
-        """Let no decision begin; with ``drained``, wait until the running ones have finished.
-
-        Raises:
-            EngineError: they did not finish in time.
-        """
+        """Let no decision begin; with ``drained``, wait until the running ones have finished (see ``drain``)."""
         self._exclusive += 1
         try:
             async with self._swap:
@@ -82,8 +77,7 @@ class WeightScheduler(Generic[Weights]):
     async def drain(self) -> None:
         """Wait until the running decisions have finished; for a caller with exclusive access.
 
-        Raises:
-            EngineError: they did not finish in time.
+        Raises ``EngineError`` if they did not finish in time.
         """
         try:
             async with asyncio.timeout(self._timeout_s):
@@ -99,9 +93,6 @@ class WeightScheduler(Generic[Weights]):
     def fail_waiting(self, error: EngineError) -> None:
         """Make all waiting decisions raise ``error``."""
         self._reject(self._waiting.copy(), error)
-
-    def _may_begin(self, needed: Callable[[], Weights]) -> bool:
-        return not self._exclusive and not self._swap.locked() and needed() is self.loaded
 
     async def _wait(self, needed: Callable[[], Weights]) -> None:
         gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -9,7 +9,6 @@ from services.metrics.dashboards.panels import (
     Dashboard,
     Panel,
     Query,
-    Row,
     band,
     chart,
     edges,
@@ -17,7 +16,6 @@ from services.metrics.dashboards.panels import (
     increase,
     latest,
     rate,
-    resized,
     row,
     series,
     share_of_time,
@@ -164,35 +162,31 @@ _EVALUATIONS = row(
 
 _REWARD = latest("entente_country_reward", country=COUNTRY)
 _DEVIATION = latest("entente_country_reward_std", country=COUNTRY)
-_EACH = Row(
+_EACH = row(
     "$country",
-    tuple(
-        resized(panel, 4)
-        for panel in (
-            band("entente_country_win_rate", "Solos", unit=PERCENT, country=COUNTRY),
-            band("entente_country_top_rate", "Games led, ties included", unit=PERCENT, country=COUNTRY),
-            band(
-                "entente_country_centers",
-                "Centres",
-                Query(latest("entente_batch_centers", country=COUNTRY), "this update alone", faint=True),
-                country=COUNTRY,
-            ),
-            band("entente_country_survival_rate", "Survival", unit=PERCENT, maximum=1.0, country=COUNTRY),
-            chart(
-                "Return",
-                *edges(f"{_REWARD} - {_DEVIATION}", f"{_REWARD} + {_DEVIATION}", "of one deviation"),
-                Query(_REWARD, "mean"),
-                text="Mean return of the last 100 episodes, and one deviation of single episodes to either side.",
-                minimum=None,
-            ),
-            chart(
-                "Games",
-                Query(latest("entente_country_phases", country=COUNTRY), "phases of a game"),
-                Query(f"60 * {rate('entente_country_episodes_total', country=COUNTRY)}", "episodes a minute"),
-                text="Mean length of the last 100 episodes, and how many the learner used.",
-            ),
-        )
+    band("entente_country_win_rate", "Solos", unit=PERCENT, country=COUNTRY),
+    band("entente_country_top_rate", "Games led, ties included", unit=PERCENT, country=COUNTRY),
+    band(
+        "entente_country_centers",
+        "Centres",
+        Query(latest("entente_batch_centers", country=COUNTRY), "this update alone", faint=True),
+        country=COUNTRY,
     ),
+    band("entente_country_survival_rate", "Survival", unit=PERCENT, maximum=1.0, country=COUNTRY),
+    chart(
+        "Return",
+        *edges(f"{_REWARD} - {_DEVIATION}", f"{_REWARD} + {_DEVIATION}", "of one deviation"),
+        Query(_REWARD, "mean"),
+        text="Mean return of the last 100 episodes, and one deviation of single episodes to either side.",
+        minimum=None,
+    ),
+    chart(
+        "Games",
+        Query(latest("entente_country_phases", country=COUNTRY), "phases of a game"),
+        Query(f"60 * {rate('entente_country_episodes_total', country=COUNTRY)}", "episodes a minute"),
+        text="Mean length of the last 100 episodes, and how many the learner used.",
+    ),
+    width=4,
     repeat="country",
 )
 

@@ -68,7 +68,7 @@ def dashboard_json(dashboard: Dashboard, colors: Mapping[str, str]) -> str:
             number += 1
             place = models.GridPos(x=x, y=y + below, w=panel.width, h=panel.height)
             made = made.with_panel(_panel(panel, colors, number, place))
-        y += _height(row)
+        y += max(below + panel.height for panel, _, below in _placed(row))
     return json.dumps(made.build(), cls=JSONEncoder, indent=1, sort_keys=True) + "\n"
 
 
@@ -145,10 +145,6 @@ def _placed(row: Row) -> Iterator[tuple[Panel, int, int]]:
             x, y, tallest = 0, y + tallest, 0
         yield panel, x, y
         x, tallest = x + width, max(tallest, panel.height)
-
-
-def _height(row: Row) -> int:
-    return max(below + panel.height for panel, _, below in _placed(row))
 
 
 def _panel(panel: Panel, colors: Mapping[str, str], number: int, place: models.GridPos) -> Builder[models.Panel]:

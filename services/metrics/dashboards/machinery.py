@@ -5,6 +5,7 @@ from __future__ import annotations
 from services.metrics.dashboards.panels import (
     PERCENT,
     Dashboard,
+    Panel,
     Query,
     chart,
     counter,
@@ -20,12 +21,19 @@ from services.metrics.dashboards.panels import (
 )
 
 _MIB = 1 << 20  # Ray counts GPU memory in these
+_NODE, _GPU = "{{instance}}", "{{instance}} GPU {{GpuIndex}}"
 _CACHED = f"{rate('entente_cached_prompt_tokens_total')} / {rate('entente_prompt_tokens_total')}"
 
 
 def _quantile(share: float) -> str:
     buckets = f"sum by (le) (increase({series('entente_weight_swap_seconds_bucket')}[$window]))"
     return f"histogram_quantile({share}, {buckets})"
+
+
+def _ray(title: str, unit: str, expr: str, legend: str, text: str) -> Panel:
+    """Return the chart of one of Ray's own metrics."""
+    highest = {"percent": 100.0, PERCENT: 1.0}.get(unit)
+    return chart(title, Query(expr, legend), text=text, unit=unit, maximum=highest)
 
 
 MACHINERY = Dashboard(
@@ -146,24 +154,20 @@ MACHINERY = Dashboard(
         ),
         row(
             "Nodes and GPUs (Ray's own metrics, of all runs there)",
-            chart(
+            _ray(
                 "GPUs: busy",
-                Query("ray_node_gpus_utilization", "{{instance}} GPU {{GpuIndex}}"),
-                text="Needs Ray scraped too, see the README of services/metrics.",
-                unit="percent",
-                maximum=100.0,
+                "percent",
+                "ray_node_gpus_utilization",
+                _GPU,
+                "Needs Ray scraped too, see the README of services/metrics.",
             ),
-            chart(
-                "GPUs: memory used",
-                Query(f"ray_node_gram_used * {_MIB}", "{{instance}} GPU {{GpuIndex}}"),
-                text="The next panel has the rest.",
-                unit="bytes",
-            ),
-            chart(
+            _ray("GPUs: memory used", "bytes", f"ray_node_gram_used * {_MIB}", _GPU, "The next panel has the rest."),
+            _ray(
                 "GPUs: memory free",
-                Query(f"ray_node_gram_available * {_MIB}", "{{instance}} GPU {{GpuIndex}}"),
-                text="Near 0, an engine or the learner fails.",
-                unit="bytes",
+                "bytes",
+                f"ray_node_gram_available * {_MIB}",
+                _GPU,
+                "Near 0, an engine or the learner fails.",
             ),
             chart(
                 "Nodes",
@@ -171,24 +175,20 @@ MACHINERY = Dashboard(
                 Query("sum(ray_node_cpu_count)", "CPU cores"),
                 text="Autoscaling adds and removes them.",
             ),
-            chart(
-                "CPUs: busy",
-                Query("ray_node_cpu_utilization", "{{instance}}"),
-                text="Of all cores of a node.",
-                unit="percent",
-                maximum=100.0,
-            ),
-            share_chart(
+            _ray("CPUs: busy", "percent", "ray_node_cpu_utilization", _NODE, "Of all cores of a node."),
+            _ray(
                 "Memory",
-                Query("ray_node_mem_used / ray_node_mem_total", "{{instance}}"),
-                text="Share of a node's memory; near 1, Ray kills workers.",
+                PERCENT,
+                "ray_node_mem_used / ray_node_mem_total",
+                _NODE,
+                "Share of a node's memory; near 1, Ray kills workers.",
             ),
-            chart(
+            _ray(
                 "Disk",
-                Query("ray_node_disk_utilization_percentage", "{{instance}}"),
-                text="A full disk stops checkpoints and the replay server.",
-                unit="percent",
-                maximum=100.0,
+                "percent",
+                "ray_node_disk_utilization_percentage",
+                _NODE,
+                "A full disk stops checkpoints and the replay server.",
             ),
         ),
     ),

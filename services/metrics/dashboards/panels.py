@@ -41,7 +41,7 @@ class Panel:
     text: str = ""  # its description
     kind: Kind = "lines"
     unit: str = PLAIN
-    width: int = 6
+    width: int = 0  # 0: as its row says
     height: int = 7
     minimum: float | None = None  # lowest value of the axis
     maximum: float | None = None
@@ -79,20 +79,17 @@ class Dashboard:
 def series(name: str, **labels: str) -> str:
     """Return a metric's series of the dashboard's run; ``name`` may end in a histogram's suffix.
 
-    Raises:
-        KeyError: the catalogue has no such metric, or the metric no such label.
+    Raises ``KeyError`` if the catalogue has no such metric, or the metric no such label.
     """
-    metric = metric_of(name)
-    for label in labels:
-        if label not in metric.labels:
-            raise KeyError(f"{name} has no label {label}")
+    if foreign := labels.keys() - metric_of(name).labels:
+        raise KeyError(f"{name} has no label {', '.join(foreign)}")
     matchers = "".join(f',{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in labels.items())
     return f'{name}{{run="$run"{matchers}}}'
 
 
-def row(title: str, *panels: Panel, repeat: str = "") -> Row:
-    """Return a row of these panels."""
-    return Row(title, panels, repeat)
+def row(title: str, *panels: Panel, width: int = 6, repeat: str = "") -> Row:
+    """Return a row of panels, of this width where they have none of their own."""
+    return Row(title, tuple(replace(panel, width=panel.width or width) for panel in panels), repeat)
 
 
 def latest(name: str, **labels: str) -> str:
@@ -141,12 +138,12 @@ def counter(name: str, title: str = "", per: float = 1.0, **options: Any) -> Pan
     return _panel(name, title, expr, {"text": f"{metric_of(name).help}, per second.", **options})
 
 
-def band(name: str, title: str, *more: Query, unit: str = "", maximum: float | None = None, **labels: str) -> Panel:
+def band(name: str, title: str, *more: Query, unit: str = PLAIN, maximum: float | None = None, **labels: str) -> Panel:
     """Return the chart of a gauge with its interval."""
     low, high = edges(latest(f"{name}_low", **labels), latest(f"{name}_high", **labels))
     mean = Query(latest(name, **labels), "mean" if name.endswith("centers") else "share")
     text = f"{metric_of(name).help}, with its 95% interval, for which only line-up blocks are independent."
-    return chart(title, low, high, *more, mean, text=text, unit=unit or _unit_of(metric_of(name)), maximum=maximum)
+    return chart(title, low, high, *more, mean, text=text, unit=unit, maximum=maximum)
 
 
 def edges(low: str, high: str, what: str = "of 95%") -> tuple[Query, Query]:
@@ -163,20 +160,11 @@ def metric_of(name: str) -> Metric:
     return CATALOGUE[name]
 
 
-def resized(panel: Panel, width: int, height: int = 0) -> Panel:
-    """Return the same panel in another size."""
-    return replace(panel, width=width, height=height or panel.height)
-
-
 def _panel(name: str, title: str, expr: str, options: dict[str, Any]) -> Panel:
     metric = metric_of(name)
     legend = " ".join(f"{{{{{label}}}}}" for label in metric.labels) or metric.name.removeprefix("entente_")
-    described = {"text": f"{metric.help}.", "unit": _unit_of(metric), **options}
+    described = {"text": f"{metric.help}.", "unit": _UNITS.get(metric.unit, PLAIN), **options}
     return chart(title or metric.help, Query(expr, legend), **described)
-
-
-def _unit_of(metric: Metric) -> str:
-    return _UNITS.get(metric.unit, PLAIN)
 
 
 def _by(metric: Metric, chosen: dict[str, str]) -> str:

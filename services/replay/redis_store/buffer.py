@@ -53,9 +53,8 @@ class RedisBuffer:
     ) -> None:
         """Connect. ``consumer`` names the consumer group; the time limits are those of ``Connection``.
 
-        Raises:
-            ReplayError: the server does not answer within ``connect_timeout_s``, or is unsuitable.
-            ValueError: ``run_id`` holds a character other than letters, digits, dots, dashes and underscores.
+        Raises ``ReplayError`` if the server does not answer in time or is unsuitable, ``ValueError`` for a ``run_id``
+        with other characters than letters, digits, dots, dashes and underscores.
         """
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,200}", run_id):
             raise ValueError(f"run id {run_id!r}: only letters, digits, '.', '-' and '_' are allowed")
@@ -64,12 +63,9 @@ class RedisBuffer:
         self._connection = Connection(url, connect_timeout_s, answer_timeout_s)
         self._connection.check_server()
         client = self._connection.client
-        self._append = client.register_script(APPEND)
-        self._open = client.register_script(OPEN)
-        self._read = client.register_script(READ)
-        self._claim = client.register_script(CLAIM)
-        self._acknowledge = client.register_script(ACKNOWLEDGE)
-        self._poison = client.register_script(POISON)
+        self._append, self._open, self._read, self._claim, self._acknowledge, self._poison = map(
+            client.register_script, (APPEND, OPEN, READ, CLAIM, ACKNOWLEDGE, POISON)
+        )
         self._lock = LearnerLock(self._connection, self._key("learner"), run_id)
         # The learner's side; guarded by _mutex.
         self._mutex = threading.RLock()
@@ -141,9 +137,8 @@ class RedisBuffer:
         found: set[str] = set()
         for start in range(0, len(episode_ids), _IDS_PER_QUERY):
             chunk = list(episode_ids[start : start + _IDS_PER_QUERY])
-            marks = self._connection.call(
-                "ask for ids", partial(self._connection.client.hmget, self._key("seen"), chunk)
-            )
+            ask = partial(self._connection.client.hmget, self._key("seen"), chunk)
+            marks = self._connection.call("ask for ids", ask)
             found.update(episode_id for episode_id, mark in zip(chunk, marks, strict=True) if mark is not None)
         return frozenset(found)
 
@@ -205,9 +200,8 @@ class RedisBuffer:
         self._reread_if_unsure()
         self._unsure = True  # until the reply is here, which may be lost
         arguments = [self._group, self._group, _READ_ENTRIES]
-        _, seconds, microseconds, streams = self._run_as_learner(
-            self._read, [self._stream(role) for role in roles], arguments
-        )
+        names = [self._stream(role) for role in roles]
+        _, seconds, microseconds, streams = self._run_as_learner(self._read, names, arguments)
         now_s = int(seconds) + int(microseconds) / 1e6
         longest = 0
         for name, entries in streams:

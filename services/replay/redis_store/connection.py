@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
@@ -30,10 +30,7 @@ class Connection:
         """Set the time limits; nothing is connected yet.
 
         ``connect_timeout_s`` is for the first answer and for each attempt, ``answer_timeout_s`` for every later answer,
-        including a restart of the server (None: the same).
-
-        Raises:
-            ReplayError: the url is invalid, or names a file that cannot be used here.
+        including a restart of the server (None: the same). Raises ``ReplayError`` for a url that cannot be used.
         """
         self.shown_url = hide_password(url)
         self._timeout_s = connect_timeout_s
@@ -72,17 +69,10 @@ class Connection:
             pause_s = min(2 * pause_s, _LONGEST_BACKOFF_S)
 
     def check_server(self) -> None:
-        """Refuse servers that are too old or would drop episodes.
-
-        Raises:
-            ReplayError: the server is unsuitable; the message names the setting to change.
-        """
-        try:
-            facts = self.call("connect", self._info)
-        except ReplayError as error:
-            if lacks_right(error.__cause__):
-                return  # a restricted account may not read the server's facts; then they are not checked
-            raise
+        """Raise ``ReplayError`` for servers that are too old or would drop episodes."""
+        facts = self._facts("connect", "server", "memory", "persistence")
+        if not facts:
+            return
         version = str(facts.get("redis_version", "0"))
         if int(version.split(".")[0]) < _OLDEST_MAJOR:
             raise ReplayError(f"{self.shown_url} runs Redis {version}; Entente needs Redis 7 or Valkey")
@@ -99,25 +89,20 @@ class Connection:
             )
 
     def memory(self) -> dict[str, float]:
-        """Return the bytes that the server uses (``used``) and may use (``limit``, if set); empty without this right.
+        """Return the bytes that the server uses (``used``) and may use (``limit``, if set); raises as ``call`` does."""
+        facts = self._facts("ask for its memory", "memory")
+        found = {"used": float(facts.get("used_memory", 0)), "limit": float(facts.get("maxmemory", 0))}
+        return {name: value for name, value in found.items() if value > 0}
 
-        Raises:
-            ReplayError: as ``call`` does.
-        """
+    def _facts(self, what: str, *sections: str) -> dict[str, Any]:
+        """Return the server's facts; none for a restricted account, which may not read them."""
         try:
-            facts: dict[str, str | int | float] = self.call("ask for its memory", lambda: self.client.info("memory"))
+            answers: list[Any] = self.call(what, lambda: [self.client.info(section) for section in sections])
         except ReplayError as error:
             if lacks_right(error.__cause__):
                 return {}
             raise
-        found = {"used": float(facts.get("used_memory", 0)), "limit": float(facts.get("maxmemory", 0))}
-        return {name: value for name, value in found.items() if value > 0}
-
-    def _info(self) -> dict[str, str | int | float]:
-        facts: dict[str, str | int | float] = {}
-        for section in ("server", "memory", "persistence"):
-            facts.update(self.client.info(section))
-        return facts
+        return {name: value for answer in answers for name, value in answer.items()}
 
     def close(self) -> None:
         """Close the sockets."""

@@ -55,16 +55,13 @@ class LearnerLock:
     def acquire(self) -> None:
         """Take the lock; waits for at most ``LOCK_TTL_S`` while it is unknown whether the last holder is alive.
 
-        Raises:
-            ReplayError: another learner is alive; the message names its process.
+        Raises ``ReplayError`` if another learner is alive; the message names its process.
         """
         give_up_s = time.monotonic() + LOCK_TTL_S + 5
         replaceable, last_left_ms = "", -1
         while True:
-            arguments: list[str | int] = [self.owner, int(LOCK_TTL_S * 1000), replaceable]
-            reply = self._connection.call(
-                "take the learner's lock", partial(self._acquire, keys=[self.key], args=arguments)
-            )
+            take = partial(self._acquire, keys=[self.key], args=[self.owner, int(LOCK_TTL_S * 1000), replaceable])
+            reply = self._connection.call("take the learner's lock", take)
             if not reply:
                 break
             holder, left_ms = reply[0].decode(), int(reply[1])

@@ -34,8 +34,7 @@ def hide_password(url: str) -> str:
 def client_of(url: str, **options: Any) -> redis.Redis:
     """Return a client that has not connected yet; ``options`` are redis-py's.
 
-    Raises:
-        ReplayError: the url is invalid, or a file that it names cannot be used here; the message says what to write.
+    Raises ``ReplayError`` if the url is invalid, or a file that it names cannot be used here.
     """
     shown = hide_password(url)
     try:

@@ -26,6 +26,17 @@ from services.replay.server import supervisor
 
 _POLL_S = 0.02
 _PORT_ATTEMPTS = 3
+# appendfsync always: else a crash could undo an acknowledgement after its reply.
+_CONFIGURATION = """bind 127.0.0.1
+port {port}
+requirepass {password}
+daemonize no
+dir ./
+appendonly yes
+appendfsync always
+save ""
+maxmemory-policy noeviction
+"""
 
 
 class EmbeddedServer:
@@ -36,25 +47,12 @@ class EmbeddedServer:
     A folder has one server: while its process is alive, other processes are refused.
     """
 
-    def __init__(
-        self, folder: Path, port: int, password: str, process: subprocess.Popen[bytes], claim: IO[str]
-    ) -> None:
-        self.folder = folder
-        self.port = port
-        self.url = f"redis://:{password}@127.0.0.1:{port}/0"
-        self.pid = 0  # process id of the server, once it answers
-        self._process = process  # the supervisor
-        self._claim = claim
-        self._log_start = 0  # the offset of this server's part of the log
-
     @classmethod
     def start(cls, folder: Path, port: int | None = None, timeout_s: float = 20) -> EmbeddedServer:
         """Start a server with the data of earlier servers in ``folder`` (created if absent), and wait until it answers.
 
-        ``port`` is on 127.0.0.1 (None: a free one); ``timeout_s`` limits the time to load the data and answer.
-
-        Raises:
-            ReplayError: there is no server program, the port or folder is in use, or no answer came in time.
+        ``port`` is on 127.0.0.1 (None: a free one); ``timeout_s`` limits the time to load the data and answer. Raises
+        ``ReplayError`` if there is no server program, the port or folder is in use, or no answer came in time.
         """
         binary = _find_binary()
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +61,7 @@ class EmbeddedServer:
             _stop_orphan(folder / "server.json")
             attempts = _PORT_ATTEMPTS if port is None else 1  # another process may take a free port first
             for attempt in range(attempts):
-                server = cls._launch(binary, folder.resolve(), port or _free_port(), claim)
+                server = cls(binary, folder.resolve(), port or _free_port(), claim)
                 try:
                     server._wait_until_ready(timeout_s)
                 except _PortTakenError:
@@ -76,28 +74,20 @@ class EmbeddedServer:
             claim.close()
             raise
 
-    @classmethod
-    def _launch(cls, binary: Path, folder: Path, port: int, claim: IO[str]) -> EmbeddedServer:
+    def __init__(self, binary: Path, folder: Path, port: int, claim: IO[str]) -> None:
+        """Launch the server program in a claimed folder; ``start`` waits until it answers."""
         password = secrets.token_urlsafe(24)
-        configuration = "\n".join(
-            (
-                "bind 127.0.0.1",
-                f"port {port}",
-                f"requirepass {password}",
-                "daemonize no",
-                "dir ./",
-                "appendonly yes",
-                "appendfsync always",  # else a crash could undo an acknowledgement after its reply
-                'save ""',
-                "maxmemory-policy noeviction",
-                "",
-            )
-        ).encode()
+        self.folder = folder
+        self.port = port
+        self.url = f"redis://:{password}@127.0.0.1:{port}/0"
+        self.pid = 0  # process id of the server, once it answers
+        self._claim = claim
+        configuration = _CONFIGURATION.format(port=port, password=password).encode()
         log = folder / "server.log"
         log.touch(mode=0o600)
-        log_start = log.stat().st_size
+        self._log_start = log.stat().st_size  # the offset of this server's part of the log
         command = [sys.executable, "-I", "-S", str(Path(supervisor.__file__).resolve()), str(log), str(binary), "-"]
-        process = subprocess.Popen(
+        self._process = subprocess.Popen(  # the supervisor
             command,
             cwd=folder,
             stdin=subprocess.PIPE,
@@ -105,12 +95,9 @@ class EmbeddedServer:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C stops the run, which stops its server last
         )
-        assert process.stdin is not None
-        process.stdin.write(f"{len(configuration)}\n".encode() + configuration)
-        process.stdin.flush()
-        server = cls(folder, port, password, process, claim)
-        server._log_start = log_start
-        return server
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{len(configuration)}\n".encode() + configuration)
+        self._process.stdin.flush()
 
     def _wait_until_ready(self, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s

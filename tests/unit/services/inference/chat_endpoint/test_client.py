@@ -13,8 +13,7 @@ import pytest
 from aiohttp import web
 from pydantic import ValidationError
 
-from services.inference.chat_endpoint.client import Completion, OpenAIClient
-from services.inference.chat_endpoint.retry import backoff_s, retry_after_s
+from services.inference.chat_endpoint.client import Completion, OpenAIClient, backoff_s, retry_after_s
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError, EndpointSettings
 from tests.unit.services.inference.chat_endpoint.endpoint_server import (
     FakeEndpoint,
