@@ -54,7 +54,7 @@ async def demonstrate_game(player: Policy, tokens: OrderTokens, until_year: int,
     return [turn for power in POWERS for turn in record.learners[power].turns]
 
 
-def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] = POWERS) -> Iterator[Turn]:
+def saved_demonstrations(file: Path, tokens: OrderTokens) -> Iterator[Turn]:
     """Yield the turns with a choice from a game in the engine's saved format.
 
     Illegal orders are left out, as are powers without a legal order in a phase: they were absent, or their orders are
@@ -70,7 +70,7 @@ def saved_demonstrations(file: Path, tokens: OrderTokens, powers: Sequence[str] 
         except (KeyError, TypeError, ValueError) as error:
             raise SavedGameError(f"{file}: phase {phase.get('name')}: {type(error).__name__}: {error}") from error
         for power in position.to_move:
-            orders = check(phase["orders"].get(power) or (), position, power).orders if power in powers else ()
+            orders = check(phase["orders"].get(power) or (), position, power).orders
             if not orders:
                 continue
             turn = demonstration_turn(tokens, position, power, orders)

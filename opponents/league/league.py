@@ -26,14 +26,13 @@ from services.metrics.catalogue import key
 RESULTS, CURRICULUM, RATINGS, LINEUPS = "results.json", "curriculum.json", "ratings.json", "lineups.jsonl"
 PROMOTIONS = "promotions.json"
 
-MOST_RATED = 64  # players besides the anchors
+MOST_RATED = 64  # players besides the anchors; the cost of a game grows with their square
 
 
 class League:
     """Draws blocks, records their results, and keeps both in the run's folder.
 
-    Line-ups are logged before they are played. Results are saved at every update and at the end; a killed driver loses
-    those since its last update, because the games are not played again.
+    Line-ups are logged before they are played. Results are saved at every update and at the end.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class League:
         self._roll_back(version)
         self._membership = MembershipChange(population, settings, folder / PROMOTIONS)
         self._playing: dict[int, tuple[str, ...]] = {}  # block index -> players of a block in progress
-        strategy = self._membership.without_retiring(make_strategy(settings, self._opponent_stats(), LEARNER))
+        strategy = self._membership.without_retiring(make_strategy(settings, self._opponent_stats()))
         self._matchmaker = Matchmaker(population, num_generations, seed, settings, strategy)
         self._lineups = LineupLog(folder / LINEUPS)
 
@@ -97,13 +96,13 @@ class League:
             block = drawn.block
             self._lineups.write(
                 LineupRecord(
-                    index=index,
-                    power=block.learner_power,
-                    members=dict(block.opponents),
-                    strategy=drawn.strategy,
-                    probabilities=drawn.probabilities,
-                    version=self._version,
-                    lineup=block.lineup,
+                    index,
+                    block.learner_power,
+                    dict(block.opponents),
+                    drawn.strategy,
+                    drawn.probabilities,
+                    self._version,
+                    block.lineup,
                 )
             )
         self._playing[index] = tuple(dict(block.opponents).values())
@@ -111,8 +110,8 @@ class League:
 
     def members(self, block: LineupBlock) -> tuple[Member, ...]:
         """The distinct members in a block, including those retired since it was drawn."""
-        ids = dict.fromkeys(member_id for _, member_id in block.opponents if member_id != LEARNER)
-        return tuple(self.population[member_id] for member_id in ids)
+        ids = dict.fromkeys(dict(block.opponents).values())
+        return tuple(self.population[member_id] for member_id in ids if member_id != LEARNER)
 
     def record(self, block: LineupBlock, games: Sequence[GameScore]) -> list[str]:
         """Record the results of a block's games; returns messages for the user."""
@@ -185,11 +184,8 @@ class League:
         return values
 
     def _roll_back(self, version: int) -> None:
-        """Adapt to a resume further back: later snapshots are gone, and the learner is an earlier one.
-
-        Training will make snapshots with the same names and other weights, so the results of the old ones are removed.
-        """
-        known = (*self._ratings.players, *self._results.members)
+        """Adapt to a resume further back: results of removed snapshots go, for others will have their names."""
+        known = (*self._ratings.players, *self._results.tallies)
         gone = [player for player in known if player.startswith("policy/") and player not in self.population]
         self._ratings.remove(gone)
         self._results.remove(gone)
@@ -209,10 +205,7 @@ class League:
                 self._ratings.add(member.id, like=LEARNER)
 
     def _limit_rated_players(self) -> None:
-        """Remove ratings of players that are never drawn again, oldest first, while more than MOST_RATED are rated.
-
-        The cost of a game grows with the square of the rated players.
-        """
+        """Remove ratings of players that are never drawn again, oldest first, while more than MOST_RATED are rated."""
         drawable = {member.id for member in self._matchmaker.drawable()}
         past = [player for player in self._ratings.players if player != LEARNER and player not in drawable]
         surplus = len(self._ratings.players) - MOST_RATED

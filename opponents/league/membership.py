@@ -85,8 +85,7 @@ class MembershipChange:
     def retire(self, book: RatingBook, playing: Collection[str]) -> list[str]:
         """Retire the snapshots that selection does not keep, within a transaction; returns a message for each.
 
-        Members in ``playing`` have blocks in progress, and actors may still ask for their weights. Such a member is
-        only marked as ``retiring`` until its blocks are over.
+        Members in ``playing``, which have blocks in progress, are only marked as ``retiring`` until these are over.
         """
         selected = select_retirements(self._population.active(), book, self._settings)
         now = [each for each in selected if each.id not in playing]

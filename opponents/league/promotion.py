@@ -25,10 +25,10 @@ FIRST_RIVAL = "bot/random"  # before there is a snapshot
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """The snapshot that the learner must beat: one player, or a specialist for every country."""
+    """The snapshot that the learner must beat."""
 
     name: str  # "policy/v20"
-    players: Mapping[str, str]  # power -> player id
+    players: Mapping[str, str]  # power -> player id: one player, or a specialist for every country
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ import msgspec
 
 from opponents.population.files import read_document, write_document
 from opponents.ratings.game_score import GameScore
-from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 
 SCHEMA_VERSION = 1
@@ -37,12 +36,6 @@ class Tally(msgspec.Struct, forbid_unknown_fields=True):
         self.points += points
         self.share += share
 
-    def fade(self, factor: float) -> None:
-        """Multiply the weight of all games so far by ``factor``."""
-        self.weight *= factor
-        self.points *= factor
-        self.share *= factor
-
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
     schema: int
@@ -52,13 +45,13 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Results:
-    """The learner's tallies by member and country, and by country alone."""
+    """The learner's tallies by member and country (``tallies``), and by country alone."""
 
     def __init__(self, half_life: float) -> None:
         """Start empty; ``half_life`` is in updates."""
         self.update = 0  # the update up to which games have faded
         self._half_life = half_life
-        self._members: dict[str, dict[str, Tally]] = {}
+        self.tallies: dict[str, dict[str, Tally]] = {}
         self._countries: dict[str, Tally] = {}
 
     @classmethod
@@ -68,12 +61,12 @@ class Results:
         document = read_document(path, _Document, SCHEMA_VERSION)
         if document is not None:
             results.update = document.update
-            results._members, results._countries = document.members, document.countries
+            results.tallies, results._countries = document.members, document.countries
         return results
 
     def save(self, path: Path) -> None:
         """Replace the file in one step."""
-        write_document(path, _Document(SCHEMA_VERSION, self.update, self._members, self._countries))
+        write_document(path, _Document(SCHEMA_VERSION, self.update, self.tallies, self._countries))
 
     def record(self, game: GameScore, learner_power: str) -> None:
         """Count a game that the learner played as ``learner_power``.
@@ -89,28 +82,30 @@ class Results:
                 ahead = rank[power] - rank[learner_power]
                 points.setdefault(player, []).append(0.5 if ahead == 0 else float(ahead > 0))
         for player, scores in points.items():
-            tally = self._members.setdefault(player, {}).setdefault(learner_power, Tally())
+            tally = self.tallies.setdefault(player, {}).setdefault(learner_power, Tally())
             tally.add(sum(scores) / len(scores), share)
         self._countries.setdefault(learner_power, Tally()).add(0.0, share)
 
     def remove(self, members: Iterable[str]) -> None:
         """Remove members; the tallies by country alone stay. Unknown ids are ignored."""
         for member in members:
-            self._members.pop(member, None)
+            self.tallies.pop(member, None)
 
     def advance(self, update: int) -> None:
         """Fade the games up to ``update``; updates that a resumed run makes again do not fade them twice."""
         factor = 0.5 ** (max(0, update - self.update) / self._half_life)
         self.update = max(update, self.update)
-        for tally in (*self._countries.values(), *(t for by in self._members.values() for t in by.values())):
-            tally.fade(factor)
+        for tally in (*self._countries.values(), *(t for by in self.tallies.values() for t in by.values())):
+            tally.weight *= factor
+            tally.points *= factor
+            tally.share *= factor
 
     def score(self, member: str, power: str | None = None) -> float:
         """The learner's pairwise score against a member, in (0, 1); as ``power``, or over all countries it played.
 
         With few games, a country's score stays near the overall one, and that one near 0.5.
         """
-        tallies = self._members.get(member, {})
+        tallies = self.tallies.get(member, {})
         won, lost = PRIOR_SCORE
         points, weight = sum(t.points for t in tallies.values()), sum(t.weight for t in tallies.values())
         overall = (won + points) / (won + lost + weight)
@@ -120,16 +115,6 @@ class Results:
         return (COUNTRY_GAMES * overall + here.points) / (COUNTRY_GAMES + here.weight)
 
     @property
-    def members(self) -> tuple[str, ...]:
-        """The members that the learner has met."""
-        return tuple(self._members)
-
-    @property
     def games(self) -> Mapping[str, int]:
         """The number of games ever played against each member."""
-        return {member: sum(t.games for t in by.values()) for member, by in sorted(self._members.items())}
-
-    def countries(self, member: str) -> Mapping[str, Tally]:
-        """The tallies against one member, by the learner's country."""
-        tallies = self._members.get(member, {})
-        return {power: tallies[power] for power in POWERS if power in tallies}
+        return {member: sum(t.games for t in by.values()) for member, by in sorted(self.tallies.items())}

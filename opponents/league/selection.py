@@ -1,13 +1,11 @@
 """Selection: which snapshots stay when ``opponents.max_members`` bounds their number.
 
-The newest and the strongest stay. Then, one at a time, the candidate with the highest sum of its strength and
-``diversity`` times its distance from the nearest kept one is kept. So a candidate that resembles a kept one must be
-strong, and one that is good at other countries may be weaker.
+The newest and the strongest stay. Then, one at a time, the candidate with the highest sum of its strength (the lower
+bound of its rating) and ``diversity`` times its distance from the nearest kept one (by its deviations by country) is
+kept. So a candidate that resembles a kept one must be strong, and one that is good at other countries may be weaker.
 
-Strength is the lower bound of the rating. Distance compares the deviations by country from this strength. Both are in
-rating points and from the same book, so they reflect how the learner's games against the candidates ended, with less
-noise. The greedy choice by distance to the nearest chosen is Gonzalez's (Theoretical Computer Science 38, 1985);
-weighing it against quality is Carbonell and Goldstein's (SIGIR 1998).
+The greedy choice by distance to the nearest chosen is Gonzalez's (Theoretical Computer Science 38, 1985); weighing it
+against quality is Carbonell and Goldstein's (SIGIR 1998).
 """
 
 from __future__ import annotations
@@ -60,7 +58,8 @@ def retirements(candidates: Sequence[Candidate], most: int, diversity: float) ->
 
     while len(kept) < most:
         kept.append(left.pop(max(left.values(), key=worth).id))
-    return tuple(_retirement(each, kept) for each in left.values())
+    nearest = {each: min(kept, key=lambda other: (distance(each, other), other.id)) for each in left.values()}
+    return tuple(Retirement(one.id, one.strength, near.id, distance(one, near)) for one, near in nearest.items())
 
 
 def distance(one: Candidate, other: Candidate) -> float:
@@ -69,12 +68,6 @@ def distance(one: Candidate, other: Candidate) -> float:
         return 0.0
     gaps = np.subtract(one.by_country, other.by_country)
     return float(np.sqrt(np.mean(gaps**2)))
-
-
-def may_retire(member: Member, settings: OpponentsSettings) -> bool:
-    """Whether the bound covers a member: no bots, chat players or anchors, and none that a user added or pinned."""
-    named = {member_id(name) for name in settings.anchors}
-    return member.is_own_snapshot and not member.pinned and member.id not in named
 
 
 def candidate_of(member: Member, book: RatingBook) -> Candidate:
@@ -89,20 +82,19 @@ def candidate_of(member: Member, book: RatingBook) -> Candidate:
 def select_retirements(
     members: Iterable[Member], book: RatingBook, settings: OpponentsSettings
 ) -> tuple[Retirement, ...]:
-    """The active members to retire; specialists are selected country by country. By country, then by id."""
+    """The active members to retire; specialists are selected country by country. By country, then by id.
+
+    No bots, chat players and anchors retire, and no members that a user added or pinned.
+    """
     if settings.max_members == 0:
         return ()
+    anchors = {member_id(name) for name in settings.anchors}
     groups: dict[str, list[Candidate]] = {}
     for member in members:
-        if may_retire(member, settings):
+        if member.is_own_snapshot and not member.pinned and member.id not in anchors:
             groups.setdefault(member.country or "", []).append(candidate_of(member, book))
     return tuple(
         retirement
         for country in sorted(groups)
         for retirement in retirements(groups[country], settings.max_members, settings.diversity)
     )
-
-
-def _retirement(candidate: Candidate, kept: Sequence[Candidate]) -> Retirement:
-    nearest = min(kept, key=lambda other: (distance(candidate, other), other.id))
-    return Retirement(candidate.id, candidate.strength, nearest.id, distance(candidate, nearest))

@@ -27,15 +27,6 @@ CONFIDENCE_Z = 1.96  # 95 % bounds of a normal distribution
 KEPT_GAMES = 4  # the newest games that count, as a multiple of opponents.curriculum_games
 
 
-@dataclass(frozen=True, slots=True)
-class Thresholds:
-    """A country changes level when its share is surely above ``up`` or below ``down`` times its base share."""
-
-    up: float
-    down: float
-    least_games: int  # at a level, before any change
-
-
 class CountryLevel(msgspec.Struct, forbid_unknown_fields=True):
     """The level of one country."""
 
@@ -46,10 +37,9 @@ class CountryLevel(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """A country that changed its level."""
+    """A country's new level."""
 
-    power: str
-    level: int  # the new one
+    level: int
     opponent: str
     is_up: bool
 
@@ -59,18 +49,20 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     countries: dict[str, CountryLevel]
 
 
-def level_step(shares: Sequence[float], base: float, thresholds: Thresholds) -> int:
+def level_step(shares: Sequence[float], base: float, settings: OpponentsSettings) -> int:
     """1 to move up, -1 to move down, 0 to stay, after games (G,) with these shares where equals get ``base``.
 
-    With fewer than ``least_games`` games it is 0. A sample without spread counts as certain.
+    A country moves when its mean share is surely above ``curriculum_up`` or below ``curriculum_down`` times ``base``.
+    With fewer than ``curriculum_games`` games it is 0. A sample without spread counts as certain.
     """
     games = len(shares)
-    if games < max(2, thresholds.least_games):
+    if games < settings.curriculum_games:
         return 0
     mean = math.fsum(shares) / games
     spread = math.sqrt(math.fsum((share - mean) ** 2 for share in shares) / (games - 1))
     margin = CONFIDENCE_Z * spread / math.sqrt(games)
-    return int(mean - margin > base * thresholds.up) - int(mean + margin < base * thresholds.down)
+    up, down = base * settings.curriculum_up, base * settings.curriculum_down
+    return int(mean - margin > up) - int(mean + margin < down)
 
 
 def curriculum_order(members: Sequence[Member], curriculum: Sequence[str]) -> tuple[str, ...]:
@@ -93,8 +85,7 @@ class Curriculum:
     def __init__(self, settings: OpponentsSettings, until_year: int) -> None:
         """Start every country at level 0, in games to the end of ``until_year``."""
         self._base = base_shares(until_year)
-        self._named = settings.curriculum
-        self._thresholds = Thresholds(settings.curriculum_up, settings.curriculum_down, settings.curriculum_games)
+        self._settings = settings
         self._countries = {power: CountryLevel() for power in POWERS}
 
     @classmethod
@@ -137,15 +128,15 @@ class Curriculum:
         country, order = self._countries[power], self._order(members)
         _follow_order(country, order)
         country.shares += [game.score(power) for game in games if _is_against(game, power, country.opponent)]
-        del country.shares[: -KEPT_GAMES * self._thresholds.least_games]
-        level = country.level + level_step(country.shares, self._base[power], self._thresholds)
+        del country.shares[: -KEPT_GAMES * self._settings.curriculum_games]
+        level = country.level + level_step(country.shares, self._base[power], self._settings)
         if level == country.level or not 0 <= level < len(order):
             return None
         self._countries[power] = CountryLevel(level, order[level])
-        return LevelChange(power, level, order[level], is_up=level > country.level)
+        return LevelChange(level, order[level], is_up=level > country.level)
 
     def _order(self, members: Sequence[Member]) -> tuple[str, ...]:
-        order = curriculum_order(members, self._named)
+        order = curriculum_order(members, self._settings.curriculum)
         if not order:
             raise PopulationError("opponents.curriculum: none of its members is active, and there is no snapshot")
         return order

@@ -76,8 +76,7 @@ def is_against_anchors(share: float, number: int, place: int) -> bool:
     """Whether a country's block ``number`` (from 0) belongs to the ``share`` in [0, 1] against anchors alone.
 
     ``place`` is the country's, 0 to 6, in any fixed order. Of any K successive blocks of a country ⌊K share⌋ or
-    ⌈K share⌉ are against anchors, and of the seven countries' first K blocks ⌊7 K share⌋ in all: each country is a
-    seventh of a step behind the one before it.
+    ⌈K share⌉ are against anchors, and of the seven countries' first K blocks ⌊7 K share⌋ in all.
     """
     step = Fraction(str(share))  # as written in the config: 0.1 is a tenth
     behind = Fraction(place, len(POWERS))

@@ -27,7 +27,7 @@ class LineupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LineupLog:
-    """The records of a run. Each is flushed when it is written, so it outlives this process."""
+    """The newest record of each block of a run. Each is flushed when it is written, so it outlives this process."""
 
     def __init__(self, path: Path) -> None:
         """Read the file. A last line that a crash cut short is removed: its block was not being played yet.
@@ -42,7 +42,8 @@ class LineupLog:
             lines = self._file.read().splitlines(keepends=True)
             whole = lines[:-1] if lines and not lines[-1].endswith(b"\n") else lines
             for number, line in enumerate(whole, start=1):
-                self._add_line(line, number)
+                record = self._decoded(line, number)
+                self._records[record.index] = record
             self._file.seek(0, os.SEEK_END)
             self._file.truncate(sum(map(len, whole)))
         except OSError as error:
@@ -65,11 +66,10 @@ class LineupLog:
         """Close the file."""
         self._file.close()
 
-    def _add_line(self, line: bytes, number: int) -> None:
+    def _decoded(self, line: bytes, number: int) -> LineupRecord:
         try:
-            record = msgspec.json.decode(line, type=LineupRecord)
+            return msgspec.json.decode(line, type=LineupRecord)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is a DecodeError
             raise PopulationError(
                 f"{self._path} is damaged in line {number} ({error}); remove the line, and its block is drawn again"
             ) from error
-        self._records[record.index] = record

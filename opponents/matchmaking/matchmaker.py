@@ -47,8 +47,6 @@ class Matchmaker:
         strategy: Strategy = by_weight,
     ) -> None:
         """Prepare blocks of ``num_generations`` >= 1 games. ``strategy`` is the one of ``settings.matchmaking``."""
-        if num_generations < 1:
-            raise ValueError(f"num_generations must be at least 1, not {num_generations}")
         self._population = population
         self._num_generations = num_generations
         self._seed = seed
@@ -63,16 +61,12 @@ class Matchmaker:
         """The block at ``index`` >= 0, with how it was drawn.
 
         Each run of seven blocks (0-6, 7-13, ...) has every country once, in its own order. Opponents are drawn from the
-        active members that joined up to update ``newest_snapshot`` (None: all). Of the snapshots among them, only the
-        newest ``opponents.max_snapshots`` (for specialists: per country) and the pinned ones may be drawn. This bound
-        depends on the index alone, so the line-up does not depend on timing, unless the strategy uses results. A
-        specialist plays only its own country. If members retired by hand leave a seat without candidates, later members
-        may be drawn too, so that the run can continue.
+        members that joined up to update ``newest_snapshot`` (None: all) and are ``drawable``; a specialist plays only
+        its own country. So the line-up does not depend on timing, unless the strategy uses results. If members retired
+        by hand leave a seat without candidates, later members may be drawn too, so that the run can continue.
 
-        Raises ValueError if the index is negative, PopulationError if a seat has no member to draw.
+        Raises PopulationError if a seat has no member to draw.
         """
-        if index < 0:
-            raise ValueError(f"blocks are numbered from 0, not {index}")
         members, all_members = self.drawable(newest_snapshot), self.drawable()
         try:
             return self._draw_from(members, index)
@@ -124,7 +118,11 @@ class Matchmaker:
         )
 
     def drawable(self, newest_snapshot: int | None = None) -> tuple[Member, ...]:
-        """Members that may be drawn for a block with this bound, by id; anchors count as pinned."""
+        """Members that may be drawn for a block with this bound, by id.
+
+        Of the snapshots, these are the newest ``opponents.max_snapshots`` (for specialists: per country), pinned ones
+        and anchors.
+        """
         drawable = [
             member
             for member in self._population.active()

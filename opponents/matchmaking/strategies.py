@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from opponents.population.member import Member
 from opponents.settings import OpponentsSettings, member_id
+from services.inference.engine import LEARNER
 
 Weights = NDArray[np.float64]  # (N,) >= 0
 NEAREST = 3  # members that may be drawn under rating_window however far from the learner they are
@@ -32,8 +33,8 @@ class OpponentStats:
     curriculum: Callable[[str, Sequence[Member]], str]  # (the learner's country, members) -> member id
 
 
-def make_strategy(settings: OpponentsSettings, stats: OpponentStats, learner: str) -> Strategy:
-    """The strategy that ``opponents.matchmaking`` names; ``learner`` is the learner's id among the ratings.
+def make_strategy(settings: OpponentsSettings, stats: OpponentStats) -> Strategy:
+    """The strategy that ``opponents.matchmaking`` names.
 
     Strategies that depend on results have the floor ``opponents.min_draw_probability``. They multiply the members'
     configured weights; ``uniform``, ``latest`` and ``curriculum`` use only whether these are above 0.
@@ -51,7 +52,7 @@ def make_strategy(settings: OpponentsSettings, stats: OpponentStats, learner: st
 
     def near(members: Sequence[Member], learner_power: str) -> Weights:
         ratings = np.array([stats.rating(member.id) for member in members])
-        window = rating_window(ratings, stats.rating(learner), settings.rating_window)
+        window = rating_window(ratings, stats.rating(LEARNER), settings.rating_window)
         return by_weight(members, learner_power) * window
 
     def curriculum(members: Sequence[Member], learner_power: str) -> Weights:

@@ -7,17 +7,16 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from grpo_core.checkpoints.folders import MANIFEST
 from grpo_core.checkpoints.store import load_checkpoint
 from grpo_core.errors import CheckpointError
-from grpo_core.models.lora import WEIGHTS, adapter_config_of, folder_payload, merged
+from grpo_core.models.lora import adapter_config_of, folder_payload, merged
 from grpo_core.models.named_tensors import named_tensors, to_safetensors
 from grpo_core.models.pretrained import ADAPTER, load_model, read_payload, saved_specialists, weights_payload
 from opponents.population.importer import Source, base_of
 from opponents.population.member import PopulationError
-from opponents.population.weights import ADAPTER_CONFIG, read_weights
+from opponents.population.weights import read_weights
 
 
 def compatible_weights(source: Source, run: Path, country: str | None = None) -> bytes:
@@ -71,12 +70,8 @@ def _adapter_of(source: Source, country: str | None) -> bytes | None:
             raise PopulationError(
                 f"{source.model} has specialists, for {', '.join(roles)}: say with --country whose joins"
             )
-        return folder_payload(folder / country)
-    if not folder.is_dir():
-        return None
-    config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
-    text = json.dumps(config, sort_keys=True)
-    return to_safetensors(load_file(folder / WEIGHTS), {"format": "pt", ADAPTER_CONFIG: text})
+        folder /= country
+    return folder_payload(folder) if folder.is_dir() else None
 
 
 def _whole(source: Source, adapter: bytes | None) -> bytes:

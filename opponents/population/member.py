@@ -51,17 +51,12 @@ class Member:
 
 def check_member(member: Member) -> None:
     """Raise PopulationError for an impossible weight, form or country."""
-    check_weight(member.id, member.weight)
+    if not (math.isfinite(member.weight) and member.weight >= 0):
+        raise PopulationError(f"{member.id}: weight must be a finite number >= 0, not {member.weight}")
     if member.form is not None and member.kind != "policy":
         raise PopulationError(f"{member.id}: a {member.kind} has no weights, so it has no form {member.form!r}")
     if member.country is not None and member.country not in POWERS:
         raise PopulationError(f"{member.id}: there is no country {member.country!r}; the seven are {', '.join(POWERS)}")
-
-
-def check_weight(member_id: str, weight: float) -> None:
-    """Raise PopulationError if a weight is negative or not finite."""
-    if not (math.isfinite(weight) and weight >= 0):
-        raise PopulationError(f"{member_id}: weight must be a finite number >= 0, not {weight}")
 
 
 def release_checksum(text: str) -> str:

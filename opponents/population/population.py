@@ -15,14 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from grpo_core.checkpoints.atomic_write import flush_to_disk
-from opponents.population.member import (
-    Member,
-    PopulationError,
-    check_member,
-    check_weight,
-    package_version,
-    release_checksum,
-)
+from opponents.population.member import Member, PopulationError, check_member, package_version, release_checksum
 from opponents.population.storage import StoredMembers
 from opponents.population.weights import check_checksum, checksum_of, form_of
 
@@ -46,63 +39,30 @@ class Population(StoredMembers):
         self, name: str, *, weight: float = 1.0, created_at_update: int = 0, country: str | None = None
     ) -> Member:
         """Add a bot as ``bot/<name>``; raises as ``add``."""
-        return self._add_without_weights("bot", name, release_checksum(name), weight, created_at_update, country)
+        return self.add(_without_weights("bot", name, name, weight, created_at_update, country))
 
     def add_chat_player(
         self, name: str, identity: str, *, weight: float = 1.0, created_at_update: int = 0, country: str | None = None
     ) -> Member:
-        """Add a chat player as ``remote/<name>``; raises as ``add``.
+        """Add a chat player, with its ``ChatPlayerSettings.identity``, as ``remote/<name>``; raises as ``add``."""
+        return self.add(_without_weights("remote", name, identity, weight, created_at_update, country))
 
-        ``identity`` holds what decides how it plays (``ChatPlayerSettings.identity``).
-        """
-        checksum = release_checksum(identity)
-        return self._add_without_weights("remote", name, checksum, weight, created_at_update, country)
-
-    def _add_without_weights(
-        self,
-        kind: Literal["bot", "remote"],
-        name: str,
-        checksum: str,
-        weight: float,
-        created_at_update: int,
-        country: str | None,
-    ) -> Member:
-        return self.add(
-            Member(
-                id=f"{kind}/{name}",
-                kind=kind,
-                name=name,
-                version=0,
-                checksum=checksum,
-                parent=None,
-                created_at_update=created_at_update,
-                weight=weight,
-                country=country,
-            )
-        )
-
-    def add_policy(
+    def add_snapshot(
         self,
         weights: Path,
         *,
         version: int,
-        member_id: str | None = None,
-        parent: str | None = None,
-        weight: float = 1.0,
-        created_at_update: int | None = None,
         country: str | None = None,
         config_digest: str | None = None,
-        source: str | None = None,
-        pinned: bool = False,
     ) -> Member:
-        """Add a frozen weights file, by default as ``policy/v<version>``, the name of this run's own snapshots.
+        """Add this run's learner as frozen at an update: ``policy/v20``, or its specialist ``policy/v20-FRANCE``.
 
-        Its path is stored relative to the population file, so a run folder can be moved as a whole.
-        ``created_at_update`` defaults to the version.
+        Its parent is the snapshot before. The path of ``weights`` is stored relative to the population file, so a run
+        folder can be moved as a whole.
 
         Raises PopulationError if there is no such file, it is not safetensors, or as ``add``.
         """
-        member_id = member_id or f"policy/v{version}"
+        member_id = f"policy/v{version}" if country is None else f"policy/v{version}-{country}"
         form = form_of(member_id, weights)
         flush_to_disk(weights, weights.parent)
         return self.add(
@@ -112,36 +72,17 @@ class Population(StoredMembers):
                 name=Path(os.path.relpath(weights, self.path.parent)).as_posix(),
                 version=version,
                 checksum=checksum_of(member_id, weights),
-                parent=parent,
-                created_at_update=version if created_at_update is None else created_at_update,
-                weight=weight,
+                parent=self.newest_snapshot_before(version, country),
+                created_at_update=version,
+                weight=1.0,
                 form=form,
                 country=country,
                 config_digest=config_digest,
-                source=source,
-                pinned=pinned,
             )
         )
 
-    def add_snapshot(self, weights: Path, *, version: int, config_digest: str, country: str | None = None) -> Member:
-        """Add this run's learner as frozen at an update; its parent is the snapshot before. Raises as ``add_policy``.
-
-        With a ``country``, it is the learner's specialist for it: ``policy/v<version>-<country>``.
-        """
-        return self.add_policy(
-            weights,
-            version=version,
-            member_id=snapshot_id(version, country),
-            parent=self.newest_snapshot_before(version, country),
-            country=country,
-            config_digest=config_digest,
-        )
-
     def newest_snapshot_before(self, version: int, country: str | None = None) -> str | None:
-        """Id of the newest snapshot that training froze before ``version``, or None.
-
-        With a ``country``, of the learner's specialist for it.
-        """
+        """Id of the newest snapshot (of the specialist for ``country``) frozen before ``version``, or None."""
         own = [m for m in self._members.values() if m.is_own_snapshot and m.version < version and m.country == country]
         return max(own, key=lambda member: member.version).id if own else None
 
@@ -156,11 +97,6 @@ class Population(StoredMembers):
     def pin(self, member_id: str, *, pinned: bool = True) -> Member:
         """Protect a member from automatic retirement, or stop that. PopulationError for an unknown id."""
         return self._change(member_id, pinned=pinned)
-
-    def set_weight(self, member_id: str, weight: float) -> Member:
-        """Draw this member more or less often; PopulationError for an unknown id or an impossible weight."""
-        check_weight(member_id, weight)
-        return self._change(member_id, weight=weight)
 
     def _change(self, member_id: str, **fields: Any) -> Member:
         member = dataclasses.replace(self[member_id], **fields)
@@ -199,6 +135,17 @@ class Population(StoredMembers):
             )
 
 
-def snapshot_id(version: int, country: str | None) -> str:
-    """The id of a snapshot that training makes: ``policy/v20``; of a specialist: ``policy/v20-FRANCE``."""
-    return f"policy/v{version}" if country is None else f"policy/v{version}-{country}"
+def _without_weights(
+    kind: Literal["bot", "remote"], name: str, identity: str, weight: float, update: int, country: str | None
+) -> Member:
+    return Member(
+        id=f"{kind}/{name}",
+        kind=kind,
+        name=name,
+        version=0,
+        checksum=release_checksum(identity),
+        parent=None,
+        created_at_update=update,
+        weight=weight,
+        country=country,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,10 +91,9 @@ class Belief:
         variance = float(weights @ self.covariance[rows, rows] @ weights)
         return float(weights @ self.mean[rows]), max(0.0, variance) ** 0.5
 
-    def copy_with(self, players: Iterable[str]) -> Belief:
-        """A copy with these players added."""
+    def copy_with(self, player: str) -> Belief:
+        """A copy with this player added."""
         copy = Belief(self.prior, dict.fromkeys(POWERS, 0.0))
         copy.mean, copy.covariance, copy.players = self.mean, self.covariance, list(self.players)
-        for player in players:
-            copy.add(player)
+        copy.add(player)
         return copy

@@ -2,9 +2,8 @@
 
 The strength of a seat is the player's strength, plus the country's worth, plus the player's deviation as this country;
 ``likelihood`` gives the places that follow. All these values have one joint normal distribution, which every game
-updates. So a player may have several seats (a game against itself informs about the countries, not about its strength),
-weak countries do not lower a player's rating, and the learner's games also rate its frozen copies, with decreasing
-effect as the learner changes.
+updates. So a player may have several seats, weak countries do not lower a player's rating, and the learner's games also
+rate its frozen copies, with decreasing effect as the learner changes.
 
 Ratings are in points of the Elo scale: 400 points are odds of ten to one to finish above. ``bot/random`` is at 1000.
 """
@@ -19,14 +18,12 @@ import numpy as np
 
 from opponents.population.member import PopulationError
 from opponents.ratings.belief import BLOCK, PRIOR, Belief, Prior
-from opponents.ratings.calibration import ANCHORS, COUNTRY_POINTS, SHARE_SLOPE
+from opponents.ratings.calibration import ANCHORS, COUNTRY_POINTS
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.likelihood import SEATS, Array, draws_of, posterior
 from services.environments.diplomacy.position import POWERS
 
 POINTS = 400 / math.log(10)  # per unit of strength, which is a natural logarithm of odds
-# E[logistic(x)] is about logistic(mean / sqrt(1 + 0.368 variance)) for a normal x (Daunizeau, arXiv 1703.00091).
-_SMOOTHING = 0.368
 
 
 class RatingsError(PopulationError):
@@ -71,10 +68,7 @@ class RatingBook:
         return tuple(self.belief.players)
 
     def add(self, player: str, like: str | None = None) -> None:
-        """Add an unknown player, or a frozen copy of ``like`` as it is now, with the same belief.
-
-        Raises RatingsError if the player is rated already, or ``like`` is not, or is an anchor.
-        """
+        """Add a player, or a frozen copy of ``like``; RatingsError if it is rated already, or ``like`` is not."""
         if player in self.anchors or player in self.belief.players:
             raise RatingsError(f"{player} is rated already")
         if like is not None and like not in self.belief.players:
@@ -93,10 +87,8 @@ class RatingBook:
         """Widen the uncertainty of a player after updates of its weights; an unknown player is added.
 
         In one update its strength changes by a standard deviation of ``tau`` points, and the share ``memory`` of its
-        deviations by country remains. Raises RatingsError if the player is an anchor.
+        deviations by country remains.
         """
-        if player in self.anchors:
-            raise RatingsError(f"{player} is an anchor and never changes")
         if player not in self.belief.players:
             self.belief.add(player)
         self.belief.drift(player, updates, tau, memory)
@@ -109,24 +101,26 @@ class RatingBook:
             self.games[player] = self.games.get(player, 0) + 1
         for number, power in enumerate(POWERS):
             self.seats.setdefault(score.seats[power], [0] * SEATS)[number] += 1
-        mean, across, covariance = self._strengths(self.belief, score.seats)
+        mean, across, covariance = self.strengths(score.seats)
         self.belief.learn(across, *posterior(draws_of(score), mean, covariance))
 
     def rating(self, player: str, country: str | None = None) -> Rating:
-        """A player's strength: the mean over the seven countries, or as one of them.
+        """A player's strength in the mean over the seven countries, or as one of them, without the country's worth.
 
-        It excludes the country's worth. Anchors are exact; an unknown player has the prior.
+        Anchors are exact; an unknown player has the prior.
         """
-        where = None if country is None else POWERS.index(country)
-        games = self.games.get(player, 0)
-        if where is not None:
+        if country is None:
+            games = self.games.get(player, 0)
+            weights = np.full(BLOCK, 1 / SEATS)
+        else:
+            where = POWERS.index(country)
             games = self.seats[player][where] if player in self.seats else 0
+            weights = np.eye(BLOCK)[1 + where]
         if player in self.anchors:
             points = self.anchors[player]
             return Rating(math.fsum(points.values()) / SEATS if country is None else points[country], 0.0, games)
-        belief = self._belief_of([player])
-        weights = np.full(BLOCK, 1 / SEATS) if where is None else np.eye(BLOCK)[1 + where]
         weights[0] = 1.0
+        belief = self.belief if player in self.belief.players else self.belief.copy_with(player)
         return Rating(*belief.estimate(weights, belief.rows(player)), games)
 
     def country(self, power: str) -> Rating:
@@ -136,31 +130,9 @@ class RatingBook:
         games = sum(seats[POWERS.index(power)] for seats in self.seats.values())
         return Rating(*self.belief.estimate(weights, slice(0, SEATS)), games)
 
-    def win_probability(self, power: str, rival: str, seats: Mapping[str, str]) -> float:
-        """Probability that seat ``power`` finishes above seat ``rival``; a tie counts as half.
-
-        ``seats`` names the player of each of the seven powers.
-        """
-        return float(self._chances_above(seats, slope=1.0)[POWERS.index(power), POWERS.index(rival)])
-
-    def expected_share(self, power: str, seats: Mapping[str, str]) -> float:
-        """Expected sum-of-squares share of a seat (``GameScore.score``), in (0, 1); the seven of a game sum to 1.
-
-        A softmax of the strengths, flatter than the chances of coming first (``calibration.SHARE_SLOPE``), averaged
-        over the uncertainty of the strengths (Daunizeau's approximation, scaled to sum to 1).
-        """
-        above = self._chances_above(seats, slope=SHARE_SLOPE)
-        np.fill_diagonal(above, 1.0)
-        shares = 1 / ((1 / above).sum(axis=1) - (SEATS - 1))
-        return float(shares[POWERS.index(power)] / shares.sum())
-
-    def _belief_of(self, players: Iterable[str]) -> Belief:
-        """The belief, with unknown players added."""
-        unknown = [p for p in dict.fromkeys(players) if p not in self.anchors and p not in self.belief.players]
-        return self.belief.copy_with(unknown) if unknown else self.belief
-
-    def _strengths(self, belief: Belief, seats: Mapping[str, str]) -> tuple[Array, Array, Array]:
-        """The seats' means (7,), covariance with all of ``belief`` (D, 7) and with each other, in natural units."""
+    def strengths(self, seats: Mapping[str, str]) -> tuple[Array, Array, Array]:
+        """The seats' means (7,), covariance with the whole belief (D, 7) and with each other, in natural units."""
+        belief = self.belief
         design, fixed = np.zeros((SEATS, len(belief.mean))), np.zeros(SEATS)
         for number, power in enumerate(POWERS):
             design[number, number] = 1.0
@@ -172,12 +144,3 @@ class RatingBook:
         design /= POINTS
         across = belief.covariance @ design.T
         return fixed / POINTS + design @ belief.mean, across, design @ across
-
-    def _chances_above(self, seats: Mapping[str, str], slope: float) -> Array:
-        """Chance that each seat (row) draws ahead of each other (column), averaged over the strengths; (7, 7)."""
-        mean, _, covariance = self._strengths(self._belief_of(seats.values()), seats)
-        variance = np.diag(covariance)
-        spread = np.maximum(variance[:, None] + variance[None, :] - 2 * covariance, 0.0)
-        lead = slope * (mean[:, None] - mean[None, :]) / np.sqrt(1 + _SMOOTHING * slope**2 * spread)
-        chances: Array = 1 / (1 + np.exp(-lead))
-        return chances

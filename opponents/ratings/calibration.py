@@ -25,9 +25,6 @@ ANCHORS = {
     }.items()
 }
 
-# Shares of the sum of squares grow with exp(SHARE_SLOPE * strength): a strong power need not come first to have one.
-SHARE_SLOPE = 0.71
-
 # Last year of a game -> mean share of the sum of squares of each of seven DumbBots, in the order of POWERS: one set of
 # 240 games, evaluated after each of these years; 95 % intervals are 0.02 wide on either side or less. Shares differ far
 # more by country, and by the length of a game, than by skill.

@@ -33,17 +33,10 @@ class _Count(msgspec.Struct, forbid_unknown_fields=True):
     seats: list[int]
 
 
-class _PriorFields(msgspec.Struct, forbid_unknown_fields=True):
-    mu: float
-    sigma: float
-    deviation_sigma: float
-    country_sigma: float
-
-
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
     schema: int
     anchors: list[_Anchor]
-    prior: _PriorFields
+    prior: Prior
     countries: list[float]
     players: list[_Player]
     counts: list[_Count]
@@ -56,7 +49,7 @@ def save_ratings(book: RatingBook, path: Path) -> None:
     document = _Document(
         schema=SCHEMA_VERSION,
         anchors=[_Anchor(player, [points[power] for power in POWERS]) for player, points in book.anchors.items()],
-        prior=msgspec.convert(belief.prior, _PriorFields, from_attributes=True),
+        prior=belief.prior,
         countries=belief.mean[:SEATS].tolist(),
         players=[
             _Player(player, float(block[0]), block[1:].tolist())
@@ -93,10 +86,9 @@ def _book_of(document: _Document) -> RatingBook:
     sevens += [document.countries, *(player.deviations for player in document.players)]
     if any(len(values) != SEATS for values in sevens) or any(len(count.seats) != SEATS for count in document.counts):
         raise ValueError(f"it must have {SEATS} numbers where there is one for each country")
-    prior = Prior(**msgspec.structs.asdict(document.prior))
     book = RatingBook(
         {anchor.id: dict(zip(POWERS, anchor.points, strict=True)) for anchor in document.anchors},
-        prior,
+        document.prior,
         dict(zip(POWERS, document.countries, strict=True)),
     )
     for player in players:

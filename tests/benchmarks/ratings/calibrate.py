@@ -24,12 +24,12 @@ from cluster.evaluation.rating_matches import play_in_order
 from cluster.runs.progress_bars import progress_bars
 from cluster.runs.provenance import commit
 from opponents.bots.registry import BOT_NAMES, make_bot
-from opponents.ratings import book as ratings
 from opponents.ratings.belief import Prior
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
 from opponents.seeds import derive_seed
 from services.environments.diplomacy.position import POWERS
+from tests.benchmarks.ratings.predictions import expected_share, win_probability
 
 PLAYERS = tuple(f"bot/{name}" for name in BOT_NAMES)
 ORIGIN = "bot/random"  # at 1000 points
@@ -61,8 +61,7 @@ def share_slope(book: RatingBook, scores: Sequence[GameScore]) -> float:
     scores = scores[:: max(1, len(scores) // 400)]
 
     def error(slope: float) -> float:
-        ratings.SHARE_SLOPE = slope
-        wrong = [book.expected_share(power, s.seats) - s.score(power) for s in scores for power in POWERS]
+        wrong = [expected_share(book, power, s.seats, slope) - s.score(power) for s in scores for power in POWERS]
         return float(np.square(wrong).mean())
 
     return _least(error, 0.3, 2.0)
@@ -103,15 +102,15 @@ def above(score: GameScore, power: str, rival: str) -> float | None:
 def checks(scores: Sequence[GameScore]) -> dict[str, object]:
     """Predictions for the odd games from ratings of the even ones; and how far ratings of the two halves differ."""
     fitted, held_out = rated(scores[::2]), scores[1::2]
-    ratings.SHARE_SLOPE = share_slope(fitted, scores[::2])
+    slope = share_slope(fitted, scores[::2])
     pairs = [(POWERS[i], POWERS[j]) for i in range(7) for j in range(i)]
     wins = [
-        (fitted.win_probability(*pair, score.seats), happened)
+        (win_probability(fitted, *pair, score.seats), happened)
         for score in held_out
         for pair in pairs
         if (happened := above(score, *pair)) is not None and score.seats[pair[0]] != score.seats[pair[1]]
     ]
-    shares = [(fitted.expected_share(p, score.seats), score.score(p)) for score in held_out for p in POWERS]
+    shares = [(expected_share(fitted, p, score.seats, slope), score.score(p)) for score in held_out for p in POWERS]
     other = rated(held_out)
     apart = []
     for player in (player for player in PLAYERS if player != ORIGIN):

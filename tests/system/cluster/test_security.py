@@ -93,7 +93,7 @@ def life(place: Place, url: str, folder: Path) -> None:
         mirror.clear()
         population = Population(folder / f"{run}.json", on_saved=mirror.publish)
         with population.transaction():
-            member = population.add_policy(weights, version=1)
+            member = population.add_snapshot(weights, version=1)
         assert mirror.read() == population.document()
         assert mirror.weights(member) == weights.read_bytes()
         none_kept = stack.enter_context(closing(PopulationMirror(url, run, connect_timeout_s=5, limit_mib=0)))

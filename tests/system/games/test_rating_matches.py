@@ -37,7 +37,7 @@ def make_run(run: Path) -> Path:
             weights = run / "population" / "v2.safetensors"
             weights.parent.mkdir()
             weights.write_bytes(policy_payload(model))
-            population.add_policy(weights, version=2)
+            population.add_snapshot(weights, version=2)
         else:
             learner = Learner(model, config.learner, config.grouping, seed=0)
             learner.version = version

@@ -95,7 +95,7 @@ def test_older_revision_changes_nothing_until_a_new_training(mirror: PopulationM
     population = Population(tmp_path / "population.json")
     for name, version in (("a", 1), ("b", 2)):
         with population.transaction():
-            population.add_policy(weights(tmp_path, name, version), version=version)
+            population.add_snapshot(weights(tmp_path, name, version), version=version)
         states.append(population.document())
     assert mirror.publish(states[1], population.path)
     assert not mirror.publish(states[0], population.path)
@@ -114,7 +114,7 @@ def test_machine_without_the_folder_reads_the_same_verified_weights(
     population = Population(tmp_path / "population.json", on_saved=mirror.publish)
     path = weights(tmp_path, "v1", 1)
     with population.transaction():
-        member = population.add_policy(path, version=1)
+        member = population.add_snapshot(path, version=1)
     data = path.read_bytes()
     elsewhere = tmp_path / "not" / "here" / "population.json"
     assert frozen_weights(member, population.path, None) == data
@@ -140,7 +140,7 @@ def test_weights_stay_within_their_limit_pinned_and_newest_first(
     population = Population(tmp_path / "population.json", on_saved=mirror.publish)
     with population.transaction():
         for version in range(1, 6):
-            population.add_policy(weights(tmp_path, f"v{version}", version, kib=300), version=version)
+            population.add_snapshot(weights(tmp_path, f"v{version}", version, kib=300), version=version)
         population.pin("policy/v1")
     three = {"policy/v1", "policy/v4", "policy/v5"}  # of 300 KiB each, in 1 MiB
     assert {member.id for member in population.members if mirror.weights(member)} == three
@@ -149,7 +149,7 @@ def test_weights_stay_within_their_limit_pinned_and_newest_first(
     assert {member.id for member in population.members if mirror.weights(member)} == three
     with population.transaction():
         population.retire("policy/v5")
-        population.set_weight("policy/v4", 0.0)
+        population._change("policy/v4", weight=0.0)
     # Those that may be drawn have the room, and a block against those that may not is perhaps being played.
     assert {m.id for m in population.members if mirror.weights(m)} == {"policy/v1", "policy/v2", "policy/v3"}
     with population.transaction():
@@ -168,7 +168,7 @@ def test_policy_with_a_damaged_file_is_skipped_with_a_warning(
     population = Population(tmp_path / "population.json")
     path = weights(tmp_path, "v1", 1)
     with population.transaction():
-        member = population.add_policy(path, version=1)
+        member = population.add_snapshot(path, version=1)
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     with caplog.at_level(logging.WARNING):
         assert mirror.publish(population.document(), population.path)

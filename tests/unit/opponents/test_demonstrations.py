@@ -99,9 +99,6 @@ def test_a_saved_game_gives_the_same_turns_as_the_game_did(tmp_path: Path) -> No
         return turn.prompt_ids.tobytes(), turn.completion_ids.tobytes()  # type: ignore[attr-defined]
 
     assert list(map(key, found)) == list(map(key, wanted))
-    assert {turn.phase for turn in saved_demonstrations(tmp_path / "game.json", TOKENS, POWERS[:1])} <= {
-        turn.phase for turn in wanted
-    }
 
 
 def test_powers_without_legal_orders_give_no_turns(tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ def test_rollout_actors_load_published_weights_and_snapshots(tmp_path: Path, opt
         asyncio.run(rollouts.swap(payload))
         frozen = tmp_path / f"v{payload.version}.safetensors"
         worker.snapshot(str(frozen))
-        member = population.add_policy(frozen, version=payload.version)
+        member = population.add_snapshot(frozen, version=payload.version)
         population.save()
         asyncio.run(_load_together(rollouts, member))
 

@@ -25,15 +25,15 @@ def score(*centers: int, solo: str | None = None) -> GameScore:
 def test_pairwise_scores_are_means_over_a_members_seats_and_a_solo_wins() -> None:
     results = Results(half_life=10.0)
     results.record(score(3, 6, 5, 5, 2, 5, 8), "FRANCE")
-    points = {who: results.countries(who)["FRANCE"].points for who in results.games}
+    points = {who: results.tallies[who]["FRANCE"].points for who in results.games}
     assert points == {"bot/greedy": 0.5, "bot/random": 0.75, "policy/v2": 0.5}
     results.record(score(18, 4, 3, 3, 2, 1, 3, solo="AUSTRIA"), "FRANCE")  # the others get nothing: level
-    assert results.countries("bot/greedy")["FRANCE"].points == 0.5 + 0.25
+    assert results.tallies["bot/greedy"]["FRANCE"].points == 0.5 + 0.25
     results.record(score(1, 0, 18, 3, 2, 5, 5, solo="FRANCE"), "FRANCE")
-    assert results.countries("bot/greedy")["FRANCE"].points == 0.75 + 1
+    assert results.tallies["bot/greedy"]["FRANCE"].points == 0.75 + 1
     assert results.games == {"bot/greedy": 3, "bot/random": 3, "policy/v2": 3}
     shares = 25 / (9 + 36 + 25 + 25 + 4 + 25 + 64) + 0.0 + 1.0
-    assert results.countries("policy/v2")["FRANCE"].share == pytest.approx(shares)
+    assert results.tallies["policy/v2"]["FRANCE"].share == pytest.approx(shares)
 
 
 def test_scores_without_games_equal_the_prior() -> None:
@@ -68,7 +68,7 @@ def test_games_fade_by_half_each_half_life_but_their_count_does_not() -> None:
     results = Results(half_life=4.0)
     results.record(score(1, 1, 5, 1, 1, 1, 1), "FRANCE")
     results.advance(4)
-    tally = results.countries("policy/v2")["FRANCE"]
+    tally = results.tallies["policy/v2"]["FRANCE"]
     assert (tally.games, tally.weight, tally.points) == (1, 0.5, 0.5)
     results.advance(2)  # a resumed run makes updates again: nothing fades twice
     results.advance(4)
@@ -100,7 +100,7 @@ def test_results_round_trip_through_disk_and_damaged_files_are_refused(tmp_path)
     again = Results.load(path, 4.0)
     assert again.update == 3
     assert again.games == results.games
-    assert again.countries("bot/greedy") == results.countries("bot/greedy")
+    assert again.tallies["bot/greedy"] == results.tallies["bot/greedy"]
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
     for text, message in (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from opponents.matchmaking.curriculum import Curriculum, Thresholds, curriculum_order, level_step
+from opponents.matchmaking.curriculum import Curriculum, curriculum_order, level_step
 from opponents.population.member import PopulationError
 from opponents.ratings.calibration import base_shares
 from opponents.ratings.game_score import GameScore
@@ -18,7 +18,7 @@ from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from tests.unit.opponents.league_cases import member, snapshot
 
-RULES = Thresholds(up=1.2, down=0.6, least_games=8)
+RULES = OpponentsSettings(curriculum_up=1.2, curriculum_down=0.6, curriculum_games=8)
 BOTS = (member("dumbbot"), member("greedy"), member("random"))
 SETTINGS = OpponentsSettings(
     members={"random": 1, "greedy": 1, "dumbbot": 1}, matchmaking="curriculum", curriculum_games=8
@@ -46,11 +46,11 @@ def test_few_or_no_games_do_not_change_the_level(shares: list[float], base: floa
 def test_a_constant_score_is_compared_with_the_thresholds(share: float, count: int, base: float) -> None:
     found = level_step([share] * count, base, RULES)
     # Rounding of the mean must not decide a test that asks for more than the threshold.
-    if share > base * RULES.up * (1 + 1e-9):
+    if share > base * RULES.curriculum_up * (1 + 1e-9):
         assert found == 1
-    elif share < base * RULES.down * (1 - 1e-9):
+    elif share < base * RULES.curriculum_down * (1 - 1e-9):
         assert found == -1
-    elif base * RULES.down * (1 + 1e-9) < share < base * RULES.up * (1 - 1e-9):
+    elif base * RULES.curriculum_down * (1 + 1e-9) < share < base * RULES.curriculum_up * (1 - 1e-9):
         assert found == 0
 
 

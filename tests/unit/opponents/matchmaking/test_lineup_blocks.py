@@ -101,10 +101,10 @@ def test_draws_at_both_ends_return_a_valid_index():
 def test_the_lineup_digest_depends_on_members_and_versions(tmp_path):
     save_file({"w": np.float32([1])}, tmp_path / "weights")
     first = Population(tmp_path / "population.json")
-    first.add_policy(tmp_path / "weights", version=1)
+    first.add_snapshot(tmp_path / "weights", version=1)
     save_file({"w": np.float32([2])}, tmp_path / "weights")
     second = Population(tmp_path / "population.json")
-    second.add_policy(tmp_path / "weights", version=1)
+    second.add_snapshot(tmp_path / "weights", version=1)
     block = Matchmaker(first, 2, seed=1).block(0)
     later = next(
         other
@@ -122,10 +122,6 @@ def test_a_population_without_drawable_members_is_refused(tmp_path):
     empty.add_bot("hold", weight=0.0)
     with pytest.raises(PopulationError, match="no active member with a weight above 0"):
         Matchmaker(empty, 1, seed=0).block(0)
-    with pytest.raises(ValueError, match="num_generations must be at least 1"):
-        Matchmaker(empty, 0, seed=0)
-    with pytest.raises(ValueError, match="numbered from 0"):
-        Matchmaker(empty, 1, seed=0).block(-1)
 
 
 @pytest.mark.parametrize("keys", [{}, {"anchor_share": 1.0, "anchors": ("random", "dumbbot")}])
@@ -184,9 +180,9 @@ def test_a_line_up_depends_on_its_snapshot_bound_and_not_on_timing(tmp_path):
     for version in (2, 4, 6, 8):
         weights = tmp_path / f"v{version}.safetensors"
         save_file({"w": np.float32([version])}, weights)
-        late.add_policy(weights, version=version)
+        late.add_snapshot(weights, version=version)
         if version <= 4:
-            early.add_policy(weights, version=version)
+            early.add_snapshot(weights, version=version)
     for index in range(60, 80):
         ours = Matchmaker(early, 2, 1, NEWEST).block(index, newest_snapshot=5)
         theirs = Matchmaker(late, 2, 1, NEWEST).block(index, newest_snapshot=5)

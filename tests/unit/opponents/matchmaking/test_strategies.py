@@ -40,7 +40,7 @@ NO_RESULTS = OpponentStats(
 
 def weights(strategy, members=MEMBERS, stats=NO_RESULTS, power="FRANCE", **keys):
     settings = OpponentsSettings(members=FAIR, matchmaking=strategy, **keys)
-    found = make_strategy(settings, stats, LEARNER)(members, power)
+    found = make_strategy(settings, stats)(members, power)
     return dict(zip((each.id for each in members), (found / found.sum()).round(6).tolist(), strict=True))
 
 
@@ -155,7 +155,7 @@ def test_the_floor_holds_in_the_line_ups_that_are_drawn(tmp_path, strategy):
         curriculum=lambda *_: "bot/dumbbot",
     )
     population = population_of(tmp_path, *MEMBERS)
-    matchmaker = Matchmaker(population, 1, 1, settings, make_strategy(settings, hopeless, LEARNER))
+    matchmaker = Matchmaker(population, 1, 1, settings, make_strategy(settings, hopeless))
     drawn = [matchmaker.draw(index) for index in range(280)]
     free = [who for each in drawn if each.strategy == strategy for _, who in each.block.opponents]
     anchored = {who for each in drawn if each.strategy == "anchors" for _, who in each.block.opponents}
@@ -217,7 +217,7 @@ def test_a_draw_is_a_function_of_seed_index_and_state(seed, index, lineup, seats
 
     def matchmaker(score):
         stats = OpponentStats(score=lambda *_: score, rating=lambda _: 0.0, curriculum=lambda *_: "")
-        strategy = make_strategy(settings, stats, LEARNER)
+        strategy = make_strategy(settings, stats)
         return Matchmaker(population_of(FOLDER, *MEMBERS), 2, seed, settings, strategy)
 
     drawn = matchmaker(0.4).draw(index)

@@ -24,14 +24,13 @@ def population(tmp_path):
     made = Population(tmp_path / "population.json")
     made.add_bot("dumbbot", weight=2.0)
     made.add_bot("random", country="FRANCE")
-    made.add_policy(tmp_path / "snapshots" / "10.safetensors", version=10)
-    made.add_policy(
+    made.add_snapshot(tmp_path / "snapshots" / "10.safetensors", version=10)
+    made.add_snapshot(
         tmp_path / "snapshots" / "20.safetensors",
         version=20,
-        parent="policy/v10",
-        weight=0.5,
         config_digest="0123456789abcdef",
     )
+    made._change("policy/v20", weight=0.5)
     return made
 
 
@@ -112,7 +111,7 @@ def test_impossible_members_are_refused(population, tmp_path):
     with pytest.raises(PopulationError, match="bot/hold: there is no country 'France'; the seven are AUSTRIA"):
         population.add_bot("hold", country="France")
     with pytest.raises(PopulationError, match="policy/v99: cannot read"):
-        population.add_policy(tmp_path / "none.safetensors", version=99)
+        population.add_snapshot(tmp_path / "none.safetensors", version=99)
     with pytest.raises(PopulationError, match="no member 'bot/nobody'"):
         population.retire("bot/nobody")
     with pytest.raises(PopulationError, match="bot/dumbbot is a bot and has no weights file"):
@@ -132,32 +131,32 @@ def test_weights_must_be_safetensors_by_content(population, tmp_path, content):
         pickled = b"\x80\x04\x95" + b"\x00" * 40
         path.write_bytes({"pickle": pickled, "torch": b"PK\x03\x04" + pickled, "cut": whole[:-1]}[content])
     with pytest.raises(PopulationError, match=r"policy/v99: .*99\.safetensors holds no (whole safetensors|tensors)"):
-        population.add_policy(path, version=99)
+        population.add_snapshot(path, version=99)
     assert "policy/v99" not in population
 
 
 def test_an_adapter_is_recognised_by_its_content(population, tmp_path):
     save_file({"a": np.ones(2, np.float32)}, tmp_path / "snapshots" / "adapter.st", {"adapter_config": '{"r": 2}'})
     save_file({"a": np.ones(2, np.float32)}, tmp_path / "snapshots" / "adapter_config.safetensors", {"format": "pt"})
-    assert population.add_policy(tmp_path / "snapshots" / "adapter.st", version=40).form == "adapter"
-    assert population.add_policy(tmp_path / "snapshots" / "adapter_config.safetensors", version=41).form == "full"
+    assert population.add_snapshot(tmp_path / "snapshots" / "adapter.st", version=40).form == "adapter"
+    assert population.add_snapshot(tmp_path / "snapshots" / "adapter_config.safetensors", version=41).form == "full"
 
 
 def test_a_resume_removes_later_snapshots_and_keeps_members_added_by_hand(population, tmp_path):
     file = tmp_path / "snapshots" / "30.safetensors"
-    population.add_policy(file, version=30)
+    population.add_snapshot(file, version=30)
     population.advance_to(30)
     population.add_bot("hold", created_at_update=population.join_update)
-    population.add_policy(
-        file,
-        version=400,
-        member_id="policy/other-v400",
-        source="other-1f",
-        created_at_update=population.join_update,
+    population.add(
+        dataclasses.replace(
+            population["policy/v30"],
+            id="policy/other-v400",
+            version=400,
+            source="other-1f",
+            created_at_update=population.join_update,
+        )
     )
     population.reactivate(population.retire("policy/v20").id)
-    assert population.set_weight("policy/v30", 3.0).weight == 3.0
-    assert population["policy/v30"].weight == 3.0
     before = [member.id for member in population.active() if member.id != "policy/v30"]
     assert population.remove_snapshots_after(20) == ("policy/v30",)
     assert population.remove_snapshots_after(20) == ()
@@ -169,7 +168,7 @@ def test_a_resume_removes_later_snapshots_and_keeps_members_added_by_hand(popula
     assert [member.id for member in population.active()] == before
     assert {"bot/hold", "policy/other-v400", "policy/v20"} <= set(before)
     assert population["policy/v20"].created_at_update == 31
-    population.add_policy(file, version=30)
+    population.add_snapshot(file, version=30)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import pytest
 
 from opponents.ratings.belief import Prior
 from opponents.ratings.book import POINTS, RatingBook
-from opponents.ratings.calibration import SHARE_SLOPE
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
+from tests.benchmarks.ratings.predictions import SHARE_SLOPE, expected_share, win_probability
 
 PRIOR = Prior(mu=1000.0, sigma=250.0, deviation_sigma=60.0, country_sigma=120.0)
 PLAYERS = tuple(f"p{number}" for number in range(9))
@@ -134,13 +134,15 @@ def test_predictions_equal_their_mean_over_the_uncertainty():
     world = World(2)
     book = after(world, 10, world.anybody)
     seats = dict(zip(POWERS, ["p0", "p1", "p2", "p2", "bot/anchor", "p3", "unknown"], strict=True))
-    mean, _, covariance = book._strengths(book._belief_of(seats.values()), seats)
+    book.add("unknown")
+    mean, _, covariance = book.strengths(seats)
     drawn = world.random.multivariate_normal(mean, covariance, 20_000, method="eigh")
     above = 1 / (1 + np.exp(drawn[:, None, :] - drawn[:, :, None]))
     shares = np.exp(SHARE_SLOPE * drawn)
     shares /= shares.sum(axis=1, keepdims=True)
+    assert sum(expected_share(book, power, seats) for power in POWERS) == pytest.approx(1)
     for number, power in enumerate(POWERS):
-        assert book.expected_share(power, seats) == pytest.approx(shares[:, number].mean(), abs=0.02)
+        assert expected_share(book, power, seats) == pytest.approx(shares[:, number].mean(), abs=0.02)
         for rival in POWERS[:number]:
             expected = above[:, number, POWERS.index(rival)].mean()
-            assert book.win_probability(power, rival, seats) == pytest.approx(expected, abs=0.01)
+            assert win_probability(book, power, rival, seats) == pytest.approx(expected, abs=0.01)
