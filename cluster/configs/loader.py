@@ -27,16 +27,35 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     path = Path(source)
     if not path.is_file() and not path.suffix and (CONFIGS / f"{source}.toml").exists():
         path = CONFIGS / f"{source}.toml"
+    data = _read(path)
+    for override in overrides:
+        _apply(data, override)
+    return parse_config(data, str(path))
+
+
+def load_sections(path: Path, *names: str) -> Config:
+    """Read these sections alone, without the checks across sections; the others have their defaults.
+
+    Raises:
+        ConfigError: the file is not TOML, or one of the sections cannot be used.
+    """
+    data, config = _read(path), Config()
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        sections = {name: type(getattr(config, name)).model_validate(data.get(name, {})) for name in names}
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(f"{path}: {error.title} {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    return config.model_copy(update=sections)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         shipped = ", ".join(sorted(file.stem for file in CONFIGS.glob("*.toml")))
         raise ConfigError(f"no config file {path}; give a path, or one of the shipped configs: {shipped}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
-    for override in overrides:
-        _apply(data, override)
-    return parse_config(data, str(path))
 
 
 def parse_config(data: dict[str, Any], source: str = "config") -> Config:

@@ -122,7 +122,8 @@ def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -
     Returns plain JSON: ``rows``, sizes and provenance. A value that is lost in noise is None. A row's ``drowned`` is
     the share of bootstrap draws without enough signal for its intervals.
 
-    Raises CheckpointError if the folder is not a usable model, ConfigError if the run's config.toml is damaged.
+    Raises CheckpointError if the folder is not a usable model, RunError if its run has another format, ConfigError if
+    the run's config.toml is damaged.
     """
     config = config_of(checkpoint)
     checkpoint = latest_checkpoint(checkpoint) or checkpoint

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cluster.configs.loader import load_config
 from cluster.errors import RunError
-from cluster.runs.folder import config_of
+from cluster.runs.folder import sampling_of
 from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Decision, Policy
@@ -49,7 +49,7 @@ def open_policy(
     from opponents.players.llm_policy import OrderTokens
     from services.inference.torch_backend.engine import TorchEngine
 
-    config = config_of(path)
+    config = sampling_of(path)
     if temperature is None:
         temperature = config.evaluation.temperature if evaluation else config.inference.temperature
     folder = latest_checkpoint(path) or path

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from cluster.configs.loader import dump_config, load_config
+from cluster.configs.loader import dump_config, load_config, load_sections
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from grpo_core.checkpoints.atomic_write import write_atomically
@@ -201,13 +201,26 @@ def episodes_used(run_dir: Path) -> Counter[str]:
 def config_of(folder: Path) -> Config:
     """Load the config of the run to which a run, checkpoint or imitated folder belongs; otherwise the defaults.
 
-    Raises ConfigError if the run's config.toml cannot be used.
+    Raises RunError if the run has another format, ConfigError if its config.toml cannot be used.
     """
+    run = _run_of(folder)
+    return Config() if run is None else run.stored_config()
+
+
+def sampling_of(folder: Path) -> Config:
+    """Load ``inference`` and ``evaluation`` as ``config_of`` does, also of a run of another format; defaults else.
+
+    Raises ConfigError if these sections of the run's config.toml cannot be used.
+    """
+    run = _run_of(folder)
+    return Config() if run is None else load_sections(run.config, "inference", "evaluation")
+
+
+def _run_of(folder: Path) -> RunFolder | None:
+    """Find the run of a folder; a config.toml without a run id, which any project may have, makes no run."""
     folder = folder.absolute()
-    for candidate in (folder, *folder.parents[:2]):
-        if (path := RunFolder(candidate).config).exists():
-            return load_config(path)
-    return Config()
+    runs = map(RunFolder, (folder, *folder.parents[:2]))
+    return next((run for run in runs if run.config.exists() and (run.path / "run_id").exists()), None)
 
 
 def snapshot_files(path: Path, *, specialists: bool) -> dict[str | None, Path]:

@@ -14,6 +14,7 @@ from cluster.actors.initial_policy import make_policy
 from cluster.configs.loader import dump_config, load_config
 from cluster.diagnostics import grouping_study
 from cluster.diagnostics.grouping_study import compare_ways, gradient_kinds, measure_grouping, plain_quality
+from cluster.runs.folder import FORMAT
 from grpo_core.gradients.quality import Interval, TurnScores
 from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode, Turn
@@ -128,6 +129,8 @@ OWN_SETTINGS = (
 def test_a_run_is_studied_under_its_own_settings(given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = load_config("smoke", OWN_SETTINGS)
     (tmp_path / "config.toml").write_text(dump_config(config))
+    (tmp_path / "run_id").write_text("run-0f\n")
+    (tmp_path / "format").write_text(f"{FORMAT}\n")
     checkpoint = tmp_path / "checkpoints" / "0"
     save_model(*make_policy(config.policy, config.run.seed), checkpoint)
     monkeypatch.setattr(grouping_study, "latest_checkpoint", lambda folder: checkpoint if folder == tmp_path else None)

@@ -40,9 +40,10 @@ EVALUATION: Settings = ("free", 40, 0.25)
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run with a checkpoint, an imitated policy and an empty population."""
+    """A run of an older version, with a checkpoint, an imitated policy and an empty population."""
     folder = tmp_path_factory.mktemp("run")
-    (folder / "config.toml").write_text(dump_config(CONFIG))
+    (folder / "config.toml").write_text(dump_config(CONFIG).replace("curriculum_up", "key_of_another_version"))
+    (folder / "run_id").write_text("run-0f\n")
     model, tokenizer = make_policy(CONFIG.policy, CONFIG.run.seed)
     learner = Learner(model, CONFIG.learner, CONFIG.grouping, seed=0)
     save_checkpoint(folder, learner, lambda path: save_model(model, tokenizer, path), {})

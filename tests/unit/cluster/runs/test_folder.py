@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 
 from cluster.cli.diagnostics import report
-from cluster.configs.loader import load_config
+from cluster.cli.population import list_members
+from cluster.configs.loader import dump_config, load_config
 from cluster.configs.schema import Config
-from cluster.errors import RunError
-from cluster.runs.folder import FORMAT, LOCK_PAUSE_S, RunFolder, check_writable, config_of
+from cluster.diagnostics.groups_audit import read_records
+from cluster.diagnostics.run_health import examine_run
+from cluster.errors import ConfigError, RunError
+from cluster.runs.folder import FORMAT, LOCK_PAUSE_S, RunFolder, check_writable, config_of, sampling_of
 from cluster.runtime.replay_server import with_password
+from opponents.population.population import Population
 from services.reports.run_report.run_report import write_report
 
 CONFIG = load_config("smoke")
@@ -75,7 +79,40 @@ def test_config_of_a_folder_in_a_run_is_the_run_s(tmp_path: Path, monkeypatch: p
     begun(tmp_path / "run")
     monkeypatch.chdir(tmp_path / "run")
     assert config_of(Path(inner)) == config_of(tmp_path / "run" / inner) == CONFIG
+    assert sampling_of(Path(inner)).inference == CONFIG.inference
     assert config_of(tmp_path / "elsewhere") == Config()
+
+
+def test_a_config_file_beside_models_makes_no_run_of_them(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[inference]\ntemperature = 0.1\n[tool]\nanother = 1\n")
+    (tmp_path / "models" / "dumbbot").mkdir(parents=True)
+    assert config_of(tmp_path / "models" / "dumbbot") == sampling_of(tmp_path / "models" / "dumbbot") == Config()
+
+
+def test_sampling_of_a_run_with_keys_of_an_older_version_is_known_and_all_else_is_refused(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    folder.config.write_text(
+        dump_config(load_config("smoke", ["inference.temperature=0.5"])).replace("curriculum_up", "difficulty_up")
+    )
+    (folder.path / "format").unlink()
+    assert sampling_of(folder.checkpoints / "0").inference.temperature == 0.5
+    Population(folder.population).save()
+    for use in (
+        lambda: config_of(folder.checkpoints / "0"),
+        lambda: examine_run(folder.path),
+        lambda: read_records(folder.path),
+        lambda: list_members(folder.path),
+    ):
+        with pytest.raises(RunError, match="has format 1"):
+            use()
+
+
+def test_damaged_sampling_settings_are_refused_in_one_line(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    folder.config.write_text("[inference]\nheat = 1\n")
+    with pytest.raises(ConfigError, match=r"config\.toml: .*heat: .*not permitted") as error:
+        sampling_of(folder.path)
+    assert "\n" not in str(error.value)
 
 
 def test_whoever_only_looks_whether_a_run_is_under_way_keeps_nobody_out(tmp_path: Path) -> None:
