@@ -101,11 +101,7 @@ class BatchCollector:
         return tuple(episode for episode in episodes if episode.oldest_version >= oldest) or episodes
 
     def shortage(self, learner: Learner) -> Shortage:
-        """Find the blocks that would replace samples of zero-variance groups; the learner's state does not change.
-
-        Raises:
-            GroupingError, DivergenceError: see ``compute_advantages``.
-        """
+        """Find the blocks that would replace samples of zero-variance groups; raises as ``compute_advantages`` does."""
         episodes = self.fresh(learner.version)
         advantages = compute_advantages(episodes, learner.settings, learner.grouping, learner.baselines, learner.memory)
         missing = missing_blocks(advantages, self._wanted, self._delivered)

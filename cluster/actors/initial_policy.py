@@ -19,8 +19,7 @@ from services.inference.word_tokenizer import make_word_tokenizer
 def make_policy(settings: PolicySettings, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load the policy from the folder that the config names, or make the small one with random weights.
 
-    Raises:
-        CheckpointError: the folder is not a usable model.
+    Raises CheckpointError if the folder is not a usable model.
     """
     if settings.path is not None:
         return load_model(Path(settings.path), getattr(torch, settings.dtype))

@@ -35,8 +35,7 @@ def last_batch_path(folder: RunFolder) -> Path:
 def save_last_batch(folder: RunFolder, batch: Batch) -> Path:
     """Replace the batch on disk in one step; a crash leaves the old one or the new one.
 
-    Raises:
-        CodecError: an episode breaks the rules of ``grpo_core.types``.
+    Raises CodecError if an episode breaks the rules of ``grpo_core.types``.
     """
     record = _Record(batch.learner_version, tuple(encode(episode) for episode in batch.episodes))
     path = last_batch_path(folder)
@@ -48,8 +47,7 @@ def save_last_batch(folder: RunFolder, batch: Batch) -> Path:
 def load_last_batch(folder: RunFolder) -> Batch | None:
     """Load the batch from disk; None if there is none.
 
-    Raises:
-        RunError: it cannot be read, is damaged, or has another schema version.
+    Raises RunError if it cannot be read, is damaged, or has another schema version.
     """
     path = last_batch_path(folder)
     try:

@@ -91,8 +91,7 @@ class LearnerWorker:
 
         A restart delivers them again until an update has learned from them and its checkpoint is durable.
 
-        Raises:
-            ReplayError: the blocks are not there within ``timeout_s``.
+        Raises ReplayError if the blocks are not there within ``timeout_s``.
         """
         self._collector.take(blocks, timeout_s)
         return self._collector.shortage(self._learner)
@@ -105,9 +104,8 @@ class LearnerWorker:
         ``topped_up``: extra blocks of each country that the updates up to this one have used; the report keeps it for
         the driver after a restart.
 
-        Raises:
-            ReplayError: the blocks are not there within ``timeout_s``.
-            DivergenceError: the loss or gradient is not finite; the last checkpoint is intact.
+        Raises ReplayError if the blocks are not there within ``timeout_s``; DivergenceError if the loss or gradient is
+        not finite.
         """
         collector = self._collector
         collector.take(blocks, timeout_s)
@@ -258,11 +256,7 @@ class LearnerWorker:
         check_learner_memory(estimate, free, config.policy, config.learner)
 
     def _make_learner(self) -> Learner:
-        """Make the learner of the loaded model.
-
-        Raises:
-            ResourceError: it would not fit in memory.
-        """
+        """Make the learner of the loaded model. Raises ResourceError if it would not fit in memory."""
         self._check_memory()
         config = self._config
         # A policy with adapters is its own reference when they are switched off.
@@ -289,11 +283,7 @@ class LearnerWorker:
         return model
 
     def _first_folder(self, what: str, instead: str) -> Path:
-        """Return the checkpoint of the run's first weights.
-
-        Raises:
-            RunError: it is missing, and ``what`` needs it.
-        """
+        """Return the checkpoint of the run's first weights. Raises RunError if it is missing, and ``what`` needs it."""
         folder = self._folder.checkpoints / "0"
         if not folder.is_dir():
             raise RunError(f"{what} needs the run's first weights, and {folder} is gone; put it back, or {instead}")

@@ -24,8 +24,7 @@ class LearnerDevice:
     def __init__(self, gpus: int, *, shared: bool) -> None:
         """Find the device; ``shared``: whether a rollout actor takes turns on that GPU.
 
-        Raises:
-            RunError: ``learner.gpus`` is 1 and PyTorch sees no GPU here.
+        Raises RunError if ``learner.gpus`` is 1 and PyTorch sees no GPU here.
         """
         if gpus and not torch.cuda.is_available():
             raise RunError(

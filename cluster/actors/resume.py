@@ -16,9 +16,8 @@ def newest_checkpoint(run_dir: Path, buffer: ReplayBuffer) -> tuple[Checkpoint |
     The episodes it used are acknowledged, because the process that wrote it may have died before it did so. A damaged
     checkpoint is passed over unless the buffer depends on it.
 
-    Raises:
-        CheckpointError: the buffer has forgotten episodes that only a newer checkpoint, now damaged or gone, had used.
-        ReplayError: the buffer cannot be reached.
+    Raises CheckpointError if the buffer has forgotten episodes that only a newer checkpoint, now damaged or gone, had
+    used; ReplayError if the buffer cannot be reached.
     """
     damage: CheckpointError | None = None
     found: Checkpoint | None = None

@@ -43,9 +43,8 @@ class Specialists:
 
         After an error all old specialists stay in use.
 
-        Raises:
-            WeightsError: the payload does not have exactly one specialist for each power.
-            EngineError: the engine refuses one, or its results with one differ from the learner's.
+        Raises WeightsError if the payload does not have exactly one specialist for each power; EngineError if the
+        engine refuses one, or its results with one differ from the learner's.
         """
         specialists = payload.by_role
         if specialists.keys() != set(POWERS):

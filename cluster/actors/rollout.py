@@ -68,11 +68,7 @@ class RolloutWorker:
         self._swapped = asyncio.Condition()
 
     async def ready(self) -> Mapping[str, float]:
-        """Warm up the engine with one decision; return its counters.
-
-        Raises:
-            EngineError: the engine failed.
-        """
+        """Warm up the engine with one decision; return its counters. Raises EngineError if the engine failed."""
         position = DiplomacyGame(self._config.game.until_year).position
         await self._language_policy(LEARNER, 1.0).act(position, "FRANCE", seed=0)  # specialists come with a swap
         spare_what_is_loaded()
@@ -83,9 +79,8 @@ class RolloutWorker:
 
         After an error the old weights stay in use.
 
-        Raises:
-            WeightsError: the payload does not match its checksum.
-            EngineError: the engine refuses the weights, or its results with them differ from the learner's.
+        Raises WeightsError if the payload does not match its checksum; EngineError if the engine refuses the weights,
+        or its results with them differ from the learner's.
         """
         start = time.perf_counter()
         verify(payload)
@@ -106,8 +101,7 @@ class RolloutWorker:
         ``members`` are the population members that the block names; the first decision is made with the learner's
         weights of ``version`` or newer ones.
 
-        Raises:
-            RunError: these weights did not arrive in time.
+        Raises RunError if these weights did not arrive in time.
         """
         assert self._buffer is not None, "blocks need a replay buffer"
         start = time.perf_counter()
@@ -138,8 +132,7 @@ class RolloutWorker:
     async def play_evaluation(self, games: Sequence[EvaluationGame], version: int) -> list[EvaluationResult]:
         """Play evaluation games concurrently with the learner's weights of ``version`` or newer ones.
 
-        Raises:
-            RunError: these weights did not arrive in time.
+        Raises RunError if these weights did not arrive in time.
         """
         await self._wait_for_weights(version)
         return list(await asyncio.gather(*(self._evaluate(game) for game in games)))
@@ -147,8 +140,7 @@ class RolloutWorker:
     async def sleep(self) -> None:
         """Finish the decisions in flight, hold the games, and free the GPU; ``swap`` must wait until ``wake``.
 
-        Raises:
-            EngineError: the decisions did not finish in time.
+        Raises EngineError if the decisions did not finish in time.
         """
         await self._engine.sleep()
 

@@ -21,8 +21,8 @@ CONFIGS = Path(__file__).parent
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Read a TOML file (a path, or the name of a shipped config such as ``laptop``) and apply ``section.key=value``.
 
-    Raises:
-        ConfigError: no such file, not TOML, unknown key (the nearest valid one is named) or a value out of range.
+    Raises ConfigError if there is no such file, it is not TOML, a key is unknown (the message names the nearest valid
+    one), or a value is out of range.
     """
     path = Path(source)
     if not path.is_file() and not path.suffix and (CONFIGS / f"{source}.toml").exists():

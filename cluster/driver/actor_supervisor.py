@@ -87,10 +87,8 @@ class Supervisor:
     def wait_ready(self) -> None:
         """Wait until every actor has loaded its engine.
 
-        Raises:
-            LateError: this takes longer than ``rollout.start_timeout_s``; the message says what to check.
-            LostError: an actor died. It is not replaced: at the first start the user should see what is wrong.
-            RunError: an actor's constructor raised.
+        Raises LateError if this takes longer than ``rollout.start_timeout_s``, RunError if an actor's constructor
+        raised, LostError if one died: it is not replaced, because at the first start the user should see what is wrong.
         """
         refs = [ref for worker in self._workers for ref in worker.calls]
         ready, waiting = ray.wait(refs, num_returns=len(refs), timeout=self._settings.start_timeout_s)
@@ -289,8 +287,7 @@ class Supervisor:
             failure: the cause under which a swap under way is counted as failed.
             with_node: whether its node went away; the actor then does not count as failed.
 
-        Raises:
-            RunError: more workers failed than ``rollout.max_replacements``.
+        Raises RunError if more workers failed than ``rollout.max_replacements``.
         """
         if worker not in self._workers:
             return  # several of its calls failed at once

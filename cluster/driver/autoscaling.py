@@ -11,9 +11,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from cluster.configs.sections import RolloutSettings
+
+if TYPE_CHECKING:
+    from cluster.driver.rollout_pool import RolloutPool
 
 HEADROOM = 1.25  # the learner's share of busy time over the actors'
 UP_AFTER = 2  # windows that must agree before actors are added
@@ -100,24 +103,6 @@ class Autoscaler:
         return wanted
 
 
-class Pool(Protocol):
-    """The rollout actors to scale."""
-
-    @property
-    def ready(self) -> int:
-        """Number of actors that accept games."""
-        ...
-
-    @property
-    def games_in_flight(self) -> int:
-        """Number of games given to actors."""
-        ...
-
-    def resize(self, wanted: int) -> None:
-        """Set the number of actors; it is reached when the cluster has room and games are over."""
-        ...
-
-
 class Scaling:
     """Observes the load of a run's learner and actors, and resizes the pool as ``Autoscaler`` decides."""
 
@@ -125,7 +110,7 @@ class Scaling:
         self,
         rollout: RolloutSettings,
         episodes_per_update: int,
-        pool: Pool,
+        pool: RolloutPool,
         log: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -5,45 +5,19 @@ from __future__ import annotations
 import itertools
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 from cluster.actors.messages import BlockReport
 from cluster.configs.sections import RolloutSettings
 from cluster.errors import RunError
 from grpo_core.settings import LearnerSettings
+from opponents.league.league import League
 from opponents.matchmaking.lineup import LineupBlock, block_name, extra_block, learner_of_block
+from opponents.matchmaking.matchmaker import Matchmaker
 from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import ReplayBuffer
 
 _BLOCKS_AT_ONCE = 1_000  # of the schedule looked up together
 _NUMBERS_AT_ONCE = 16  # of extra blocks looked up together
-
-
-@dataclass(frozen=True, slots=True)
-class Admission:
-    """How far rollouts may run ahead of the learner: AReaL's staleness bound, counted in episodes.
-
-    Games start only while all episodes ever started fit ``(version + max_staleness + 1) * episodes_per_update``. An
-    episode that starts under this bound is used at most ``max_staleness`` updates after the version that began it, so
-    staleness is bounded without discarding episodes. The bound counts episodes of the schedule; extra ones, which top
-    an update up, each replace a used one and are bounded by ``learner.top_up_episodes``.
-    """
-
-    episodes_per_update: int
-    max_staleness: int
-
-    def admits(self, version: int, started: int, episodes: int) -> bool:
-        """Whether ``episodes`` more may start when ``started`` have, at learner version ``version``."""
-        return started + episodes <= (version + self.max_staleness + 1) * self.episodes_per_update
-
-
-class Lineups(Protocol):
-    """Draws the blocks: a ``Matchmaker``, or a ``League``, which records its draws."""
-
-    def block(self, index: int, newest_snapshot: int | None = None) -> LineupBlock:
-        """The block at ``index``, against snapshots up to that version."""
-        ...
 
 
 class BlockSchedule:
@@ -57,7 +31,7 @@ class BlockSchedule:
     """
 
     def __init__(
-        self, seed: int, learner: LearnerSettings, rollout: RolloutSettings, lineups: Lineups, version: int
+        self, seed: int, learner: LearnerSettings, rollout: RolloutSettings, lineups: Matchmaker | League, version: int
     ) -> None:
         """Begin after update ``version``; ``lineups`` draws the blocks of the run with this seed."""
         self._lineups = lineups
@@ -100,8 +74,7 @@ class BlockSchedule:
 
         ``topped_up``: extra blocks of each country that the updates so far have used.
 
-        Raises:
-            RunError: the buffer is another run's, or was emptied.
+        Raises RunError if the buffer is another run's, or was emptied.
         """
         for start in range(0, self._total, _BLOCKS_AT_ONCE):
             stored = self._stored(buffer, range(start, min(start + _BLOCKS_AT_ONCE, self._total)))
@@ -128,6 +101,16 @@ class BlockSchedule:
         while self._next in self._complete:
             self._next += 1
         return self._next < self._total
+
+    def admits(self) -> bool:
+        """Whether a further block may start: AReaL's staleness bound on how far rollouts run ahead of the learner.
+
+        Games start only while all episodes ever started fit ``(version + max_staleness + 1) * episodes_per_update``. So
+        an episode is used at most ``max_staleness`` updates after the version that began it, and none is discarded.
+        Extra blocks do not count here: each replaces a used one.
+        """
+        admitted = (self._version + self._max_staleness + 1) * self._per_update
+        return self._started + len(self._complete) + 1 <= admitted
 
     def next_block(self) -> LineupBlock:
         """Start the first block that was not started yet; ``wanted`` must hold."""

@@ -69,8 +69,7 @@ class Heartbeat:
     def check(self) -> None:
         """Look for an answer, and send the next call when it is due.
 
-        Raises:
-            LostError: the process is dead, or has been silent for too long.
+        Raises LostError if the process is dead, or has been silent for too long.
         """
         now = self._clock()
         if self._waits_for is None or self._answered(self._waits_for):

@@ -58,8 +58,7 @@ class MetricsRecorder:
             resume_after: the version from which a resumed run continues; None for a new run.
             exporter: scraped by Prometheus; closed with this object.
 
-        Raises:
-            MetricsError: the folder holds another run's measurements.
+        Raises MetricsError if the folder holds another run's measurements.
         """
         self.display = display
         self._checkpoint_every = config.learner.checkpoint_every

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,17 +16,16 @@ from cluster.actors.messages import UpdateReport
 from cluster.actors.ray_actors import LearnerActor, RolloutActor
 from cluster.configs.schema import Config
 from cluster.driver.autoscaling import Scaling
-from cluster.driver.block_schedule import Admission, BlockSchedule
+from cluster.driver.block_schedule import BlockSchedule
 from cluster.driver.heartbeat import HEARTBEAT_GROUP, Heartbeat, StallTimer
 from cluster.driver.metrics_recorder import MetricsRecorder
-from cluster.driver.population_changes import change_population, open_league, open_population
 from cluster.driver.rollout_pool import RolloutPool
 from cluster.driver.update_call import UpdateCall
 from cluster.errors import LateError, RunError
 from cluster.evaluation.evaluation_games import evaluation_games, summarize
 from cluster.imitation.warm_start import evaluate_untrained, warm_start
 from cluster.runs.counters import while_loading
-from cluster.runs.folder import RunFolder
+from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runs.imitation_report import ImitationTask
 from cluster.runs.restarts import ACCIDENTS
 from cluster.runtime.actor_env import actor_environment
@@ -37,6 +36,10 @@ from cluster.runtime.ray_session import ray_cluster
 from cluster.runtime.replay_server import population_mirror, redis_buffer, replay_server
 from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
 from opponents.league.league import League
+from opponents.players.chat_players import add_members
+from opponents.population.population import Population
+from opponents.population.redis_mirror import PopulationMirror
+from opponents.settings import OpponentsSettings
 from services.inference.engine import LEARNER
 from services.metrics.display.display import Display
 from services.metrics.prometheus_exporter import Exporter
@@ -73,10 +76,9 @@ class TrainingRun:
 def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
     """Train a policy; returns after the last update and evaluation.
 
-    Raises:
-        RunError, ReplayError, CheckpointError, MetricsError: one line that says what to do. Nothing durable is lost,
-            and the run continues with ``resume=True`` (after an accident ``cluster.runs.restarts`` does that).
-        KeyboardInterrupt: after the learner's state was saved.
+    Raises RunError, ReplayError, CheckpointError or MetricsError with one line that says what to do. Nothing durable is
+    lost, and the run continues with ``resume=True`` (after an accident ``cluster.runs.restarts`` does that). Raises
+    KeyboardInterrupt after it has saved the learner's state.
     """
     folder = RunFolder(run_dir)
     check_gpus(gpus_asked(config.rollout, config.learner.gpus), config.run.ray_address)
@@ -143,12 +145,37 @@ def set_up(
     population = open_population(config.opponents, folder, version, mirror)
     pool.wait_ready()
     pool.broadcast(first_weights, version)
-    league = stack.enter_context(open_league(config, folder, population, version, resume))
+    league = League(
+        folder.path,
+        population,
+        config.opponents,
+        num_generations=config.rollout.num_generations,
+        until_year=config.game.until_year,
+        seed=config.run.seed,
+        version=version,
+        resume=resume,
+    )
+    stack.enter_context(league)
     schedule = BlockSchedule(config.run.seed, config.learner, config.rollout, league, version)
     run = TrainingRun(config, folder, learner, pool, schedule, league, recorder, version)
     if resume:
         recover(run, redis_url)
     return run
+
+
+def open_population(
+    opponents: OpponentsSettings, folder: RunFolder, version: int, mirror: PopulationMirror
+) -> Population:
+    """Open the population: the config's members in a new run; on resume, without snapshots of undone updates."""
+    started = folder.population.exists()
+    mirror.clear()
+    population = Population(folder.population, on_saved=mirror.publish)
+    with population.transaction():
+        if not started:
+            add_members(population, opponents)
+        population.remove_snapshots_after(version)
+        population.advance_to(version)
+    return population
 
 
 def start_learner(config: Config, folder: RunFolder, placement: Placement, redis_url: str, resume: bool) -> Any:
@@ -188,12 +215,9 @@ def recover(run: TrainingRun, redis_url: str) -> None:
     for damaged in passed_over(folder.path, version):
         run.log(f"checkpoint {damaged} is not whole, or altered: passed over for checkpoint {version}")
     report: UpdateReport | None = get_answer(run.learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
-    buffer = redis_buffer(config.redis, redis_url, folder.run_id)
-    try:
+    with closing(redis_buffer(config.redis, redis_url, folder.run_id)) as buffer:
         run.schedule.recover(buffer, {} if report is None else report.topped_up)
-    finally:
-        buffer.close()
-    write_snapshot_and_change_population(run)  # the last process may have crashed before it did
+    change_population(run)  # the last process may have crashed before it did
     run.recorder.catch_up(report, run.pool.size, run.league.updated(version))
     run.log(f"resumed at version {version}; {run.schedule.started_episodes} episodes were already played")
 
@@ -201,7 +225,6 @@ def recover(run: TrainingRun, redis_url: str) -> None:
 def learn(run: TrainingRun) -> None:
     """The loop of updates."""
     config, pool, recorder = run.config, run.pool, run.recorder
-    admission = Admission(config.learner.episodes_per_update, config.rollout.max_staleness)
     may_learn = pool.rest if config.rollout.share_gpu_with_learner else None
     call = UpdateCall(config.learner, run.take_timeout_s, run.learner, run.schedule, run.log, may_learn=may_learn)
     scaling = Scaling(config.rollout, config.learner.episodes_per_update, pool, run.log)
@@ -212,7 +235,7 @@ def learn(run: TrainingRun) -> None:
     recorder.training_begins()
     while run.version < config.learner.updates:
         # 1. Start as many blocks as admission and the actors' free seats allow.
-        start_blocks(run, admission)
+        start_blocks(run)
         # 2. Learn as soon as the buffer holds this update's blocks (and a shared GPU is free).
         call.proceed(run.version)
         # 3. Wait for the first event.
@@ -245,15 +268,13 @@ def learn(run: TrainingRun) -> None:
     recorder.training_ends()
 
 
-def start_blocks(run: TrainingRun, admission: Admission) -> None:
+def start_blocks(run: TrainingRun) -> None:
     """Start as many blocks as there is room for; first the extra blocks that the update under way waits for."""
     schedule, pool, games = run.schedule, run.pool, run.config.rollout.num_generations
     while schedule.extra_wanted() and pool.has_room(games):
         block = schedule.next_extra_block()
         pool.submit(block, run.league.members(block))
-    while (
-        schedule.wanted() and admission.admits(run.version, schedule.started_episodes, games) and pool.has_room(games)
-    ):
+    while schedule.wanted() and schedule.admits() and pool.has_room(games):
         block = schedule.next_block()
         pool.submit(block, run.league.members(block))
 
@@ -264,7 +285,7 @@ def finish_update(run: TrainingRun, report: UpdateReport, weights: Any) -> bool:
     pool.broadcast(weights, report.version)
     run.version = report.version
     recorder.engine(pool.stats())
-    write_snapshot_and_change_population(run)
+    change_population(run)
     recorder.update(report, pool.size, pool.restarts, pool.swap_failures, run.league.updated(run.version))
     if not evaluation.every or run.version % evaluation.every or run.version >= run.config.learner.updates:
         return False
@@ -274,13 +295,19 @@ def finish_update(run: TrainingRun, report: UpdateReport, weights: Any) -> bool:
     return True
 
 
-def write_snapshot_and_change_population(run: TrainingRun) -> None:
+def change_population(run: TrainingRun) -> None:
     """Let the league take in or retire members after an update; the learner writes a snapshot if it joins."""
+    weights = run.folder.path / "population" / f"v{run.version}.safetensors"
 
-    def write_snapshot(path: Path) -> None:
-        get_answer(run.learner.snapshot.remote(str(path)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
+    def add(population: Population) -> None:
+        for country, file in snapshot_files(weights, specialists=run.config.policy.specialists).items():
+            population.add_snapshot(file, version=run.version, config_digest=run.config.digest, country=country)
 
-    change_population(run.config, run.folder, run.league, run.version, write_snapshot, run.log)
+    snapshot = run.league.snapshot_due(run.version)
+    if snapshot is not None:
+        get_answer(run.learner.snapshot.remote(str(weights)), SAVE_TIMEOUT_S, "the learner, writing a snapshot,")
+    for notice in run.league.change_members(run.version, snapshot, add):
+        run.log(notice)
 
 
 def evaluate(run: TrainingRun, against: str, label: str) -> None:

@@ -20,9 +20,7 @@ LEARNERS_SHARE = 0.6
 def make_engine(config: Config, folder: Path) -> tuple[Engine, Any]:
     """Make an engine that runs a folder's model as the learner's version 0; returns it and the folder's tokenizer.
 
-    Raises:
-        CheckpointError: the folder is not a usable model.
-        EngineError: the engine cannot start; says what to change.
+    Raises CheckpointError if the folder is not a usable model; EngineError if the engine cannot start.
     """
     import torch
 

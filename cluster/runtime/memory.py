@@ -47,11 +47,7 @@ def available_bytes() -> int:
 
 
 def check_memory(config: Config) -> None:
-    """Refuse a local run that would run out of memory; on a cluster the learner checks its own machine.
-
-    Raises:
-        RunError: the message gives the memory needed and available, and the settings to lower.
-    """
+    """Raise RunError for a local run that would run out of memory; on a cluster the learner checks its own machine."""
     if config.run.ray_address is not None:
         return
     needed, available = needed_bytes(config), available_bytes()

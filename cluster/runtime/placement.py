@@ -43,11 +43,7 @@ def gpus_asked(rollout: RolloutSettings, learner_gpus: int) -> float:
 
 
 def check_gpus(asked: float, ray_address: str | None) -> None:
-    """Refuse a local run that asks for more GPUs than this machine has.
-
-    Raises:
-        RunError: the message names the GPUs asked for, the GPUs found, and what to change.
-    """
+    """Raise RunError for a local run that asks for more GPUs than this machine has."""
     if ray_address is None and asked > 0 and (lacking := lacking_gpus(asked)):
         raise RunError(lacking)
 
@@ -123,9 +119,7 @@ class Placement:
 def placed(rollout: RolloutSettings, learner_gpus: int, *, may_grow: bool) -> Iterator[Placement]:
     """Hold places for all actors of a run in the connected Ray inside the block.
 
-    Raises:
-        RunError: they are not there within ``rollout.start_timeout_s`` (at once if the Ray can never hold them); the
-            message says what was asked and what the cluster has.
+    Raises RunError if they are not there within ``rollout.start_timeout_s`` (at once if the Ray can never hold them).
     """
     from ray.util.placement_group import placement_group, remove_placement_group
 

@@ -35,10 +35,8 @@ def _lost_its_server(error: Any) -> bool:
 def get_answer(ref: Any, timeout_s: float, who: str) -> Any:
     """Return the result of an actor's method.
 
-    Raises:
-        LateError: there was no answer within ``timeout_s``.
-        LostError: it died, or its answer was lost with the machine that held it.
-        RunError: its constructor raised. An error of the method itself is raised unchanged.
+    Raises LateError if there was no answer within ``timeout_s``; LostError if it died, or its answer was lost with the
+    machine that held it; RunError if its constructor raised. An error of the method itself is raised unchanged.
     """
     import ray
     from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError

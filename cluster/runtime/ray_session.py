@@ -26,9 +26,8 @@ def ray_cluster(address: str | None, cpus: int, *, embedded_replay: bool) -> Ite
         cpus: minimum number of CPUs that a local Ray reports.
         embedded_replay: whether the replay server runs on this machine.
 
-    Raises:
-        LateError: the local Ray does not start.
-        RunError: the cluster does not answer, or its machines could not all reach the run's replay server.
+    Raises LateError if the local Ray does not start; RunError if the cluster does not answer, or its machines could not
+    all reach the run's replay server.
     """
     # Ray reads these when it is imported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -104,11 +103,7 @@ def _interrupt(_number: int, _frame: object) -> NoReturn:
 
 
 def check_reachable(address: str) -> None:
-    """Check that a cluster's address accepts connections; Ray itself would wait for minutes.
-
-    Raises:
-        RunError: it does not, or it is not an address.
-    """
+    """Raise RunError if a cluster's address does not accept connections; Ray itself would wait for minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if address == "auto":
         return

@@ -34,8 +34,7 @@ def external_url(settings: RedisSettings) -> str | None:
 def replay_server(settings: RedisSettings, folder: Path) -> Iterator[str]:
     """Yield the URL of the server that ``redis.url`` names, or of one started with its data in ``folder``.
 
-    Raises:
-        ReplayError: no server can be started, or the external one does not answer.
+    Raises ReplayError if no server can be started, or the external one does not answer.
     """
     url = external_url(settings)
     if url is not None:

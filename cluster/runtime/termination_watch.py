@@ -55,8 +55,7 @@ class TerminationWatch:
     def over(self) -> bool:
         """Whether the wait is over.
 
-        Raises:
-            TimeoutError: some processes still run, or the task did not start.
+        Raises TimeoutError if some processes still run, or the task did not start.
         """
         late = time.monotonic() > self._deadline
         if self._task is None:

@@ -37,7 +37,7 @@ from cluster.bench.system.load_processes import (
 )
 from cluster.bench.system.replay import BareStream
 from cluster.configs.loader import load_config
-from cluster.driver.block_schedule import Admission, BlockSchedule
+from cluster.driver.block_schedule import BlockSchedule
 from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode
 from opponents.matchmaking.lineup import LineupBlock
@@ -157,7 +157,6 @@ def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int) -
         return _drive(
             count,
             BlockSchedule(config.run.seed, config.learner, config.rollout, matchmaker, 0),
-            Admission(config.learner.episodes_per_update, config.rollout.max_staleness),
             actors,
             learner,
             _Usage({name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}, client),
@@ -196,7 +195,6 @@ class _Usage:
 def _drive(
     count: int,
     schedule: BlockSchedule,
-    admission: Admission,
     actors: SimulatedActors,
     learner: HostProcess[LearnerSide],
     usage: _Usage,
@@ -207,7 +205,7 @@ def _drive(
     version, carried = 0, Carried()
     began = last = time.monotonic()
     while True:
-        while idle and admission.admits(version, schedule.started_episodes, GAMES_OF_A_BLOCK):
+        while idle and schedule.admits():
             block, actor = schedule.next_block(), idle.pop()
             playing[actor] = block
             actors.play(Play(actor, block.block_id, block.learner_power, version))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cluster.actors.messages import BlockReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.driver.block_schedule import Admission, BlockSchedule
+from cluster.driver.block_schedule import BlockSchedule
 from cluster.errors import RunError
 from grpo_core.types import Episode
 from opponents.matchmaking.lineup import LineupBlock
@@ -117,7 +117,7 @@ def test_extra_blocks_neither_starve_an_update_nor_delay_others(
     rng: random.Random, staleness: int, gives_up: bool
 ) -> None:
     config = load_config("smoke", [*SMALL, "learner.top_up_episodes=8", f"rollout.max_staleness={staleness}"])
-    schedule, admission = schedule_at(0, config), Admission(config.learner.episodes_per_update, staleness)
+    schedule = schedule_at(0, config)
     flights: list[tuple[LineupBlock, int]] = []
     waiting, ages, taken = Waiting(), [], 0
 
@@ -125,7 +125,7 @@ def test_extra_blocks_neither_starve_an_update_nor_delay_others(
         """Start what may start; one block ends, the first that began."""
         while schedule.extra_wanted():
             flights.append((schedule.next_extra_block(), version))
-        while schedule.wanted() and admission.admits(version, schedule.started_episodes, 2):
+        while schedule.wanted() and schedule.admits():
             flights.append((schedule.next_block(), version))
         assert flights, "nothing is played and the update waits: a deadlock"
         block, began = flights.pop(0)
@@ -260,14 +260,17 @@ def test_restarted_update_finds_the_extra_blocks_it_asked_for() -> None:
 
 @given(
     staleness=st.integers(0, 4),
-    per_update=st.integers(1, 8),
-    version=st.integers(0, 50),
+    per_update=st.integers(1, 4),
+    version=st.integers(0, 4),
 )
+@settings(max_examples=30, deadline=None)
 def test_admission_bounds_how_far_rollouts_run_ahead(staleness: int, per_update: int, version: int) -> None:
-    admission = Admission(per_update * 2, staleness)
-    started = 0
-    while admission.admits(version, started, 2):
-        started += 2
-    # The last episode admitted at this version is used by update number (started - 1) // per_update.
-    last_used_at = (started - 1) // (per_update * 2)
+    sizes = (f"learner.episodes_per_update={per_update * 2}", f"rollout.max_staleness={staleness}")
+    schedule = schedule_at(0, load_config("smoke", [*SMALL, *sizes, "learner.updates=20"]))
+    for _ in range(version):
+        schedule.updated()
+    while schedule.admits():
+        schedule.next_block()
+    # The last episode admitted at this version is used by update number (started - 1) // episodes_per_update.
+    last_used_at = (schedule.started_episodes - 1) // (per_update * 2)
     assert last_used_at - version == staleness

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.driver.block_schedule import Admission, BlockSchedule
+from cluster.driver.block_schedule import BlockSchedule
 from opponents.matchmaking.lineup import LineupBlock
 from services.environments.diplomacy.position import POWERS
 from services.replay.memory_buffer import MemoryBuffer
@@ -64,11 +64,9 @@ class MortalDriver:
 
     def _play_one(self, schedule: BlockSchedule) -> None:
         """Start what may start; one block ends, not always the first that began."""
-        staleness = self.config.rollout.max_staleness
-        admission = Admission(self.config.learner.episodes_per_update, staleness)
         while schedule.extra_wanted():
             self.flights.append(schedule.next_extra_block())
-        while schedule.wanted() and admission.admits(len(self.used), schedule.started_episodes, 2):
+        while schedule.wanted() and schedule.admits():
             self.flights.append(schedule.next_block())
         assert self.flights, "nothing is played and the update waits: a deadlock"
         self.blocks_left -= 1

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from safetensors.numpy import save_file
 
 from cluster.configs.loader import load_config
-from cluster.driver.population_changes import change_population, open_league, open_population
+from cluster.driver import training
+from cluster.driver.training import change_population, open_population
 from cluster.runs.folder import RunFolder
+from opponents.league.league import League
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.population.document import Document
 from opponents.population.population import Population
@@ -25,7 +29,8 @@ class Learner:
         self.value = value
         self.frozen: list[str] = []
 
-    def write(self, path: Path) -> None:
+    def write(self, file: str) -> None:
+        path = Path(file)
         path.parent.mkdir(exist_ok=True)
         save_file({"w": np.float32([self.value])}, path)
         self.frozen.append(path.name)
@@ -42,10 +47,29 @@ class Mirror:
         self.published.clear()
 
 
+@pytest.fixture(autouse=True)
+def answers_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "get_answer", lambda answer, timeout_s, who: answer)
+
+
 def renew(folder: RunFolder, population: Population, learner: Learner, version: int) -> None:
     """One update of the population."""
-    with open_league(CONFIG, folder, population, version, True) as league:
-        change_population(CONFIG, folder, league, version, learner.write, lambda _: None)
+    writer = SimpleNamespace(snapshot=SimpleNamespace(remote=learner.write))
+    with League(
+        folder.path,
+        population,
+        CONFIG.opponents,
+        num_generations=CONFIG.rollout.num_generations,
+        until_year=CONFIG.game.until_year,
+        seed=CONFIG.run.seed,
+        version=version,
+        resume=True,
+    ) as league:
+        change_population(
+            SimpleNamespace(
+                config=CONFIG, folder=folder, league=league, version=version, learner=writer, log=lambda _: None
+            )  # type: ignore[arg-type]
+        )
 
 
 def drive(
