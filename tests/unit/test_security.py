@@ -19,17 +19,17 @@ from tests.paths import ROOT
 
 FLOORS = ("cluster", "opponents", "services", "grpo_core")
 PICKLING = {"pickle", "_pickle", "cloudpickle", "dill", "joblib", "jsonpickle", "marshal", "shelve", "yaml"}
-HARMLESS = {("pickle", "PickleBuffer")}  # marks bytes that travel beside a message; reads nothing
+HARMLESS = {("pickle", "PickleBuffer")}  # marks bytes that are sent outside a message; reads nothing
 RUNS_TEXT = {"eval", "exec", "compile", "__import__"}
 NEVER_TRUE = {"allow_pickle", "trust_remote_code"}
-# Without one of these words a file has nothing of the kind, and need not be parsed.
+# A file without any of these words cannot contain a danger and is not parsed.
 SUSPECT = re.compile(
     "|".join((*PICKLING, *RUNS_TEXT, *NEVER_TRUE, r"\bload\b", "from_pretrained", "environ", "setenv"))
 )
 
 
 def dangers(source: str) -> Iterator[str]:
-    """What in a module reads pickles or runs code from outside."""
+    """The names in a module that read pickles or run code from outside."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Import(names=names):
@@ -78,12 +78,12 @@ def dangers(source: str) -> Iterator[str]:
         "AutoTokenizer.from_pretrained(folder)",
     ],
 )
-def test_what_would_read_a_pickle_or_run_code_is_seen(source: str) -> None:
+def test_source_that_reads_a_pickle_or_runs_code_is_found(source: str) -> None:
     assert SUSPECT.search(source)
     assert list(dangers(source))
 
 
-def test_nothing_of_ours_reads_a_pickle_or_runs_code() -> None:
+def test_no_module_reads_a_pickle_or_runs_code() -> None:
     modules = [path for floor in FLOORS for path in (ROOT / floor).rglob("*.py")]
     assert len(modules) > 250
     for path in modules:
@@ -94,7 +94,7 @@ def test_nothing_of_ours_reads_a_pickle_or_runs_code() -> None:
     assert list(dangers(harmless)) == []
 
 
-def test_no_password_of_an_address_is_shown() -> None:
+def test_passwords_in_urls_are_hidden() -> None:
     shown = hide_password("rediss://me:SECRET@h:1/0?ssl_keyfile=/a/key.pem&ssl_password=SECRET&password=SECRET")
     assert shown == "rediss://me:***@h:1/0?ssl_keyfile=/a/key.pem&ssl_password=***&password=***"
     assert hide_password("redis://me@h:1/0") == "redis://me@h:1/0"
@@ -114,25 +114,25 @@ def test_no_password_of_an_address_is_shown() -> None:
         (f"ssl_keyfile={__file__}", "a key without its certificate"),
     ],
 )
-def test_an_address_that_cannot_be_or_trusts_anybody_is_one_line(query: str, told: str) -> None:
+def test_invalid_and_unverified_redis_urls_are_refused_in_one_line(query: str, told: str) -> None:
     with pytest.raises(ReplayError, match=told) as caught:
         client_of(f"rediss://me:SECRET@localhost:1/0?{query}")
     assert "\n" not in str(caught.value)
     assert "SECRET" not in str(caught.value)
 
 
-def test_tls_is_asked_for_by_the_scheme() -> None:
+def test_tls_options_without_the_rediss_scheme_are_refused() -> None:
     with pytest.raises(ReplayError, match=r"is not encrypted, so that ssl_ca_certs means nothing: write rediss://"):
         client_of("redis://localhost:1/0?ssl_ca_certs=/a/ca.pem")
 
 
-def test_the_exporter_is_on_loopback_unless_told_otherwise() -> None:
+def test_the_exporter_listens_on_loopback_by_default() -> None:
     assert MetricsSettings().host == "127.0.0.1"
     with closing(Exporter(0)) as exporter:
         assert exporter._server.server_address[0] == "127.0.0.1"
 
 
-def test_vllm_is_told_to_read_safetensors_alone(tmp_path: Path) -> None:
+def test_vllm_is_configured_to_load_only_safetensors(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"max_position_embeddings": 64, "hidden_size": 8, "num_hidden_layers": 1, '
                                           '"num_attention_heads": 1, "dtype": "float32"}')  # fmt: skip
     settings = InferenceSettings(dtype="float32", kv_cache_mib=16)

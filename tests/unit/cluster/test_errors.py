@@ -49,17 +49,17 @@ def exception_classes() -> set[str]:
     return {name for name in bases if is_exception(name) and not name.startswith("_")}
 
 
-def test_tree_has_every_exception_that_is_not_internal() -> None:
+def test_the_error_tree_has_every_public_exception() -> None:
     assert set(drawn()) == exception_classes() - INTERNAL
 
 
-def test_tree_shows_the_parent_of_each_error() -> None:
+def test_the_error_tree_shows_the_parent_of_each_error() -> None:
     for name, (error, parent, _) in drawn().items():
         assert error.__bases__[0].__name__ == parent, name
 
 
 @pytest.mark.parametrize("name", sorted(drawn()))
-def test_command_ends_with_the_exit_code_in_the_tree(name: str, monkeypatch: Any, capsys: Any) -> None:
+def test_a_command_ends_with_the_exit_code_in_the_error_tree(name: str, monkeypatch: Any, capsys: Any) -> None:
     error, _, code = drawn()[name]
 
     def fail(**_: object) -> None:
@@ -74,7 +74,7 @@ def test_command_ends_with_the_exit_code_in_the_tree(name: str, monkeypatch: Any
 
 
 @pytest.mark.parametrize("bug", [ValueError, RuntimeError])
-def test_command_shows_the_traceback_of_a_bug(bug: type[Exception], monkeypatch: Any) -> None:
+def test_a_command_shows_the_traceback_of_a_bug(bug: type[Exception], monkeypatch: Any) -> None:
     def fail(**_: object) -> None:
         raise bug("unexpected")
 

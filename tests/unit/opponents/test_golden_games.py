@@ -75,13 +75,13 @@ def digest(game: DiplomacyGame, record: GameRecord) -> str:
     return whole.hexdigest()
 
 
-def test_a_policy_in_all_seven_seats() -> None:
+def test_games_of_one_policy_in_all_seats_repeat_bit_for_bit() -> None:
     policy = LLMPolicy(cast(Engine, UniformEngine()), OrderTokens(TOKENIZER))
     games = [play(dict.fromkeys(POWERS, policy), 1905, seed) for seed in range(2)]
     assert games == [("af8ff1f89c831505", 81), ("3164ad7e45d37214", 81)]
 
 
-def test_a_policy_in_one_seat_among_bots() -> None:
+def test_games_of_a_policy_among_bots_repeat_bit_for_bit() -> None:
     policy = LLMPolicy(cast(Engine, UniformEngine()), OrderTokens(TOKENIZER))
     bots = [make_bot(name) for name in ("random", "greedy", "dumbbot", "hold", "random", "random")]
     games = []

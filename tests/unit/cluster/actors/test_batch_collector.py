@@ -1,4 +1,4 @@
-"""What the learner takes from the buffer: in any order of arrival, and when blocks are unreadable or lost."""
+"""The batches that the learner takes from the buffer: order of arrival, unreadable blocks, lost blocks."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def in_order(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return weights_after(tmp_path_factory.mktemp("runs") / "in_order", episodes(), POWERS)
 
 
-def test_the_order_in_which_blocks_end_does_not_change_an_update(tmp_path: Path, in_order: bytes) -> None:
+def test_an_update_does_not_depend_on_the_order_in_which_blocks_end(tmp_path: Path, in_order: bytes) -> None:
     assert weights_after(tmp_path / "run", episodes()[::-1], POWERS) == in_order
 
 
-def test_the_order_of_deliveries_does_not_change_an_update(tmp_path: Path, in_order: bytes) -> None:
+def test_an_update_does_not_depend_on_the_order_of_deliveries(tmp_path: Path, in_order: bytes) -> None:
     assert weights_after(tmp_path / "run", episodes(), POWERS[4:], POWERS[:4]) == in_order
 
 
-def test_other_episodes_change_it(tmp_path: Path, in_order: bytes) -> None:
+def test_other_episodes_change_the_update(tmp_path: Path, in_order: bytes) -> None:
     others = [dataclasses.replace(episode, reward=-episode.reward) for episode in episodes()]
     assert weights_after(tmp_path / "run", others, POWERS) != in_order
 
@@ -95,7 +95,7 @@ def collector_of(buffer: MemoryBuffer) -> BatchCollector:
 
 
 def test_an_update_goes_on_without_an_unreadable_block(tmp_path: Path) -> None:
-    # Its games count as stored and are not played again: waiting for them would end the run, and every resumed one.
+    # Its games count as stored and are not played again, so the update must not wait for them.
     buffer = PoisonedBuffer(["b000000/0", "b000000/1"])
     worker = LearnerWorker(CONFIG, str(tmp_path), buffer, resume=False)
     buffer.append(readable(0))

@@ -70,7 +70,7 @@ def updated(worker: LearnerWorker) -> tuple[dict[str, float], Payload]:
 
 
 @pytest.mark.parametrize("options", [(), ("policy.dtype=bfloat16",), ("learner.bf16=true",)])
-def test_adapters_train_the_same_over_a_restart(tmp_path: Path, options: tuple[str, ...]) -> None:
+def test_adapters_train_bit_for_bit_the_same_across_a_restart(tmp_path: Path, options: tuple[str, ...]) -> None:
     lora = ("policy.use_peft=true", "policy.lora_r=2", "learner.beta=0.1", *options)
     run = tmp_path / "run"
     worker = worker_at(run, *lora)
@@ -166,7 +166,7 @@ def test_rollout_actors_load_published_weights_and_snapshots(tmp_path: Path, opt
     assert learner.logprobs.tolist() == newest.logprobs.tolist() != first.logprobs.tolist()
 
 
-def test_metric_that_is_not_finite_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_non_finite_metric_is_named_and_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     worker = worker_at(tmp_path / "run")
     step = worker._learner.step
 
@@ -185,7 +185,7 @@ def test_metric_that_is_not_finite_is_named_and_left_out(tmp_path: Path, monkeyp
     assert restarted.last_report() == report
 
 
-def test_a_half_written_checkpoint_is_passed_over_and_a_damaged_one_never_costs_episodes_in_silence(
+def test_a_half_written_checkpoint_is_skipped_and_a_damaged_one_raises_if_episodes_would_be_lost(
     tmp_path: Path,
 ) -> None:
     run, buffer = tmp_path / "run", MemoryBuffer(group_timeout_s=60)
@@ -205,7 +205,7 @@ def test_a_half_written_checkpoint_is_passed_over_and_a_damaged_one_never_costs_
     (newest / "manifest.json").unlink()
     with pytest.raises(CheckpointError, match=r"1 is too old: the replay buffer has forgotten 14 episodes that only"):
         worker_at(run, resume=True, buffer=buffer)
-    # Had the process died before it acknowledged what that checkpoint used, nothing would be lost with it.
+    # A process that died before it acknowledged that checkpoint's episodes would lose nothing.
     assert worker_at(run, resume=True).version() == 1
 
 
@@ -230,7 +230,7 @@ def test_learner_that_does_not_fit_in_memory_is_refused_before_anything_is_writt
 
 
 def test_checkpoint_on_disk_is_not_written_again(tmp_path: Path) -> None:
-    # A run that is stopped just after one was written asks for it again, and is perhaps killed before it has it.
+    # A run that is stopped just after a checkpoint requests it again, and may be killed during the second write.
     buffer = MemoryBuffer(group_timeout_s=60)
     worker = worker_at(tmp_path, buffer=buffer)
     updated(worker)

@@ -1,4 +1,4 @@
-"""A specialist for each country: published together, swapped all or none, frozen one by one, seated by power."""
+"""A specialist for each country: published together, swapped all or none, frozen singly, chosen by the power played."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def written(rollouts: RolloutWorker, power: str) -> tuple[int, list[float]
     return turn.policy_version, turn.logprobs.tolist()
 
 
-def test_a_payload_of_roles_is_one_file_after_another_under_one_checksum(
+def test_a_payload_of_roles_joins_their_files_under_one_checksum(
     trained: tuple[Path, LearnerWorker, list[Payload]],
 ) -> None:
     _, worker, (first, _, payload) = trained
@@ -77,7 +77,7 @@ def test_a_payload_of_roles_is_one_file_after_another_under_one_checksum(
             verify(wrong)
 
 
-def test_specialists_train_the_same_over_a_restart(
+def test_specialists_train_bit_for_bit_the_same_across_a_restart(
     trained: tuple[Path, LearnerWorker, list[Payload]],
 ) -> None:
     run, worker, payloads = trained

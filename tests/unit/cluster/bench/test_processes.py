@@ -9,7 +9,7 @@ from cluster.bench.processes import host_process, in_fresh_process, peak_growth_
 
 
 @pytest.mark.skipif(not peak_is_measurable(), reason="the kernel has no peak that can be reset")
-def test_peak_counts_the_work_alone() -> None:
+def test_the_memory_peak_counts_the_measured_work_alone() -> None:
     earlier = bytes([1]) * 150_000_000
     del earlier  # a higher peak, before the clock
     kept = bytes([1]) * 50_000_000
@@ -79,6 +79,6 @@ def test_dead_host_is_reported_by_name() -> None:
         host.call(Counter.die)
 
 
-def test_error_of_the_constructor_is_raised() -> None:
+def test_an_error_of_the_constructor_is_raised() -> None:
     with pytest.raises(TypeError, match="start"), host_process("counter", {}, Counter):  # type: ignore[call-arg]
         pass

@@ -18,10 +18,10 @@ def asked(monkeypatch: pytest.MonkeyPatch, **options: Any) -> ImitationSettings:
 
     def refuse(task: ImitationTask, folder: Path, stage: object) -> None:
         tasks.append(task)
-        raise RunError("enough is known")
+        raise RunError("settings recorded")
 
     monkeypatch.setattr("cluster.imitation.launcher.imitate", refuse)
-    with pytest.raises(RunError, match="enough"):
+    with pytest.raises(RunError, match="settings recorded"):
         imitate(out=Path("policy"), **options)
     return tasks[0].settings
 
@@ -33,7 +33,7 @@ def test_number_of_games_comes_from_the_config(monkeypatch) -> None:
     assert asked(monkeypatch, config="laptop", teacher="greedy").teacher == "greedy"
 
 
-def test_saved_games_alone_and_from_a_folder_whose_name_is_a_number(monkeypatch) -> None:
+def test_imitation_can_use_saved_games_alone_from_a_folder_with_a_numeric_name(monkeypatch) -> None:
     settings = asked(monkeypatch, config="laptop", games=0, saved_games=Path("1914"))
     assert (settings.games, settings.saved_games) == (0, "1914")
     assert asked(monkeypatch, overrides=["imitation.games=0", "imitation.saved_games='x'"]).games == 0

@@ -24,7 +24,7 @@ from tests.paths import ROOT, SCHEMAS
 
 COMMITTED = ROOT / "docker" / "monitoring"
 SCHEMA = SCHEMAS / "grafana-dashboard-11.6.schema.json"
-# Of the catalogue, what no panel shows, and why. Nothing so far.
+# Metrics of the catalogue that no panel shows, with the reason. Empty so far.
 NOT_SHOWN: Mapping[str, str] = {}
 
 
@@ -135,12 +135,12 @@ def test_bands_are_filled_between_their_edges(dashboards: list[dict[str, Any]]) 
     assert filled == 6  # evaluations, and five of a country
 
 
-def jobs(scraping: ScrapeConfig) -> dict[str, dict[str, Any]]:
-    written = yaml.safe_load(prometheus_yaml(scraping, "a command"))
+def jobs(config: ScrapeConfig) -> dict[str, dict[str, Any]]:
+    written = yaml.safe_load(prometheus_yaml(config, "a command"))
     return {job["job_name"]: job for job in written["scrape_configs"]}
 
 
-def test_scrape_jobs_of_runs_ray_and_pods() -> None:
+def test_the_scrape_config_has_jobs_for_runs_ray_and_pods() -> None:
     found = jobs(
         ScrapeConfig(("127.0.0.1:9464", "[::1]:9000"), "/tmp/ray/prom.json", "http://h:8265/api/prometheus/sd", "/t")
     )
@@ -194,7 +194,7 @@ def test_invalid_options_raise_with_a_hint(tmp_path: Path, arguments: tuple[str,
     assert not (tmp_path / "out").exists()
 
 
-def test_command_writes_files_and_prints_how_to_try_them(tmp_path: Path, written: Mapping[str, str]) -> None:
+def test_the_command_writes_files_and_prints_how_to_try_them(tmp_path: Path, written: Mapping[str, str]) -> None:
     out = tmp_path / "monitoring"
     done = CliRunner().invoke(app, ["monitoring", "--out", str(out), "--target", "train:9464", "--interval", "5"])
     assert done.exit_code == 0, done.output

@@ -58,12 +58,12 @@ def member(run: Path, member_id: str) -> Member:
     return Population.load(run / "population.json")[member_id]
 
 
-def test_document_is_listed_and_one_is_shown_with_lineage(run: Path, entente, tmp_path: Path) -> None:
+def test_members_are_listed_and_one_is_shown_with_its_lineage(run: Path, entente, tmp_path: Path) -> None:
     code, out, _ = entente("list", run, "--json", tmp_path / "all.json")
     assert code == 0
     assert "3 of 3 members may be drawn; revision 1, training has reached update 5" in " ".join(out.split())
     assert [line.split()[:3] for line in out.splitlines() if "policy/" in line] == [
-        ["policy/v2", "1", "2"],  # nothing is known of how it fares
+        ["policy/v2", "1", "2"],  # it has no results yet
         ["policy/v4", "1", "4"],
     ]
     document = json.loads((tmp_path / "all.json").read_text())
@@ -100,7 +100,7 @@ def test_list_shows_every_members_standing(run: Path, entente, tmp_path: Path) -
     assert found["policy/v4"] == {"rating": None, "games": 0, "score": None}
 
 
-def test_lineage_goes_through_this_population_alone(run: Path, entente, tmp_path: Path) -> None:
+def test_lineage_stays_within_this_population(run: Path, entente, tmp_path: Path) -> None:
     with Population.load(run / "population.json").transaction() as population:
         for name, source in (("own", "checkpoints/5"), ("guest", "other-0f")):
             fields = {"id": f"policy/{name}", "version": 5, "source": source, "parent": "policy/v4"}
@@ -112,7 +112,7 @@ def test_lineage_goes_through_this_population_alone(run: Path, entente, tmp_path
     assert found == {"own": ["policy/v4", "policy/v2"], "guest": []}
 
 
-def test_bots_join_retire_come_back_and_are_pinned(run: Path, entente) -> None:
+def test_bots_can_join_retire_return_and_be_pinned(run: Path, entente) -> None:
     code, out, _ = entente("add", "dumbbot", "--to", run, "--country", "france", "--weight", "3", "--pin")
     assert (code, out) == (0, f"bot/dumbbot joined {run}; line-ups may draw it from update 6 on\n")
     added = member(run, "bot/dumbbot")

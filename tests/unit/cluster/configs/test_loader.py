@@ -66,7 +66,7 @@ def test_a_wrong_key_or_value_is_one_line_that_says_what_to_do(override: str, hi
     assert "\n" not in str(caught.value)
 
 
-def test_where_returns_are_what_ratings_predict_it_is_the_fact_that_is_missing() -> None:
+def test_opponent_adjusted_is_refused_for_returns_in_other_units_or_without_the_fact() -> None:
     shares = ["game.reward={sum_of_squares=2.0, centers=0}", "grouping.opponent_adjusted=true"]
     keys = "grouping.keys=['country']"
     for returns in (["learner.returns=episode", keys], ["learner.discount=1.0"]):
@@ -100,7 +100,7 @@ def test_every_key_has_a_description_in_the_reference() -> None:
         assert f"[{section}]" in text
 
 
-def test_help_and_config_need_neither_torch_nor_ray() -> None:
+def test_help_and_config_do_not_import_torch_or_ray() -> None:
     code = (
         "import sys, cluster.cli.app, cluster.configs.loader; cluster.configs.loader.load_config('laptop');"
         "print(sorted({'torch', 'ray', 'transformers', 'vllm'} & set(sys.modules)))"

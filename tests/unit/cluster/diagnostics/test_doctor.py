@@ -54,7 +54,7 @@ def token_file(path: Path, text: str = "a token\n", mode: int = 0o600) -> Path:
     return path
 
 
-def test_own_ray_makes_its_token_and_a_cluster_needs_the_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_runs_own_ray_creates_its_token_and_a_cluster_needs_the_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert access(LOCAL).level == "ok"
     assert "is made at ~/.ray/auth_token" in access(LOCAL).text
     assert access(CLUSTER).level == "warn"
@@ -86,7 +86,7 @@ def test_every_source_of_a_token_is_found(home: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("text", [None, "", " \n"])
-def test_named_file_without_a_token_is_a_fault(home: Path, monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
+def test_a_named_file_without_a_token_is_a_fault(home: Path, monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
     token_file(home / ".ray" / "auth_token")  # which Ray does not look at then
     if text is not None:
         token_file(home / "empty", text)
@@ -95,7 +95,7 @@ def test_named_file_without_a_token_is_a_fault(home: Path, monkeypatch: pytest.M
     assert "cannot be read or is empty" in access(LOCAL).text
 
 
-def test_readable_token_and_ray_without_authentication_are_warnings(
+def test_a_readable_token_and_ray_without_authentication_are_warnings(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = token_file(home / ".ray" / "auth_token", mode=0o644)  # as Ray makes it
@@ -144,7 +144,7 @@ def test_replay_server_without_password_is_a_warning(url: str, level: str, text:
     assert "word@" not in finding.text
 
 
-def test_run_folder_that_cannot_be_written_or_is_in_use(tmp_path: Path) -> None:
+def test_an_unwritable_or_used_run_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert only(run_folder(LOCAL.run, tmp_path / "a" / "b")).level == "ok"
     blocked = only(run_folder(LOCAL.run, tmp_path / "file" / "run"))
@@ -191,7 +191,9 @@ def policy(folder: Path) -> Finding:
     return only(policy_files(load_config("smoke", [f"policy.path={folder}"])))
 
 
-def test_policy_files(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_damaged_and_pickled_policy_files_are_reported(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "small, about" in only(policy_files(LOCAL)).text
     assert policy(tmp_path / "absent").text == f"{tmp_path}/absent is not a folder: give one in Hugging Face layout"
     fine = policy(saved)
@@ -212,7 +214,7 @@ def test_policy_files(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert json.loads((saved / "config.json").read_text())
 
 
-def test_metrics_port(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_taken_metrics_port_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def at(port: int, host: str = "127.0.0.1") -> Finding:
         return only(metrics_port(load_config("smoke", [f"metrics.port={port}", f"metrics.host={host}"]).metrics))
 

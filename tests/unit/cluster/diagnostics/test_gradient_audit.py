@@ -66,7 +66,7 @@ def quiet(name: str, steps: int) -> Callable[[int], None]:
     return lambda done: None
 
 
-def test_last_batch_is_grouped_in_every_way_at_the_weights_before_it(run: Path) -> None:
+def test_the_last_batch_is_grouped_by_every_method_at_the_weights_before_it(run: Path) -> None:
     steps: list[tuple[str, int]] = []
     found = audit_gradients(run, ["country+lineup"], lambda *bar: steps.append(bar) or quiet(*bar))
     batch = load_last_batch(RunFolder(run))
@@ -116,7 +116,7 @@ def test_the_same_seed_gives_the_same_table(run: Path) -> None:
     assert first == again
 
 
-def test_few_turns_are_of_whole_blocks_with_baselines_of_the_whole_batch(run: Path) -> None:
+def test_a_turn_limit_keeps_whole_blocks_and_baselines_of_the_whole_batch(run: Path) -> None:
     found = audit_gradients(run, [], quiet, max_turns=50)
     assert (found.blocks, found.turns, found.turns_of_batch) == (6, 48, 96)
     assert audit_gradients(run, [], quiet, max_turns=1).blocks == 4  # fewer say nothing

@@ -86,7 +86,7 @@ def test_finer_groups_have_less_noise_if_they_explain_the_return(rows, returns):
 
 
 @pytest.mark.parametrize("returns", ["per_phase", "episode"])
-def test_group_mean_shrinks_the_gradient_and_keeps_its_direction(rows, returns):
+def test_a_group_mean_baseline_shrinks_the_gradient_and_keeps_its_direction(rows, returns):
     quality = rows[returns, "country+lineup"]  # groups of 4: the mean holds a quarter of the sample itself
     assert quality.slope.value == pytest.approx(0.75, abs=0.02)
     assert quality.cosine.value == pytest.approx(1, abs=0.01)
@@ -109,7 +109,7 @@ def test_leave_one_out_removes_the_shrinkage(rows, returns):
     assert quality.bias.low == 0 < rows[returns, "country+fork"].bias.low
 
 
-def test_row_has_none_for_values_lost_in_noise(rows):
+def test_a_row_has_none_for_values_below_the_noise(rows):
     quality = rows["per_phase", "country"]
     assert plain_quality(quality)["drowned"] == 0
     plain = plain_quality(replace(quality, bias=Interval(0.5, np.nan, np.inf), drowned=0.25))

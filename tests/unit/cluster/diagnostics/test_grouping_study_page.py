@@ -27,7 +27,7 @@ STUDY = {
 
 
 @pytest.mark.parametrize("width", [80, 140])
-def test_table_has_every_way_and_interval_in_narrow_terminals_too(width):
+def test_the_table_has_every_method_and_interval_even_in_narrow_terminals(width):
     out = io.StringIO()
     show(STUDY, Console(file=out, width=width))
     text = out.getvalue()
@@ -40,7 +40,7 @@ def test_table_has_every_way_and_interval_in_narrow_terminals_too(width):
     assert max(map(len, text.splitlines())) <= width
 
 
-def test_page_leaves_out_values_lost_in_noise(tmp_path):
+def test_the_page_omits_values_below_the_noise(tmp_path):
     page = write_study_page(STUDY, tmp_path / "study.html").read_text()
     assert "country + phase" in page
     assert "commit abc1234" in page
@@ -48,7 +48,7 @@ def test_page_leaves_out_values_lost_in_noise(tmp_path):
     assert len(re.findall(r'"name":"one return an episode","showlegend":\w+,"x":\[\]', page)) == 4
 
 
-def test_rows_whose_intervals_left_many_draws_out_are_reported():
+def test_intervals_that_dropped_many_resamples_are_reported():
     def printed(*drowned):
         out = io.StringIO()
         rows = [row("per_phase", f"country+{number}", 1.0, share) for number, share in enumerate(drowned)]

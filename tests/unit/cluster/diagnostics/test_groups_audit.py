@@ -68,7 +68,7 @@ def a_run(folder: Path, records: list[dict[str, Any]]) -> Path:
     return folder
 
 
-def test_keys_are_ranked_by_their_left_out_errors_over_all_updates() -> None:
+def test_keys_are_ranked_by_their_leave_one_out_errors_over_all_updates() -> None:
     keys = explained_by_keys(
         [
             explaining(1, country__phase=sums(9), country=sums(8), country__lineup=sums(4, groups=6, alone=5)),
@@ -88,7 +88,7 @@ def test_keys_are_ranked_by_their_left_out_errors_over_all_updates() -> None:
     assert recommended.key == "country+phase"
 
 
-def test_key_with_the_groups_of_another_has_its_sums() -> None:
+def test_a_key_with_the_same_groups_as_another_shares_its_sums() -> None:
     first = explaining(
         1, {"country+lineup": "country", "country+task": "country"}, country__phase=sums(9), country=sums(8)
     )
@@ -100,12 +100,12 @@ def test_key_with_the_groups_of_another_has_its_sums() -> None:
     assert "country+task" not in keys  # the same in every update
 
 
-def test_declared_key_is_listed_even_if_it_makes_the_groups_of_another() -> None:
+def test_a_declared_key_is_listed_even_if_its_groups_equal_anothers() -> None:
     keys = explained_by_keys([explaining(1, {"country": "country+phase"}, country__phase=sums(9))])
     assert [each.key for each in keys] == ["country+phase", "country"]
 
 
-def test_recommended_key_is_in_every_update_and_declared_among_equals() -> None:
+def test_the_recommended_key_is_in_every_update_and_declared_if_keys_are_equal() -> None:
     first = explaining(1, country__phase=sums(8), country=sums(8, groups=2), country__lineup=sums(8, groups=1))
     keys = explained_by_keys([first, explaining(2, country__phase=sums(8), country=sums(8, groups=2))])
     assert keys[0].key == "country"  # declared, like country+phase, and coarser
@@ -140,7 +140,7 @@ def test_recommendation_names_whether_the_key_is_declared() -> None:
     )
 
 
-def test_levels_count_what_they_judged_and_how_often_without_signal() -> None:
+def test_levels_count_their_samples_and_their_zero_variance_groups() -> None:
     records = [
         record(1, [group([1, 2, 3, 4], "country+phase"), group([5, 5, 5, 5], "country+phase", judged=3)]),
         record(2, [group([1, 2, 3, 4, 5], judged=2), group([1, 3], "running", zero_variance=True)]),
@@ -233,7 +233,7 @@ def test_records_of_the_learner_can_be_audited(tmp_path: Path) -> None:
     assert audit.levels[0].zero_variance_fraction == 0
     assert {"ratio_max", "approx_kl", "staleness_max", "zero_variance_fraction"} <= set(audit.trends)
     assert not audit.leaks
-    # Beside the country there are a task and a line-up, and neither tells anything from anything.
+    # The other facts are the task and the line-up, which are the same for all samples.
     assert [each.key for each in audit.keys] == ["country"]
     assert audit.recommended == "country"
     assert audit.keys[0].by_country_fraction == 0
@@ -246,7 +246,7 @@ def call(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(left.value.code or 0)
 
 
-def test_command_prints_and_writes(
+def test_the_command_prints_and_writes_the_audit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one = record(1, [group([1, 2], "country+return")], approx_kl=0.25)
@@ -286,7 +286,7 @@ def test_tables_fit_a_terminal(
 
 
 @pytest.mark.parametrize("case", ["no run", "no audits", "damaged", "foreign", "newer", "no folder for the result"])
-def test_unauditable_runs_give_one_line_and_code_2(
+def test_runs_that_cannot_be_audited_give_one_line_and_exit_code_2(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, extra = tmp_path / "run", []

@@ -151,7 +151,7 @@ def test_nearly_full_server_is_reported(tmp_path: Path) -> None:
     assert (finding.level, "90 MiB of 100" in finding.text) == ("warn", True)
 
 
-def test_few_updates_are_too_few_to_judge(tmp_path: Path) -> None:
+def test_few_updates_give_no_verdict(tmp_path: Path) -> None:
     assert "too few" in run_with(tmp_path / "one", healthy, updates=1)["learning"].text
     assert "too few" in run_with(tmp_path / "ten", falling, updates=10)["learning"].text
 
@@ -181,7 +181,7 @@ def test_nonfinite_loss_is_reported_before_the_second_update(tmp_path: Path) -> 
         assert "1 updates with figures that were not finite numbers" in finding.text
 
 
-def test_evaluation_is_not_a_hang(tmp_path: Path) -> None:
+def test_an_evaluation_is_not_taken_for_a_hang(tmp_path: Path) -> None:
     run_with(tmp_path, healthy, updates=40)
     evaluates = load_config("smoke", ("learner.updates=60", "evaluation.every=20", "rollout.block_timeout_s=900"))
     (tmp_path / "config.toml").write_text(dump_config(evaluates))
@@ -208,7 +208,7 @@ def test_frequent_restarts_are_a_warning(tmp_path: Path) -> None:
         assert text in found["restarts"].text
 
 
-def test_command_checks_either_a_config_or_a_run(tmp_path: Path) -> None:
+def test_the_command_checks_either_a_config_or_a_run(tmp_path: Path) -> None:
     nothing = CliRunner().invoke(app, ["doctor", "--run", str(tmp_path)])
     assert nothing.exit_code == 2
     assert "there is no run in" in nothing.output

@@ -44,7 +44,7 @@ def passed(reconciliation: Reconciliation, damaged: int = 1) -> dict[str, bool]:
     return {check.text: check.passed for check in episode_checks(reconciliation, balance(reconciliation), damaged)}
 
 
-def test_reconciliation_balances_if_every_episode_was_used_once_or_set_aside_or_waits() -> None:
+def test_reconciliation_balances_if_every_episode_was_used_once_set_aside_or_is_waiting() -> None:
     found = passed(BALANCED)
     assert len(found) == 5
     assert all(found.values())
@@ -55,8 +55,8 @@ def test_reconciliation_balances_if_every_episode_was_used_once_or_set_aside_or_
     [
         ({"used": {"a": 1, "b": 1, "c": 1}, "acknowledged_counted": 3}, "no stored episode is lost", "d"),
         ({"used": {"a": 2, "b": 1, "c": 1, "d": 1}}, "none is used twice", "a"),
-        ({"poison": ("a",), "stored": frozenset("abcdf")}, "none is used twice", "a"),  # used, and set aside
-        ({"waiting": frozenset("fa")}, "none is used twice", "a"),  # used, and given out again
+        ({"poison": ("a",), "stored": frozenset("abcdf")}, "none is used twice", "a"),  # used and set aside
+        ({"waiting": frozenset("fa")}, "none is used twice", "a"),  # used and delivered again
         ({"stored": frozenset("bcdef")}, "none comes from nowhere", "a"),
         ({"acknowledged_counted": 5}, "what was used is acknowledged, nothing else", "5 acknowledged"),
         ({"poison_counted": 2}, "each unreadable entry is set aside and counted", "2 counted"),
@@ -72,7 +72,7 @@ def test_unbalanced_reconciliation_fails_one_check_with_the_reason(
     assert not passed(BALANCED, damaged=2)["each unreadable entry is set aside and counted"]
 
 
-def test_seen_episode_without_a_trace_in_the_server_is_lost(tmp_path: Path) -> None:
+def test_an_episode_seen_before_and_absent_from_the_server_is_lost(tmp_path: Path) -> None:
     class ForgetfulServer:
         def counters(self) -> dict[str, int]:
             return {}
@@ -90,7 +90,7 @@ def test_seen_episode_without_a_trace_in_the_server_is_lost(tmp_path: Path) -> N
     assert balance(reconciliation) == Balance(lost=("c",), used_twice=(), unknown=())
 
 
-def test_server_must_be_a_process_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_server_must_be_a_process_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = TrainingProcess(tmp_path, tmp_path / "drill.toml", tmp_path / "drill.log")
     monkeypatch.setattr(training, "family", lambda: [psutil.Process()])
     context = DrillContext(training, RunFolder(tmp_path), random.Random(0), 2, 1.0)
@@ -114,7 +114,7 @@ def test_used_episodes_exclude_those_set_aside(tmp_path: Path) -> None:
     assert episodes_used(tmp_path) == {"a": 2, "b": 1, "c": 1}
 
 
-def test_kinds_are_drawn_equally_often_in_an_order_fixed_by_the_seed() -> None:
+def test_fault_kinds_are_drawn_equally_often_in_an_order_fixed_by_the_seed() -> None:
     kinds = list(FAULTS)
     drawn = draw(kinds, 2 * len(kinds) + 1, random.Random(3))
     assert set(Counter(drawn).values()) == {2, 3}
@@ -135,14 +135,14 @@ def test_invalid_plans_raise(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["torch", "vllm"])
-def test_driver_stop_exceeds_the_run_s_time_limits_which_are_short(engine: str) -> None:
+def test_a_driver_stop_exceeds_the_runs_short_time_limits(engine: str) -> None:
     config = drill_config(engine, 30, seed=5)  # type: ignore[arg-type]
     assert max(config.run.silence_timeout_s, config.redis.answer_timeout_s) < STOPPED_S
     assert max(config.rollout.block_timeout_s, config.rollout.swap_timeout_s) < 60
     assert config.run.max_restarts == 3
 
 
-def test_half_a_checkpoint_is_not_a_checkpoint(tmp_path: Path) -> None:
+def test_an_incomplete_checkpoint_is_not_a_checkpoint(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     whole = folder.checkpoints / "4"
     whole.mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_half_a_checkpoint_is_not_a_checkpoint(tmp_path: Path) -> None:
     assert damaged_checkpoints(folder) == ["6"]
 
 
-def test_without_a_terminal_stages_and_faults_are_lines_and_checks_come_last(tmp_path: Path) -> None:
+def test_without_a_terminal_the_drill_prints_stages_and_faults_as_lines_and_checks_last(tmp_path: Path) -> None:
     record, out = Record("torch", 0, 2), io.StringIO()
     with shown(record, Console(file=out, width=100)) as notify:
         notify("learner: kills the learner")

@@ -1,4 +1,4 @@
-"""How many rollout actors are wanted: in simulated runs whose best number is known, and in single cases."""
+"""The number of rollout actors that autoscaling asks for, in simulated runs with a known optimum and single cases."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_idle_actors_are_removed_and_added_again_when_needed() -> None:
     assert run.wanted >= 8
 
 
-def test_number_stays_between_rollout_actors_and_the_useful_maximum() -> None:
+def test_the_number_of_actors_stays_between_its_minimum_and_the_useful_maximum() -> None:
     starving = Load(actors=3, taken=1.0, busy=0.0)
     idle = Load(actors=3, taken=0.0, busy=1.0)
     for overrides, most in (((), 16), (("rollout.max_actors=5",), 5), (("rollout.games_per_actor=32",), 4)):
@@ -121,7 +121,7 @@ def test_number_stays_between_rollout_actors_and_the_useful_maximum() -> None:
         assert down[-1] == 3
 
 
-def test_one_window_changes_nothing_and_a_step_at_most_doubles() -> None:
+def test_one_window_changes_nothing_and_a_step_at_most_doubles_the_actors() -> None:
     scaler = autoscaler("rollout.actors=2")
     starving = Load(actors=2, taken=1.0, busy=0.05)
     assert [scaler.decide(starving) for _ in range(UP_AFTER)] == [2] * (UP_AFTER - 1) + [4]
@@ -140,7 +140,7 @@ def test_pending_actors_are_not_requested_again() -> None:
     assert run.wanted == max(run.asked) == 4  # one step beyond what there is, not one a window
 
 
-def test_meter_weighs_observations_by_time() -> None:
+def test_the_load_meter_weighs_observations_by_time() -> None:
     meter = LoadMeter(10.0)
     assert meter.load() is None
     meter.observe(11.0, actors=0, games=0, seats=0, learning=False)
@@ -154,7 +154,7 @@ def test_meter_weighs_observations_by_time() -> None:
     assert meter.seconds() == 0.0
 
 
-def test_bound_above_the_useful_number_is_reported_at_the_start() -> None:
+def test_a_bound_above_the_useful_number_is_reported_at_the_start() -> None:
     settings = config("rollout.games_per_actor=32", "rollout.max_staleness=1")
     assert useful_actors(settings.rollout, settings.learner.episodes_per_update) == 4
     run = Run(settings, 1, 1.0)
@@ -163,7 +163,7 @@ def test_bound_above_the_useful_number_is_reported_at_the_start() -> None:
     assert "at most 4 of rollout.max_actors = 16" in note
 
 
-def test_without_max_actors_the_number_never_changes() -> None:
+def test_the_number_of_actors_is_fixed_without_max_actors() -> None:
     settings = load_config("smoke", ("rollout.actors=2",))
     run = Run(settings, 1, 0.1, wanted=2)
     scaling = run.play(2000)

@@ -46,7 +46,7 @@ def test_the_schedule_rotates_countries_and_ends_with_the_run() -> None:
     assert all(sum(quota.values()) == 5 for quota in quotas)
 
 
-def test_update_is_ready_when_its_countries_are_in_any_order() -> None:
+def test_an_update_is_ready_when_its_countries_are_complete_in_any_order() -> None:
     schedule = schedule_at(0)
     blocks = [schedule.next_block() for _ in range(5)]
     assert not schedule.ready()
@@ -79,7 +79,7 @@ def test_after_a_restart_only_incomplete_blocks_are_played_again() -> None:
     assert again.next_block().index == 6
 
 
-def test_last_of_many_extra_blocks_is_found_while_all_before_it_are_still_played() -> None:
+def test_the_last_of_many_extra_blocks_is_found_while_earlier_ones_are_still_played() -> None:
     config = load_config("smoke", [*SMALL, "learner.top_up_episodes=80"])
     schedule, buffer = schedule_at(0, config), MemoryBuffer(group_timeout_s=60)
     while schedule.wanted():
@@ -136,7 +136,7 @@ def test_extra_blocks_neither_starve_an_update_nor_delay_others(
         while not schedule.ready():
             play(version)
         ages += [version - began for began in waiting.take(schedule.hand_over())]
-        for _ in range(2):  # two rounds of asking, unless patience ends
+        for _ in range(2):  # two rounds of requests
             wanted = {power: rng.randint(0, 2) for power in rng.sample(POWERS, 2)}
             if not schedule.top_up(wanted):
                 continue
@@ -187,7 +187,7 @@ def test_extra_block_lost_after_another_was_used_instead_is_played_again() -> No
     assert not again.top_up({})  # it was not late: nothing is left over
 
 
-def test_late_blocks_count_toward_the_bound() -> None:
+def test_late_blocks_count_towards_the_bound() -> None:
     buffer = MemoryBuffer(group_timeout_s=60)
     schedule = schedule_at(0, TOPPED_UP)
     blocks = [schedule.next_block() for _ in range(21)]
@@ -215,7 +215,7 @@ def test_late_blocks_count_toward_the_bound() -> None:
     assert [schedule.next_extra_block().learner_power for _ in range(2)] == ["ENGLAND"] * 2
 
 
-def test_restarted_update_finds_the_extra_blocks_it_asked_for() -> None:
+def test_a_restarted_update_finds_the_extra_blocks_it_requested() -> None:
     config = load_config("smoke", [*SMALL, "learner.top_up_episodes=8"])
     buffer = MemoryBuffer(group_timeout_s=60)
 

@@ -25,8 +25,8 @@ class DeathError(Exception):
 class MortalDriver:
     """A run of the schedule whose driver dies after some blocks; what is durable stays for the next one."""
 
-    def __init__(self, config: Config, seed: int, patience: int) -> None:
-        self.config, self.seed, self.patience = config, seed, patience
+    def __init__(self, config: Config, seed: int, polls_per_update: int) -> None:
+        self.config, self.seed, self.polls_per_update = config, seed, polls_per_update
         self.buffer = MemoryBuffer(group_timeout_s=60)
         self.arrived: list[LineupBlock] = []
         self.used: list[list[LineupBlock]] = []  # of each update
@@ -53,7 +53,7 @@ class MortalDriver:
         for _ in range(2):
             if not schedule.top_up({power: asking.randint(0, 2) for power in asking.sample(POWERS, 2)}):
                 break
-            for _ in range(self.patience):
+            for _ in range(self.polls_per_update):
                 if schedule.ready():
                     break
                 self._play_one(schedule)
@@ -92,14 +92,14 @@ class MortalDriver:
     seed=st.integers(0, 2**32),
     lives=st.lists(st.integers(0, 30), max_size=4),
     staleness=st.integers(0, 2),
-    patience=st.sampled_from([0, 2, 1000]),
+    polls_per_update=st.sampled_from([0, 2, 1000]),
 )
 @settings(max_examples=60, deadline=None)
-def test_driver_death_at_any_point_leaves_no_update_waiting(
-    seed: int, lives: list[int], staleness: int, patience: int
+def test_a_driver_death_at_any_point_leaves_no_update_waiting(
+    seed: int, lives: list[int], staleness: int, polls_per_update: int
 ) -> None:
     config = load_config("smoke", [*SMALL, "learner.top_up_episodes=8", f"rollout.max_staleness={staleness}"])
-    driver = MortalDriver(config, seed, patience)
+    driver = MortalDriver(config, seed, polls_per_update)
     for blocks in lives:
         with suppress(DeathError):
             driver.live(blocks)

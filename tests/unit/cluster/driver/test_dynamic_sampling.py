@@ -176,7 +176,7 @@ class Run:
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.driver.update_call, "get_answer", lambda ref, *_: ref)
     monkeypatch.setattr(cluster.driver.heartbeat, "_answered", lambda ref: True)
-    monkeypatch.setattr("os.fsync", lambda _: None)  # a driver dies here, never the machine
+    monkeypatch.setattr("os.fsync", lambda _: None)  # only the driver dies in these tests, never the machine
 
 
 def zero_variance_first(country: str, then_extra: int = 0) -> Any:
@@ -199,7 +199,7 @@ def assert_each_used_once(run: Run, extra: int) -> None:
 
 
 @pytest.mark.parametrize("max_staleness", [0, 1])
-def test_zero_variance_blocks_are_replaced_though_admission_has_no_room(tmp_path: Path, max_staleness: int) -> None:
+def test_zero_variance_blocks_are_replaced_even_if_admission_has_no_room(tmp_path: Path, max_staleness: int) -> None:
     run = Run(tmp_path / "run", zero_variance_first("FRANCE", then_extra=1), f"rollout.max_staleness={max_staleness}")
     pool = run.drive()
     assert [block.learner_power for block in pool.started if block.index >= EXTRA_BLOCKS_FROM] == ["FRANCE"] * 2
@@ -211,7 +211,7 @@ def test_zero_variance_blocks_are_replaced_though_admission_has_no_room(tmp_path
     assert run.log == []
 
 
-def test_without_topping_up_every_update_has_its_own_blocks(tmp_path: Path) -> None:
+def test_without_dynamic_sampling_every_update_uses_its_own_blocks(tmp_path: Path) -> None:
     run = Run(tmp_path / "run", zero_variance_first("FRANCE"), "learner.top_up_episodes=0")
     run.drive()
     assert_each_used_once(run, 0)
@@ -230,7 +230,7 @@ def test_bound_on_extra_episodes_is_kept_and_reported(tmp_path: Path) -> None:
         assert Counter(POWERS[int(e[1:].split("/")[0]) % 7] for e in ids if e > "b7") == {"FRANCE": 2, "ITALY": 2}
 
 
-def test_late_extra_block_is_reported_and_used_by_the_next_update(tmp_path: Path) -> None:
+def test_a_late_extra_block_is_reported_and_used_by_the_next_update(tmp_path: Path) -> None:
     run = Run(
         tmp_path / "run", zero_variance_first("FRANCE"), "rollout.max_staleness=0", "learner.top_up_timeout_s=0.001",
     )  # fmt: skip
@@ -245,7 +245,7 @@ def test_late_extra_block_is_reported_and_used_by_the_next_update(tmp_path: Path
     assert run.buffer.stats()["waiting"] == 0
 
 
-def test_driver_death_at_any_point_leads_to_the_same_weights(tmp_path: Path) -> None:
+def test_a_driver_death_at_any_point_leads_to_the_same_weights(tmp_path: Path) -> None:
     zero_variance = zero_variance_first("FRANCE", then_extra=1)
     overrides = ("rollout.max_staleness=0", "learner.checkpoint_every=2")
     whole = Run(tmp_path / "whole", zero_variance, *overrides)
@@ -263,7 +263,7 @@ def test_driver_death_at_any_point_leads_to_the_same_weights(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("seed", [3, 5, 8, 10, 30])
-def test_run_that_dies_repeatedly_uses_every_block_once_and_keeps_the_bound(tmp_path: Path, seed: int) -> None:
+def test_a_run_that_dies_repeatedly_uses_every_block_once_and_keeps_the_bound(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     most, share, timeout_s = rng.choice([2, 4, 8]), rng.choice([0.3, 0.6, 0.95]), rng.choice([600, 0.001])
     run = Run(
@@ -289,7 +289,7 @@ def test_run_that_dies_repeatedly_uses_every_block_once_and_keeps_the_bound(tmp_
     assert (stats["delivered"], stats["acknowledged"]) == (0, sum(delivered))
 
 
-def test_missing_update_raises_an_error_that_names_what_was_awaited(tmp_path: Path) -> None:
+def test_a_missing_update_raises_an_error_that_names_what_was_awaited(tmp_path: Path) -> None:
     run = Run(tmp_path / "run", lambda _: False, "rollout.update_timeout_s=0.02")
     with pytest.raises(LateError, match=r"no update .* version 0: waiting for blocks of \{.* games in flight"):
         run.drive(1000, late=frozenset(range(100)))

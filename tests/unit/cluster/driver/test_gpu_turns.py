@@ -38,7 +38,7 @@ class Schedule:
         return {"FRANCE": 1}
 
 
-def test_an_update_waits_until_the_gpu_is_free() -> None:
+def test_the_learner_waits_until_the_gpu_is_free() -> None:
     updates: list[Any] = []
     update = SimpleNamespace(remote=lambda *arguments: updates.append(arguments) or ["report", "weights"])
     learner = SimpleNamespace(update=SimpleNamespace(options=lambda **_: update))
@@ -53,7 +53,7 @@ def test_an_update_waits_until_the_gpu_is_free() -> None:
     call.proceed(0)
     assert len(updates) == 1
     assert call.waits_for == ["report"]
-    call.proceed(0)  # and is not asked again while the learner is at it
+    call.proceed(0)  # and is not called again while the learner works
 
 
 class Mover:
@@ -76,7 +76,7 @@ def test_a_shared_gpu_holds_the_learner_only_while_it_works(monkeypatch: pytest.
         assert learner.moves == ["cuda"]
     assert learner.moves == ["cuda", "cpu"]
     assert emptied == [1]
-    assert device.free_bytes(1) == 8  # all of it: the engine sleeps then
+    assert device.free_bytes(1) == 8  # the whole device, because the engine is asleep
     with pytest.raises(ZeroDivisionError), device.working(learner):  # type: ignore[arg-type]
         raise ZeroDivisionError
     assert learner.moves == ["cuda", "cpu"] * 2

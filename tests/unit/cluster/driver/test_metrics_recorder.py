@@ -46,7 +46,7 @@ def server() -> Iterator[Exporter]:
 
 @pytest.fixture
 def exporter(server: Exporter) -> Exporter:
-    """As if it were new."""
+    """The recorder, reset to its initial state."""
     server._values.numbers.clear()
     return server
 
@@ -77,7 +77,7 @@ def report(version: int, **more: object) -> UpdateReport:
     return UpdateReport(version=version, **(known | more))  # type: ignore[arg-type]
 
 
-def test_limits_of_alerts_are_served_before_the_first_update(tmp_path: Path, exporter: Exporter) -> None:
+def test_alert_limits_are_served_before_the_first_update(tmp_path: Path, exporter: Exporter) -> None:
     with progress_of(tmp_path, exporter):
         found = served(exporter)
         assert found["entente_updates_planned"] == SMOKE.learner.updates
@@ -88,7 +88,9 @@ def test_limits_of_alerts_are_served_before_the_first_update(tmp_path: Path, exp
     assert read_metrics(tmp_path / "metrics.jsonl") == []
 
 
-def test_resumed_run_is_served_before_it_has_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metrics_of_a_resumed_run_are_served_before_it_has_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen: list[dict[str, float]] = []
 
     @contextmanager
@@ -112,7 +114,7 @@ def test_resumed_run_is_served_before_it_has_loaded(tmp_path: Path, monkeypatch:
     assert while_loading((), config.learner.updates, config.rollout) == {}
 
 
-def test_update_is_served_with_its_time_and_memory(tmp_path: Path, exporter: Exporter) -> None:
+def test_an_updates_metrics_include_its_time_and_memory(tmp_path: Path, exporter: Exporter) -> None:
     before = time.time()
     with progress_of(tmp_path, exporter) as progress:
         progress.update(report(1, country_episodes={"FRANCE": 2}, memory={"used": 7.0, "limit": 9.0}), 1, 3, {}, {})
@@ -136,7 +138,7 @@ def test_workers_are_served_when_they_change_and_recorded_with_the_update(tmp_pa
     assert [line.metrics[f"entente_workers{name}"] for name in ("", "_playing", "_wanted")] == [3, 2, 4]
 
 
-def test_figures_that_are_not_finite_are_counted_and_named(tmp_path: Path, exporter: Exporter) -> None:
+def test_non_finite_metrics_are_counted_and_named(tmp_path: Path, exporter: Exporter) -> None:
     with progress_of(tmp_path, exporter) as progress:
         progress.update(report(1, nonfinite=("entente_ratio_max",)), 1, 0, {}, {})
         progress.update(report(2), 1, 0, {}, {})
@@ -144,7 +146,7 @@ def test_figures_that_are_not_finite_are_counted_and_named(tmp_path: Path, expor
     assert "entente_ratio_max" in progress.display._console.file.getvalue()  # type: ignore[attr-defined]
 
 
-def test_diverged_update_is_recorded_and_kept_over_a_resume(tmp_path: Path, exporter: Exporter) -> None:
+def test_a_diverged_update_is_recorded_and_kept_across_a_resume(tmp_path: Path, exporter: Exporter) -> None:
     progress = progress_of(tmp_path, exporter)
     progress.update(report(1), 1, 0, {}, {})
     progress.update(report(2), 1, 0, {}, {})
@@ -161,7 +163,7 @@ def test_diverged_update_is_recorded_and_kept_over_a_resume(tmp_path: Path, expo
     assert json.loads((tmp_path / "summary.json").read_text())["nonfinite_updates"] == 1
 
 
-def test_overlap_time_adds_up_over_updates_and_resumes(tmp_path: Path, exporter: Exporter) -> None:
+def test_overlap_time_is_summed_over_updates_and_resumes(tmp_path: Path, exporter: Exporter) -> None:
     with progress_of(tmp_path, exporter) as progress:
         progress.overlapped(1.5)
         progress.overlapped(0.5)
@@ -173,7 +175,7 @@ def test_overlap_time_adds_up_over_updates_and_resumes(tmp_path: Path, exporter:
     assert [line.metrics["entente_overlap_seconds_total"] for line in lines] == [2.0, 3.0]
 
 
-def test_work_for_updates_that_a_crash_undid_stays_counted(tmp_path: Path, exporter: Exporter) -> None:
+def test_work_for_updates_lost_in_a_crash_stays_counted(tmp_path: Path, exporter: Exporter) -> None:
     # Games lie in the buffer and are not played again, calls were paid for, workers did die; updates are made again.
     block = BlockReport(block=cast("LineupBlock", None), games=5, stored=5, seconds=1.0)
     with progress_of(tmp_path, exporter) as progress:

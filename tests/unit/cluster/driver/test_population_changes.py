@@ -1,4 +1,4 @@
-"""The population during training: it changes at updates, and changes move no line-up that was drawn before."""
+"""The population during training: it changes at updates, and never changes a line-up that was drawn before."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def drive(
     return population
 
 
-def test_population_begins_with_the_config_and_grows_at_updates(tmp_path: Path) -> None:
+def test_the_population_starts_with_the_config_and_grows_at_updates(tmp_path: Path) -> None:
     folder, learner, mirror = RunFolder(tmp_path), Learner(1), Mirror()
     population = drive(folder, learner, mirror, 0, 5)
     assert [member.id for member in population.members] == ["bot/random", "bot/greedy", "policy/v2", "policy/v4"]
@@ -116,7 +116,7 @@ def test_snapshot_missed_by_a_crash_is_written_on_resume(tmp_path: Path) -> None
     assert "policy/v2" in population
 
 
-def test_new_members_change_no_line_up_that_may_have_been_drawn(tmp_path: Path) -> None:
+def test_new_members_do_not_change_line_ups_that_may_have_been_drawn(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     population = drive(folder, Learner(1), Mirror(), 0, 5)
     matchmaker = Matchmaker(population, 2, seed=3)

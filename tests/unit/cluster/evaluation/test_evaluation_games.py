@@ -35,7 +35,7 @@ def row_of(games_per_country: int) -> dict[str, Any]:
     return summarize(results, checkpoint="c", against="random", until_year=1905)
 
 
-def test_row_has_an_interval_for_every_rate() -> None:
+def test_an_evaluation_row_has_an_interval_for_every_rate() -> None:
     row = row_of(10)
     for name in RATES:
         low, high = row[f"{name}_ci95"]
@@ -53,7 +53,7 @@ def test_row_has_an_interval_for_every_rate() -> None:
     assert row["mean_centers_ci95"] == list(centers.interval or ())
 
 
-def test_interval_of_one_country_is_wilson_s() -> None:
+def test_the_interval_of_one_countrys_rate_is_wilsons() -> None:
     cell = row_of(1)["by_country"]["FRANCE"]
     assert cell["win_rate_ci95"] == pytest.approx(list(wilson_score(1.0, 1)))
     assert cell["mean_centers_ci95"] is None
@@ -64,7 +64,7 @@ def test_ties_count_as_leads() -> None:
 
 
 @pytest.mark.parametrize("games_per_country", [1, 10])
-def test_text_shows_the_intervals_within_80_columns(games_per_country: int) -> None:
+def test_the_text_shows_intervals_within_80_columns(games_per_country: int) -> None:
     row = row_of(games_per_country)
     text = _evaluation_text(row)
     assert all(len(line) <= 80 for line in text.splitlines())

@@ -82,7 +82,7 @@ def test_evaluate_uses_the_sampling_of_evaluation_games(run: Path, folder: str, 
     assert set(asked) == {EVALUATION}
 
 
-def test_evaluate_takes_another_temperature(run: Path, asked: list[Settings]) -> None:
+def test_evaluate_can_override_the_temperature(run: Path, asked: list[Settings]) -> None:
     with pytest.raises(EngineError):
         evaluate(str(run), ["random"], games_per_country=1, until_year=1901, temperature=0.0)
     assert set(asked) == {("free", 40, 0.0)}
@@ -108,7 +108,7 @@ def test_rating_matches_use_the_sampling_of_training_games(run: Path, asked: lis
     assert set(asked) == {TRAINING}
 
 
-def test_rollout_actors_use_both(run: Path, asked: list[Settings]) -> None:
+def test_rollout_actors_use_training_and_evaluation_sampling(run: Path, asked: list[Settings]) -> None:
     async def act() -> None:
         worker = RolloutWorker(CONFIG, str(run / "checkpoints" / "0"), str(run / "population.json"), None)
         worker._version = 0

@@ -1,4 +1,4 @@
-"""Who sits where at rating matches, and in which order they are heard of."""
+"""Rating matches: which player has which country, and the order in which results are reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from opponents.players.policy import Decision
 from services.environments.diplomacy.position import POWERS
 
 
-def test_everybody_has_every_country_equally_often_among_changing_neighbours():
+def test_each_player_has_each_country_equally_often_and_meets_different_neighbours():
     players = {f"p{number}": None for number in range(5)}
     games = rating_games(players, 20, seed=1)
     assert len(games) == 100
@@ -27,7 +27,7 @@ def test_everybody_has_every_country_equally_often_among_changing_neighbours():
     assert rating_games(players, 20, seed=2) != games
 
 
-def test_a_specialist_has_its_country_and_the_others_share_the_rest():
+def test_a_specialist_plays_its_country_and_the_others_share_the_rest():
     games = rating_games({"a": None, "b": None, "c": "ITALY"}, 6, seed=0)
     held = Counter((player, power) for game in games for power, player in game.seats.items())
     assert {power: held["c", power] for power in POWERS if held["c", power]} == {"ITALY": 6}
@@ -37,7 +37,7 @@ def test_a_specialist_has_its_country_and_the_others_share_the_rest():
         rating_games({"c": "ITALY"}, 1, seed=0)
 
 
-def test_a_match_ends_in_a_score_with_dates_of_falls():
+def test_a_match_ends_in_a_score_with_elimination_dates():
     seats = {power: "bot/greedy" if power in ("FRANCE", "TURKEY") else "bot/hold" for power in POWERS}
     players = {player: make_bot(player.removeprefix("bot/")) for player in set(seats.values())}
     score = asyncio.run(play_rating_game(RatingGame(seats, seed=4), players, 1912))
@@ -47,7 +47,7 @@ def test_a_match_ends_in_a_score_with_dates_of_falls():
     assert score.seats == seats
 
 
-def test_a_power_that_comes_back_has_not_fallen(monkeypatch):
+def test_a_power_that_regains_a_centre_is_not_eliminated(monkeypatch):
     game, owned = DatedGame(1910), [1, 0, 0, 1, 0, 0]
     monkeypatch.setattr("cluster.evaluation.rating_games.DiplomacyGame.process", lambda self: owned.pop(0))
     monkeypatch.setattr(game, "centers", lambda: {"ITALY": owned[0], "FRANCE": 3})
@@ -58,8 +58,8 @@ def test_a_power_that_comes_back_has_not_fallen(monkeypatch):
     assert seen == [{"ITALY": 0}, {"ITALY": 0}, {}, {"ITALY": 3}, {"ITALY": 3}]
 
 
-def test_matches_are_heard_of_in_their_order_whichever_ends_first():
-    """The first table has the slowest player."""
+def test_match_results_are_reported_in_order_even_if_a_later_match_ends_first():
+    """The first match has the slowest player."""
 
     class Slow:
         def __init__(self, naps: int) -> None:
@@ -72,6 +72,6 @@ def test_matches_are_heard_of_in_their_order_whichever_ends_first():
 
     players = {"slow": Slow(200), "quick": Slow(0)}
     games = [RatingGame(dict.fromkeys(POWERS, name), number) for number, name in enumerate(["slow", "quick", "quick"])]
-    heard: list[str] = []
-    asyncio.run(play_in_order(games, players, 1901, 3, lambda score: heard.append(score.seats["ITALY"])))
-    assert heard == ["slow", "quick", "quick"]
+    reported: list[str] = []
+    asyncio.run(play_in_order(games, players, 1901, 3, lambda score: reported.append(score.seats["ITALY"])))
+    assert reported == ["slow", "quick", "quick"]

@@ -1,4 +1,4 @@
-"""What a process of an imitation refuses, and what it computes in; the processes themselves are in tests/system."""
+"""The games that an imitation process refuses, and its precision; tests/system runs the processes themselves."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from services.environments.diplomacy.game import DiplomacyGame
 SMALL = ("policy.hidden_size=32", "policy.layers=1", "imitation.processes=1")
 
 
-class Heard:
+class NullConnection:
     def send(self, message: object) -> None:
         pass
 
 
 def rank(*settings: str) -> _Rank:
-    silent: Any = Heard()
-    return _Rank(ImitationTask.of(load_config("smoke", [*SMALL, *settings])), 0, silent)
+    connection: Any = NullConnection()
+    return _Rank(ImitationTask.of(load_config("smoke", [*SMALL, *settings])), 0, connection)
 
 
-def test_games_in_another_notation_are_nothing_to_learn_from(tmp_path: Path) -> None:
+def test_games_in_another_notation_are_refused(tmp_path: Path) -> None:
     game = DiplomacyGame(1901)
     game.set_orders("FRANCE", ("A PAR - BUR",))
     game.process()
@@ -42,6 +42,6 @@ def test_games_in_another_notation_are_nothing_to_learn_from(tmp_path: Path) -> 
     assert not (tmp_path / "policy").exists()
 
 
-def test_it_learns_in_single_precision_whatever_the_run_keeps_its_frozen_weights_in() -> None:
+def test_imitation_trains_in_float32_for_any_dtype_of_the_policy() -> None:
     learning = rank("policy.use_peft=true", "policy.dtype=bfloat16", "imitation.games=2")
     assert learning._model.dtype == torch.float32

@@ -37,7 +37,9 @@ def one_and_dies(rows: Connection, candidate: str, settings: EvaluationSettings,
         (one_and_dies, 600.0, "plays 7 games of the untrained policy against six greedy died", 1),
     ],
 )
-def test_it_ends_with_a_reason(tmp_path, monkeypatch, measure, limit_s, message, rows) -> None:
+def test_the_evaluation_of_the_untrained_policy_ends_with_a_reason(
+    tmp_path, monkeypatch, measure, limit_s, message, rows
+) -> None:
     monkeypatch.setattr(cluster.imitation.warm_start, "_measure", measure)
     monkeypatch.setattr(cluster.imitation.warm_start, "EVALUATION_TIMEOUT_S", limit_s)
     recorded: list[dict[str, Any]] = []

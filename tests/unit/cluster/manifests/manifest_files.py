@@ -1,4 +1,4 @@
-"""The files of cluster/manifests and docker as plain data, and the commands that stand in them."""
+"""The files of cluster/manifests and docker as plain data, and the commands in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DOCKER = ROOT / "docker"
 NO_SCHEMAS = f"the published schemas of KubeRay and Compose are not at {SCHEMAS}"
 KUBERNETES = ("raycluster.yaml", "rayjob.yaml", "redis.yaml", "shared_storage.yaml")
 
-Found = tuple[str, dict[str, Any]]  # which file it stands in, and what
+Found = tuple[str, dict[str, Any]]  # the file's name, and the object
 
 
 def documents(path: Path) -> list[Any]:
@@ -71,7 +71,7 @@ def shown_commands(readme: Path) -> list[list[str]]:
 
 
 def training_arguments(words: Sequence[str]) -> list[str] | None:
-    """What follows ``python -m cluster.train`` or ``entente train`` in a command; None where it is another one."""
+    """What follows ``python -m cluster.train`` or ``entente train`` in a command; None for another command."""
     text = list(words)
     for start in (["python", "-m", "cluster.train"], ["entente", "train"]):
         for at in range(len(text)):
@@ -81,7 +81,7 @@ def training_arguments(words: Sequence[str]) -> list[str] | None:
 
 
 def training_commands() -> list[tuple[str, list[str]]]:
-    """Every training command of manifests, Compose file and READMEs: where it stands, and its arguments."""
+    """Every training command of manifests, Compose file and READMEs: its file, and its arguments."""
     [job] = documents(MANIFESTS / "rayjob.yaml")
     commands = [
         ("rayjob.yaml", shlex.split(job["spec"]["entrypoint"])),

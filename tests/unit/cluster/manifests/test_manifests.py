@@ -79,7 +79,7 @@ def test_ray_job_and_standing_cluster_are_equal() -> None:
     assert job["spec"]["backoffLimit"] > 0
 
 
-def test_references_exist() -> None:
+def test_names_that_manifests_refer_to_exist() -> None:
     objects = kubernetes_objects()
     names = {(document["kind"], document["metadata"]["name"]) for _, document in objects}
     made = {
@@ -136,7 +136,7 @@ def test_volumes_and_ports_are_declared() -> None:
     assert {"name": "entente", "containerPort": CLUSTER.metrics.port} in head["ports"]
 
 
-def test_no_container_is_root_and_all_have_limits() -> None:
+def test_containers_do_not_run_as_root_and_have_limits() -> None:
     specs = pod_specs()
     assert len(specs) == 3 + 4 + 1  # a cluster, a job with its submitter, the replay server
     for file, spec in specs:
@@ -173,7 +173,7 @@ def test_images_are_pinned_by_their_exact_tag() -> None:
         assert re.fullmatch(r"[A-Za-z0-9./_-]+:v?\d+\.\d+\.\d+(-[a-z0-9-]+)?", image), image
 
 
-def test_nodes_fit_the_config() -> None:
+def test_cluster_nodes_have_the_resources_of_the_config() -> None:
     rollout, learner = CLUSTER.rollout, CLUSTER.learner
     assert rollout.max_actors is not None
     types = launcher()["available_node_types"]
@@ -194,7 +194,7 @@ def test_nodes_fit_the_config() -> None:
     assert "InstanceMarketOptions" not in types["learner"]["node_config"]
 
 
-def test_stopped_job_has_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_job_has_time_to_save(monkeypatch: pytest.MonkeyPatch) -> None:
     [cluster] = documents(MANIFESTS / "raycluster.yaml")
     head = cluster["spec"]["headGroupSpec"]["template"]["spec"]
     variables = {item["name"]: item.get("value") for item in head["containers"][0]["env"]}
@@ -226,7 +226,7 @@ def test_images_copy_only_files_of_the_build_context() -> None:
         assert all((ROOT / word).exists() for word in words), path.name
 
 
-def test_mounts_exist() -> None:
+def test_mounted_files_exist() -> None:
     for name, service in compose()["services"].items():
         for volume in service["volumes"]:
             source = volume.partition(":")[0]

@@ -1,4 +1,4 @@
-"""The run folder: one process at a time, no contradiction on resume, no password in the open."""
+"""The run folder: one process at a time, consistent settings on resume, no readable password."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONFIG = load_config("smoke")
 
 
 def begun(path: Path) -> RunFolder:
-    """A run with a (pretended) whole checkpoint."""
+    """A run with a fake complete checkpoint."""
     folder = RunFolder(path)
     with folder.held():
         folder.open(CONFIG, resume=False)
@@ -34,7 +34,7 @@ def begun(path: Path) -> RunFolder:
     return folder
 
 
-def test_a_run_is_not_begun_twice_nor_resumed_from_nothing(tmp_path: Path) -> None:
+def test_a_run_cannot_be_started_twice_or_resumed_without_a_folder(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
     with pytest.raises(RunError, match="add --resume"):
         folder.open(CONFIG, resume=False)
@@ -75,7 +75,9 @@ def test_new_run_records_its_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("inner", ["", "checkpoints/0", "imitated", "imitated/untrained"])
-def test_config_of_a_folder_in_a_run_is_the_run_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str) -> None:
+def test_config_of_a_folder_in_a_run_is_the_runs_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str
+) -> None:
     begun(tmp_path / "run")
     monkeypatch.chdir(tmp_path / "run")
     assert config_of(Path(inner)) == config_of(tmp_path / "run" / inner) == CONFIG
@@ -83,13 +85,13 @@ def test_config_of_a_folder_in_a_run_is_the_run_s(tmp_path: Path, monkeypatch: p
     assert config_of(tmp_path / "elsewhere") == Config()
 
 
-def test_a_config_file_beside_models_makes_no_run_of_them(tmp_path: Path) -> None:
+def test_a_config_file_next_to_model_folders_does_not_make_them_runs(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[inference]\ntemperature = 0.1\n[tool]\nanother = 1\n")
     (tmp_path / "models" / "dumbbot").mkdir(parents=True)
     assert config_of(tmp_path / "models" / "dumbbot") == sampling_of(tmp_path / "models" / "dumbbot") == Config()
 
 
-def test_sampling_of_a_run_with_keys_of_an_older_version_is_known_and_all_else_is_refused(tmp_path: Path) -> None:
+def test_the_sampling_of_a_run_of_an_older_format_is_read_and_other_uses_are_refused(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
     folder.config.write_text(
         dump_config(load_config("smoke", ["inference.temperature=0.5"])).replace("curriculum_up", "difficulty_up")
@@ -115,7 +117,7 @@ def test_damaged_sampling_settings_are_refused_in_one_line(tmp_path: Path) -> No
     assert "\n" not in str(error.value)
 
 
-def test_whoever_only_looks_whether_a_run_is_under_way_keeps_nobody_out(tmp_path: Path) -> None:
+def test_checking_whether_a_run_is_in_use_does_not_lock_it(tmp_path: Path) -> None:
     folder = begun(tmp_path)
     with (tmp_path / ".lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_SH)  # as ``in_use`` does, if it were slow
@@ -126,7 +128,7 @@ def test_whoever_only_looks_whether_a_run_is_under_way_keeps_nobody_out(tmp_path
         looked.join()
 
 
-def test_a_start_that_failed_before_its_first_checkpoint_is_no_run(tmp_path: Path) -> None:
+def test_a_start_that_failed_before_its_first_checkpoint_can_be_started_again(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.open(CONFIG, resume=False)
     first = folder.run_id
@@ -137,7 +139,7 @@ def test_a_start_that_failed_before_its_first_checkpoint_is_no_run(tmp_path: Pat
     assert folder.resumed_config(()).run.seed == 9
 
 
-def test_one_process_at_a_time(tmp_path: Path) -> None:
+def test_a_run_folder_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     with folder.held(), pytest.raises(RunError, match="another process"), RunFolder(tmp_path / "run").held():
         pass
@@ -149,7 +151,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     "override",
     ["run.seed=5", "rollout.num_generations=7", "learner.episodes_per_update=28", "policy.layers=3"],
 )
-def test_what_the_stored_run_depends_on_cannot_change(tmp_path: Path, override: str) -> None:
+def test_settings_that_the_stored_run_depends_on_cannot_change(tmp_path: Path, override: str) -> None:
     folder = begun(tmp_path / "run")
     before = folder.config.read_text()
     with pytest.raises(RunError, match="cannot change when a run is resumed"):
@@ -158,7 +160,7 @@ def test_what_the_stored_run_depends_on_cannot_change(tmp_path: Path, override: 
     assert folder.resumed_config(["learner.updates=40"]).learner.updates == 40
 
 
-def test_a_replay_server_may_move_but_not_into_the_run_folder_or_out_of_it(tmp_path: Path) -> None:
+def test_an_external_replay_server_can_move_but_not_become_embedded_or_the_reverse(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"cannot be set or unset when a run is resumed: its episodes are in .*redis"):
         begun(tmp_path / "own").resumed_config(["redis.url=redis://elsewhere:1/0"])
     folder = RunFolder(tmp_path / "other")
@@ -169,7 +171,7 @@ def test_a_replay_server_may_move_but_not_into_the_run_folder_or_out_of_it(tmp_p
         folder.check_resumable(load_config("smoke"))
 
 
-def test_a_password_is_neither_readable_by_others_nor_in_the_report(tmp_path: Path) -> None:
+def test_a_password_is_not_readable_by_others_and_not_in_the_report(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "run")
     url = "rediss://me:SECRET@db.example:6379/0?ssl_keyfile=/k&ssl_password=SECRET&password=SECRET"
     folder.open(load_config("smoke", [f"redis.url={url}"]), resume=False)
@@ -187,7 +189,7 @@ def test_a_password_from_the_environment_goes_into_the_url() -> None:
     assert with_password("redis://db:6379/0", None) == "redis://db:6379/0"
 
 
-def test_results_that_cannot_be_written_are_known_before_the_work(tmp_path: Path) -> None:
+def test_unwritable_result_files_are_refused_before_the_work(tmp_path: Path) -> None:
     check_writable(tmp_path / "fine.json")
     with pytest.raises(RunError, match="it is a folder"):
         check_writable(tmp_path)

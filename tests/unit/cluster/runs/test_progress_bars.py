@@ -5,7 +5,7 @@ from rich.console import Console
 from cluster.runs.progress_bars import progress_bars
 
 
-def test_a_log_gets_a_line_every_tenth():
+def test_a_log_gets_a_line_for_every_tenth_of_the_work():
     out = io.StringIO()
     with progress_bars(Console(file=out, width=100)) as stage:
         advance = stage("playing", 25)
@@ -17,7 +17,7 @@ def test_a_log_gets_a_line_every_tenth():
     assert len(lines) == 10
 
 
-def test_a_terminal_gets_bars():
+def test_a_terminal_gets_progress_bars():
     out = io.StringIO()
     with progress_bars(Console(file=out, width=100, force_terminal=True)) as stage:
         stage("playing", 2)(2)

@@ -1,4 +1,4 @@
-"""The origin of figures is read once in a process, before the training loop."""
+"""Provenance is read once in a process, before the training loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cluster.runs.folder import RunFolder
 from services.metrics.display.display import Display
 
 
-def test_summary_repeats_the_origin_of_the_start(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_summary_keeps_the_provenance_read_at_the_start(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
     run = subprocess.run
     monkeypatch.setattr(subprocess, "run", lambda *a, **k: (calls.append(a), run(*a, **k))[1])

@@ -1,4 +1,4 @@
-"""A submitted job: its cluster, its run folder, starting or resuming by the same words, and the time it has to stop."""
+"""A submitted job: its cluster, its run folder, one command that starts or resumes, and the time it has to stop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def start_or_resume(run_dir: Path, *overrides: str) -> RunRequest:
 
 
 def begin(request: RunRequest) -> RunFolder:
-    """As training does, up to the first (pretended) checkpoint."""
+    """Start a run as training does, up to a fake first checkpoint."""
     folder = RunFolder(request.run_dir)
     folder.open(request.config, resume=request.resume)
     (folder.checkpoints / "0").mkdir(exist_ok=True)
@@ -45,7 +45,7 @@ def begin(request: RunRequest) -> RunFolder:
     return folder
 
 
-def test_the_same_words_start_a_run_and_go_on_with_it(tmp_path: Path) -> None:
+def test_the_same_command_starts_a_run_and_resumes_it(tmp_path: Path) -> None:
     run = tmp_path / "run"
     first = start_or_resume(run)
     assert not first.resume
@@ -55,19 +55,19 @@ def test_the_same_words_start_a_run_and_go_on_with_it(tmp_path: Path) -> None:
     assert again == RunRequest(first.config, run, resume=True)
     begin(again)
     assert folder.run_id == name
-    # The words count, not what was stored: with more updates it goes on for longer ...
+    # The command's settings count, not the stored ones: more updates make the run longer ...
     assert start_or_resume(run, "learner.updates=40").config.learner.updates == 40
-    # ... and what the stored run depends on cannot change.
+    # ... and settings that the stored run depends on cannot change.
     with pytest.raises(RunError, match=r"run\.seed cannot change"):
         start_or_resume(run, "run.seed=5")
 
 
-def test_a_false_start_is_started_again(tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint_is_started_again(tmp_path: Path) -> None:
     RunFolder(tmp_path).open(CONFIG, resume=False)
     assert not start_or_resume(tmp_path, "run.seed=5").resume
 
 
-def test_what_is_too_little_or_too_much_to_know_a_run_by(tmp_path: Path) -> None:
+def test_missing_and_contradicting_run_options_are_refused(tmp_path: Path) -> None:
     for source, run_dir, resume, both, hint in (
         (None, tmp_path, False, False, "name a config"),
         (None, tmp_path, False, True, "name a config"),
@@ -79,7 +79,7 @@ def test_what_is_too_little_or_too_much_to_know_a_run_by(tmp_path: Path) -> None
     assert requested_run("smoke", ["run.name=x"], None, resume=False, start_or_resume=False).run_dir == Path("runs/x")
 
 
-def test_a_job_trains_on_the_cluster_it_was_submitted_to(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_trains_on_its_own_cluster(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert in_job()
     assert on_its_cluster(CONFIG).run.ray_address == "auto"
     named = load_config("smoke", ["run.ray_address=10.0.0.1:6379"])
@@ -91,21 +91,23 @@ def test_a_job_trains_on_the_cluster_it_was_submitted_to(job: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("inside", ["runs/x", "."])
-def test_no_run_in_a_working_directory_that_vanishes(job: Path, inside: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_folder_in_a_jobs_temporary_directory_is_refused(
+    job: Path, inside: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for run_dir in (Path(inside), job / inside):
         with pytest.raises(RunError, match="absolute folder"):
             start_or_resume(run_dir)
     with pytest.raises(RunError, match="absolute folder"):  # where no folder is given
         requested_run("smoke", (), None, resume=False, start_or_resume=False)
     check_run_dir(job.parent / "run")
-    # Without a working directory of its own a job is where Ray was started, which stays.
+    # Without a working directory of its own a job runs where Ray was started, and that folder is permanent.
     monkeypatch.setenv(JOB_VARIABLE, json.dumps({"runtime_env": {"env_vars": {"A": "1"}}, "metadata": {}}))
     check_run_dir(Path(inside))
     monkeypatch.delenv(JOB_VARIABLE)
     check_run_dir(Path(inside))
 
 
-def test_a_job_says_when_it_would_be_killed_while_it_saves(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_warns_when_ray_would_kill_it_before_it_has_saved(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(STOP_VARIABLE, raising=False)
     warning = short_stop(CONFIG.redis, save_s=60)
     assert warning is not None
@@ -118,22 +120,22 @@ def test_a_job_says_when_it_would_be_killed_while_it_saves(job: Path, monkeypatc
     assert short_stop(CONFIG.redis, save_s=61) is None
 
 
-def test_sigterm_while_ray_starts_stops_a_run_as_at_any_other_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hear_sigterm(**_: object) -> None:
+def test_a_sigterm_while_ray_starts_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def receive_sigterm(**_: object) -> None:
         sys.exit(1)  # as Ray's own handler does
 
-    monkeypatch.setattr(ray, "init", hear_sigterm)
+    monkeypatch.setattr(ray, "init", receive_sigterm)
     monkeypatch.setattr(os, "environ", dict(os.environ))
     with pytest.raises(KeyboardInterrupt), ray_cluster("auto", 1, embedded_replay=True):
         pass
 
 
-def test_machines_that_could_not_reach_the_replay_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_whose_machines_cannot_reach_the_replay_server_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [{"NodeManagerAddress": f"10.0.0.{number}", "Alive": number < 3} for number in (1, 2, 3)]
     monkeypatch.setattr(ray, "init", lambda **_: None)
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
     monkeypatch.setattr(cluster.runtime.ray_session, "stop_at_sigterm", lambda: None)
-    monkeypatch.setattr(os, "environ", dict(os.environ))  # it says there what Ray reads when it is imported
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # ray_cluster sets variables that Ray reads at import
     with pytest.raises(RunError, match=r"2 machines.* set redis\.url"), ray_cluster("auto", 1, embedded_replay=True):
         pass
     with ray_cluster("auto", 1, embedded_replay=False):

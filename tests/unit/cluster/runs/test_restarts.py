@@ -1,4 +1,4 @@
-"""Going on after accidents: which errors are some, how often, and what is said; and the learner's signs of life."""
+"""Restarts: which errors restart a run, how often, and with which messages; and the learner's heartbeat."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOST = LostError("the learner died")
 
 
 class Training:
-    """A ``train`` that makes some updates, then fails, at each of its starts; at last it ends well."""
+    """A ``train`` that makes some updates and fails at each of its starts, and succeeds at the last."""
 
     def __init__(self, run_dir: Path, *starts: tuple[int, Exception]) -> None:
         self.folder = RunFolder(run_dir)
@@ -56,7 +56,7 @@ class Training:
         )
 
 
-def test_a_lost_run_goes_on_from_its_checkpoint_with_a_line_a_record_and_a_growing_pause(tmp_path: Path) -> None:
+def test_a_lost_run_restarts_from_its_checkpoint_with_a_message_a_record_and_a_growing_pause(tmp_path: Path) -> None:
     gone = ServerLostError("no Redis server answers")
     training = Training(tmp_path, (2, LOST), (3, gone), (3, LateError("the learner did not answer")), (3, LOST))
     training.keep()
@@ -71,8 +71,8 @@ def test_a_lost_run_goes_on_from_its_checkpoint_with_a_line_a_record_and_a_growi
     assert restarts(tmp_path) == noted
 
 
-def test_updates_made_again_are_no_progress_and_restarts_without_any_come_to_an_end(tmp_path: Path) -> None:
-    # An update further than ever begins the count anew; the same ones, made again after each loss, do not.
+def test_restarts_without_a_further_update_are_limited(tmp_path: Path) -> None:
+    # Only an update beyond all earlier ones resets the count; repeated updates do not.
     training = Training(tmp_path, (4, LOST), (5, LOST), (5, LOST), (3, LOST), (5, LOST), (9, LOST))
     with pytest.raises(RunError, match=r"died, and starting again 3 times led to no further update \(run.max_restarts"):
         training.keep()
@@ -82,7 +82,7 @@ def test_updates_made_again_are_no_progress_and_restarts_without_any_come_to_an_
     assert not isinstance(ends.value, LostError)
 
 
-def test_a_run_that_died_before_its_first_checkpoint_begins_anew(tmp_path: Path) -> None:
+def test_a_run_that_died_before_its_first_checkpoint_starts_from_the_beginning(tmp_path: Path) -> None:
     training = Training(tmp_path, (0, LOST))
     training.keep()
     assert training.resumed == [False, False]
@@ -99,7 +99,7 @@ def test_a_run_that_died_before_its_first_checkpoint_begins_anew(tmp_path: Path)
         KeyError("a bug"),
     ],
 )
-def test_what_a_new_start_would_repeat_ends_the_run_at_once(tmp_path: Path, error: Exception) -> None:
+def test_an_error_that_a_restart_would_repeat_ends_the_run_at_once(tmp_path: Path, error: Exception) -> None:
     training = Training(tmp_path, (2, error))
     with pytest.raises(type(error)) as ends:
         training.keep()
@@ -109,7 +109,7 @@ def test_what_a_new_start_would_repeat_ends_the_run_at_once(tmp_path: Path, erro
 
 
 @pytest.mark.parametrize("error", [LateError("the learner did not answer"), ServerLostError("nobody answers")])
-def test_what_was_waited_for_in_vain_is_an_accident_only_after_an_update(tmp_path: Path, error: Exception) -> None:
+def test_a_timeout_restarts_the_run_only_after_an_update(tmp_path: Path, error: Exception) -> None:
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "000001.json").write_text("{}")  # of an earlier process
     with pytest.raises(type(error)):
@@ -125,12 +125,16 @@ def test_what_was_waited_for_in_vain_is_an_accident_only_after_an_update(tmp_pat
         (RunError("the learner wrote no checkpoint"), RunError),
     ],
 )
-def test_a_constructor_that_lost_the_replay_server_did_not_refuse(raised: Exception, kind: type[Exception]) -> None:
+def test_a_constructor_that_lost_the_replay_server_raises_a_late_error(
+    raised: Exception, kind: type[Exception]
+) -> None:
     try:
         raise raised
     except type(raised) as error:
-        told = RayTaskError("LearnerActor.__init__", traceback.format_exc(), error, "ray::LearnerActor", 7, "127.0.0.1")
-        failed = ActorDiedError(told)
+        cause = RayTaskError(
+            "LearnerActor.__init__", traceback.format_exc(), error, "ray::LearnerActor", 7, "127.0.0.1"
+        )
+        failed = ActorDiedError(cause)
     lost = loss_of("the learner", failed)
     assert type(lost) is kind
     assert str(lost) == f"the learner could not start: {raised}"
@@ -138,7 +142,7 @@ def test_a_constructor_that_lost_the_replay_server_did_not_refuse(raised: Except
 
 
 class Process:
-    """A learner's process on a clock of our own."""
+    """A learner's process with a simulated clock."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -158,13 +162,13 @@ class Process:
             heartbeat.check()
 
 
-def test_a_learner_that_answers_lives_and_is_not_asked_more_often_than_needed() -> None:
+def test_a_learner_that_answers_is_asked_once_per_heartbeat_interval() -> None:
     process = Process()
     process.check(process.heartbeat(10), 100)
     assert 100 / (HEARTBEAT_EVERY_S + 0.5) <= len(process.asked) <= 100 / HEARTBEAT_EVERY_S + 1
 
 
-def test_a_learner_that_is_silent_for_too_long_is_lost_within_its_limit() -> None:
+def test_a_learner_that_does_not_answer_is_lost_within_its_limit() -> None:
     process = Process()
     heartbeat = process.heartbeat(10)
     process.check(heartbeat, 30)
@@ -176,13 +180,13 @@ def test_a_learner_that_is_silent_for_too_long_is_lost_within_its_limit() -> Non
     heartbeat = process.heartbeat(10)
     process.answers = False
     process.check(heartbeat, 9)
-    process.answers = True  # a little silence is forgiven
+    process.answers = True  # a pause below the limit is accepted
     process.check(heartbeat, 9)
     process.answers = False
     process.check(heartbeat, 9)
 
 
-def test_a_driver_that_did_not_look_does_not_hold_that_against_the_learner() -> None:
+def test_time_in_which_the_driver_did_not_check_is_not_counted_against_the_learner() -> None:
     process = Process()
     heartbeat = process.heartbeat(10)
     process.answers = False
@@ -195,10 +199,10 @@ def test_a_driver_that_did_not_look_does_not_hold_that_against_the_learner() -> 
         process.check(heartbeat, 3600 * (10 / MAX_STEP_S + 2), every=3600)
 
 
-def test_a_driver_that_was_stopped_did_not_wait_for_an_update() -> None:
+def test_time_in_which_the_driver_was_stopped_is_no_wait_for_an_update() -> None:
     process = Process()
     stall_timer = StallTimer(1800.0, lambda: process.now)
-    process.now += 8 * 3600.0  # over night, and the update is there a moment later
+    process.now += 8 * 3600.0  # the driver was suspended overnight, and the update arrives a moment later
     assert not stall_timer.over()
     seen = 0
     while not stall_timer.over():
@@ -209,7 +213,7 @@ def test_a_driver_that_was_stopped_did_not_wait_for_an_update() -> None:
     assert not stall_timer.over()
 
 
-def test_the_end_of_the_process_is_heard_at_once() -> None:
+def test_the_end_of_the_learners_process_is_noticed_at_once() -> None:
     def died(ref: object) -> bool:
         raise LOST
 

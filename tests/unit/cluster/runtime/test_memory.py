@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("architecture", ["qwen2", "qwen3"])  # with and without tied embeddings
-def test_size_from_a_folder_is_that_of_its_model(tmp_path: Path, architecture: str) -> None:
+def test_model_size_is_read_from_a_folder(tmp_path: Path, architecture: str) -> None:
     model = tiny_model(architecture)
     model.save_pretrained(tmp_path)
     config = load_config("smoke", [f"policy.path={tmp_path}"])
@@ -48,7 +48,7 @@ def test_size_from_a_folder_is_that_of_its_model(tmp_path: Path, architecture: s
     assert 0.95 < parameters / model.num_parameters() <= 1  # norms and biases are left out
 
 
-def test_shape_of_the_small_policy_is_that_of_the_made_model() -> None:
+def test_the_small_policys_shape_equals_that_of_the_created_model() -> None:
     for options in ([], ["policy.hidden_size=96"], ["policy.hidden_size=32"]):
         policy = load_config("smoke", options).policy
         made = ModelShape.of(make_small_model(policy, 512, eos_id=1, bos_id=2, pad_id=0, seed=0).config)
@@ -56,7 +56,7 @@ def test_shape_of_the_small_policy_is_that_of_the_made_model() -> None:
 
 
 @pytest.mark.parametrize("targets", ["['all-linear']", "['q_proj', 'down_proj']"])
-def test_adapter_parameters_are_as_many_as_peft_makes(targets: str) -> None:
+def test_the_number_of_adapter_parameters_equals_pefts(targets: str) -> None:
     policy = load_config("smoke", [f"policy.lora_target_modules={targets}", "policy.lora_r=3"]).policy
     model = make_small_model(policy, 512, eos_id=1, bos_id=2, pad_id=0, seed=0)
     made = add_adapters(model, policy, seed=0)
@@ -64,7 +64,7 @@ def test_adapter_parameters_are_as_many_as_peft_makes(targets: str) -> None:
     assert adapter_parameters(policy, ModelShape.of(model.config)) == trained
 
 
-def test_needed_memory_includes_the_learner_s(folder: Path) -> None:
+def test_needed_memory_includes_the_learners(folder: Path) -> None:
     small, large = load_config("smoke"), load_config("smoke", [f"policy.path={folder}"])
     assert needed_bytes(small) < 3 * GIB
     full = learner_estimate(large)
@@ -84,7 +84,7 @@ def test_unreadable_model_folder_counts_as_the_small_policy(tmp_path: Path, text
     assert needed_bytes(load_config("smoke", [f"policy.path={tmp_path}"])) == needed_bytes(load_config("smoke"))
 
 
-def test_run_that_does_not_fit_in_memory_is_refused_before_anything_starts(
+def test_a_run_that_does_not_fit_in_memory_is_refused_before_anything_starts(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster.runtime.memory, "available_bytes", lambda: 4 * GIB)
@@ -96,7 +96,7 @@ def test_run_that_does_not_fit_in_memory_is_refused_before_anything_starts(
         check_memory(load_config("smoke", [f"policy.path={folder}", "grouping.gradient_surgery=pcgrad"]))
 
 
-def test_memory_check_does_not_import_torch() -> None:
+def test_the_memory_check_does_not_import_torch() -> None:
     code = "import sys, cluster.runtime.memory; print(sorted({'torch', 'transformers', 'peft'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

@@ -16,7 +16,7 @@ from cluster.runtime.orphan_reaper import descendants, guarded, processes
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the orphan reaper reads /proc, which only Linux has")
 
 
-def test_process_name_that_is_not_utf8_hides_no_process(tmp_path: Path) -> None:
+def test_a_process_with_a_name_that_is_not_utf8_is_found(tmp_path: Path) -> None:
     program = os.fsencode(tmp_path) + b"/twelve-lette\xc3"  # what is left of a longer name, cut after fifteen bytes
     os.symlink("/bin/sleep", program)
     child = subprocess.Popen([program, "30"])
@@ -32,7 +32,7 @@ def test_process_name_that_is_not_utf8_hides_no_process(tmp_path: Path) -> None:
         child.wait(5)
 
 
-def test_processes_that_do_not_end_are_logged_and_do_not_hide_the_run_s_error(
+def test_processes_that_do_not_end_are_logged_and_do_not_hide_the_runs_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sleeper = [sys.executable, "-S", "-c", "import time; time.sleep(60)"]

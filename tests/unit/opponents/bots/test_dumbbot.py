@@ -78,7 +78,7 @@ def scripted(*draws: float):
     return lambda: next(remaining)
 
 
-def test_walk_stays_moves_on_and_stops_at_the_end():
+def test_a_walk_takes_the_next_best_by_chance_and_stops_at_the_last():
     assert walk([100.0], scripted()) == 0
     assert walk([100.0, 99.0], scripted(0.5)) == 0  # not below the chance of an alternative
     assert walk([100.0, 99.0], scripted(0.04)) == 0  # below 5 x 1 %
@@ -98,7 +98,7 @@ def test_walk_always_returns_a_valid_index(entries, seed):
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
 def test_any_values_give_one_legal_order_per_unit(value_seed, seed):
-    # Values from nowhere send units after one another in circles, which the real ones seldom do.
+    # Random values send units after one another in circles, which real values seldom do.
     position = CROWDED
     rng = np.random.default_rng(value_seed)
     places = rng.integers(-3, 4, len(board().node_index)).astype(float)

@@ -24,7 +24,7 @@ EVEN = {"bot/random": 5, "policy/v2": 5}
 
 @pytest.fixture(autouse=True)
 def _without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)  # a driver dies here, never the machine
+    monkeypatch.setattr("os.fsync", lambda _: None)  # only the driver dies in these tests, never the machine
 
 
 def league_in(folder: Path, *members: Member, resume: bool = False, version: int = 0, **keys: object) -> League:
@@ -60,7 +60,7 @@ def test_a_winning_learner_is_promoted_and_a_level_one_is_not(tmp_path) -> None:
         for version in range(1, 5):
             play(league, range(version * 7, version * 7 + 7), own=5)
             joined.append(at(league, version)[0])
-        assert joined == [None] * 4  # level with the random bot
+        assert joined == [None] * 4  # as strong as the random bot
         for version in range(5, 8):
             play(league, range(version * 7, version * 7 + 7), own=20)
             new, notices = at(league, version)
@@ -85,7 +85,7 @@ def test_a_winning_learner_is_promoted_and_a_level_one_is_not(tmp_path) -> None:
     with league_in(tmp_path, resume=True, version=10, **keys) as again:
         assert again.metrics()["entente_promotions_total"] == 1.0
         with again.population.transaction():
-            again.population.remove_snapshots_after(version - 1)  # a resume further back
+            again.population.remove_snapshots_after(version - 1)  # a resume from an older checkpoint
         assert again.metrics()["entente_promotions_total"] == 0.0
     with league_in(tmp_path, **keys) as new_run:
         assert new_run.metrics()["entente_promotions_total"] == 0.0
@@ -144,7 +144,7 @@ def test_a_resume_continues_a_block_whose_member_has_retired(tmp_path) -> None:
         assert "policy/v2" not in {who for index in range(1, 20) for _, who in again.block(index).opponents}
 
 
-def test_a_resume_further_back_removes_the_results_of_snapshots_it_will_make_again(tmp_path) -> None:
+def test_a_resume_from_an_older_checkpoint_removes_the_results_of_later_snapshots(tmp_path) -> None:
     keys = {"snapshot_every": 2, "max_snapshots": 8}
     with league_in(tmp_path, member("random", weight=0.5), **keys) as league:
         for version in range(1, 7):
@@ -169,7 +169,7 @@ def test_a_resume_further_back_removes_the_results_of_snapshots_it_will_make_aga
     assert rated["policy/v4"]["strength"] == rated[LEARNER]["strength"]
 
 
-def test_seven_specialists_join_together_and_each_replaces_its_countrys_last(tmp_path) -> None:
+def test_seven_specialists_join_together_and_each_replaces_its_countrys_previous_one(tmp_path) -> None:
     keys = {"max_members": 1, "snapshot_every": 1}
     with league_in(tmp_path, member("random"), **keys) as league:
         for version in (1, 2):

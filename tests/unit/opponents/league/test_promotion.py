@@ -68,7 +68,7 @@ def test_estimates_of_equals_are_promoted_no_more_often_than_stated() -> None:
         assert wrong / looks <= rate + 4 * (rate / looks) ** 0.5
 
 
-def test_a_learner_that_has_gained_is_promoted() -> None:
+def test_a_learner_that_became_stronger_is_promoted() -> None:
     run = Run(0)
     first = None
     for update in range(1, 21):
@@ -114,7 +114,7 @@ def test_an_uncertain_rival_makes_the_bound_uncertain_and_a_fresh_copy_does_not(
     assert lead.rival_rating == pytest.approx(book.rating("policy/v3").mu)
 
 
-def test_the_rival_is_the_newest_rated_snapshot_of_the_run() -> None:
+def test_promotion_compares_with_the_newest_rated_snapshot_of_the_run() -> None:
     mine = [snapshot(2), snapshot(9, retired=True), snapshot(12)]
     others = [member("random"), snapshot(30, id="policy/else", source="/runs/else")]
     assert rival_among([*mine, *others], {"policy/v2", "policy/v9", "policy/else"}).name == "policy/v9"

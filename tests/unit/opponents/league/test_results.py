@@ -70,7 +70,7 @@ def test_games_fade_by_half_each_half_life_but_their_count_does_not() -> None:
     results.advance(4)
     tally = results.tallies["policy/v2"]["FRANCE"]
     assert (tally.games, tally.weight, tally.points) == (1, 0.5, 0.5)
-    results.advance(2)  # a resumed run makes updates again: nothing fades twice
+    results.advance(2)  # a resumed run repeats updates: nothing is discounted twice
     results.advance(4)
     assert tally.weight == 0.5
     results.advance(400)

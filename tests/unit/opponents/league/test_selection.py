@@ -146,11 +146,11 @@ def test_each_country_has_a_bound_of_its_own() -> None:
     assert candidate.by_country == ()
 
 
-def test_unproven_strength_does_not_count() -> None:
+def test_uncertain_strength_does_not_protect_a_member() -> None:
     book = book_of({"policy/v1": 2})
     book.add("policy/v2")
     book.add("policy/v3")
     unproven = candidate_of(snapshot(2), book)
     assert candidate_of(snapshot(1), book).strength > unproven.strength
-    assert unproven.by_country == pytest.approx(ALIKE)  # and unmeasured is not different
+    assert unproven.by_country == pytest.approx(ALIKE)  # an unmeasured member does not count as different
     assert ids_of([snapshot(1), snapshot(2), snapshot(3)], book, max_members=2) == ["policy/v2"]

@@ -19,7 +19,7 @@ from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from tests.unit.opponents.league_cases import member, population_of, snapshot
 
-FOLDER = Path("nowhere")  # nothing is saved
+FOLDER = Path("unused")  # nothing is saved
 SHARES = st.sampled_from([0.0, 0.05, 0.1, 0.125, 0.3, 1 / 3, 0.5, 0.77, 1.0])
 
 
@@ -78,7 +78,7 @@ def test_a_block_against_anchors_has_only_anchors(tmp_path):
         assert sum(d.strategy == "anchors" for d in drawn) == 35
 
 
-def test_anchors_by_name_and_by_id():
+def test_anchors_are_named_by_kind_or_by_id():
     members = (member("random"), member("gpt", "remote"), snapshot(3))
     assert [m.id for m in anchors_among(members, ())] == ["bot/random"]
     assert [m.id for m in anchors_among(members, ("policy/v3", "remote:gpt"))] == ["remote/gpt", "policy/v3"]

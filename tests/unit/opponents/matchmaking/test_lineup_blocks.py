@@ -93,7 +93,7 @@ def test_opponents_are_drawn_by_weight(population):
     assert "bot/hold" not in drawn
 
 
-def test_draws_at_both_ends_return_a_valid_index():
+def test_random_draws_of_zero_and_one_return_a_valid_index():
     assert draw_index([0.5, 3.0, 0.0], 0) == 0
     assert draw_index([0.5, 3.0, 0.0], 2**63 - 1) == 1
 

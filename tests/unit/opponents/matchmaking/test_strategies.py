@@ -28,7 +28,7 @@ from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from tests.unit.opponents.league_cases import member, population_of, snapshot
 
-FOLDER = Path("nowhere")  # nothing is saved
+FOLDER = Path("unused")  # nothing is saved
 COUNT = st.integers(1, 12)
 WEIGHTS = COUNT.flatmap(lambda n: arrays(np.float64, n, elements=st.floats(0, 1)))
 FAIR = {"random": 1.0, "greedy": 1.0, "dumbbot": 1.0}
@@ -64,7 +64,7 @@ def test_draws_by_weight_are_unchanged_from_earlier_versions(tmp_path, index, po
 
 @given(WEIGHTS, st.floats(0, 0.99))
 @examples(max_examples=30)
-def test_no_probability_is_below_the_floor_and_the_order_stays(found, floor):
+def test_probabilities_keep_their_order_and_are_not_below_the_floor(found, floor):
     chances = with_floor(found, floor)
     assert np.isclose(chances.sum(), 1.0)
     assert (chances >= min(floor, 1 / len(found)) - 1e-12).all()

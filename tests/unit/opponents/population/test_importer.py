@@ -88,7 +88,7 @@ def test_a_member_of_another_population_is_imported_unchanged(runs: Path) -> Non
     assert member.checksum == Population.load(there / "population.json")["policy/v2"].checksum
 
 
-def test_adapters_stay_adapters_on_their_own_base_and_are_merged_elsewhere(runs: Path) -> None:
+def test_adapters_are_kept_on_their_own_base_and_merged_on_another(runs: Path) -> None:
     lora, other = runs / "lora", runs / "here"
     snapshot = lora / "population" / "v2.safetensors"
     # They are recognised by the header, as in the code that merges them.

@@ -213,7 +213,7 @@ def test_damaged_members_are_refused(population, change, message):
         Population.load(population.path)
 
 
-def test_files_of_schema_1_are_read(population):
+def test_a_file_of_schema_1_is_read(population):
     population.save()
     document = json.loads(population.path.read_bytes())
     for member in document["members"]:

@@ -23,7 +23,7 @@ def test_places_follow_centres_then_later_elimination():
     assert sum(map(score.score, POWERS)) == pytest.approx(1)
 
 
-def test_without_dates_the_order_of_the_eliminated_is_open():
+def test_without_dates_the_order_of_eliminated_powers_is_unknown():
     score = game(8, 5, 12, 5, 0, 4, 0)
     assert score.places()[-1] == ("ITALY", "TURKEY")
     assert score.last_is_open

@@ -41,7 +41,7 @@ class World:
         places = np.argsort(np.argsort(strengths / POINTS + self.random.gumbel(size=7)))
         return GameScore(dict(zip(POWERS, players, strict=True)), dict(zip(POWERS, places.tolist(), strict=True)))
 
-    def anybody(self) -> list[str]:
+    def random_players(self) -> list[str]:
         return self.random.choice([*PLAYERS, *["bot/anchor"] * 4], 7).tolist()
 
 
@@ -60,7 +60,7 @@ def test_the_95_percent_intervals_cover_the_true_values_as_often():
     overall, by_country, countries, correlations = [], [], [], []
     for seed in range(6):
         world = World(seed)
-        book = after(world, 100, world.anybody)
+        book = after(world, 100, world.random_players)
         for player in PLAYERS:
             low, high = book.rating(player).interval
             overall.append(low < world.worth(player).mean() < high)
@@ -132,7 +132,7 @@ def test_a_players_strong_country_shows_in_its_rating_by_country():
 def test_predictions_equal_their_mean_over_the_uncertainty():
     """Against the mean of the same quantity over draws of the strengths."""
     world = World(2)
-    book = after(world, 10, world.anybody)
+    book = after(world, 10, world.random_players)
     seats = dict(zip(POWERS, ["p0", "p1", "p2", "p2", "bot/anchor", "p3", "unknown"], strict=True))
     book.add("unknown")
     mean, _, covariance = book.strengths(seats)

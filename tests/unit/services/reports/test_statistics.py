@@ -59,14 +59,14 @@ def test_t_quantiles_out_of_range_are_refused(probability: float, freedom: float
         student_t_quantile(probability, freedom)
 
 
-def test_mean_without_and_with_one_value() -> None:
+def test_a_mean_needs_one_value_and_an_interval_two() -> None:
     assert clustered_mean([]) is None
     one = clustered_mean([[4.0]])
     assert one is not None
     assert (one.mean, one.interval, one.n) == (4.0, None, 1)
 
 
-def test_mean_interval_by_hand() -> None:
+def test_mean_interval_equals_one_computed_by_hand() -> None:
     # Mean 3, variance 2.5, t(0.975, 4) = 2.776445.
     estimate = clustered_mean([[1], [2], [3], [4], [5]])
     assert estimate is not None
@@ -102,7 +102,7 @@ def test_two_strata_give_welchs_degrees_of_freedom() -> None:
     assert estimate.interval == pytest.approx((4.125 - half, 4.125 + half))
 
 
-def test_strata_without_enough_values() -> None:
+def test_strata_with_too_few_values_have_no_mean_or_no_interval() -> None:
     assert stratified_mean({}) is None
     assert stratified_mean({"a": [1.0, 2.0], "b": []}) is None
     estimate = stratified_mean({"a": [1.0, 3.0], "b": [4.0]})
@@ -144,7 +144,7 @@ def test_clusters_of_equal_size_give_the_t_interval_of_their_means() -> None:
     assert (estimate.mean, estimate.n) == (3.0, 8)
 
 
-def test_clustered_interval_of_unequal_sizes_by_hand() -> None:
+def test_clustered_interval_of_unequal_sizes_equals_one_computed_by_hand() -> None:
     # Shares 3/4 and 1/4, mean 2, residual sums -3 and 3: variance (9 / (1/4) + 9 / (3/4)) / 16 = 3;
     # b = 9/4 and 1/12, degrees of freedom 1 / (10/16 + 2 * 9/4 * 1/12) = 1.
     estimate = clustered_mean([[0.0, 1.0, 2.0], [], [5.0]])
@@ -153,7 +153,7 @@ def test_clustered_interval_of_unequal_sizes_by_hand() -> None:
     assert estimate.interval == pytest.approx((2 - half, 2 + half))
 
 
-def test_clusters_without_an_interval() -> None:
+def test_a_single_cluster_has_no_interval() -> None:
     assert clustered_mean([]) is None
     assert clustered_rate([[]]) is None
     for estimate in (clustered_mean([[1.0, 0.0]]), clustered_rate([[1.0, 0.0]])):

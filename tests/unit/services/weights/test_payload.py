@@ -36,7 +36,7 @@ def test_an_object_store_shares_the_bytes_with_the_reader() -> None:
     payload = make_payload(7, DATA)
     buffers: list[pickle.PickleBuffer] = []
     message = pickle.dumps(payload, protocol=5, buffer_callback=buffers.append)
-    assert len(message) < 300  # the bytes themselves travel beside it
+    assert len(message) < 300  # the bytes themselves are sent separately
     store = [bytes(buffer) for buffer in buffers]
     arrived: Payload = pickle.loads(message, buffers=[memoryview(store[0])])
     assert np.shares_memory(np.frombuffer(arrived.data, np.uint8), np.frombuffer(store[0], np.uint8))

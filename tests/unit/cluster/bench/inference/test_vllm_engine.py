@@ -7,7 +7,7 @@ from cluster.bench.figure import MissingRequirementError
 from cluster.bench.inference import vllm_engine as vllm
 
 
-def test_without_vllm_one_line_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_vllm_gives_one_line_that_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "vllm" in suite.SUITE
     monkeypatch.setattr(vllm, "vllm_installed", lambda: False)
     with pytest.raises(MissingRequirementError, match="make vllm") as refused:
@@ -15,7 +15,7 @@ def test_without_vllm_one_line_names_what_to_install(monkeypatch: pytest.MonkeyP
     assert "\n" not in str(refused.value)
 
 
-def test_large_shape_has_half_a_billion_parameters_and_is_left_out_without_memory(
+def test_the_large_shape_has_half_a_billion_parameters_and_is_skipped_without_memory(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     large = vllm.LARGE

@@ -48,7 +48,7 @@ def test_fewer_episodes_are_the_first_ones() -> None:
 
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("budget", [2048, 100_000])
-def test_plain_step_makes_the_learner_s_update(masked: bool, budget: int) -> None:
+def test_the_plain_step_makes_the_learners_update(masked: bool, budget: int) -> None:
     episodes = ragged_episodes(4, masked=masked)
     settings = LearnerSettings(
         learning_rate=1e-3, lr_warmup_updates=0, minibatches=1, tokens_per_microbatch=budget, weight_decay=0.0

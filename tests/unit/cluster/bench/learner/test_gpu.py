@@ -25,7 +25,7 @@ TINY = gpu.Case(
 )
 
 
-def test_figures_of_a_tiny_shape() -> None:
+def test_the_bench_of_a_tiny_shape_has_figures_with_units() -> None:
     found = gpu.figures(TINY, CPU, ceiling=1e12, rounds=1)
     assert [figure.unit for figure in found] == ["tokens/s", "%"] * 2  # a CPU keeps no count of its memory
     episodes = gpu.case_episodes(TINY, "free")
@@ -48,7 +48,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_both_sides_find_one_loss(whole: bool) -> None:
+def test_both_sides_compute_the_same_loss(whole: bool) -> None:
     shape = dataclasses.replace(TINY.shape, tied=not whole)
     case = dataclasses.replace(TINY, gradient_checkpointing=not whole, shape=shape)
     losses = []
@@ -82,7 +82,7 @@ def test_shapes_have_the_published_sizes(case: gpu.Case, billions: float) -> Non
     assert case.shape.parameters == pytest.approx(billions * 1e9, rel=1e-3)
 
 
-def test_ceiling_is_a_rate() -> None:
+def test_the_measured_ceiling_is_a_rate() -> None:
     assert 1e6 < gpu.product_ceiling(CPU, (32, 64), repeats=2) < 1e16
 
 

@@ -10,7 +10,7 @@ from grpo_core.forward.logprobs import TokenLogprobs
 VOCABULARY = 1_200
 
 
-def test_yardstick_is_a_softmax_over_the_admissible_ids() -> None:
+def test_reference_head_is_a_softmax_over_the_admissible_ids() -> None:
     model, micro = head.fast_model(VOCABULARY), head.masked_batches(VOCABULARY, episodes=4)[0]
     with torch.no_grad():
         found = head.full_vocabulary_logprobs(model, micro)
@@ -43,7 +43,7 @@ def test_differing_heads_raise(wrong: str, monkeypatch: pytest.MonkeyPatch) -> N
         head.check_agreement(head.fast_model(VOCABULARY), head.masked_batches(VOCABULARY, episodes=4)[0])
 
 
-def test_figures_have_their_yardsticks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_head_figures_name_what_they_are_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head, "VOCABULARIES", (VOCABULARY,))
     monkeypatch.setattr(head, "peak_is_measurable", lambda: True)
     monkeypatch.setattr(

@@ -63,7 +63,7 @@ def test_without_trl_the_suite_names_the_package_and_continues(
     assert "pip install" in written["skipped"]["trl_step"]
 
 
-def test_several_are_named_at_once_each_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suites_named_together_are_each_measured_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[str] = []
 
     def measure(name: str) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""Alliances inferred from orders: on hand-made phases, on recorded games, and never from what they key."""
+"""Alliances inferred from orders, on hand-made phases and recorded games, and never from orders they group."""
 
 import json
 import random
@@ -46,7 +46,7 @@ def position(phase="S1901M", units=UNITS, centers=CENTERS):
         ("FRANCE", "A BUR S A PAR - MUN", {"GERMANY": -1}),
         ("FRANCE", "A BUR S A RUH - MUN", {"GERMANY": 1}),  # home again is no attack
         ("FRANCE", "F ENG C A LON - BRE", {"ENGLAND": 1}),
-        ("ENGLAND", "F NTH C A LON - NWY", {}),  # one's own
+        ("ENGLAND", "F NTH C A LON - NWY", {}),  # its own unit
         ("FRANCE", "A BUR - MUN", {"GERMANY": -1}),  # a unit of theirs on their centre: one act
         ("FRANCE", "A BUR - BER", {"GERMANY": -1}),  # an empty centre of theirs
         ("AUSTRIA", "A TYR - VEN", {"ITALY": -1}),
@@ -56,7 +56,7 @@ def position(phase="S1901M", units=UNITS, centers=CENTERS):
         ("RUSSIA", "F STP/SC - GUL", {}),
     ],
 )
-def test_acts_of_single_orders(power, order, expected):
+def test_a_single_order_counts_as_friendly_and_hostile_acts(power, order, expected):
     assert acts(position(), {power: (order,)}) == {(power, other): net for other, net in expected.items()}
 
 
@@ -181,7 +181,7 @@ def test_orders_of_the_same_or_later_segments_do_not_change_the_fact(random_game
 
 
 def test_random_games_have_alliances(random_games):
-    # Else the property tests around would compare nothing.
+    # Without alliances the property tests of this file would compare nothing.
     assert {fact for played in random_games for row in followed(played)[-3:] for fact in row.values()} - {NO_ALLY}
 
 

@@ -51,7 +51,7 @@ def test_written_orders_give_the_same_game_as_set_orders():
             kinds.add(ours.position.kind)
             for power in ours.position.to_move:
                 orders = random_orders(ours.position, power, rng)
-                # Now and then an incomplete sheet: units without orders, disbands left to civil disorder.
+                # Some sheets are incomplete: units without orders, disbands left to civil disorder.
                 orders = orders[: rng.choice([0, 1, len(orders), len(orders), len(orders)])]
                 ours.set_orders(power, orders)
                 plain.set_orders(power, orders)
@@ -97,7 +97,7 @@ def test_legal_orders_are_the_engines_in_whole_games():
 
 
 def crowded_game(rng, fleets):
-    """A board with any units anywhere: more convoys and coasts than play from the start ever shows."""
+    """A board with any units anywhere: with more convoys and coasts than games from the start have."""
     board, units, taken = standard_map(), {power: [] for power in POWERS}, set()
     places = sorted(place.upper() for place in board.locs if board.area_type(place) != "SHUT")
     for place in rng.sample(places, len(places)):

@@ -78,7 +78,7 @@ def test_prompts_and_sheets_of_whole_games_use_known_words():
     assert longest <= 110
 
 
-def test_split_of_an_order():
+def test_an_order_is_split_into_words():
     assert split("A PAR - BUR\n") == ["A PAR", "-", "BUR", "\n"]
     assert split("A PAR S A MAR - BUR\n") == ["A PAR", "S", "A MAR", "-", "BUR", "\n"]
     assert split("F STP/SC - BOT\nWAIVE\n") == ["F STP/SC", "-", "BOT", "\n", "WAIVE", "\n"]

@@ -12,12 +12,12 @@ COUNTS = dict(zip(POWERS, (3, 4, 0, 5, 5, 10, 7), strict=True))
 SOLO = dict(zip(POWERS, (0, 4, 18, 5, 0, 0, 7), strict=True))
 
 
-def test_sum_of_squares():
+def test_sum_of_squares_shares_follow_squared_centres_and_a_solo_takes_all():
     assert scoring.sum_of_squares(COUNTS)["RUSSIA"] == 100 / (9 + 16 + 25 + 25 + 100 + 49)
     assert scoring.sum_of_squares(SOLO, "FRANCE") == {power: float(power == "FRANCE") for power in POWERS}
 
 
-def test_draw_size():
+def test_draw_size_shares_are_equal_among_survivors_and_a_solo_takes_all():
     shares = scoring.draw_size(COUNTS)
     assert (shares["AUSTRIA"], shares["FRANCE"]) == (1 / 6, 0)
     agreed = scoring.draw_size(COUNTS, drawn=("ITALY", "TURKEY"))
@@ -25,7 +25,7 @@ def test_draw_size():
     assert scoring.draw_size(SOLO, "FRANCE")["TURKEY"] == 0
 
 
-def test_proportional():
+def test_proportional_shares_follow_centres():
     assert scoring.proportional(SOLO)["FRANCE"] == 18 / 34
 
 
@@ -38,7 +38,7 @@ def test_shares_sum_to_one_or_zero(counts):
         assert min(shares.values()) >= 0
 
 
-def test_final_parts_of_a_solo_a_draw_and_a_year_limit():
+def test_final_reward_parts_follow_a_solo_a_draw_or_the_year_limit():
     solo = Outcome(SOLO, "solo", ("FRANCE",), 1907, 30)
     assert rewards.final_parts(solo, "FRANCE") == {
         "centers": 18,
@@ -72,7 +72,7 @@ def test_weigh_sums_parts_by_name():
     assert rewards.weigh({"win": 1.0, "survival": 1.0}, {"win": 3}) == 3
 
 
-def test_dipnets_reward_of_a_won_game():
+def test_dipnets_weights_give_its_published_reward_of_a_won_game():
     solo = rewards.final_parts(Outcome(SOLO, "solo", ("FRANCE",), 1907, 30), "FRANCE")
     total = rewards.weigh(rewards.phase_parts(3, 18) | solo, rewards.DIPNET_WEIGHTS)
     assert total == (15 + 34) / 2
@@ -93,7 +93,7 @@ def test_wrong_weights_raise_with_their_name(weights, message):
         rewards.check_weights(weights)
 
 
-def test_right_weights_pass():
+def test_weights_of_all_known_parts_are_accepted():
     rewards.check_weights(dict.fromkeys(rewards.PARTS, 1.0))
 
 
@@ -101,5 +101,5 @@ def test_right_weights_pass():
     ("phase", "expected"),
     [("S1901M", "opening"), ("W1903A", "opening"), ("S1904M", "midgame"), ("F1908R", "midgame"), ("S1909M", "endgame")],
 )
-def test_segments(phase, expected):
+def test_a_phase_belongs_to_the_segment_of_its_year(phase, expected):
     assert segment(phase) == expected

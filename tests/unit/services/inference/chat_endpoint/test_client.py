@@ -58,7 +58,7 @@ def one_after_another(*answers: web.Response) -> Script:
     return lambda _: waiting.pop(0)
 
 
-def test_request_fields_counters_and_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_have_the_configured_fields_and_are_counted_with_their_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, "sk-secret")
 
     async def use(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
@@ -156,7 +156,7 @@ def test_backoff_and_retry_after_are_bounded() -> None:
         assert retry_after_s(openai.RateLimitError("busy", response=response, body=None)) == obeyed
 
 
-def test_timeout_no_connection_and_no_api_have_different_errors() -> None:
+def test_a_timeout_a_lost_connection_and_a_missing_api_have_different_errors() -> None:
     async def late(request: Request) -> web.Response:
         await asyncio.sleep(1)
         return answer("too late")

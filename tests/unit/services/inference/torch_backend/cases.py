@@ -30,7 +30,7 @@ END, NEWLINE, VOCABULARY, CONTEXT = 2, 3, 48, 128
 
 
 def peaked_model(architecture: str = "qwen3", seed: int = 0, *, key_value_heads: int = 2, tied: bool = False):
-    """A tiny model with peaked distributions: with the uniform ones of untrained models wrong weights go unnoticed."""
+    """A tiny model with peaked distributions: an untrained one is so uniform that wrong weights go unnoticed."""
     settings = PolicySettings(
         architecture=architecture, hidden_size=64, layers=2, intermediate_size=96, context_length=CONTEXT
     )

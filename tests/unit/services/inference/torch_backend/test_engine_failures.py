@@ -1,4 +1,4 @@
-"""Requests that the torch engine refuses, and decisions that fail, are cancelled or meet a closed engine."""
+"""Requests that the torch engine refuses, and decisions that fail, are cancelled or are sent to a closed engine."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def test_time_left_follows_the_pace_and_needs_two_updates() -> None:
     assert state.seconds_left(1000.0) == 0.0
 
 
-def test_sparkline_and_duration() -> None:
+def test_sparklines_and_durations_have_fixed_formats() -> None:
     assert sparkline([0, 1, 2, 9], 0, 2) == "▁▅██"
     assert sparkline([3, 3], 3, 3) == "▁▁"
     assert [duration(value) for value in (None, 0, 61, 3723)] == [DASH, "0:00", "1:01", "1:02:03"]
