@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,7 +21,6 @@ from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.grpo_core.support.cases import VOCABULARY, ragged_episodes, tiny_model
 
 ALIGNMENTS = range(16)  # in numbers of four bytes, up to a cache line
-PRODUCT = "torch.ones(64, 64) @ torch.ones(64, 64)"
 
 
 @pytest.fixture
@@ -31,27 +28,6 @@ def threads() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-def output_of(program: str, **variables: str) -> str:
-    """The output of a new process, warnings included; it starts without the variable."""
-    environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return done.stdout + done.stderr
-
-
-@pytest.mark.skipif(mkl_mode() is None, reason="this torch is built without MKL")
-def test_mkl_is_configured_at_import_or_a_warning_says_it_is_too_late() -> None:
-    show = "; from grpo_core.reproducible import mkl_mode; print(hex(mkl_mode()))"
-    for first in ("import grpo_core", "import torch, grpo_core"):
-        said = output_of(first + show)
-        assert said.strip() == "0x10002", "MKL_CBWR_STRICT | MKL_CBWR_AUTO"
-    kept = output_of("import grpo_core" + show, **{VARIABLE: "COMPATIBLE"})
-    assert kept.strip() == "0x3", "MKL_CBWR_COMPATIBLE, the user's own"
-    late = output_of(f"import torch; {PRODUCT}; import grpo_core")
-    assert "RuntimeWarning: MKL was used before grpo_core was imported" in late
 
 
 def test_actors_use_their_drivers_mkl_setting(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,10 +82,20 @@ def weights_after(updates: int) -> dict[str, Tensor]:
     return {name: tensor.detach() for name, tensor in named_tensors(learner.model).items()}
 
 
-@pytest.mark.parametrize("count", [1, 2, 8])
-def test_equal_thread_counts_give_equal_weights_and_others_nearly_equal_ones(count: int, threads: None) -> None:
+@pytest.fixture(scope="module")
+def alone() -> dict[str, Tensor]:
+    """Weights that one thread gives."""
+    before = torch.get_num_threads()
     torch.set_num_threads(1)
-    alone = weights_after(2)
+    weights = weights_after(2)
+    torch.set_num_threads(before)
+    return weights
+
+
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_as_many_threads_give_the_same_weights_and_others_nearly_the_same(
+    count: int, alone: dict[str, Tensor], threads: None
+) -> None:
     torch.set_num_threads(count)
     once, again = weights_after(2), weights_after(2)
     assert all(torch.equal(once[name], again[name]) for name in once)

@@ -113,7 +113,7 @@ def test_the_memory_estimate_holds_for_random_shapes_batches_and_threads(seed: i
     learner = {"tokens_per_microbatch": one_of(300, 1000, 3000), "gradient_checkpointing": one_of(False, True),
                "bf16": one_of(False, False, True), "beta": one_of(0.0, 0.1), "minibatches": one_of(1, 2)}  # fmt: skip
     before = torch.get_num_threads()
-    torch.set_num_threads(8 if seed == 1 else one_of(1, 2))
+    torch.set_num_threads(8 if seed == 3 else 1)  # of one shape only: threads without cores wait for one another
     try:
         measured, estimate = measured_and_estimated(one_of(1, 3, 6), policy, learner, turn_tokens=one_of(10, 60, 110))
     finally:
