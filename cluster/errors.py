@@ -18,7 +18,7 @@ An error in this tree answers the user: the command prints its message as one li
       ReplayError               2  services.replay.buffer
         BlocksMissingError      2  services.replay.buffer: the learner asks again
         ServerLostError         2  services.replay.buffer: an accident, see below
-      ReportError               2  services.reports.errors
+      ReportError               2  services.reports.page
       ResourceError             2  grpo_core.errors
       RunError                  2  cluster.errors
         LostError               2  cluster.errors: an accident, see below

@@ -57,10 +57,8 @@ class Engine(Protocol):
     async def generate(self, request: GenerationRequest) -> Generation:
         """Queue one decision and wait for it; concurrent calls are batched together.
 
-        Raises:
-            EngineError: unknown policy name, a prompt or sheet that does not fit, or the engine is closed.
+        Raises ``EngineError`` for an unknown policy, a prompt or sheet that does not fit, and a closed engine.
         """
-        ...
 
     async def update_weights(
         self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None
@@ -69,34 +67,21 @@ class Engine(Protocol):
 
         Decisions in flight finish under the weights they began with; later ones carry ``version``, the learner's update
         count. ``payload`` holds safetensors bytes (an adapter's header holds its configuration), ``probe`` what the
-        learner computes with these weights.
-
-        Raises:
-            EngineError: not safetensors, names or shapes do not match the model, or the engine does not compute what
-                the probe holds; the old weights stay in use.
+        learner computes with these weights. Raises ``EngineError``, and keeps the old weights, if it is not
+        safetensors, names or shapes do not match the model, or the engine does not compute what the probe holds.
         """
-        ...
 
     def remove_policy(self, policy: str) -> None:
         """Remove a policy: its decisions in flight finish, its queued ones fail. Unknown names are ignored."""
-        ...
 
     def stats(self) -> Mapping[str, float]:
         """Return totals since the start (decisions, {completion,sampled,prompt}_tokens, busy_seconds) and the queue."""
-        ...
 
     async def sleep(self) -> None:
-        """Finish the decisions in flight, hold later ones, and leave the GPU to another process.
-
-        Raises:
-            EngineError: decisions in flight did not finish in time.
-        """
-        ...
+        """Finish the decisions in flight, else raise ``EngineError``; hold later ones, and leave the GPU to others."""
 
     async def wake(self) -> None:
         """Resume after ``sleep``; a no-op when awake."""
-        ...
 
     async def close(self) -> None:
         """Fail all unfinished decisions and free the memory; a no-op when closed."""
-        ...

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import compress, pairwise
 
 import msgspec
 import numpy as np
@@ -73,8 +73,7 @@ class _Node:
 
     __slots__ = ("_branches", "_children", "_start", "admissible", "claim", "run")
 
-    def __init__(self, entries: Entries, start: int) -> None:
-        """Make the node of ``entries``, sorted, that share their first ``start`` tokens."""
+    def __init__(self, entries: Entries, start: int) -> None:  # sorted entries that share their first tokens
         first, last = entries[0][0], entries[-1][0]
         end = start
         while end < len(first) and end < len(last) and first[end] == last[end]:
@@ -92,11 +91,6 @@ class _Node:
             self._branches.setdefault(entry[0][end], []).append(entry)
         self.admissible = np.fromiter(self._branches, np.int32, len(self._branches))
         self.admissible.flags.writeable = False
-
-    @property
-    def has_choice(self) -> bool:
-        """Whether a choice follows the run."""
-        return bool(self._branches)
 
     def child(self, token: int) -> _Node | None:
         """Return the node after an admissible id; None after any other."""
@@ -169,8 +163,7 @@ class SheetState:
     def advance(self, token_id: int) -> None:
         """Write ``token_id``, one of ``admissible()``.
 
-        Raises:
-            ConstraintError: the id is not admissible, or claims left a later slot without alternatives.
+        Raises ``ConstraintError`` if it is not admissible, or claims left a later slot without alternatives.
         """
         child = self._node.child(token_id) if self._node is not None else None
         if child is None:
@@ -181,7 +174,7 @@ class SheetState:
     def _enter(self, node: _Node) -> bool:
         """Follow a node's run; True where it ends in a choice, False where it ends the slot."""
         self._forced.extend(node.run)
-        if node.has_choice:
+        if len(node.admissible):  # a choice
             self._node = node
             return True
         if node.claim is not None:
@@ -203,9 +196,5 @@ class SheetState:
         trie = _trie(slot.alternatives, slot.claims)
         if not self._taken or self._taken.isdisjoint(trie.claims):
             return trie
-        kept = [
-            (alternative, claim)
-            for alternative, claim in zip(slot.alternatives, slot.claims, strict=True)
-            if claim not in self._taken
-        ]
-        return _trie(tuple(alternative for alternative, _ in kept), tuple(claim for _, claim in kept))
+        free = [claim not in self._taken for claim in slot.claims]
+        return _trie(tuple(compress(slot.alternatives, free)), tuple(compress(slot.claims, free)))

@@ -16,10 +16,8 @@ def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokeniz
     r"""Return a tokenizer whose ids are ``<pad> <bos> <eos> <unk>`` (0 to 3), then ``words`` in order.
 
     Text is cut into the matches of ``pattern``; text between them is dropped, and each match is looked up whole.
-    Decoding joins words with single spaces and puts none around a ``\n`` word. Encoding adds no special token.
-
-    Raises:
-        ValueError: a word is listed twice, is a special token, or the pattern does not match it as one word.
+    Decoding joins words with single spaces and puts none around a ``\n`` word. Encoding adds no special token. Raises
+    ``ValueError`` if a word is listed twice, is a special token, or is not one match of the pattern.
     """
     compiled = re.compile(pattern)
     for word in words:

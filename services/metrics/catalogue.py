@@ -197,8 +197,7 @@ CATALOGUE: Mapping[str, Metric] = {metric.name: metric for rows in SECTIONS.valu
 def key(name: str, **labels: str) -> str:
     """Return the key of a measurement, labels in the catalogue's order.
 
-    Raises:
-        MetricsError: unknown metric, missing or foreign labels, or a label value that a key cannot hold.
+    Raises ``MetricsError`` for an unknown metric, missing or foreign labels, or a label value that a key cannot hold.
     """
     metric = _known(name)
     if set(labels) != set(metric.labels):
@@ -212,11 +211,7 @@ def key(name: str, **labels: str) -> str:
 
 
 def parse_key(text: str) -> tuple[Metric, tuple[str, ...]]:
-    """Return the metric that a key names and its label values, in the catalogue's order.
-
-    Raises:
-        MetricsError: as ``key`` does, and for text that is no key.
-    """
+    """Return the metric that a key names and its label values, in the catalogue's order; raises as ``key`` does."""
     name, brace, rest = text.partition("{")
     metric = _known(name)
     if not brace:
@@ -226,16 +221,15 @@ def parse_key(text: str) -> tuple[Metric, tuple[str, ...]]:
     pairs = [part.partition("=") for part in rest.removesuffix("}").split(",")]
     labels = {label: value for label, _, value in pairs}
     if key(name, **labels) != text:
-        raise MetricsError(f"{text!r} is no metric key; {name} is written {_example(metric)}")
+        example = key(name, **dict.fromkeys(metric.labels, "..."))
+        raise MetricsError(f"{text!r} is no metric key; {name} is written {example}")
     return metric, tuple(labels[label] for label in metric.labels)
 
 
 def check(values: Mapping[str, Value]) -> None:
-    """Refuse measurements that do not fit the catalogue.
+    """Raise ``MetricsError`` for an unknown metric, wrong labels, a list where a number belongs or the reverse, or NaN.
 
-    Raises:
-        MetricsError: unknown metric, wrong labels, a list where a number belongs or the reverse, or a value
-            that is not finite (what has no data is left out, never NaN).
+    Values must be finite: what has no data is left out.
     """
     for text, value in values.items():
         metric, _ = parse_key(text)
@@ -251,7 +245,3 @@ def _known(name: str) -> Metric:
         return CATALOGUE[name]
     near = difflib.get_close_matches(name, CATALOGUE, n=1)
     raise MetricsError(f"unknown metric {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-
-
-def _example(metric: Metric) -> str:
-    return f"{metric.name}{{{','.join(f'{label}=...' for label in metric.labels)}}}" if metric.labels else metric.name

@@ -12,16 +12,10 @@ class MetricsSink(Protocol):
     """Records each update's measurements, with keys of ``services.metrics.catalogue``."""
 
     def record(self, update: int, values: Mapping[str, Value]) -> None:
-        """Record the measurements of an update (0: before the first).
-
-        Raises:
-            MetricsError: a measurement does not fit the catalogue.
-        """
-        ...
+        """Record the measurements of an update (0: before the first); raises ``MetricsError`` as ``check`` does."""
 
     def close(self) -> None:
         """Finish writing and free resources; a second call does nothing."""
-        ...
 
 
 class FanOut:

@@ -47,66 +47,45 @@ class ReplayBuffer(Protocol):
     """Takes episodes and delivers whole blocks, oldest first; each is used exactly once.
 
     ``append`` stores an episode, ``take`` delivers it, and ``acknowledge`` deletes it when the checkpoint that used it
-    is durable. After a restart, a learner gets the delivered but unacknowledged episodes again.
+    is durable. After a restart, a learner gets the delivered but unacknowledged episodes again. All methods raise
+    ``ReplayError`` if the buffer cannot be reached.
     """
 
     def append(self, episodes: Sequence[Episode]) -> int:
         """Store episodes and return how many were new.
 
-        An episode whose ``episode_id`` was stored before in this run is dropped and counted as a duplicate.
-
-        Raises:
-            CodecError: an episode breaks a rule of its types; no episode of this call is stored.
-            ReplayError: the buffer cannot be reached or is full; appending the same episodes again is safe.
+        An episode whose ``episode_id`` was stored before in this run is dropped and counted as a duplicate. Raises
+        ``CodecError``, and stores none, if an episode breaks a rule of its types, and ``ReplayError`` if the buffer
+        cannot be reached or is full; appending the same episodes again is safe.
         """
-        ...
 
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
         """Return the oldest ``blocks[role]`` blocks of each role, complete or older than the group timeout.
 
-        Age is the order of arrival of a block's first episode.
-
-        Raises:
-            BlocksMissingError: they did not arrive within ``timeout_s``; none is lost.
-            ReplayError: the buffer cannot be reached, or another learner takes from this run.
+        Age is the order of arrival of a block's first episode. Raises ``BlocksMissingError`` if they did not arrive
+        within ``timeout_s`` (none is lost), ``ReplayError`` if another learner takes from this run.
         """
-        ...
 
     def acknowledge(self, receipts: Sequence[Receipt]) -> None:
         """Delete episodes; unknown receipts are ignored."""
-        ...
 
     def redeliver(self) -> None:
         """Deliver the unacknowledged episodes again, oldest first; for a learner after a restart."""
-        ...
 
     def stored_ids(self, episode_ids: Sequence[str]) -> frozenset[str]:
         """Return those of these ids that were stored before (waiting, delivered or acknowledged)."""
-        ...
 
     def unreadable_ids(self, role: str) -> frozenset[str]:
-        """Return the ids of this role's stored episodes that could not be decoded and were set aside as poison.
-
-        Raises:
-            ReplayError: the buffer cannot be reached.
-        """
-        ...
+        """Return the ids of this role's stored episodes that could not be decoded and were set aside as poison."""
 
     def stats(self) -> Mapping[str, float]:
         """Count episodes: waiting, delivered (unacknowledged), acknowledged, duplicates, poison.
 
         ``waiting/FRANCE`` counts the waiting ones of a role; ``bytes`` is the size of all stored ones.
         """
-        ...
 
     def memory(self) -> Mapping[str, float]:
-        """Return the server's bytes: ``used``, and ``limit`` where it has one; empty where they are unknown.
-
-        Raises:
-            ReplayError: the buffer cannot be reached.
-        """
-        ...
+        """Return the server's bytes: ``used``, and ``limit`` where it has one; empty where they are unknown."""
 
     def close(self) -> None:
         """Close the connection; stored episodes stay."""
-        ...

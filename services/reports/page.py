@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from grpo_core.checkpoints.atomic_write import write_atomically
-from services.reports.errors import ReportError
+from grpo_core.errors import EntenteError
 
 # The browser may fetch nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+class ReportError(EntenteError):
+    """A report or viewer cannot be made; the message is one line with the file and the reason."""
 
 
 def asset(name: str) -> str:
@@ -48,11 +52,7 @@ def page(title: str, body: str, *, styles: str, data: Mapping[str, Any], scripts
 
 
 def write_page(out: Path, text: str) -> Path:
-    """Write the file atomically.
-
-    Raises:
-        ReportError: it cannot be written.
-    """
+    """Write the file atomically; raises ``ReportError`` if it cannot be written."""
     try:
         write_atomically(out, text.encode())
     except OSError as error:

@@ -74,8 +74,7 @@ def make_payload(version: int, data: bytes, probe: Probe | None = None) -> Paylo
 def make_role_payload(version: int, adapters: Mapping[str, tuple[bytes, Probe | None]]) -> Payload:
     """Make one payload of several roles' adapters: each role's safetensors bytes and what the learner computes as it.
 
-    Raises:
-        WeightsError: there is no role.
+    Raises ``WeightsError`` if there is no role.
     """
     if not adapters:
         raise WeightsError(f"version {version} has no role adapter")
@@ -85,11 +84,7 @@ def make_role_payload(version: int, adapters: Mapping[str, tuple[bytes, Probe | 
 
 
 def verify(payload: Payload) -> None:
-    """Check that the bytes match the checksum.
-
-    Raises:
-        WeightsError: they do not.
-    """
+    """Raise ``WeightsError`` if the bytes do not match the checksum."""
     found = _checksum(payload.data, payload.parts)
     if found != payload.checksum:
         raise WeightsError(

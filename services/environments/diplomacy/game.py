@@ -17,7 +17,6 @@ from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.errors import EntenteError
 from services.environments.diplomacy.fast_engine import FastGame
 from services.environments.diplomacy.legal import build_orders, movement_orders
-from services.environments.diplomacy.order_tables import write_orders
 from services.environments.diplomacy.orders import OrderDefect, check
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, Position
 
@@ -43,12 +42,9 @@ class Outcome:
 class DiplomacyGame:
     """A game that ends after ``until_year`` (adjustments included), at a solo or at a draw."""
 
-    def __init__(self, until_year: int, game_id: str | None = None) -> None:
-        self._set_up(FastGame(game_id=game_id), until_year)
-
-    def _set_up(self, engine: Any, until_year: int) -> None:
+    def __init__(self, until_year: int, game_id: str | None = None, engine: FastGame | None = None) -> None:
         self.until_year = until_year
-        self._engine = engine
+        self._engine: Any = engine or FastGame(game_id=game_id)
         self._position: Position | None = None
         self._orders: dict[str, tuple[str, ...]] = {}
 
@@ -75,7 +71,7 @@ class DiplomacyGame:
         Only legal orders in canonical notation are used; a unit without one holds (or disbands).
         """
         checked = check(orders, self.position, power)
-        write_orders(self._engine.powers[power], checked.orders, self.position)
+        self._engine.write_orders(power, checked.orders, self.position)
         self._orders[power] = checked.orders
         return checked.defects
 
@@ -147,9 +143,7 @@ class DiplomacyGame:
     @classmethod
     def load(cls, path: Path | str, until_year: int) -> DiplomacyGame:
         """Load a saved game at its last phase. Raises ``SavedGameError`` for other files."""
-        game = cls.__new__(cls)
-        game._set_up(_read_saved_game(Path(path)), until_year)
-        return game
+        return cls(until_year, engine=_read_saved_game(Path(path)))
 
     def _phase(self) -> str:
         """Return the short name of the current phase; of a finished game, the phase in which it ended."""
@@ -205,7 +199,7 @@ def _winners(engine: Any) -> tuple[str, ...]:
     return tuple(name for name in POWERS if name[:3] in short)
 
 
-def _read_saved_game(path: Path) -> Any:
+def _read_saved_game(path: Path) -> FastGame:
     try:
         saved = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -91,12 +91,8 @@ class OpenAIClient:
         """Make one call and wait for the answer; calls beyond ``max_in_flight`` queue.
 
         The sampling ``seed`` is >= 0 and left out for servers that do not accept one. The whole answer should match
-        ``regex``, where the server has structured outputs.
-
-        Raises:
-            EndpointRefusedError: the key is not accepted, the model is unknown, or the settings require masks that the
-                server does not have.
-            EndpointError: no answer after all retries, or the server refuses this one request.
+        ``regex``, where the server has structured outputs. Raises ``EndpointRefusedError`` if the key is not accepted,
+        the model is unknown or the server lacks required masks, else ``EndpointError`` if there is no answer.
         """
         async with self._in_flight:
             try:

@@ -45,8 +45,7 @@ class ModelRunner:
     def read(self, payload: bytes | memoryview) -> dict[str, Tensor]:
         """Return the weights of a payload, full or an adapter's, with the names, shapes and types of ``base``.
 
-        Raises:
-            CheckpointError: not safetensors, or the tensors do not fit the base.
+        Raises ``CheckpointError`` if it is not safetensors, or the tensors do not fit the base.
         """
         if adapter_config_of(payload) is not None:
             return merged(self.base, payload)

@@ -1,8 +1,7 @@
 """Attention over packed rows of unequal lengths.
 
-All tokens of a pass are one packed sequence, so a model's linear layers see no padding. Only attention depends on which
-token belongs to which row: it pads queries by row. It is also registered with transformers as ``RAGGED_ATTENTION``, for
-models that ``plain_decoder`` does not support.
+A pass is one packed sequence, so a model's linear layers see no padding; attention pads queries by row. It is also
+registered with transformers as ``RAGGED_ATTENTION``, for models that ``plain_decoder`` does not support.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ def ragged_attention(
 ) -> tuple[Tensor, None]:
     """Compute packed (1, N, H, D) from query (1, H, N, D) and key, value (1, K, N, D), for transformers.
 
-    Raises:
-        NotImplementedError: the model has windowed or capped attention.
+    Raises ``NotImplementedError`` if the model has windowed or capped attention.
     """
     if sliding_window is not None or softcap is not None:
         raise NotImplementedError("the torch engine runs models with plain full attention only")

@@ -47,10 +47,7 @@ class Connection:
         """Return ``operation()``, repeated with growing pauses while the connection fails; it must be safe to repeat.
 
         It is also repeated while the server is out of memory, because the learner's acknowledgements free memory.
-
-        Raises:
-            ServerLostError: the server was unreachable or full for the whole time limit.
-            ReplayError: the server refuses the operation.
+        Raises ``ServerLostError`` if the server stays unreachable or full, ``ReplayError`` if it refuses.
         """
         give_up_s = time.monotonic() + self._timeout_s
         pause_s = _FIRST_BACKOFF_S

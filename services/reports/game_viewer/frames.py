@@ -12,7 +12,7 @@ from xml.dom import minidom
 from diplomacy import Game
 from diplomacy.utils.exceptions import DiplomacyException
 
-from services.reports.errors import ReportError
+from services.reports.page import ReportError
 
 _LAYERS = ("OrderLayer", "UnitLayer", "DislodgedUnitLayer", "HighestOrderLayer")
 _DRAWN = (*_LAYERS, "MapLayer")
@@ -37,63 +37,42 @@ class Film:
     """A whole game."""
 
     game_id: str
-    rules: tuple[str, ...]
     note: str  # the engine's, e.g. "Victory by: FRANCE"
     powers: tuple[str, ...]
     map_svg: str  # without units, orders and owners
     frames: tuple[Frame, ...]
 
 
-def read_saved_game(saved_game: Path | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the saved-game document, from a file or given.
-
-    Raises:
-        ReportError: it cannot be read or has no phases.
-    """
-    if isinstance(saved_game, Mapping):
-        name, document = "the game", saved_game
-    else:
-        name = str(saved_game)
-        try:
-            document = json.loads(saved_game.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise ReportError(f"{name} cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise ReportError(f"{name} is not a saved game: it is not one JSON document") from error
-    phases = document.get("phases") if isinstance(document, Mapping) else None
-    if not isinstance(phases, list) or not phases:
-        raise ReportError(f"{name} is not a saved game: it has no list of phases")
+def read_saved_game(path: Path) -> Mapping[str, Any]:
+    """Return the document of a saved game; raises ``ReportError`` if it cannot be read or has no phases."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ReportError(f"{path} is not a saved game: it is not one JSON document") from error
+    if not (isinstance(document, dict) and isinstance(document.get("phases"), list) and document["phases"]):
+        raise ReportError(f"{path} is not a saved game: it has no list of phases")
     return document
 
 
 def make_film(document: Mapping[str, Any]) -> Film:
-    """Draw every phase with the engine, about 20 ms each.
-
-    Raises:
-        ReportError: the document is not in the engine's saved-game format.
-    """
+    """Draw every phase with the engine, about 20 ms each; raises ``ReportError`` for other documents than games."""
     try:
-        return _draw(document)
+        phases, map_name = document["phases"], str(document.get("map", "standard"))
+        game = Game(map_name=map_name)
+        game.render()
+        game.renderer.xml_map = _light(game.renderer.xml_map)
+        powers = tuple(sorted(game.powers))
+        return Film(
+            game_id=str(document.get("id", "")),
+            note=str(phases[-1]["state"].get("note") or ""),
+            powers=powers,
+            map_svg=_bare_map(Game(map_name=map_name)),
+            frames=tuple(_frame(game, powers, phase) for phase in phases),
+        )
     except (DiplomacyException, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
         raise ReportError(f"this is not a saved game: {type(error).__name__}: {error}") from error
-
-
-def _draw(document: Mapping[str, Any]) -> Film:
-    phases = document["phases"]
-    map_name = str(document.get("map", "standard"))
-    game = Game(map_name=map_name)
-    game.render()
-    game.renderer.xml_map = _light(game.renderer.xml_map)
-    powers = tuple(sorted(game.powers))
-    frames = tuple(_frame(game, powers, phase) for phase in phases)
-    return Film(
-        game_id=str(document.get("id", "")),
-        rules=tuple(map(str, document.get("rules", ()))),
-        note=str(phases[-1]["state"].get("note") or ""),
-        powers=powers,
-        map_svg=_bare_map(Game(map_name=map_name)),
-        frames=frames,
-    )
 
 
 def _frame(game: Any, powers: tuple[str, ...], phase: Mapping[str, Any]) -> Frame:
@@ -106,7 +85,7 @@ def _frame(game: Any, powers: tuple[str, ...], phase: Mapping[str, Any]) -> Fram
     results = phase.get("results") or {}
     return Frame(
         phase=str(phase["name"]),
-        layers={layer: _inside(_by_id(drawing, layer)) for layer in _LAYERS},
+        layers={name: "".join(node.toxml() for node in _by_id(drawing, name).childNodes).strip() for name in _LAYERS},
         owners=_owners(drawing, powers),
         centers={power: len(state["centers"].get(power, ())) for power in powers},
         units={power: sum(not unit.startswith("*") for unit in state["units"].get(power, ())) for power in powers},
@@ -176,7 +155,3 @@ def _parse(svg: str) -> Any:
 
 def _by_id(drawing: Any, name: str) -> Any:
     return next(node for node in drawing.getElementsByTagName("g") if node.getAttribute("id") == name)
-
-
-def _inside(layer: Any) -> str:
-    return "".join(node.toxml() for node in layer.childNodes).strip()

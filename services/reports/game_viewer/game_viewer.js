@@ -81,7 +81,6 @@ function drawPower(frame, power) {
     line.append(element("code", "", text), element("span", "result", results.join(", ")));
     list.append(line);
   }
-  for (const defect of game.defects[frame.phase]?.[power] ?? []) list.append(element("li", "defect", defect));
   if (list.children.length) box.append(list);
   return box;
 }

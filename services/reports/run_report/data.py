@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from services.reports.errors import ReportError
+from services.reports.page import ReportError
 
 Points = tuple[list[float], list[float]]  # x (updates) and y
 
@@ -76,8 +76,7 @@ class RunData:
 def load_run(run_dir: Path) -> RunData:
     """Read a run folder; a torn last line of metrics is skipped.
 
-    Raises:
-        ReportError: it is no run folder, or a file is damaged; the message is one line.
+    Raises ``ReportError`` if it is no run folder, or a file is damaged; the message is one line.
     """
     summary_path = run_dir / "summary.json"
     if not summary_path.exists():

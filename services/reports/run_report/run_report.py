@@ -28,9 +28,7 @@ def write_report(run_dir: Path, defaults: Mapping[str, Mapping[str, Any]] | None
     """Write ``report.html`` into a run folder, from its summary, metrics, configuration and audit records.
 
     Charts without data are left out. With the configuration's ``defaults`` the page lists the values that differ.
-
-    Raises:
-        ReportError: no run folder, a damaged file, or the page cannot be written; the message is one line.
+    Raises ``ReportError`` for other folders, a damaged file, or a page that cannot be written.
     """
     run = load_run(run_dir)
     made = charts(run)

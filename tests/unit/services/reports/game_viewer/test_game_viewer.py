@@ -9,9 +9,9 @@ import pytest
 from diplomacy import Game
 from diplomacy.utils.export import to_saved_game_format
 
-from services.reports.errors import ReportError
 from services.reports.game_viewer.frames import Film, make_film, read_saved_game
 from services.reports.game_viewer.game_viewer import write_viewer
+from services.reports.page import ReportError
 from tests.paths import RECORDED_GAMES
 
 RECORDED = RECORDED_GAMES
@@ -75,24 +75,23 @@ def test_shared_map_has_no_owners_and_units(film: Film) -> None:
     assert 'd="M' in film.map_svg
 
 
-def test_page_contains_seats_and_defects(tmp_path: Path, saved: dict[str, Any]) -> None:
-    out = write_viewer(
-        saved,
-        tmp_path / "game.html",
-        seats={"FRANCE": "learner"},
-        defects={"S1901M": {"FRANCE": ["A PAR - LON: illegal"]}},
-    )
-    text = out.read_text()
+def file_of(folder: Path, saved: dict[str, Any]) -> Path:
+    path = folder / "game.json"
+    path.write_text(json.dumps(saved))
+    return path
+
+
+def test_page_contains_seats(tmp_path: Path, saved: dict[str, Any]) -> None:
+    text = write_viewer(file_of(tmp_path, saved), tmp_path / "game.html", {"FRANCE": "learner"}).read_text()
     data = json.loads(text.split('id="data">')[1].split("</script>")[0])
     assert data["seats"] == {"FRANCE": "learner"}
-    assert data["defects"]["S1901M"]["FRANCE"] == ["A PAR - LON: illegal"]
     assert len(data["frames"]) == 4
 
 
 def test_names_in_a_saved_game_are_escaped(tmp_path: Path, saved: dict[str, Any]) -> None:
     evil = copy.deepcopy(saved)
     evil["id"] = "</script><script>alert(1)</script>"
-    text = write_viewer(evil, tmp_path / "game.html").read_text()
+    text = write_viewer(file_of(tmp_path, evil), tmp_path / "game.html").read_text()
     assert "alert(1)" in text
     assert "<script>alert(1)" not in text
 
@@ -121,7 +120,7 @@ def test_missing_file_and_missing_folder_are_named(tmp_path: Path, saved: dict[s
     with pytest.raises(ReportError, match=r"absent\.json cannot be read"):
         read_saved_game(tmp_path / "absent.json")
     with pytest.raises(ReportError, match=r"game\.html cannot be written"):
-        write_viewer(saved, tmp_path / "absent" / "game.html")
+        write_viewer(file_of(tmp_path, saved), tmp_path / "absent" / "game.html")
 
 
 @pytest.mark.parametrize("name", ["game_AUS.697.json", "game_RUS.1201.json"])

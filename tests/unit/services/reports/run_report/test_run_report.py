@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.reports.errors import ReportError
-from services.reports.page import embed_json
+from services.reports.page import ReportError, embed_json
 from services.reports.run_report.charts import charts, smooth, smoothing_width
 from services.reports.run_report.data import checkpoint_update, interval, load_run
 from services.reports.run_report.run_report import write_report
