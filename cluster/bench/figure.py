@@ -6,8 +6,8 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 import torch
 
@@ -36,6 +36,10 @@ class Figure:
     def ratio(self) -> float:
         """How many times better ours is: ours / yardstick for rates, yardstick / ours for durations."""
         return self.yardstick / self.ours if self.lower_is_better else self.ours / self.yardstick
+
+    def document(self, benchmark: str) -> dict[str, Any]:
+        """The figure as JSON."""
+        return {"benchmark": benchmark, **asdict(self), "ratio": self.ratio}
 
 
 def interleaved_seconds(sides: Mapping[Side, Callable[[], object]], rounds: int) -> dict[Side, float]:

@@ -39,97 +39,81 @@ def peak_growth_mb(work: Callable[[], object]) -> float:
     It is the kernel's peak (VmHWM), reset just before, so it counts what torch, oneDNN and Python allocate, but not the
     imports, as ``ru_maxrss`` would. Freed memory is returned to the system first, or ``work`` would reuse it uncounted.
     """
-    release_freed_memory()
+    gc.collect()
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):  # glibc alone has it
+        trim(0)
     _CLEAR_PEAK.write_text("5", encoding="ascii")
     before = _status_kib("VmRSS")
     work()
     return (_status_kib("VmHWM") - before) * 1024 / 1e6
 
 
-def release_freed_memory() -> None:
-    """Collect garbage; where the C library is glibc, also return freed memory to the system."""
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
+def _status_kib(name: str) -> int:
+    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
+    assert found is not None
+    return int(found[1])
 
 
 def in_fresh_process(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call a module's function in a new interpreter; returns its result."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with _one_process() as pool:
         return pool.submit(function, *args, **kwargs).result(PROCESS_TIMEOUT_S)
+
+
+def _one_process() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
 
 
 class HostProcess(Generic[Host]):
     """An object in another process; its methods run one after another."""
 
-    def __init__(self, name: str, pool: ProcessPoolExecutor) -> None:
-        self._name, self._pool = name, pool
-        self.pid: int = self._result(pool.submit(os.getpid), "start")
-
-    def make(self, make: Callable[..., Host], args: Any, kwargs: Any) -> None:
-        """Make the object, in the process."""
-        self._result(self._pool.submit(_make, make, args, kwargs), "start")
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self._pool = pool
+        self.pid = pool.submit(os.getpid).result(CALL_TIMEOUT_S)
 
     def call(self, method: Callable[Concatenate[Host, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a method, given as ``Class.method``; returns its result.
 
         Raises RuntimeError if it did not return in time or the process died. The method's errors are raised unchanged.
         """
-        return self._result(self.submit(method, *args, **kwargs), method.__name__)
+        try:
+            return self.submit(method, *args, **kwargs).result(CALL_TIMEOUT_S)
+        except (TimeoutError, BrokenProcessPool):
+            raise RuntimeError(
+                f"the benchmark's process died in {method.__qualname__}, or took more than {CALL_TIMEOUT_S:.0f} s; is "
+                "the machine overloaded or out of memory?"
+            ) from None
 
     def submit(self, method: Callable[Concatenate[Host, P], R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """Start a method."""
         return self._pool.submit(_call, method, args, kwargs)
 
-    def end(self) -> None:
-        """Close the object, then end the process and its descendants."""
-        family: list[psutil.Process] = []
-        with suppress(psutil.NoSuchProcess):
-            process = psutil.Process(self.pid)
-            family = [*process.children(recursive=True), process]
-        with suppress(BrokenProcessPool):
-            wait([self._pool.submit(_close)], END_TIMEOUT_S)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        _, left = psutil.wait_procs(family, END_TIMEOUT_S)
-        for process in left:
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-
-    def _result(self, future: Future[R], what: str) -> R:
-        try:
-            return future.result(CALL_TIMEOUT_S)
-        except TimeoutError:
-            raise RuntimeError(
-                f"{what} gave nothing within {CALL_TIMEOUT_S:.0f} s in the benchmark's process {self._name!r}; is "
-                "the machine overloaded?"
-            ) from None
-        except BrokenProcessPool:
-            raise RuntimeError(
-                f"the benchmark's process {self._name!r} died in {what}; its output above gives the reason (out of "
-                "memory?)"
-            ) from None
-
 
 @contextmanager
 def host_process(
-    name: str, variables: Mapping[str, str], make: Callable[P, Host], *args: P.args, **kwargs: P.kwargs
+    variables: Mapping[str, str], make: Callable[P, Host], *args: P.args, **kwargs: P.kwargs
 ) -> Iterator[HostProcess[Host]]:
-    """Make an object in a fresh interpreter; the process ends with the block.
+    """Make an object in a fresh interpreter; the process and its descendants end with the block.
 
-    ``make`` is a class or a module's function; its arguments and all results are pickled. The object may have a
-    ``close`` method. ``variables`` are added to the process's environment, and ``name`` is used in messages.
-
-    Raises RuntimeError if the process died or took too long to start. Errors of ``make`` are raised unchanged.
+    ``make`` is a class or a module's function; its arguments and all results are pickled, its errors raised unchanged.
+    The object may have a ``close`` method. ``variables`` are added to the process's environment.
     """
-    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+    pool = _one_process()
     with started_with(variables):
-        host: HostProcess[Host] = HostProcess(name, pool)  # the first call starts the process
+        host: HostProcess[Host] = HostProcess(pool)  # the first call starts the process
     try:
-        host.make(make, args, kwargs)
+        pool.submit(_make, make, args, kwargs).result(CALL_TIMEOUT_S)
         yield host
     finally:
-        host.end()
+        family: list[psutil.Process] = []
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(host.pid)
+            family = [*process.children(recursive=True), process]
+        with suppress(BrokenProcessPool):
+            wait([pool.submit(_close)], END_TIMEOUT_S)
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in psutil.wait_procs(family, END_TIMEOUT_S)[1]:
+            process.kill()
 
 
 _host: Any = None
@@ -147,9 +131,3 @@ def _call(method: Callable[..., R], args: Any, kwargs: Any) -> R:
 def _close() -> None:
     if hasattr(_host, "close"):
         _host.close()
-
-
-def _status_kib(name: str) -> int:
-    found = re.search(rf"^{name}:\s+(\d+) kB$", Path("/proc/self/status").read_text(encoding="ascii"), re.MULTILINE)
-    assert found is not None
-    return int(found[1])

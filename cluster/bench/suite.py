@@ -6,7 +6,6 @@ import importlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
@@ -51,29 +50,22 @@ def run_suite(only: Sequence[str], rounds: int, out: Path) -> None:
     for name in named or SUITE:
         console.print(f"[dim]measuring {name} ...[/dim]")
         try:
-            figures += [
-                (name, figure) for figure in importlib.import_module(f"cluster.bench.{modules[name]}").run(rounds)
-            ]
+            module = importlib.import_module(f"cluster.bench.{modules[name]}")
+            figures += [(name, figure) for figure in module.run(rounds)]
         except MissingRequirementError as error:
             skipped[name] = str(error)
             console.print(f"{name} skipped: {error}", markup=False)
     table = Table("figure", "ours", "yardstick", "times better", "unit", "against")
     for _, figure in figures:
-        table.add_row(
-            figure.name,
-            f"{figure.ours:,.4g}",
-            f"{figure.yardstick:,.4g}",
-            f"{figure.ratio:.2f}",
-            figure.unit,
-            figure.yardstick_name,
-        )
+        numbers = f"{figure.ours:,.4g}", f"{figure.yardstick:,.4g}", f"{figure.ratio:.2f}"
+        table.add_row(figure.name, *numbers, figure.unit, figure.yardstick_name)
     console.print(table)
     document = {
         "commit": commit(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": "entente bench" + (f" --only {','.join(named)}" if named else "") + f" --rounds {rounds}",
         "machine": provenance(),
-        "figures": [{"benchmark": name, **asdict(figure), "ratio": figure.ratio} for name, figure in figures],
+        "figures": [figure.document(name) for name, figure in figures],
         "skipped": skipped,
     }
     out.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")

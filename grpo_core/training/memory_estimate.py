@@ -2,8 +2,8 @@
 
 It counts weights, gradients, AdamW's moments, a reference copy, and the larger of a step (activations and logits of the
 largest micro-batch, and the groups' gradients for surgery) and publishing (copies of the weights). Activations are
-those of blocks as in Llama, Mistral and Qwen. The estimate is an upper bound of what torch allocates; ``entente bench
---only learner`` measures by how much, which depends on the CPU's kernels. The interpreter needs 0.6 GiB more.
+those of blocks as in Llama, Mistral and Qwen. The estimate is an upper bound of what torch allocates. The interpreter
+needs 0.6 GiB more.
 """
 
 from __future__ import annotations

@@ -6,17 +6,19 @@ import asyncio
 import itertools
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import safetensors.torch
 import torch
 from transformers import GenerationConfig
 
-from cluster.bench.inference.policies import WEIGHTS_FILE, word_tokenizer
+from cluster.bench.inference.policies import word_tokenizer
 from cluster.runtime.engines import spare_what_is_loaded
 from grpo_core.models.pretrained import load_model
 from grpo_core.models.weight_probe import Probe
@@ -34,6 +36,9 @@ from services.inference.vllm_backend.engine import VLLMEngine
 from services.inference.vllm_backend.startup import CoreOptions, start_core, weights_dtype
 from services.settings import InferenceSettings
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 FLOW_TIMEOUT_S = 120.0  # until decisions in flight finish as fast as they start
 
 Kind = Literal["torch", "actor", "own"]  # vLLM in the actor's process, or in its own
@@ -49,11 +54,22 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The work and time of a load."""
+    """The rates of a load, a second."""
 
-    decisions: int
-    tokens: int  # of completions
-    seconds: float
+    decisions: float
+    tokens: float  # of completions
+
+
+def median_rates(sides: Mapping[str, Callable[[], Written]], rounds: int) -> dict[str, Written]:
+    """Median rates of every side; the sides run in turn."""
+    written: dict[str, list[Written]] = {name: [] for name in sides}
+    for _ in range(rounds):
+        for name, write in sides.items():
+            written[name].append(write())
+    return {
+        name: Written(median(each.decisions for each in all_), median(each.tokens for each in all_))
+        for name, all_ in written.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +91,18 @@ class Played:
     busy_seconds: float  # as the engine counts them
 
 
+def _in_loop(
+    method: Callable[Concatenate[EngineHost, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate[EngineHost, P], R]:
+    """Make a coroutine method one that runs on the host's event loop."""
+
+    @wraps(method)
+    def run(host: EngineHost, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return host.runner.run(method(host, *args, **kwargs))
+
+    return run
+
+
 class EngineHost:
     """An engine as a rollout actor has it, its event loop, and requests."""
 
@@ -85,48 +113,25 @@ class EngineHost:
         """
         torch.set_num_threads(1)
         self._folder = folder
-        self._settings = InferenceSettings(
-            engine="torch" if kind == "torch" else "vllm",
-            engine_process="auto" if kind == "torch" else kind,
-            max_concurrent_decisions=rows,
-        )
         self._requests = requests
         self._version = 0
         self._core: VLLMCore | None = None
-        self._runner = asyncio.Runner()
-        self._engine: Engine = self._runner.run(self._start())
+        self.runner = asyncio.Runner()
+        self._engine: Engine = self._start(kind, rows)
         self.write(Load(rows, rows))
         spare_what_is_loaded()  # as a rollout actor does
 
-    async def _start(self) -> Engine:
-        if self._settings.engine == "torch":
-            model, _ = load_model(self._folder)
-            return TorchEngine(model, max_concurrent_decisions=self._settings.max_concurrent_decisions, threads=1)
-        self._core = start_core(self._folder, self._settings, CoreOptions(on_gpu=False))
-        return VLLMEngine(self._core, self._folder, dtype=weights_dtype(self._folder, self._settings))
+    @_in_loop
+    async def _start(self, kind: Kind, rows: int) -> Engine:
+        if kind == "torch":
+            return TorchEngine(load_model(self._folder)[0], max_concurrent_decisions=rows, threads=1)
+        settings = InferenceSettings(engine="vllm", engine_process=kind, max_concurrent_decisions=rows)
+        self._core = start_core(self._folder, settings, CoreOptions(on_gpu=False))
+        return VLLMEngine(self._core, self._folder, dtype=weights_dtype(self._folder, settings))
 
-    def write(self, load: Load) -> Written:
+    @_in_loop
+    async def write(self, load: Load) -> Written:
         """Write the first requests, with an empty prompt cache."""
-        return self._runner.run(self._write(load))
-
-    def play(self, games: Games) -> Played:
-        """Play games of the policy, with an empty prompt cache."""
-        return self._runner.run(self._play(games))
-
-    def load(self, weights: Path, through_file: bool) -> float:
-        """Seconds for vLLM alone to load weights, from memory or by writing and reading a file in shared memory."""
-        return self._runner.run(self._load(weights.read_bytes(), through_file))
-
-    def update(self, weights: Path, probe: Probe, in_flight: int) -> float:
-        """Seconds of a swap as the learner requests it, with ``in_flight`` decisions in flight at its start."""
-        return self._runner.run(self._update(weights.read_bytes(), probe, in_flight))
-
-    def close(self) -> None:
-        """End the engine, and its process if it has one."""
-        self._runner.run(self._engine.close())
-        self._runner.close()
-
-    async def _write(self, load: Load) -> Written:
         await self._clear_cache()
         free = asyncio.Semaphore(load.in_flight)
 
@@ -136,9 +141,12 @@ class EngineHost:
 
         start = time.perf_counter()
         lengths = await asyncio.gather(*(one(request) for request in self._requests[: load.decisions]))
-        return Written(len(lengths), sum(lengths), time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        return Written(load.decisions / seconds, sum(lengths) / seconds)
 
-    async def _play(self, games: Games) -> Played:
+    @_in_loop
+    async def play(self, games: Games) -> Played:
+        """Play games of the policy, with an empty prompt cache."""
         await self._clear_cache()
         policy, bot = LLMPolicy(self._engine, OrderTokens(word_tokenizer())), make_bot("random")
 
@@ -153,23 +161,24 @@ class EngineHost:
         decisions = int(after["decisions"] - before["decisions"])
         return Played(decisions, seconds, after["busy_seconds"] - before["busy_seconds"])
 
-    async def _clear_cache(self) -> None:
-        """Load the weights again, which empties the prompt cache."""
-        if self._core is not None:
-            await self._core.load_weights(self._folder, keep=False)
-
-    async def _load(self, payload: bytes, through_file: bool) -> float:
+    @_in_loop
+    async def load(self, weights: Path, through_file: bool) -> float:
+        """Seconds for vLLM alone to load weights, from memory or by writing and reading a file in shared memory."""
         assert self._core is not None, "the torch engine has no core"
+        payload = weights.read_bytes()
         start = time.perf_counter()
         if not through_file:
             await self._core.load_weights(payload, keep=False)
             return time.perf_counter() - start
         with TemporaryDirectory(prefix="entente-weights-", dir=shared_folder(len(payload))) as folder:
-            (Path(folder) / WEIGHTS_FILE).write_bytes(payload)
+            (Path(folder) / "model.safetensors").write_bytes(payload)
             await self._core.load_weights(Path(folder), keep=False)
             return time.perf_counter() - start
 
-    async def _update(self, payload: bytes, probe: Probe, in_flight: int) -> float:
+    @_in_loop
+    async def update(self, weights: Path, probe: Probe, in_flight: int) -> float:
+        """Seconds of a swap as the learner requests it, with ``in_flight`` decisions in flight at its start."""
+        payload = weights.read_bytes()
         requests, flowing, swapped = itertools.cycle(self._requests), asyncio.Event(), asyncio.Event()
         written = 0
 
@@ -194,6 +203,16 @@ class EngineHost:
             swapped.set()
             await asyncio.gather(*writers)
 
+    def close(self) -> None:
+        """End the engine, and its process if it has one."""
+        self.runner.run(self._engine.close())
+        self.runner.close()
+
+    async def _clear_cache(self) -> None:
+        """Load the weights again, which empties the prompt cache."""
+        if self._core is not None:
+            await self._core.load_weights(self._folder, keep=False)
+
 
 class PlainHost:
     """The same model under plain transformers: ``generate``, and a copy of other weights."""
@@ -215,7 +234,8 @@ class PlainHost:
         start = time.perf_counter()
         batches = [requests[first : first + load.in_flight] for first in range(0, len(requests), load.in_flight)]
         tokens = sum(self._generate(batch, unmasked_length) for batch in batches)
-        return Written(len(requests), tokens, time.perf_counter() - start)
+        seconds = time.perf_counter() - start
+        return Written(len(requests) / seconds, tokens / seconds)
 
     def copy(self) -> float:
         """Seconds of ``load_state_dict`` from memory."""

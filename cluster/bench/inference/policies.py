@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, Qwen2Config
 
-from cluster.bench.models import Qwen2Shape
-from grpo_core.models.pretrained import make_small_model, save_model, weights_payload
+from cluster.actors.initial_policy import make_policy, probe_prompts
+from cluster.bench.models import random_model
+from grpo_core.models.pretrained import save_model, weights_payload
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.settings import PolicySettings
 from opponents.bots.registry import make_bot
@@ -21,10 +22,9 @@ from services.environments.diplomacy.position import POWERS
 from services.inference.engine import GenerationRequest
 from services.inference.word_tokenizer import make_word_tokenizer
 
-WEIGHTS_FILE = "model.safetensors"
-PROBES = 3  # prompts
 UNTIL_YEAR = 1905
 MAX_COMPLETION_LENGTH = 224
+VLLM_CONTEXT = 512  # tokens that vLLM reserves room for
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,27 +68,21 @@ def real_requests(count: int) -> list[GenerationRequest]:
     return requests[:count]
 
 
-def save_small_policy(folder: Path) -> SavedPolicy:
-    """Save the untrained small policy of the default settings."""
-    tokenizer = word_tokenizer()
-    bos, eos, pad = tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id
-    model = make_small_model(PolicySettings(), len(tokenizer), eos_id=eos, bos_id=bos, pad_id=pad, seed=0)
-    return _save(model, folder)
+def save_policy(config: Qwen2Config | None, folder: Path) -> SavedPolicy:
+    """Save a random policy of a shape, or the untrained small one; then change its weights and save those.
 
-
-def save_shape(shape: Qwen2Shape, folder: Path) -> SavedPolicy:
-    """Save a random policy of a larger shape, which uses only the small tokenizer's ids."""
-    words = word_tokenizer()
-    ids = {name: getattr(words, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
-    return _save(shape.random_model(context=512, **ids), folder)
-
-
-def _save(model: PreTrainedModel, folder: Path) -> SavedPolicy:
-    """Write a model, then change its weights and write those."""
+    A larger policy uses only the small tokenizer's ids.
+    """
+    model: PreTrainedModel
+    model, tokenizer = make_policy(PolicySettings(), seed=0)
+    if config is not None:
+        ids = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+        config.update({"max_position_embeddings": VLLM_CONTEXT, **ids})
+        model = random_model(config)
     start, other = folder / "start", folder / "other.safetensors"
-    save_model(model, word_tokenizer(), start)
+    save_model(model, tokenizer, start)
     with torch.no_grad():
         for weight in model.parameters():
             weight.mul_(1.25)
     other.write_bytes(weights_payload(model))
-    return SavedPolicy(start, other, make_probe(model, [request.prompt_ids for request in real_requests(PROBES)]))
+    return SavedPolicy(start, other, make_probe(model, probe_prompts(tokenizer)))

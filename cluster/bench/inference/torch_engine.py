@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cluster.bench.figure import Figure, one_thread
-from cluster.bench.inference.hosts import EngineHost, Load, PlainHost, Written
-from cluster.bench.inference.policies import real_requests, save_small_policy
+from cluster.bench.inference.hosts import EngineHost, Load, PlainHost, median_rates
+from cluster.bench.inference.policies import real_requests, save_policy
 from cluster.bench.processes import host_process
 from cluster.runtime.actor_env import actor_variables
 
@@ -26,29 +26,29 @@ def run(rounds: int) -> list[Figure]:
     ``prefix_allowed_tokens_fn``) and once without masks for as many tokens (its best case).
     """
     requests = real_requests(DECISIONS)
-    written: dict[str, list[Written]] = defaultdict(list)
     with one_thread(), TemporaryDirectory(prefix="entente-bench-") as place:
-        policy = save_small_policy(Path(place))
+        policy = save_policy(None, Path(place))
         plain = PlainHost(policy.folder, policy.other_weights, requests)
-        with host_process(
-            "torch engine", actor_variables(1), EngineHost, "torch", policy.folder, BATCH, requests
-        ) as host:
-            length = round(host.call(EngineHost.write, ALL_AT_ONCE).tokens / DECISIONS)  # warms up, too
+        with host_process(actor_variables(1), EngineHost, "torch", policy.folder, BATCH, requests) as host:
+            warm_up = host.call(EngineHost.write, ALL_AT_ONCE)
+            length = round(warm_up.tokens / warm_up.decisions)
             plain.write(Load(8, 8))
-            for _ in range(rounds):
-                written["ours"].append(host.call(EngineHost.write, ALL_AT_ONCE))
-                written["masked"].append(plain.write(IN_BATCHES))
-                written["unmasked"].append(plain.write(IN_BATCHES, unmasked_length=length))
-    seconds = {side: statistics.median(each.seconds for each in all_) for side, all_ in written.items()}
-    rate = {side: statistics.median(each.tokens for each in all_) / seconds[side] for side, all_ in written.items()}
+            rate = median_rates(
+                {
+                    "ours": partial(host.call, EngineHost.write, ALL_AT_ONCE),
+                    "masked": partial(plain.write, IN_BATCHES),
+                    "unmasked": partial(plain.write, IN_BATCHES, unmasked_length=length),
+                },
+                rounds,
+            )
     prompt = statistics.mean(len(request.prompt_ids) for request in requests)
     note = (
         f"prompts of {prompt:.0f} tokens, sheets of {length}, 1 thread, {BATCH} at a time, median of {rounds}; "
         "the engine in an actor's environment, generate in a plain process"
     )
-    masked, unmasked = "transformers.generate, same masks", "transformers.generate, no mask"
+    ours, masked, unmasked = rate["ours"], "transformers.generate, same masks", "transformers.generate, no mask"
     return [
-        Figure("decisions", "1/s", DECISIONS / seconds["ours"], DECISIONS / seconds["masked"], masked, note=note),
-        Figure("completion tokens", "1/s", rate["ours"], rate["masked"], masked, note=note),
-        Figure("completion tokens", "1/s", rate["ours"], rate["unmasked"], unmasked, note=note),
+        Figure("decisions", "1/s", ours.decisions, rate["masked"].decisions, masked, note=note),
+        Figure("completion tokens", "1/s", ours.tokens, rate["masked"].tokens, masked, note=note),
+        Figure("completion tokens", "1/s", ours.tokens, rate["unmasked"].tokens, unmasked, note=note),
     ]

@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+from transformers import Qwen2Config
 
 from cluster.bench.figure import Figure, MissingRequirementError
-from cluster.bench.inference.hosts import EngineHost, Games, Kind, Load, PlainHost, Played, Written
-from cluster.bench.inference.policies import SavedPolicy, real_requests, save_shape, save_small_policy
-from cluster.bench.models import Qwen2Shape
+from cluster.bench.inference.hosts import EngineHost, Games, Kind, Load, PlainHost, Played, median_rates
+from cluster.bench.inference.policies import SavedPolicy, real_requests, save_policy
+from cluster.bench.models import qwen2_config
 from cluster.bench.processes import HostProcess, host_process
 from cluster.runtime.actor_env import actor_variables
 from cluster.runtime.memory import available_bytes
@@ -40,25 +43,20 @@ class Plan:
     """The measurements of one policy."""
 
     name: str
-    shape: Qwen2Shape | None  # None: the small policy
+    config: Qwen2Config | None  # None: the small policy
     kinds: tuple[Kind, ...]
     rows: int  # decisions an engine takes together
     loads: tuple[Load, ...]
     in_flight_at_swap: int
     games: tuple[Games, ...]
-    most_rounds: int | None = None
-
-    @property
-    def needed_bytes(self) -> int:
-        """Memory of a large shape at most: ten times its weights (in vLLM, in the copy, in transit), and 3 GB."""
-        return 0 if self.shape is None else 10 * 2 * self.shape.parameters + 3 * _GB
+    needed_bytes: int = 0
 
 
 ONE_SEAT, ALL_SEATS = Games("one seat", 64, 1903, False), Games("all seven seats", 64, 1903, True)
 WARM_UP = Games("warm-up", 7, 1901, all_seats=True)
 SMALL = Plan(
     name="small policy",
-    shape=None,
+    config=None,
     kinds=("torch", "actor", "own"),
     rows=256,
     loads=(Load(1, 48), Load(16, 256), Load(64, 640), Load(256, 1024)),
@@ -67,13 +65,13 @@ SMALL = Plan(
 )
 LARGE = Plan(  # little is measured of it: a CPU takes seconds for every decision
     name="0.5B shape",
-    shape=Qwen2Shape("0.5B", 896, 4864, 24, 14, 2, 151_936, tied=True),
+    config=qwen2_config(896, 4864, 24, 14, 2, 151_936, tied=True),
     kinds=("actor",),
     rows=16,
     loads=(),
     in_flight_at_swap=8,
     games=(Games("one seat", 8, 1902, all_seats=False),),
-    most_rounds=3,
+    needed_bytes=13 * _GB,  # ten times its weights (in vLLM, in the copy, in transit), and 3 GB
 )
 
 
@@ -91,7 +89,7 @@ def run(rounds: int) -> list[Figure]:
 
 def measure(plan: Plan, rounds: int) -> list[Figure]:
     """Measure rates, swaps and games of one policy; without enough memory, print a line and return no figures."""
-    available, rounds = available_bytes(), min(rounds, plan.most_rounds or rounds)
+    available = available_bytes()
     if available < plan.needed_bytes:
         print(
             f"vllm: the {plan.name} is left out: it needs {plan.needed_bytes / _GB:.0f} GB of memory, "
@@ -100,19 +98,17 @@ def measure(plan: Plan, rounds: int) -> list[Figure]:
         return []
     real, variables = real_requests(max(plan.rows, *(load.decisions for load in plan.loads), 0)), actor_variables(1)
     with TemporaryDirectory(prefix="entente-bench-") as place, ExitStack() as stack:
-        policy = save_small_policy(Path(place)) if plan.shape is None else save_shape(plan.shape, Path(place))
+        policy = save_policy(plan.config, Path(place))
         hosts: Hosts = {
-            kind: stack.enter_context(
-                host_process(ENGINES[kind], variables, EngineHost, kind, policy.folder, plan.rows, real)
-            )
+            kind: stack.enter_context(host_process(variables, EngineHost, kind, policy.folder, plan.rows, real))
             for kind in plan.kinds
         }
-        with host_process("plain", variables, PlainHost, policy.folder, policy.other_weights, real) as plain:
+        with host_process(variables, PlainHost, policy.folder, policy.other_weights, real) as plain:
             if plan.loads:
                 plain.call(PlainHost.write, Load(8, 8))  # warms up
             figures = rates(plan.loads, hosts, plain, rounds)
             figures += swaps(plan.name, policy, hosts, plain, plan.in_flight_at_swap, rounds)
-        if plan.shape is None:
+        if plan.config is None:
             for host in hosts.values():
                 host.call(EngineHost.play, WARM_UP)
         return figures + [
@@ -126,24 +122,25 @@ def rates(loads: tuple[Load, ...], hosts: Hosts, plain: HostProcess[PlainHost], 
     """Measure decisions and completion tokens a second at every load."""
     figures = []
     for load in loads:
-        written: dict[str, list[Written]] = defaultdict(list)
-        for _ in range(rounds):
-            written["ours"].append(hosts["actor"].call(EngineHost.write, load))
-            written[TORCH].append(hosts["torch"].call(EngineHost.write, load))
-            written[GENERATE].append(plain.call(PlainHost.write, load))
+        rate = median_rates(
+            {
+                "ours": partial(hosts["actor"].call, EngineHost.write, load),
+                TORCH: partial(hosts["torch"].call, EngineHost.write, load),
+                GENERATE: partial(plain.call, PlainHost.write, load),
+            },
+            rounds,
+        )
         note = (
             f"the same {load.decisions} real decisions, {load.in_flight} always in flight (generate: batches of "
             f"so many), 1 thread each, median of {rounds}; no prompt cached from an earlier round"
         )
-        for name, unit in (("decisions", "decisions"), ("completion tokens", "tokens")):
-            rate = {
-                side: statistics.median(getattr(each, unit) / each.seconds for each in all_)
-                for side, all_ in written.items()
-            }
-            figures += [
-                Figure(f"vLLM {name}, {load.in_flight} in flight", "1/s", rate["ours"], rate[side], side, note=note)
-                for side in (GENERATE, TORCH)
-            ]
+        ours = rate["ours"]
+        for side in (GENERATE, TORCH):
+            name = f"vLLM decisions, {load.in_flight} in flight"
+            figures.append(Figure(name, "1/s", ours.decisions, rate[side].decisions, side, note=note))
+        for side in (GENERATE, TORCH):
+            name = f"vLLM completion tokens, {load.in_flight} in flight"
+            figures.append(Figure(name, "1/s", ours.tokens, rate[side].tokens, side, note=note))
     return figures
 
 
@@ -152,19 +149,25 @@ def swaps(
 ) -> list[Figure]:
     """Measure the seconds for vLLM to take new weights, alone and as a learner sends them."""
     weights, ours = policy.other_weights, hosts["actor"]
-    busy = f"with probe, {in_flight} decisions in flight"
+
+    def update(host: HostProcess[EngineHost], in_flight: int) -> float:
+        return host.call(EngineHost.update, weights, policy.probe, in_flight)
+
+    ways: dict[str, Callable[[], float]] = {
+        COPY: lambda: plain.call(PlainHost.copy),
+        "weights alone": lambda: ours.call(EngineHost.load, weights, False),
+        "weights alone, through a file": lambda: ours.call(EngineHost.load, weights, True),
+        "with probe, idle": lambda: update(ours, 0),
+        f"with probe, {in_flight} decisions in flight": lambda: update(ours, in_flight),
+    }
+    if own := hosts.get("own"):
+        ways["with probe, idle, own process"] = lambda: update(own, 0)
+    for warm_up in list(ways.values())[:3]:
+        warm_up()
     seconds: dict[str, list[float]] = defaultdict(list)
-    for through_file in (False, True):  # warms up
-        ours.call(EngineHost.load, weights, through_file)
-    plain.call(PlainHost.copy)
     for _ in range(rounds):
-        seconds[COPY].append(plain.call(PlainHost.copy))
-        seconds["weights alone"].append(ours.call(EngineHost.load, weights, False))
-        seconds["weights alone, through a file"].append(ours.call(EngineHost.load, weights, True))
-        seconds["with probe, idle"].append(ours.call(EngineHost.update, weights, policy.probe, 0))
-        seconds[busy].append(ours.call(EngineHost.update, weights, policy.probe, in_flight))
-        if own := hosts.get("own"):
-            seconds["with probe, idle, own process"].append(own.call(EngineHost.update, weights, policy.probe, 0))
+        for way, swap in ways.items():
+            seconds[way].append(swap())
     medians = {way: statistics.median(values) for way, values in seconds.items()}
     copied = medians.pop(COPY)
     size = weights.stat().st_size / 1e6

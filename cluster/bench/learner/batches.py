@@ -1,10 +1,9 @@
-"""Synthetic batches for the learner's benchmarks, and the plain optimizer step, the yardstick of two of them."""
+"""Synthetic batches for the learner's benchmarks, the learner's step on them, and the plain one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,26 +12,21 @@ from torch import Tensor, nn
 
 from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import MicroBatch, TrainingTurn, micro_batches, training_turns
+from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings
-from grpo_core.types import Episode, FloatArray, Turn
+from grpo_core.types import Batch, Episode, FloatArray, Turn
 
 VOCABULARY = 400
 EPISODES = 20
 TURNS_EACH = 10
-LONGEST_TURN = 140  # tokens of prompt and completion, of the default lengths
+PROMPT, COMPLETION = (60, 96), (5, 46)  # bounds of a turn's tokens; the upper ones are excluded
+LONGEST_TURN = 140  # tokens of prompt and completion
 ROLES = ("ENGLAND", "FRANCE")
+SEED = 11
 GROUPING = GroupingSettings(min_group_size=2)  # the smallest batch has two episodes of each role
 
-
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """Bounds of the tokens of a turn's prompt and completion; the upper ones are excluded."""
-
-    prompt: tuple[int, int] = (60, 96)
-    completion: tuple[int, int] = (5, 46)
-
-
-DEFAULT_LENGTHS = Lengths()
+Episodes = tuple[Episode, ...]
+Step = Callable[[], Mapping[str, float]]  # one update; returns its metrics, ``loss`` among them
 
 
 def ragged_episodes(
@@ -40,16 +34,16 @@ def ragged_episodes(
     vocabulary: int = VOCABULARY,
     *,
     masked: bool = True,
-    lengths: Lengths = DEFAULT_LENGTHS,
-    seed: int = 11,
-) -> tuple[Episode, ...]:
+    prompt: tuple[int, int] = PROMPT,
+    completion: tuple[int, int] = COMPLETION,
+) -> Episodes:
     """Make episodes of ten turns, with two fifths of their completions' tokens sampled.
 
     ``vocabulary`` is a multiple of ``VOCABULARY``; the ids are spread over it, as order words are in a language model.
-    With ``masked``, ids are sampled among a few admissible ones; otherwise freely, each about equally likely. The same
-    seed gives the same tokens, masked or not, and a smaller ``count`` gives the first of these episodes.
+    With ``masked``, ids are sampled among a few admissible ones; otherwise freely, each about equally likely. The
+    tokens are the same, masked or not, and a smaller ``count`` gives the first of these episodes.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     return tuple(
         Episode(
             episode_id=f"bench/{index}",
@@ -58,25 +52,27 @@ def ragged_episodes(
             block_id="bench",
             block_size=EPISODES,
             keys={},
-            turns=tuple(_ragged_turn(rng, vocabulary, masked, lengths) for _ in range(TURNS_EACH)),
+            turns=tuple(_ragged_turn(rng, vocabulary, masked, prompt, completion) for _ in range(TURNS_EACH)),
             reward=0.0,
             reward_parts={},
             outcome={},
-            seed=seed,
+            seed=SEED,
         )
         for index in range(count)
     )
 
 
-def _ragged_turn(rng: np.random.Generator, vocabulary: int, masked: bool, lengths: Lengths) -> Turn:
-    completion = rng.integers(3, VOCABULARY, int(rng.integers(*lengths.completion)), dtype=np.int32)
+def _ragged_turn(
+    rng: np.random.Generator, vocabulary: int, masked: bool, prompts: tuple[int, int], completions: tuple[int, int]
+) -> Turn:
+    completion = rng.integers(3, VOCABULARY, int(rng.integers(*completions)), dtype=np.int32)
     mask = rng.random(len(completion)) < 0.4
     mask[int(rng.integers(len(mask)))] = True
     admissible = [
         np.unique(np.append(rng.integers(3, VOCABULARY, int(rng.integers(1, 30)), dtype=np.int32), target))
         for target in completion[mask]
     ]
-    prompt = rng.integers(3, VOCABULARY, int(rng.integers(*lengths.prompt)), dtype=np.int32)
+    prompt = rng.integers(3, VOCABULARY, int(rng.integers(*prompts)), dtype=np.int32)
     stride = vocabulary // VOCABULARY
     ids, offsets = np.zeros(0, np.int32), np.zeros(0, np.int32)
     if masked:
@@ -99,13 +95,13 @@ def _ragged_turn(rng: np.random.Generator, vocabulary: int, masked: bool, length
     )
 
 
-def turn_advantages(episodes: tuple[Episode, ...]) -> FloatArray:
+def turn_advantages(episodes: Episodes) -> FloatArray:
     """The advantages (turns,) that the learner computes with default settings."""
     return compute_advantages(episodes, LearnerSettings(), GROUPING, {}).advantages
 
 
 def padded_batches(
-    episodes: tuple[Episode, ...], budget: int, device: torch.device | str = "cpu"
+    episodes: Episodes, budget: int, device: torch.device | str = "cpu"
 ) -> list[tuple[MicroBatch, list[TrainingTurn]]]:
     """Make passes of at most ``budget`` padded tokens with their turns, longest first; every turn weighs the same."""
     turns = training_turns(episodes, 0)
@@ -126,10 +122,20 @@ def refused_ids(micro: MicroBatch, vocabulary: int) -> Tensor:
     return refused
 
 
-def plain_step(
-    model: nn.Module, vocabulary: int, settings: LearnerSettings, episodes: tuple[Episode, ...]
-) -> Callable[[], float]:
-    """Make the learner's update the plain way: padded passes, logits at every position. A call returns the loss."""
+class LearnerSide:
+    """The learner over a model, from episodes to new weights."""
+
+    def __init__(self, model: nn.Module, settings: LearnerSettings) -> None:
+        self.model = model
+        self._learner = Learner(model, settings, GROUPING, seed=3)
+
+    def prepared(self, episodes: Episodes) -> Step:
+        """Make a step on these episodes; grouping, advantages and tensors are part of it."""
+        return lambda: self._learner.step(Batch(episodes, self._learner.version)).metrics
+
+
+def plain_step(model: nn.Module, vocabulary: int, settings: LearnerSettings, episodes: Episodes) -> Step:
+    """Make the learner's update the plain way: padded passes, logits at every position."""
     device = next(model.parameters()).device
     optimizer = torch.optim.AdamW(
         model.parameters(),
@@ -151,7 +157,7 @@ def plain_step(
             refused[micro.hidden_index_N] = refused_ids(micro, vocabulary)
         passes.append((micro, attention.long(), refused))
 
-    def step() -> float:
+    def step() -> Mapping[str, float]:
         optimizer.zero_grad(set_to_none=True)
         total = 0.0
         for micro, attention, refused in passes:
@@ -169,6 +175,12 @@ def plain_step(
             del logits, logs, loss
         nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
         optimizer.step()
-        return total
+        return {"loss": total}
 
     return step
+
+
+def require_equal(what: str, ours: float, theirs: float, *, abs_tol: float = 0.0, rel_tol: float = 0.0) -> None:
+    """Raise RuntimeError if the two sides of a comparison do not compute the same."""
+    if not math.isclose(ours, theirs, abs_tol=abs_tol, rel_tol=rel_tol):
+        raise RuntimeError(f"{what} is {ours} here and {theirs} in the yardstick; their rates cannot be compared")

@@ -9,30 +9,37 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import nn
+from transformers import Qwen2Config
 
 from cluster.bench.figure import Figure, MissingRequirementError
-from cluster.bench.learner.batches import GROUPING, TURNS_EACH, Lengths, plain_step, ragged_episodes
-from cluster.bench.models import Qwen2Shape
+from cluster.bench.learner.batches import (
+    TURNS_EACH,
+    Episodes,
+    LearnerSide,
+    Step,
+    plain_step,
+    ragged_episodes,
+    require_equal,
+)
+from cluster.bench.models import qwen2_config, random_model
 from grpo_core.batching.microbatches import TrainingTurn, training_turns
-from grpo_core.learner import Learner
 from grpo_core.settings import LearnerSettings
-from grpo_core.types import Batch, Episode
+from grpo_core.training.memory_estimate import ModelShape
 
 Side = Literal["free", "masked", "plain"]
 DECODINGS: dict[Side, str] = {"free": "free text", "masked": "legal-order mask"}
 YARDSTICK = "plain transformers step, full logits"
-LENGTHS = Lengths(prompt=(500, 900), completion=(40, 160))
+EPISODES = 4  # of ten turns
 CEILING_SIZES = (4096, 8192, 16384)  # of square products; the fastest counts
 
 
@@ -40,11 +47,12 @@ CEILING_SIZES = (4096, 8192, 16384)  # of square products; the fastest counts
 class Case:
     """A Qwen2.5 shape, and how it is trained."""
 
-    shape: Qwen2Shape
+    name: str
+    config: Qwen2Config
     gradient_checkpointing: bool
     tokens_per_microbatch: int
-    lengths: Lengths = LENGTHS
-    episodes: int = 4  # of ten turns
+    prompt: tuple[int, int] = (500, 900)  # bounds of a turn's tokens
+    completion: tuple[int, int] = (40, 160)
 
     @property
     def settings(self) -> LearnerSettings:
@@ -57,11 +65,21 @@ class Case:
             gradient_checkpointing=self.gradient_checkpointing,
         )
 
+    def episodes(self, side: Side) -> Episodes:
+        """Ragged turns over the shape's vocabulary; decoded freely except for side ``masked``."""
+        return ragged_episodes(
+            EPISODES,
+            self.config.vocab_size,
+            masked=side == "masked",
+            prompt=self.prompt,
+            completion=self.completion,
+        )
+
 
 CASES = (
-    Case(Qwen2Shape("1.5B", 1536, 8960, 28, 12, 2, 151_936, tied=True), False, 8192),
+    Case("1.5B", qwen2_config(1536, 8960, 28, 12, 2, 151_936, tied=True), False, 8192),
     # Weights, gradients and both moments of 7.6 billion parameters take 61 GB; with recomputed blocks 80 GB suffice.
-    Case(Qwen2Shape("7B", 3584, 18_944, 28, 28, 4, 152_064, tied=False), True, 4096),
+    Case("7B", qwen2_config(3584, 18_944, 28, 28, 4, 152_064, tied=False), True, 4096),
 )
 
 
@@ -93,26 +111,22 @@ def figures(case: Case, device: torch.device, ceiling: float, rounds: int) -> li
     """Measure rates, utilisation of ``ceiling`` (FLOP/s) and peak memory of one case; raises as ``run``."""
     measured = {side: measure(case, side, device, rounds) for side in (*DECODINGS, "plain")}
     plain = measured["plain"]
-    if not math.isclose(measured["free"].loss, plain.loss, abs_tol=0.02):
-        raise RuntimeError(
-            f"the learner's loss is {measured['free'].loss}, the plain step's {plain.loss}; their rates cannot be "
-            "compared"
-        )
-    episodes = case_episodes(case, "free")
+    require_equal("the loss", measured["free"].loss, plain.loss, abs_tol=0.02)
+    episodes = case.episodes("free")
     turns, tokens = training_turns(episodes, 0), sum(episode.tokens for episode in episodes)
-    needed = step_flops(case, turns, recomputed=False)
+    needed = step_flops(case.config, turns, recomputed=False)
     passes = "blocks recomputed" if case.gradient_checkpointing else "activations kept"
     work = (
-        f"{case.episodes * TURNS_EACH} turns, {tokens} tokens, {case.tokens_per_microbatch} padded ones a pass, "
+        f"{EPISODES * TURNS_EACH} turns, {tokens} tokens, {case.tokens_per_microbatch} padded ones a pass, "
         f"{passes}, bf16 AdamW on everything, {device_name(device)}, median of {rounds}"
     )
     out: list[Figure] = []
     for side, decoding in DECODINGS.items():
-        ours, title = measured[side], f"{case.shape.name} {decoding}"
+        ours, title = measured[side], f"{case.name} {decoding}"
         utilisation = 100 * needed / (ours.seconds * ceiling), 100 * needed / (plain.seconds * ceiling)
         note = f"of {ceiling / 1e12:.0f} TFLOP/s in large bf16 products; {work}"
         if case.gradient_checkpointing:
-            executed = step_flops(case, turns, recomputed=True) / needed
+            executed = step_flops(case.config, turns, recomputed=True) / needed
             both = " and ".join(f"{each * executed:.1f}" for each in utilisation)
             note = f"{both} with recomputed work; {note}"
         rates = tokens / ours.seconds, tokens / plain.seconds
@@ -140,7 +154,7 @@ def product_ceiling(device: torch.device, sizes: Sequence[int], repeats: int = 2
     return best
 
 
-def step_flops(case: Case, turns: Sequence[TrainingTurn], *, recomputed: bool) -> float:
+def step_flops(config: Qwen2Config, turns: Sequence[TrainingTurn], *, recomputed: bool) -> float:
     """Count the floating-point operations that a step over these turns needs, however it is computed.
 
     Forward and backward: 6 a block parameter and token, 6 a parameter of the output layer and *sampled* token, and
@@ -148,20 +162,21 @@ def step_flops(case: Case, turns: Sequence[TrainingTurn], *, recomputed: bool) -
     al., arXiv 2204.02311, appendix B). ``recomputed`` makes the 6 of the blocks and of attention 8. Padding and
     prompts' logits are not counted; the last block is counted in full.
     """
-    shape = case.shape
+    shape = ModelShape.of(config)
     lengths = np.array([len(turn.input_ids) for turn in turns], np.float64)
     sampled = sum(len(turn.position_S) for turn in turns)
-    blocks = shape.layers * (shape.block_parameters * lengths.sum() + shape.hidden_size * (lengths**2).sum())
-    return float((8 if recomputed else 6) * blocks + 6 * shape.hidden_size * shape.vocabulary * sampled)
+    block_parameters = shape.hidden * (2 * shape.query + 2 * shape.key_value + 3 * shape.feed_forward)
+    blocks = shape.layers * (block_parameters * lengths.sum() + shape.query * (lengths**2).sum())
+    return float((8 if recomputed else 6) * blocks + 6 * shape.hidden * shape.vocab_size * sampled)
 
 
 def measure(case: Case, side: Side, device: torch.device, rounds: int) -> Measured:
     """Measure one side of a case; all its memory is freed afterwards."""
-    model, episodes = case.shape.random_model(device), case_episodes(case, side)
+    model = random_model(case.config, device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    step = make_step(model, case, side, episodes)
-    loss = step()  # warms up, and makes the optimizer's moments
+    step = make_step(model, case, side)
+    loss = step()["loss"]  # warms up, and makes the optimizer's moments
     seconds = statistics.median(_seconds(step, device) for _ in range(rounds))
     peak = torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None
     del model, step
@@ -171,17 +186,11 @@ def measure(case: Case, side: Side, device: torch.device, rounds: int) -> Measur
     return Measured(loss, seconds, peak)
 
 
-def case_episodes(case: Case, side: Side) -> tuple[Episode, ...]:
-    """Ragged turns over the case's vocabulary; decoded freely except for side ``masked``."""
-    return ragged_episodes(case.episodes, case.shape.vocabulary, masked=side == "masked", lengths=case.lengths)
-
-
-def make_step(model: nn.Module, case: Case, side: Side, episodes: tuple[Episode, ...]) -> Callable[[], float]:
-    """Make a step from episodes to new weights that returns the loss: the plain one, or the learner's."""
+def make_step(model: nn.Module, case: Case, side: Side) -> Step:
+    """Make a step from episodes to new weights: the plain one, or the learner's."""
     if side == "plain":
-        return plain_step(model, case.shape.vocabulary, case.settings, episodes)
-    learner = Learner(model, case.settings, GROUPING, seed=3)
-    return lambda: float(learner.step(Batch(episodes, learner.version)).metrics["loss"])
+        return plain_step(model, case.config.vocab_size, case.settings, case.episodes(side))
+    return LearnerSide(model, case.settings).prepared(case.episodes(side))
 
 
 def device_name(device: torch.device) -> str:
@@ -215,7 +224,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     document = {
         "torch": torch.__version__,
         "device": device_name(torch.device("cuda")),
-        "figures": [{"benchmark": "gpu", **asdict(figure), "ratio": figure.ratio} for figure in found],
+        "figures": [figure.document("gpu") for figure in found],
     }
     chosen.json.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
 

@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, nn
 
-from cluster.bench.figure import MissingRequirementError
-from cluster.bench.learner.batches import turn_advantages
+from cluster.bench.learner.batches import Episodes, Step, turn_advantages
 from grpo_core.settings import LearnerSettings
-from grpo_core.types import Episode
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.inference.word_tokenizer import make_word_tokenizer
 
 TRL_ROWS = 10  # turns of one of TRL's passes: padded, about 1,400 tokens
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Loss and gradient norm of one optimizer step."""
-
-    loss: float
-    grad_norm: float  # before clipping
-
-
-Step = Callable[[], Outcome]
-
-
-def require_trl() -> None:
-    """Raise MissingRequirementError if TRL is not installed."""
-    _module("trl")
 
 
 class TrlSide:
@@ -54,27 +36,29 @@ class TrlSide:
             fused=True,
         )
 
-    def prepared(self, episodes: tuple[Episode, ...]) -> Step:
+    def prepared(self, episodes: Episodes) -> Step:
         """Make a step on these episodes; advantages and padded tensors are made beforehand."""
         passes = trl_inputs(episodes)
 
-        def step() -> Outcome:
+        def step() -> Mapping[str, float]:
             self._optimizer.zero_grad(set_to_none=True)
             self._trainer.current_gradient_accumulation_steps = len(passes)
             loss = 0.0
-            with _scoring_completions_alone() if self._completions_alone else contextlib.nullcontext():
+            # TRL's head then selects labelled positions as it does where Triton runs; torch does the arithmetic.
+            as_with_triton = mock.patch("trl.trainer.utils._use_triton", return_value=True)
+            with as_with_triton if self._completions_alone else nullcontext():
                 for inputs in passes:
                     part: Tensor = self._trainer.compute_loss(self.model, inputs)
                     self._trainer.accelerator.backward(part)
                     loss += float(part.detach())
             norm = nn.utils.clip_grad_norm_(self.model.parameters(), self._settings.max_grad_norm)
             self._optimizer.step()
-            return Outcome(loss, float(norm))
+            return {"loss": loss, "grad_norm": float(norm)}
 
         return step
 
 
-def trl_inputs(episodes: tuple[Episode, ...]) -> list[dict[str, Tensor]]:
+def trl_inputs(episodes: Episodes) -> list[dict[str, Tensor]]:
     """Make the inputs of TRL's loss, ``TRL_ROWS`` turns a pass: prompts padded on the left, completions on the right.
 
     ``tool_mask`` excludes forced tokens from the loss, as it does in TRL for tokens that were not sampled.
@@ -84,10 +68,10 @@ def trl_inputs(episodes: tuple[Episode, ...]) -> list[dict[str, Tensor]]:
         raise ValueError(f"{len(turns)} turns do not fill passes of {TRL_ROWS}")
     prompt = max(len(turn.prompt_ids) for turn in turns)
     completion = max(len(turn.completion_ids) for turn in turns)
-    widths = {"prompt_ids": prompt, "prompt_mask": prompt, "completion_ids": completion, "completion_mask": completion}
+    ids = {"prompt_ids": prompt, "prompt_mask": prompt}
+    ids |= dict.fromkeys(("completion_ids", "completion_mask", "tool_mask"), completion)
     inputs = {
-        **{name: torch.zeros(len(turns), width, dtype=torch.long) for name, width in widths.items()},
-        "tool_mask": torch.zeros(len(turns), completion, dtype=torch.long),
+        **{name: torch.zeros(len(turns), width, dtype=torch.long) for name, width in ids.items()},
         "old_per_token_logps": torch.zeros(len(turns), completion),
         "advantages": torch.tensor(turn_advantages(episodes)),
     }
@@ -106,7 +90,8 @@ def trl_inputs(episodes: tuple[Episode, ...]) -> list[dict[str, Tensor]]:
 
 
 def _trainer(model: nn.Module, learner: LearnerSettings) -> Any:
-    trl, datasets = _module("trl"), _module("datasets")
+    trl: Any = importlib.import_module("trl")
+    datasets: Any = importlib.import_module("datasets")
     with tempfile.TemporaryDirectory() as folder:
         settings = trl.GRPOConfig(
             output_dir=folder,
@@ -133,24 +118,3 @@ def _trainer(model: nn.Module, learner: LearnerSettings) -> Any:
 
 def _no_reward(completions: Sequence[Any], **_: Any) -> list[float]:
     return [0.0] * len(completions)
-
-
-@contextlib.contextmanager
-def _scoring_completions_alone() -> Iterator[None]:
-    """Make TRL's head select labelled positions as it does where Triton runs; torch still does the arithmetic."""
-    module = _module("trl.trainer.utils")
-    before = module._use_triton
-    module._use_triton = lambda _: True
-    try:
-        yield
-    finally:
-        module._use_triton = before
-
-
-def _module(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name.partition(".")[0]:
-            raise
-        raise MissingRequirementError("TRL is not installed; get it with: pip install 'trl>=1.16,<1.17'") from None

@@ -54,7 +54,6 @@ from services.replay.server.embedded import EmbeddedServer
 ACTORS = (10, 100, 1000)
 SECONDS = 6.0  # of one round, once it has warmed up
 WARM_UPDATES = 1
-START_TIMEOUT_S = 600.0
 STALL_TIMEOUT_S = 300.0
 RECORDED = 2  # games of each country
 
@@ -140,27 +139,20 @@ def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int) -
         tempfile.TemporaryDirectory(dir=folder) as place,
         EmbeddedServer.start(Path(place)) as server,
         closing(SimulatedActors(server.url, run_id, count, recorded)) as actors,
-        host_process("learner", {}, LearnerSide, server.url, run_id, count) as learner,
+        host_process({}, LearnerSide, server.url, run_id, count) as learner,
         closing(redis.Redis.from_url(server.url)) as client,
     ):
-        for _ in range(PROCESSES):
-            actors.played.get(timeout=START_TIMEOUT_S)
         pids: dict[str, list[int | None]] = {
             "actors": [process.pid for process in actors.processes],
             "server": [server.pid],
             "learner": [learner.pid],
             "driver": [os.getpid()],
         }
-        matchmaker, _ = _matchmaker(
-            Path(place) / "population.json", GAMES_OF_A_BLOCK, config.run.seed, config.opponents
-        )
-        return _drive(
-            count,
-            BlockSchedule(config.run.seed, config.learner, config.rollout, matchmaker, 0),
-            actors,
-            learner,
-            _Usage({name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}, client),
-        )
+        file = Path(place) / "population.json"
+        matchmaker, _ = _matchmaker(file, GAMES_OF_A_BLOCK, config.run.seed, config.opponents)
+        schedule = BlockSchedule(config.run.seed, config.learner, config.rollout, matchmaker, 0)
+        usage = _Usage({name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}, client)
+        return _drive(count, schedule, actors, learner, usage)
 
 
 def _matchmaker(file: Path, games: int, seed: int, settings: OpponentsSettings) -> tuple[Matchmaker, list[Member]]:
@@ -211,11 +203,9 @@ def _drive(
             actors.play(Play(actor, block.block_id, block.learner_power, version))
         if update is None and schedule.ready():
             update = learner.submit(LearnerSide.update, dict(schedule.hand_over()))
-        for done in actors.finished(timeout_s=0.01):
-            if done.failure is not None:
-                raise RuntimeError(f"a simulated actor could not store an episode: {done.failure}")
-            schedule.finished(BlockReport(playing.pop(done.actor), GAMES_OF_A_BLOCK, GAMES_OF_A_BLOCK, seconds=0.0))
-            idle.append(done.actor)
+        for actor in actors.finished(timeout_s=0.01):
+            schedule.finished(BlockReport(playing.pop(actor), GAMES_OF_A_BLOCK, GAMES_OF_A_BLOCK, seconds=0.0))
+            idle.append(actor)
             last = time.monotonic()
         if update is not None and update.done():
             episodes, update = update.result(), None

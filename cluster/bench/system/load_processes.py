@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import queue
-import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,12 +19,12 @@ from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import training_turns
 from grpo_core.types import Episode
 from services.environments.diplomacy.position import POWERS
-from services.replay.codec import decode, encode
 
 PROCESSES = 2  # of simulated actors
 THREADS = 8  # of one process: so many of its actors store episodes at the same time
 GAMES_OF_A_BLOCK = 8
 UPDATES = 100_000  # more than any round makes
+START_TIMEOUT_S = 600.0
 TAKE_TIMEOUT_S = 60.0
 END_TIMEOUT_S = 20.0
 
@@ -51,50 +52,44 @@ class Play:
     version: int  # of the weights it plays with
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """A block whose episodes are stored, or could not be."""
-
-    actor: int
-    failure: str | None = None
-
-
 class SimulatedActors:
     """Actors in a few processes that replay recorded episodes without delay, each over its own connection."""
 
     def __init__(self, url: str, run_id: str, count: int, recorded: Mapping[str, Sequence[Episode]]) -> None:
-        """Start ``count`` actors, which replay ``recorded``: at least one episode of each country.
-
-        Each process puts one ``Played`` into ``played`` when it is ready.
-        """
+        """Start ``count`` actors, which replay ``recorded``: at least one episode of each country."""
         context = multiprocessing.get_context("spawn")
         self._work = [context.Queue() for _ in range(PROCESSES)]
-        self.played: Any = context.Queue()
-        encoded = {power: [encode(episode) for episode in episodes] for power, episodes in recorded.items()}
+        self._played: Any = context.Queue()  # actors whose block is stored, or the errors of those that could not
         self.processes = [
             context.Process(
                 target=_run_actors,
-                args=(url, run_id, count, range(first, count, PROCESSES), encoded, work, self.played),
+                args=(url, run_id, count, range(first, count, PROCESSES), recorded, work, self._played),
                 daemon=True,
             )
             for first, work in enumerate(self._work)
         ]
         for process in self.processes:
             process.start()
+        for _ in range(PROCESSES):
+            self._played.get(timeout=START_TIMEOUT_S)
 
     def play(self, block: Play) -> None:
         """Let an actor play."""
         self._work[block.actor % PROCESSES].put(block)
 
-    def finished(self, timeout_s: float) -> list[Played]:
-        """Return the played blocks; waits at most ``timeout_s`` for the first."""
-        done: list[Played] = []
-        try:
-            done.append(self.played.get(timeout=timeout_s))
+    def finished(self, timeout_s: float) -> list[int]:
+        """Return the actors that stored their block; waits at most ``timeout_s`` for the first.
+
+        Raises RuntimeError if one could not.
+        """
+        done: list[int] = []
+        with suppress(queue.Empty):
             while True:
-                done.append(self.played.get_nowait())
-        except queue.Empty:
-            return done
+                actor: int | str = self._played.get(timeout=0 if done else timeout_s)
+                if isinstance(actor, str):
+                    raise RuntimeError(f"a simulated actor could not store an episode: {actor}")
+                done.append(actor)
+        return done
 
     def close(self) -> None:
         """End them after the blocks they are playing."""
@@ -109,29 +104,24 @@ class SimulatedActors:
 
 
 def _run_actors(
-    url: str, run_id: str, count: int, actors: range, encoded: Mapping[str, Sequence[bytes]], work: Any, played: Any
+    url: str, run_id: str, count: int, actors: range, recorded: Mapping[str, Sequence[Episode]], work: Any, played: Any
 ) -> None:
-    config = load_config_of(count)
-    recorded = {power: [decode(each) for each in episodes] for power, episodes in encoded.items()}
-    buffers = {actor: redis_buffer(config.redis, url, run_id) for actor in actors}
+    settings = load_config_of(count).redis
+    buffers = {actor: redis_buffer(settings, url, run_id) for actor in actors}
 
-    def store_blocks() -> None:
-        while (play := work.get()) is not None:
-            failure = None
-            try:
-                for member in range(GAMES_OF_A_BLOCK):  # one by one, as games end
-                    buffers[play.actor].append([_as_played(recorded[play.power], play, member)])
-            except Exception as error:  # noqa: BLE001 - the benchmark's process raises it
-                failure = f"{type(error).__name__}: {error}"
-            played.put(Played(play.actor, failure))
-        work.put(None)  # for the next thread
+    def store_block(play: Play) -> None:
+        try:
+            for member in range(GAMES_OF_A_BLOCK):  # one by one, as games end
+                buffers[play.actor].append([_as_played(recorded[play.power], play, member)])
+        except Exception as error:  # noqa: BLE001 - the benchmark's process raises it
+            played.put(f"{type(error).__name__}: {error}")
+        else:
+            played.put(play.actor)
 
-    threads = [threading.Thread(target=store_blocks, daemon=True) for _ in range(THREADS)]
-    for thread in threads:
-        thread.start()
-    played.put(Played(-1))  # ready
-    for thread in threads:
-        thread.join()
+    played.put(-1)  # ready
+    with ThreadPoolExecutor(THREADS) as threads:
+        for play in iter(work.get, None):
+            threads.submit(store_block, play)
     for buffer in buffers.values():
         buffer.close()
 

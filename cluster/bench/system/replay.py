@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -16,7 +15,7 @@ import redis
 
 from cluster.bench.figure import Figure, interleaved_seconds
 from grpo_core.types import Episode, Turn
-from services.replay.codec import decode, encode
+from services.replay.codec import encode
 from services.replay.redis_store.buffer import RedisBuffer
 from services.replay.server.embedded import EmbeddedServer
 from services.replay.synthetic_episodes import synthetic_episode
@@ -59,7 +58,7 @@ def run(rounds: int) -> list[Figure]:
     note = (
         f"{count} episodes of {megabytes['payload'] / count * 1000:.0f} KB arrays, "
         f"{megabytes['encoded'] / count * 1000:.0f} KB encoded; append-only file synced at every write; "
-        f"encode + decode alone {_codec_ms(episodes):.2f} ms an episode; median of {rounds}"
+        f"median of {rounds}"
     )
     rates = {kind: {side: size / seconds[kind][side] for side in ("ours", "bare")} for kind, size in megabytes.items()}
     return [
@@ -112,13 +111,6 @@ class BareStream:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
-
-
-def _codec_ms(episodes: Sequence[Episode]) -> float:
-    start = time.perf_counter()
-    for episode in episodes:
-        decode(encode(episode))
-    return (time.perf_counter() - start) / len(episodes) * 1000
 
 
 def _array_bytes(turn: Turn) -> int:

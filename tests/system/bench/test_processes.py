@@ -34,7 +34,7 @@ class Counter:
 
 
 def test_host_keeps_its_object_between_calls_and_raises_its_errors() -> None:
-    with host_process("counter", {"ENTENTE_TEST": "1"}, Counter, 5) as host:
+    with host_process({"ENTENTE_TEST": "1"}, Counter, 5) as host:
         assert [host.call(Counter.add, 1), host.call(Counter.add, number=2)] == [6, 8]
         assert host.call(Counter.variable, "ENTENTE_TEST") == "1"
         assert host.pid != os.getpid()
@@ -46,12 +46,12 @@ def test_host_keeps_its_object_between_calls_and_raises_its_errors() -> None:
 
 def test_dead_host_is_reported_by_name() -> None:
     with (
-        pytest.raises(RuntimeError, match="process 'counter' died in die"),
-        host_process("counter", {}, Counter, 5) as host,
+        pytest.raises(RuntimeError, match=r"process died in Counter\.die"),
+        host_process({}, Counter, 5) as host,
     ):
         host.call(Counter.die)
 
 
 def test_an_error_of_the_constructor_is_raised() -> None:
-    with pytest.raises(TypeError, match="start"), host_process("counter", {}, Counter):  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="start"), host_process({}, Counter):  # type: ignore[call-arg]
         pass

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from cluster.bench.learner import trl_step
-from cluster.bench.learner.trl_step import bench_episodes, check_agreement, make_side
+from cluster.bench.learner.trl_step import check_agreement, make_side, side_episodes
 
 pytestmark = pytest.mark.system
 
@@ -16,7 +16,7 @@ def test_learner_and_trl_make_the_same_update() -> None:
     pytest.importorskip("trl")
     sides = {side: make_side(side, VOCABULARY) for side in SIDES}
     before = {name: value.detach().clone() for name, value in sides["free"].model.named_parameters()}
-    steps = {side: made.prepared(bench_episodes(side, VOCABULARY, 4)) for side, made in sides.items()}
+    steps = {side: made.prepared(side_episodes(side, VOCABULARY, 4)) for side, made in sides.items()}
     check_agreement({side: step() for side, step in steps.items()})
     ours = dict(sides["free"].model.named_parameters())
     for side in ("trl", "trl_completions"):
@@ -33,7 +33,7 @@ def test_learner_and_trl_make_the_same_update() -> None:
 
 def test_bench_measures_both(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("trl")
-    monkeypatch.setattr(trl_step, "CASES", (trl_step.Case(VOCABULARY, 4, 10, most_rounds=1),))
+    monkeypatch.setattr(trl_step, "CASES", {VOCABULARY: 4})
     figures = trl_step.run(rounds=1)
     rates = [figure for figure in figures if figure.unit == "tokens/s"]
     assert len(rates) == 4

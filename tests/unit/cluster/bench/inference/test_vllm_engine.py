@@ -5,6 +5,7 @@ import pytest
 from cluster.bench import suite
 from cluster.bench.figure import MissingRequirementError
 from cluster.bench.inference import vllm_engine as vllm
+from cluster.bench.models import random_model
 
 
 def test_a_missing_vllm_gives_one_line_that_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,8 +20,9 @@ def test_the_large_shape_has_half_a_billion_parameters_and_is_skipped_without_me
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     large = vllm.LARGE
-    assert large.shape is not None
-    assert large.shape.parameters == pytest.approx(0.494e9, rel=0.01)  # of Qwen2.5-0.5B
+    assert large.config is not None
+    parameters = sum(weight.numel() for weight in random_model(large.config, "meta").parameters())
+    assert parameters == pytest.approx(0.494e9, rel=0.01)  # of Qwen2.5-0.5B
     monkeypatch.setattr(vllm, "available_bytes", lambda: large.needed_bytes - 1)
     assert vllm.measure(large, rounds=1) == []
     assert "0.5B shape is left out" in capsys.readouterr().out

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from cluster.bench.learner.batches import GROUPING, VOCABULARY, Lengths, padded_batches, plain_step, ragged_episodes
+from cluster.bench.learner.batches import VOCABULARY, LearnerSide, padded_batches, plain_step, ragged_episodes
 from cluster.bench.models import small_model
-from grpo_core.learner import Learner
 from grpo_core.settings import LearnerSettings
-from grpo_core.types import Batch, Episode
+from grpo_core.types import Episode
 
 
 def turns_of(episodes: tuple[Episode, ...]) -> list:
@@ -49,17 +48,15 @@ def test_fewer_episodes_are_the_first_ones() -> None:
 @pytest.mark.parametrize("masked", [True, False])
 @pytest.mark.parametrize("budget", [800, 100_000])
 def test_the_plain_step_makes_the_learners_update(masked: bool, budget: int) -> None:
-    lengths = Lengths(prompt=(20, 40), completion=(5, 20))
-    episodes = ragged_episodes(4, masked=masked, lengths=lengths)
+    episodes = ragged_episodes(4, masked=masked, prompt=(20, 40), completion=(5, 20))
     settings = LearnerSettings(
         learning_rate=1e-3, lr_warmup_updates=0, minibatches=1, tokens_per_microbatch=budget, weight_decay=0.0
     )
     ours, theirs = small_model(VOCABULARY), small_model(VOCABULARY)
-    learner = Learner(ours, settings, GROUPING, seed=3)
+    learner = LearnerSide(ours, settings).prepared(episodes)
     step = plain_step(theirs, VOCABULARY, settings, episodes)
     for _ in range(2):  # the second loss shows that the first step moved the weights alike
-        loss = learner.step(Batch(episodes, learner.version)).metrics["loss"]
-        assert math.isclose(loss, step(), abs_tol=1e-5)
+        assert math.isclose(learner()["loss"], step()["loss"], abs_tol=1e-5)
 
 
 def test_every_turn_weighs_the_same() -> None:
