@@ -55,10 +55,7 @@ class Engine(Protocol):
     """Writes decisions for many games at once."""
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Queue one decision and wait for it; concurrent calls are batched together.
-
-        Raises ``EngineError`` for an unknown policy, a prompt or sheet that does not fit, and a closed engine.
-        """
+        """Queue one decision and wait; ``EngineError``: unknown policy, no room for prompt or sheet, or closed."""
 
     async def update_weights(
         self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None

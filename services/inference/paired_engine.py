@@ -12,10 +12,7 @@ from services.inference.engine import LEARNER, Engine, EngineError, Generation, 
 
 
 class PairedEngine:
-    """Implements ``engine.Engine``: the learner and every adapter in the first, others' full weights in the second.
-
-    Both begin with the same weights.
-    """
+    """An ``Engine``: the learner and every adapter in the first, others' full weights in the second."""
 
     def __init__(self, learners: Engine, opponents: Engine) -> None:
         self._learners = learners

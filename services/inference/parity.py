@@ -36,8 +36,7 @@ def probe_requests(probe: Probe, policy: str) -> list[GenerationRequest]:
 def parity_error(probe: Probe, answers: Sequence[Generation], policy: str, version: int, dtype: str) -> str | None:
     """Explain in one line why these weights are refused; None where engine and learner agree.
 
-    ``dtype`` is the engine's number format, such as ``bfloat16``. The coarser of its tolerance and that of the
-    learner's format applies.
+    The coarser tolerance of ``dtype``, the engine's number format such as ``bfloat16``, and of the learner's applies.
     """
     tolerance = max((TOLERANCES[dtype], TOLERANCES[probe.numbers]), key=lambda allowed: allowed.each)
     difference = _difference(probe, answers, tolerance)

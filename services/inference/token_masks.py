@@ -28,10 +28,7 @@ class ConstraintError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SlotConstraint:
-    """One thing to write: ``alternatives[i]`` is a token sequence, ``claims[i]`` what choosing it uses up.
-
-    After an alternative with a claim, later slots may not use alternatives with the same claim.
-    """
+    """One thing to write; an alternative's claim, if any, excludes those with the same claim in later slots."""
 
     alternatives: Alternatives
     claims: Claims
@@ -66,10 +63,7 @@ _NO_IDS: NDArray[np.int32] = np.empty(0, np.int32)
 
 
 class _Node:
-    """A node of a path-compressed trie: ``run`` follows without a choice, then a choice or the slot's end.
-
-    Children are made when they are first entered: in most slots only a few ever are.
-    """
+    """A node of a path-compressed trie: ``run``, then a choice or the slot's end. Children are made when entered."""
 
     __slots__ = ("_branches", "_children", "_start", "admissible", "claim", "run")
 
@@ -161,10 +155,7 @@ class SheetState:
         return self._node.admissible
 
     def advance(self, token_id: int) -> None:
-        """Write ``token_id``, one of ``admissible()``.
-
-        Raises ``ConstraintError`` if it is not admissible, or claims left a later slot without alternatives.
-        """
+        """Write ``token_id``; ``ConstraintError``: not admissible, or claims left a later slot nothing to choose."""
         child = self._node.child(token_id) if self._node is not None else None
         if child is None:
             raise ConstraintError(f"token {token_id} is not admissible here")

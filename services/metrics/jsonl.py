@@ -57,10 +57,7 @@ class JsonlSink:
 
 
 def read_metrics(path: Path) -> list[MetricsLine]:
-    """Read all whole lines, in order; a last line torn by a crash is left out.
-
-    Raises ``MetricsError`` if a line before the last is damaged.
-    """
+    """Read all whole lines, in order, but not a torn last one; raises ``MetricsError`` if an earlier one is damaged."""
     lines = []
     texts = path.read_text(encoding="utf-8").split("\n")
     for number, text in enumerate(texts, 1):

@@ -31,10 +31,7 @@ class ScrapeConfig:
 
 
 def prometheus_yaml(config: ScrapeConfig, command: str) -> str:
-    """Make the configuration of Prometheus; its first line shows ``command``, which writes the file.
-
-    Raises ``MetricsError`` if there is nothing to scrape, or a value cannot be used.
-    """
+    """Make the configuration that ``command`` writes; ``MetricsError``: nothing to scrape, or a value is unusable."""
     _check(config)
     jobs = ""
     if config.targets:

@@ -107,10 +107,7 @@ def encode(episode: Episode) -> bytes:
 
 
 def decode(data: bytes) -> Episode:
-    """Decode an episode; its arrays are read-only.
-
-    Raises ``CodecError`` for another schema version, and bytes that are damaged, too large or no episode.
-    """
+    """Decode an episode, with read-only arrays; ``CodecError``: another schema version, damaged, or too large."""
     if not data.startswith(_MAGIC) or len(data) <= _HEADER_BYTES:
         raise CodecError("not an episode: it does not begin with this format's mark")
     version = data[SCHEMA_AT]

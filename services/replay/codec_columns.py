@@ -70,10 +70,7 @@ def pack(columns: Columns) -> dict[str, Packed]:
 
 
 def unpack(packed: Mapping[str, Packed], lengths: Lengths) -> Columns:
-    """Decode columns; they are read-only.
-
-    Raises ``CodecError`` if an integer width is invalid, or the lengths do not match the bytes.
-    """
+    """Decode columns, read-only; raises ``CodecError`` if a width is invalid or the lengths do not match the bytes."""
     columns: Columns = {}
     for name, dtype in COLUMN_DTYPES.items():
         width, data = packed[name]

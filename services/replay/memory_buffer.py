@@ -13,10 +13,7 @@ from services.replay.pending_blocks import PendingBlocks
 
 
 class MemoryBuffer:
-    """A ``ReplayBuffer`` in this process's memory; threads may share it.
-
-    Episodes are held encoded, so that they use the same memory and obey the same rules as in Redis.
-    """
+    """A ``ReplayBuffer`` in this process's memory, encoded as in Redis; threads may share it."""
 
     def __init__(self, group_timeout_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

@@ -84,10 +84,7 @@ class PendingBlocks:
         )
 
     def take(self, blocks: Mapping[str, int], now_s: float) -> Delivery:
-        """Remove and return the oldest ``blocks[role]`` ready blocks, roles in the order of ``blocks``.
-
-        Raises ``ValueError`` if some are not ready (call ``missing`` first).
-        """
+        """Remove and return the oldest ready blocks, in the order of ``blocks``; ``ValueError``: some are missing."""
         if missing := self.missing(blocks, now_s):
             raise ValueError(f"not ready: {missing}")
         taken: list[tuple[Receipt, Episode]] = []

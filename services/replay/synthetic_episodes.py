@@ -22,10 +22,7 @@ def synthetic_episode(
     vocabulary: int = 150,
     policy_version: int = 0,
 ) -> Episode:
-    """Return an episode like those of constrained decoding: half of the completion is sampled among ``choices`` ids.
-
-    The same arguments give the same episode.
-    """
+    """Return the same episode for the same arguments; half of each completion is sampled among ``choices`` ids."""
     rng = np.random.default_rng(zlib.crc32(f"{block_id}/{member}".encode()))  # hash() differs between processes
 
     def turn(index: int) -> Turn:

@@ -27,10 +27,7 @@ Standings = Mapping[Pair, float]  # without pairs that never interacted
 
 
 def acts(position: Position, orders: Mapping[str, Sequence[str]]) -> dict[Pair, int]:
-    """Return helps minus attacks of one movement phase, by pair; pairs without either are left out.
-
-    ``orders`` are the legal orders of each power in ``position``; other phases have no acts.
-    """
+    """Return helps minus attacks of the legal ``orders`` in a movement phase, by pair; pairs without are left out."""
     if position.kind != "M":
         return {}
     holder = {unit[2:5]: power for power, units in position.units.items() for unit in units}

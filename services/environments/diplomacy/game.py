@@ -49,11 +49,6 @@ class DiplomacyGame:
         self._orders: dict[str, tuple[str, ...]] = {}
 
     @property
-    def game_id(self) -> str:
-        """The engine's identifier of this game."""
-        return str(self._engine.game_id)
-
-    @property
     def position(self) -> Position:
         """The current phase as plain data, computed once per phase; without legal orders when the game is done."""
         if self._position is None:
@@ -66,10 +61,7 @@ class DiplomacyGame:
         return self._engine.is_game_done or int(self._phase()[1:5]) > self.until_year
 
     def set_orders(self, power: str, orders: Sequence[str]) -> tuple[OrderDefect, ...]:
-        """Replace ``power``'s orders for this phase; returns the defects of the given ones.
-
-        Only legal orders in canonical notation are used; a unit without one holds (or disbands).
-        """
+        """Replace ``power``'s orders by the legal canonical ones among these; returns the others' defects."""
         checked = check(orders, self.position, power)
         self._engine.write_orders(power, checked.orders, self.position)
         self._orders[power] = checked.orders
@@ -87,16 +79,6 @@ class DiplomacyGame:
         self._engine.process()
         self._position = None
         self._orders = {}
-
-    def draw(self, winners: Sequence[str]) -> None:
-        """End the game as a draw of ``winners``, two or more surviving powers; else raises ``ValueError``."""
-        if self.is_done:
-            raise RuntimeError("this game is over; no draw can be agreed")
-        alive = [name for name in POWERS if not self._engine.powers[name].is_eliminated()]
-        if len(set(winners)) < 2 or not set(winners) <= set(alive):
-            raise ValueError(f"a draw needs two or more of {', '.join(alive)}; got {', '.join(winners) or 'none'}")
-        self._engine.draw(winners=sorted(set(winners)))
-        self._position = None
 
     def centers(self) -> dict[str, int]:
         """Return the number of supply centres of each power."""
@@ -123,14 +105,11 @@ class DiplomacyGame:
         return state
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], until_year: int, game_id: str | None = None) -> DiplomacyGame:
-        """Return a game that continues from the ``state()`` of another, in about 1 ms; its history is empty.
-
-        Raises ``ValueError`` for the state of a finished game.
-        """
+    def from_state(cls, state: Mapping[str, Any], until_year: int) -> DiplomacyGame:
+        """Return a game that continues another's ``state()``, without history; ``ValueError`` for a finished one."""
         if state["name"] == "COMPLETED":
             raise ValueError("a finished game has no state to go on from")
-        game = cls(until_year, game_id)
+        game = cls(until_year)
         for piece in ("units", "centers"):  # a power that is not in the state has none
             state = {**state, piece: {power: state.get(piece, {}).get(power, []) for power in POWERS}}
         game._engine.set_state(state)

@@ -1,7 +1,6 @@
 """Legal orders of a whole phase at once, exactly those of the engine's ``get_all_possible_orders``.
 
-The engine repeats the same map queries every phase. A unit's options beside another unit never change, so they are
-cached here; only convoys depend on the positions of fleets.
+A unit's options beside another unit never change, so they are cached; only convoys depend on the positions of fleets.
 """
 
 from __future__ import annotations

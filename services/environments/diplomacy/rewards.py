@@ -22,10 +22,7 @@ DIPNET_WEIGHTS = {"center_change": 0.5, "dipnet": 0.5}
 
 
 def phase_parts(before: int, after: int) -> dict[str, float]:
-    """Return the parts of one decision from the centres owned then and at the next one (or at the game's end).
-
-    The engine assigns centres in winter, so the change belongs to the year's last decision.
-    """
+    """Return the parts of one decision from the centres owned then and at the next one (or at the game's end)."""
     return {"center_change": float(after - before)}
 
 

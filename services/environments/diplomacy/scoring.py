@@ -1,7 +1,6 @@
-"""Scores of a finished game: pure functions of final supply centres (power -> count).
+"""Scores of a finished game from its final supply centres (power -> count), as power -> share.
 
-Every function returns power -> share; shares sum to 1 (to 0 without any centre). ``solo`` names the power that won
-alone, if there is one.
+Shares sum to 1 (to 0 without any centre). ``solo`` names the power that won alone, if there is one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The default engine: continuous batching over any transformers causal LM with plain attention.
 
-A pass feeds each row its certain tokens: its prompt, or the sampled token and the forced tokens after it. So forced
-tokens take no pass of their own. Each policy has a running batch: its weights and the decisions under them. New weights
-begin a new batch; decisions in flight finish in the old one, which is then dropped.
+A pass feeds each row its certain tokens: its prompt, or the sampled token and the forced ones after it. Each policy has
+a running batch: its weights and the decisions under them. New weights begin a new batch; the old one runs empty.
 """
 
 from __future__ import annotations
@@ -30,10 +29,7 @@ _SLEEP_TIMEOUT_S = 60.0
 
 
 class TorchEngine:
-    """Implements ``engine.Engine`` over a model, which begins as the learner's version 0 and is owned by the engine.
-
-    One asyncio task runs the model in the caller's loop while there are decisions to write.
-    """
+    """An ``Engine`` over a model, the learner's version 0; a task of the caller's loop runs it while there is work."""
 
     def __init__(
         self,
@@ -83,10 +79,7 @@ class TorchEngine:
     async def update_weights(
         self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None
     ) -> None:
-        """Swap one policy's weights; see ``Engine.update_weights``.
-
-        An adapter is always merged with the weights that the engine was constructed with.
-        """
+        """See ``Engine.update_weights``; adapters are merged with the weights that the engine was constructed with."""
         if self._closed:
             raise EngineError("the engine is closed")
         try:

@@ -43,10 +43,7 @@ class ModelRunner:
         self._loaded: object = None  # the weights that the transformers model points to
 
     def read(self, payload: bytes | memoryview) -> dict[str, Tensor]:
-        """Return the weights of a payload, full or an adapter's, with the names, shapes and types of ``base``.
-
-        Raises ``CheckpointError`` if it is not safetensors, or the tensors do not fit the base.
-        """
+        """Return a payload's weights, full or an adapter's, like ``base``; ``CheckpointError``: they do not fit it."""
         if adapter_config_of(payload) is not None:
             return merged(self.base, payload)
         # Copies: tensors inside the payload are badly aligned for vector units, and would keep all of it alive.

@@ -45,10 +45,7 @@ class RaggedPass:
 def plan_pass(
     cache: KvCache, first_row: int, starts: IntegerArray, counts: IntegerArray, device: torch.device, dtype: torch.dtype
 ) -> RaggedPass:
-    """Lay out the pass in which cache row ``first_row + b`` feeds ``counts[b]`` tokens from position ``starts[b]`` on.
-
-    Rows that begin (start 0) must come after those with a past.
-    """
+    """Lay out a pass: cache row ``first_row + b`` feeds ``counts[b]`` tokens from ``starts[b]`` on; new rows last."""
     offsets = np.cumsum(counts) - counts
     rows = np.repeat(np.arange(len(counts)), counts)
     positions = np.arange(len(rows)) - np.repeat(offsets - starts, counts)

@@ -209,10 +209,7 @@ class VLLMEngine:
         self._policies[name] = policy
 
     async def _decode(self, sequence: RunningSequence, adapter: Adapter | None) -> int:
-        """Complete the sequence with the loaded weights and an adapter, if any; return the prompt tokens found cached.
-
-        Raises ``EngineError`` if vLLM refused the request, is dead, or its tokens are not what mask and weights allow.
-        """
+        """Complete the sequence under the loaded weights and an adapter, if any; return its cached prompt tokens."""
         output = await self._core.generate(
             f"decision-{next(self._request_numbers)}",
             list(sequence.pending),
@@ -260,10 +257,7 @@ class VLLMEngine:
         )
 
     async def _load(self, weights: FullWeights, *, keep: bool = False) -> None:
-        """Make vLLM run under these weights; on failure load the previous ones again.
-
-        Raises ``EngineError`` if vLLM did not take them. If it refuses the previous ones too, the engine is dead.
-        """
+        """Make vLLM run under these weights; if it refuses them (``EngineError``), load the previous ones again."""
         previous = self._scheduler.loaded
         try:
             await self._core.load_weights(weights, keep=keep)

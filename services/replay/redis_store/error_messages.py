@@ -116,10 +116,9 @@ def _tls_explanation(trouble: ssl.SSLError, server: str, host: str) -> str:
 
 
 def _perhaps_tls(error: RedisError, shown_url: str) -> str:
-    """Hint that only one of the two sides may use TLS.
+    """Hint that only one side may use TLS.
 
-    A server with TLS closes a plain connection at its first bytes, or answers with an alert. A server without TLS waits
-    for the rest of a command. A server that requires a certificate may close before its alert is read.
+    A server with TLS closes a plain connection or sends an alert; one without TLS waits for the rest of a command.
     """
     broke_off = "closed by server" in str(error) or isinstance(error.__context__, ConnectionResetError)
     if urlsplit(shown_url).scheme == TLS:

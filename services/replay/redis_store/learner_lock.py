@@ -53,10 +53,7 @@ class LearnerLock:
         self._renewer: threading.Thread | None = None
 
     def acquire(self) -> None:
-        """Take the lock; waits for at most ``LOCK_TTL_S`` while it is unknown whether the last holder is alive.
-
-        Raises ``ReplayError`` if another learner is alive; the message names its process.
-        """
+        """Take the lock, after up to ``LOCK_TTL_S`` if another holds it; raises ``ReplayError`` if it is alive."""
         give_up_s = time.monotonic() + LOCK_TTL_S + 5
         replaceable, last_left_ms = "", -1
         while True:

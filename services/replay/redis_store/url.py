@@ -32,10 +32,7 @@ def hide_password(url: str) -> str:
 
 
 def client_of(url: str, **options: Any) -> redis.Redis:
-    """Return a client that has not connected yet; ``options`` are redis-py's.
-
-    Raises ``ReplayError`` if the url is invalid, or a file that it names cannot be used here.
-    """
+    """Return a client, not connected yet, with redis-py's options; ``ReplayError``: the url or a file is unusable."""
     shown = hide_password(url)
     try:
         client = redis.Redis.from_url(url, **options)

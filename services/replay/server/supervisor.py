@@ -2,11 +2,9 @@
 
     python -I -S supervisor.py LOG BINARY ...
 
-It reads the length of the server's configuration and the configuration from standard input, and passes the latter to
-the server's standard input, so that its password is on no command line and in no file. Then it waits for the end of
-its standard input, which comes even if the parent is killed, and stops the server: SIGINT first, SIGKILL after
-``GRACE_S``. Both ignore SIGTERM: job managers send it to every process of a run, which needs its buffer until it is
-saved.
+Standard input brings the length of the server's configuration and the configuration, so that its password is on no
+command line. At the end of standard input, which comes even if the parent is killed, it stops the server: SIGINT first,
+SIGKILL after ``GRACE_S``. Both ignore SIGTERM, which job managers send to every process of a run.
 """
 
 from __future__ import annotations

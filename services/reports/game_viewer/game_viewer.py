@@ -12,10 +12,7 @@ from services.reports.page import asset, page, write_page
 
 
 def write_viewer(saved_game: Path, out: Path, seats: Mapping[str, str] | None = None) -> Path:
-    """Write a self-contained page that shows a saved game and its players by power (``seats``); it works offline.
-
-    Raises ``ReportError`` if it is no saved game, or the page cannot be written; the message is one line.
-    """
+    """Write an offline page of a saved game; ``seats`` are its players by power. Raises ``ReportError`` in one line."""
     film = make_film(read_saved_game(saved_game))
     last = film.frames[-1]
     leader = max(film.powers, key=lambda power: last.centers[power])

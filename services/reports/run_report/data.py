@@ -74,10 +74,7 @@ class RunData:
 
 
 def load_run(run_dir: Path) -> RunData:
-    """Read a run folder; a torn last line of metrics is skipped.
-
-    Raises ``ReportError`` if it is no run folder, or a file is damaged; the message is one line.
-    """
+    """Read a run folder, without a torn last line of metrics; raises ``ReportError`` if it is damaged or none."""
     summary_path = run_dir / "summary.json"
     if not summary_path.exists():
         raise ReportError(f"{run_dir} holds no finished run: summary.json is missing")
