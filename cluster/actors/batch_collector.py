@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -31,7 +30,6 @@ class BatchCollector:
         self._delivered: Counter[str] = Counter()  # blocks
         self._excused: set[str] = set()  # unreadable blocks that earlier updates skipped
         self._excused_now: set[str] = set()  # unreadable blocks that this update skips
-        self.waited_s = 0.0
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
@@ -62,9 +60,7 @@ class BatchCollector:
         """Add these blocks, if any, except unreadable ones; raises as ``ReplayBuffer.take`` does."""
         if not any(blocks.values()):
             return
-        start = time.perf_counter()
         delivery = self._take_readable(blocks, timeout_s)
-        self.waited_s += time.perf_counter() - start
         if not self._deliveries:
             self._wanted = dict(blocks)
         self._deliveries.append(delivery)
@@ -115,7 +111,6 @@ class BatchCollector:
         self._deliveries.clear()
         self._delivered.clear()
         self._wanted = {}
-        self.waited_s = 0.0
 
 
 def ids_set_aside(delivered: Sequence[Episode], used: Sequence[Episode]) -> list[str]:

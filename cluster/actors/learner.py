@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
@@ -135,7 +136,6 @@ class LearnerWorker:
             episodes=len(episodes),
             stale_episodes=sum(episode.oldest_version < oldest for episode in delivered),
             tokens=sum(episode.tokens for episode in episodes),
-            waited_s=collector.waited_s,
             busy_s=time.perf_counter() - taken,
             defective_orders=sum(len(turn.defects) for episode in episodes for turn in episode.turns),
             truncated=sum(TRUNCATED in turn.defects for episode in episodes for turn in episode.turns),
@@ -195,17 +195,11 @@ class LearnerWorker:
         """
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        if self._config.policy.specialists:
-            specialists = role_adapter_payloads(self._model)
-            files = {
-                file: specialists[power]
-                for power, file in snapshot_files(target, specialists=self._config.policy.specialists).items()
-                if power
-            }
-        else:
-            files = {target: policy_payload(self._model)}
-        for file, data in files.items():
-            write_atomically(file, data)
+        specialists = self._config.policy.specialists
+        weights: Mapping[Any, bytes]
+        weights = role_adapter_payloads(self._model) if specialists else {None: policy_payload(self._model)}
+        for country, file in snapshot_files(target, specialists=specialists).items():
+            write_atomically(file, weights[country])
         return self._learner.version
 
     def close(self) -> None:

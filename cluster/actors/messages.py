@@ -20,7 +20,6 @@ class UpdateReport:
     episodes: int  # learned from
     stale_episodes: int  # delivered but too old; not used unless there was nothing else
     tokens: int  # prompt and completion tokens learned from
-    waited_s: float
     busy_s: float
     defective_orders: int  # of the learner's own turns
     truncated: int  # decisions cut off at the length limit
@@ -47,6 +46,4 @@ class BlockReport:
 
     block: LineupBlock
     games: int
-    stored: int  # episodes that were new to the buffer
-    seconds: float
     scores: tuple[GameScore, ...] = ()  # one a game; "learner" sits on the learner's seat and on self-play seats

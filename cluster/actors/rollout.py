@@ -16,7 +16,6 @@ from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
 from cluster.evaluation.players import language_policy
 from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
-from grpo_core.types import Episode
 from opponents.bots.registry import make_bot
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
@@ -104,30 +103,19 @@ class RolloutWorker:
         Raises RunError if these weights did not arrive in time.
         """
         assert self._buffer is not None, "blocks need a replay buffer"
-        start = time.perf_counter()
         await self._wait_for_weights(version)
         by_id = {member.id: member for member in members}
         # Self-play seats are the learner's own: they need no member.
         opponents = [by_id[member_id] for member_id in {member_id for _, member_id in block.opponents} - {LEARNER}]
         with self._frozen.in_use(member.id for member in opponents):
-            seats: dict[str, Policy] = {member.id: await self._opponent(member) for member in opponents}
-            seats[LEARNER] = self._policies[LEARNER]
-            return await self._play_games(block, seats, start)
-
-    async def _play_games(self, block: LineupBlock, players: Mapping[str, Policy], start: float) -> BlockReport:
-        assert self._buffer is not None
-        seats = {power: players[player] for power, player in block.players.items()}
-        ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
-        present = await asyncio.to_thread(self._buffer.stored_ids, ids)
-        missing = [member for member in range(block.num_generations) if ids[member] not in present]
-        played = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
-        return BlockReport(
-            block,
-            games=len(missing),
-            stored=sum(stored for stored, _ in played),
-            seconds=time.perf_counter() - start,
-            scores=tuple(score for _, score in played),
-        )
+            players: dict[str, Policy] = {member.id: await self._opponent(member) for member in opponents}
+            players[LEARNER] = self._policies[LEARNER]
+            seats = {power: players[player] for power, player in block.players.items()}
+            ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
+            present = await asyncio.to_thread(self._buffer.stored_ids, ids)
+            missing = [member for member in range(block.num_generations) if ids[member] not in present]
+            scores = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
+        return BlockReport(block, len(missing), tuple(scores))
 
     async def play_evaluation(self, games: Sequence[EvaluationGame], version: int) -> list[EvaluationResult]:
         """Play evaluation games concurrently with the learner's weights of ``version`` or newer ones.
@@ -172,8 +160,9 @@ class RolloutWorker:
                 f"{self._config.rollout.swap_timeout_s:.0f} s (it has {self._version}); is the learner's node up?"
             ) from None
 
-    async def _play_member(self, block: LineupBlock, member: int, seats: Mapping[str, Policy]) -> tuple[int, GameScore]:
-        """Play one game; return how many of its episodes were new to the buffer (0 or 1), and the score."""
+    async def _play_member(self, block: LineupBlock, member: int, seats: Mapping[str, Policy]) -> GameScore:
+        """Play one game and store its episode; return the score."""
+        assert self._buffer is not None
         game_config, learner = self._config.game, self._config.learner
         async with self._table_seats:
             seed = block.game_seed(member)
@@ -189,11 +178,8 @@ class RolloutWorker:
         episode = make_episode(block, member, block.learner_power, record, game_config.reward)
         outcome = record.outcome
         solo = outcome.winners[0] if outcome.kind == "solo" else None
-        return await asyncio.to_thread(self._store, episode), GameScore(block.players, outcome.centers, solo)
-
-    def _store(self, episode: Episode) -> int:
-        assert self._buffer is not None
-        return self._buffer.append([episode])
+        await asyncio.to_thread(self._buffer.append, [episode])
+        return GameScore(block.players, outcome.centers, solo)
 
     async def _evaluate(self, spec: EvaluationGame) -> EvaluationResult:
         async with self._table_seats:

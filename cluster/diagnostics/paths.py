@@ -18,8 +18,7 @@ from cluster.configs.sections import RunSettings
 from cluster.diagnostics.access import on_cluster
 from cluster.diagnostics.finding import Finding
 from cluster.runs.folder import RunFolder
-from cluster.runtime.learner_memory import small_policy_parameters
-from cluster.runtime.memory import GIB
+from cluster.runtime.memory import GIB, small_policy_parameters
 from grpo_core.errors import EntenteError
 from services.settings import MetricsSettings
 

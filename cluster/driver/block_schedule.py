@@ -6,7 +6,6 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 
-from cluster.actors.messages import BlockReport
 from cluster.configs.sections import RolloutSettings
 from cluster.errors import RunError
 from grpo_core.settings import LearnerSettings
@@ -129,9 +128,9 @@ class BlockSchedule:
         update, index = self._extra.popleft()
         return self._block(index, update)
 
-    def finished(self, report: BlockReport) -> None:
+    def finished(self, block: LineupBlock) -> None:
         """Record that a block was played and is in the buffer."""
-        self._finished[report.block.learner_power] += 1
+        self._finished[block.learner_power] += 1
 
     def quota(self, update: int) -> dict[str, int]:
         """Blocks of each country that update number ``update`` (from 0) takes, extra blocks excluded."""

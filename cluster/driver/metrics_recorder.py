@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from cluster.actors.messages import BlockReport, UpdateReport
+from cluster.actors.messages import UpdateReport
 from cluster.configs.schema import Config
 from cluster.driver.run_summary import RunSummary
 from cluster.evaluation.evaluation_games import describe
@@ -109,9 +109,9 @@ class MetricsRecorder:
         if report is not None and report.version > self._recorded:
             self.update(report, workers, 0, {}, league)
 
-    def block(self, report: BlockReport) -> None:
-        """Count a played block, and export it at once, because an update may take long."""
-        self._counters["entente_games_total"] += report.games
+    def played(self, games: int) -> None:
+        """Count played games, and export the number at once, because an update may take long."""
+        self._counters["entente_games_total"] += games
         self._serve({"entente_games_total": self._counters["entente_games_total"]})
 
     def workers(self, ready: int, wanted: int, replacements_left: int) -> None:

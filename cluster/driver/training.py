@@ -247,8 +247,8 @@ def learn(run: TrainingRun) -> None:
         scaling.observe(learning=bool(call.waits_for), updated=bool(events.other))
         recorder.workers(pool.ready, scaling.wanted, pool.replacements_left)
         for played in events.blocks:
-            run.schedule.finished(played)
-            recorder.block(played)
+            run.schedule.finished(played.block)
+            recorder.played(played.games)
             events.notices.extend(run.league.record(played.block, played.scores))
         recorder.swaps(events.swap_seconds)
         for notice in events.notices:

@@ -34,12 +34,12 @@ def bundles(rollout: RolloutSettings, learner_gpus: int) -> list[Bundle]:
 
 def cpus_asked(rollout: RolloutSettings, learner_gpus: int) -> int:
     """Sum the CPU cores of all places, rounded up."""
-    return math.ceil(sum(bundle.get("CPU", 0.0) for bundle in bundles(rollout, learner_gpus)))
+    return math.ceil(_total(bundles(rollout, learner_gpus), "CPU"))
 
 
 def gpus_asked(rollout: RolloutSettings, learner_gpus: int) -> float:
     """Sum the GPUs of all places."""
-    return sum(bundle.get("GPU", 0.0) for bundle in bundles(rollout, learner_gpus))
+    return _total(bundles(rollout, learner_gpus), "GPU")
 
 
 def check_gpus(asked: float, ray_address: str | None) -> None:
@@ -121,12 +121,15 @@ def placed(rollout: RolloutSettings, learner_gpus: int, *, may_grow: bool) -> It
 
     Raises RunError if they are not there within ``rollout.start_timeout_s`` (at once if the Ray can never hold them).
     """
+    import ray
     from ray.util.placement_group import placement_group, remove_placement_group
 
     wanted = bundles(rollout, learner_gpus)
     group = placement_group(wanted, strategy="PACK")
     try:
-        limit_s = rollout.start_timeout_s if may_grow or _fits_at_all(wanted) else 0.0
+        there = ray.cluster_resources()
+        fits = all(_total(wanted, kind) <= there.get(kind, 0.0) for kind in ("CPU", "GPU"))  # if it were idle
+        limit_s = rollout.start_timeout_s if may_grow or fits else 0.0
         deadline = time.monotonic() + limit_s
         while not group.wait(WAIT_STEP_S):
             if time.monotonic() >= deadline:
@@ -136,24 +139,12 @@ def placed(rollout: RolloutSettings, learner_gpus: int, *, may_grow: bool) -> It
         remove_placement_group(group)
 
 
-def _fits_at_all(wanted: Sequence[Bundle]) -> bool:
-    """Whether an idle cluster of one node would have room."""
-    import ray
-
-    there = ray.cluster_resources()
-    total = _sum(wanted)
-    return all(amount <= there.get(kind, 0.0) for kind, amount in total.items())
-
-
 def _unsatisfied(wanted: Sequence[Bundle], limit_s: float) -> str:
     import ray
 
-    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    places = Counter(_resources(bundle) for bundle in wanted)
-    asked = ", ".join(f"{count} x [{text}]" if count > 1 else f"[{text}]" for text, count in places.items())
-    have = Counter(_resources({"CPU": 0.0, "GPU": 0.0, **_known(node)}) for node in nodes)
-    there = ", ".join(f"{count} x [{text}]" if count > 1 else f"[{text}]" for text, count in have.items())
-    free = _resources({"CPU": 0.0, "GPU": 0.0, **_known(ray.available_resources())})
+    asked = _counted(wanted)
+    there = _counted([_processors(node["Resources"]) for node in ray.nodes() if node["Alive"]])
+    free = _resources(_processors(ray.available_resources()))
     within = f" within {limit_s:g} s (rollout.start_timeout_s)" if limit_s else ""
     return (
         f"Ray has no room for this run's actors{within}: they ask for {asked}, each on one node; its nodes have "
@@ -173,16 +164,17 @@ def _bundle(cpus: float, gpus: float) -> Bundle:
     return {"CPU": cpus, "GPU": gpus} if gpus else {"CPU": cpus}
 
 
-def _known(resources: Mapping[str, float]) -> Bundle:
-    return {kind: amount for kind, amount in resources.items() if kind in ("CPU", "GPU")}
+def _processors(resources: Mapping[str, float]) -> Bundle:
+    return {kind: resources.get(kind, 0.0) for kind in ("CPU", "GPU")}
 
 
-def _sum(wanted: Sequence[Bundle]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for bundle in wanted:
-        for kind, amount in bundle.items():
-            total[kind] += amount  # type: ignore[assignment]
-    return total
+def _total(places: Sequence[Bundle], kind: str) -> float:
+    return sum(bundle.get(kind, 0.0) for bundle in places)
+
+
+def _counted(places: Sequence[Bundle]) -> str:
+    counts = Counter(map(_resources, places))
+    return ", ".join(f"{count} x [{text}]" if count > 1 else f"[{text}]" for text, count in counts.items())
 
 
 def _resources(bundle: Mapping[str, float]) -> str:

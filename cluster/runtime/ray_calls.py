@@ -10,26 +10,24 @@ from services.replay.buffer import ServerLostError
 
 def cause_of_death(error: Any) -> str:
     """Say briefly why an actor is dead: the error of its constructor, or Ray's reason."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    lines = _lines(error)
     if getattr(error, "actor_init_failed", False):
         # The last line of the remote traceback is "package.module.SomeError: its message".
         return f"could not start: {lines[-1].partition(': ')[2] or lines[-1]}"
-    return f"died ({lines[0] if lines else 'no reason given'})"
+    return f"died ({lines[0]})"
 
 
 def loss_of(who: str, error: Any) -> RunError:
     """Make the error of a run whose actor (``who``) has ended: an accident, unless its constructor raised an error."""
-    if not getattr(error, "actor_init_failed", False):
-        kind: type[RunError] = LostError
-    else:
-        kind = LateError if _lost_its_server(error) else RunError
+    kind: type[RunError] = LostError
+    if getattr(error, "actor_init_failed", False):
+        raised = _lines(error)[-1].partition(":")[0].rpartition(".")[2]  # Ray passes on only the text of the error
+        kind = LateError if raised == ServerLostError.__name__ else RunError
     return kind(f"{who} {cause_of_death(error)}")
 
 
-def _lost_its_server(error: Any) -> bool:
-    """Whether an actor's constructor lost the replay server; Ray passes on only the text of its error."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return bool(lines) and lines[-1].partition(":")[0].rpartition(".")[2] == ServerLostError.__name__
+def _lines(error: Any) -> list[str]:
+    return [line.strip() for line in str(error).splitlines() if line.strip()] or ["no reason given"]
 
 
 def get_answer(ref: Any, timeout_s: float, who: str) -> Any:

@@ -8,7 +8,6 @@ import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import NoReturn
 
 from cluster.errors import LateError, RunError
 from cluster.runtime.memory import OBJECT_STORE_BYTES
@@ -70,8 +69,9 @@ def _start_local(cpus: int) -> None:
             configure_logging=False,
         )
     except Exception as error:  # Ray raises nothing more specific if its processes do not start
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise LateError(f"Ray did not start on this machine ({reason}); is it overloaded, or out of memory?") from error
+        raise LateError(
+            f"Ray did not start on this machine ({_first_line(error)}); is it overloaded, or out of memory?"
+        ) from error
 
 
 def _attach(address: str, *, embedded_replay: bool) -> None:
@@ -81,10 +81,7 @@ def _attach(address: str, *, embedded_replay: bool) -> None:
     try:
         ray.init(address=address, log_to_driver=False)
     except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise RunError(
-            f"no Ray cluster at {address} ({reason}); start one, or leave run.ray_address unset for a local one"
-        ) from error
+        raise _no_cluster(address, _first_line(error)) from error
     machines = {node["NodeManagerAddress"] for node in ray.nodes() if node["Alive"]}
     if embedded_replay and len(machines) > 1:
         raise RunError(
@@ -95,11 +92,7 @@ def _attach(address: str, *, embedded_replay: bool) -> None:
 
 def stop_at_sigterm() -> None:
     """Make SIGTERM, which job managers send, stop this process like Ctrl-C."""
-    signal.signal(signal.SIGTERM, _interrupt)
-
-
-def _interrupt(_number: int, _frame: object) -> NoReturn:
-    raise KeyboardInterrupt
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def check_reachable(address: str) -> None:
@@ -112,6 +105,14 @@ def check_reachable(address: str) -> None:
             raise OSError("it is not host:port")
         socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
     except OSError as error:
-        raise RunError(
-            f"no Ray cluster at {address} ({error}); start one, or leave run.ray_address unset for a local one"
-        ) from None
+        raise _no_cluster(address, str(error)) from None
+
+
+def _no_cluster(address: str, reason: str) -> RunError:
+    return RunError(
+        f"no Ray cluster at {address} ({reason}); start one, or leave run.ray_address unset for a local one"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

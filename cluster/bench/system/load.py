@@ -23,7 +23,6 @@ import psutil
 import redis
 
 from cluster.actors.initial_policy import make_policy
-from cluster.actors.messages import BlockReport
 from cluster.actors.rollout import RolloutWorker
 from cluster.bench.figure import Figure
 from cluster.bench.processes import HostProcess, host_process
@@ -204,7 +203,7 @@ def _drive(
         if update is None and schedule.ready():
             update = learner.submit(LearnerSide.update, dict(schedule.hand_over()))
         for actor in actors.finished(timeout_s=0.01):
-            schedule.finished(BlockReport(playing.pop(actor), GAMES_OF_A_BLOCK, GAMES_OF_A_BLOCK, seconds=0.0))
+            schedule.finished(playing.pop(actor))
             idle.append(actor)
             last = time.monotonic()
         if update is not None and update.done():

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.actors.messages import BlockReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.block_schedule import BlockSchedule
@@ -52,7 +51,7 @@ def test_an_update_is_ready_when_its_countries_are_complete_in_any_order() -> No
     assert not schedule.ready()
     assert sum(schedule.missing().values()) == 5
     for block in reversed(blocks):
-        schedule.finished(BlockReport(block, 2, 2, 0.1))
+        schedule.finished(block)
     assert schedule.ready()
     assert schedule.hand_over() == schedule.quota(0)
     assert schedule.ready()
@@ -130,7 +129,7 @@ def test_extra_blocks_neither_starve_an_update_nor_delay_others(
         assert flights, "nothing is played and the update waits: a deadlock"
         block, began = flights.pop(0)
         waiting.by_country[block.learner_power].append(began)
-        schedule.finished(BlockReport(block, 2, 2, 0.1))
+        schedule.finished(block)
 
     for version in range(config.learner.updates):
         while not schedule.ready():
@@ -161,7 +160,7 @@ TOPPED_UP = load_config(
 def play(schedule: BlockSchedule, buffer: MemoryBuffer, blocks: Iterable[LineupBlock]) -> None:
     for block in blocks:
         buffer.append([episode(block.block_id, member, block.learner_power) for member in range(block.num_generations)])
-        schedule.finished(BlockReport(block, 2, 2, 0.1))
+        schedule.finished(block)
 
 
 def test_extra_block_lost_after_another_was_used_instead_is_played_again() -> None:
@@ -226,7 +225,7 @@ def test_a_restarted_update_finds_the_extra_blocks_it_requested() -> None:
         while schedule.wanted():
             block = schedule.next_block()
             stored(block, 2)
-            schedule.finished(BlockReport(block, 2, 2, 0.1))
+            schedule.finished(block)
         schedule.hand_over()
         assert schedule.top_up({"FRANCE": 2, "ITALY": 1})
         extra = []
@@ -247,7 +246,7 @@ def test_a_restarted_update_finds_the_extra_blocks_it_requested() -> None:
     after.recover(buffer, {"FRANCE": 1})
     assert [after.next_extra_block()] == [italy]
     assert not after.extra_wanted()
-    after.finished(BlockReport(italy, 1, 1, 0.1))
+    after.finished(italy)
     after.hand_over()
     assert after.top_up({"ITALY": 1})
     assert not after.extra_wanted()  # the late one is what Italy wanted

@@ -92,7 +92,7 @@ class InstantPool:
             ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
             missing = [member for member, name in enumerate(ids) if name not in self.buffer.stored_ids(ids)]
             self.buffer.append([self._play(block, member, version) for member in missing])
-            events.blocks.append(BlockReport(block, len(missing), len(missing), 0.0))
+            events.blocks.append(BlockReport(block, len(missing)))
         else:
             time.sleep(0.001)
         return events
@@ -154,7 +154,7 @@ class Run:
         progress = SimpleNamespace(
             display=SimpleNamespace(log=self.log.append),
             update=lambda report, *_: self.reports.append(report) or pool.late.clear(),
-            **dict.fromkeys(("training_begins", "training_ends", "block", "swaps", "engine", "workers"), nothing),
+            **dict.fromkeys(("training_begins", "training_ends", "played", "swaps", "engine", "workers"), nothing),
             overlapped=nothing,
         )
         learner = SimpleNamespace(

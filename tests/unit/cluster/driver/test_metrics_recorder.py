@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
 import cluster.driver.training
-from cluster.actors.messages import BlockReport, UpdateReport
+from cluster.actors.messages import UpdateReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.metrics_recorder import MetricsRecorder
@@ -30,7 +30,7 @@ from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
 
 if TYPE_CHECKING:
-    from opponents.matchmaking.lineup import LineupBlock
+    pass
 
 SMOKE = load_config("smoke")
 NONFINITE = "entente_nonfinite_updates_total"
@@ -71,7 +71,7 @@ def progress_of(
 def report(version: int, **more: object) -> UpdateReport:
     known = {
         "metrics": {"entente_loss": 0.1}, "countries": {}, "episodes": 14, "stale_episodes": 0, "tokens": 10,
-        "waited_s": 0.0, "busy_s": 1.0, "defective_orders": 0, "truncated": 0, "weight_bytes": 5,
+        "busy_s": 1.0, "defective_orders": 0, "truncated": 0, "weight_bytes": 5,
         "buffer": {"waiting": 0, "delivered": 0, "bytes": 0, "duplicates": 0, "poison": 0},
     }  # fmt: skip
     return UpdateReport(version=version, **(known | more))  # type: ignore[arg-type]
@@ -177,13 +177,12 @@ def test_overlap_time_is_summed_over_updates_and_resumes(tmp_path: Path, exporte
 
 def test_work_for_updates_lost_in_a_crash_stays_counted(tmp_path: Path, exporter: Exporter) -> None:
     # Games lie in the buffer and are not played again, calls were paid for, workers did die; updates are made again.
-    block = BlockReport(block=cast("LineupBlock", None), games=5, stored=5, seconds=1.0)
     with progress_of(tmp_path, exporter) as progress:
         for version in (1, 2, 3):
-            progress.block(block)
+            progress.played(5)
             progress.engine({"decisions": 100.0 * version})
             progress.update(report(version, country_episodes={"ITALY": 2}), 1, version, {"died": version}, {})
-        progress.block(block)  # for an update that did not come
+        progress.played(5)  # for an update that did not come
     exporter._values.numbers.clear()  # the next process has its own
     with progress_of(tmp_path, exporter, resume_after=1) as progress:
         found = served(exporter)

@@ -12,8 +12,16 @@ import pytest
 import cluster.runtime.memory
 from cluster.configs.loader import load_config
 from cluster.errors import RunError
-from cluster.runtime.learner_memory import adapter_parameters, learner_estimate, policy_size, small_policy_parameters
-from cluster.runtime.memory import GIB, WORKER_BYTES, check_memory, needed_bytes
+from cluster.runtime.memory import (
+    GIB,
+    WORKER_BYTES,
+    adapter_parameters,
+    check_memory,
+    learner_estimate,
+    needed_bytes,
+    policy_size,
+    small_policy_parameters,
+)
 from grpo_core.models.lora import add_adapters
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.training.memory_estimate import ModelShape
