@@ -17,10 +17,9 @@ class FrozenPolicies:
     def __init__(
         self, load: Callable[[Member], Awaitable[Policy]], unload: Callable[[str], None], max_loaded: int
     ) -> None:
-        """Load nothing yet.
+        """Load nothing yet. ``load`` puts a member's weights into the engine, ``unload`` removes those of an id.
 
-        ``load`` puts a member's weights into the engine, and ``unload`` removes the member with an id. Idle snapshots
-        are unloaded, the oldest first, while more than ``max_loaded`` are loaded.
+        Idle snapshots are unloaded, the oldest first, while more than ``max_loaded`` are loaded.
         """
         self._load = load
         self._unload = unload

@@ -33,10 +33,7 @@ def last_batch_path(folder: RunFolder) -> Path:
 
 
 def save_last_batch(folder: RunFolder, batch: Batch) -> Path:
-    """Replace the batch on disk in one step; a crash leaves the old one or the new one.
-
-    Raises CodecError if an episode breaks the rules of ``grpo_core.types``.
-    """
+    """Replace the batch on disk in one step. Raises CodecError if an episode breaks ``grpo_core.types``' rules."""
     record = _Record(batch.learner_version, tuple(encode(episode) for episode in batch.episodes))
     path = last_batch_path(folder)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,10 +42,7 @@ def save_last_batch(folder: RunFolder, batch: Batch) -> Path:
 
 
 def load_last_batch(folder: RunFolder) -> Batch | None:
-    """Load the batch from disk; None if there is none.
-
-    Raises RunError if it cannot be read, is damaged, or has another schema version.
-    """
+    """Load the batch from disk, if any. Raises RunError if it cannot be read, or has another schema version."""
     path = last_batch_path(folder)
     try:
         data = path.read_bytes()

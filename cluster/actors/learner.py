@@ -9,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import torch
@@ -90,9 +89,8 @@ class LearnerWorker:
     def collect(self, blocks: Mapping[str, int], timeout_s: float) -> Shortage:
         """Take blocks for the next update without learning yet; return which further ones would top it up.
 
-        A restart delivers them again until an update has learned from them and its checkpoint is durable.
-
-        Raises ReplayError if the blocks are not there within ``timeout_s``.
+        A restart delivers them again until an update has learned from them and its checkpoint is durable. Raises
+        ReplayError if the blocks are not there within ``timeout_s``.
         """
         self._collector.take(blocks, timeout_s)
         return self._collector.shortage(self._learner)
@@ -189,17 +187,13 @@ class LearnerWorker:
         return str(folder)
 
     def snapshot(self, path: str) -> int:
-        """Write the weights that ``publish`` returns as safetensors, for the population; return their version.
-
-        Specialists are written to one file each (``snapshot_files``).
-        """
+        """Write the weights as safetensors (``snapshot_files``), for the population; return their version."""
         target = Path(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         specialists = self._config.policy.specialists
-        weights: Mapping[Any, bytes]
-        weights = role_adapter_payloads(self._model) if specialists else {None: policy_payload(self._model)}
+        by_role = role_adapter_payloads(self._model) if specialists else {}
         for country, file in snapshot_files(target, specialists=specialists).items():
-            write_atomically(file, weights[country])
+            write_atomically(file, policy_payload(self._model) if country is None else by_role[country])
         return self._learner.version
 
     def close(self) -> None:

@@ -22,10 +22,7 @@ class LearnerDevice:
     """
 
     def __init__(self, gpus: int, *, shared: bool) -> None:
-        """Find the device; ``shared``: whether a rollout actor takes turns on that GPU.
-
-        Raises RunError if ``learner.gpus`` is 1 and PyTorch sees no GPU here.
-        """
+        """Find the device; ``shared``: a rollout actor takes turns on it. Raises RunError if there is no GPU."""
         if gpus and not torch.cuda.is_available():
             raise RunError(
                 f"learner.gpus is {gpus} and PyTorch {torch.__version__} sees no GPU where the learner "

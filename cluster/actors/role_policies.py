@@ -41,10 +41,9 @@ class Specialists:
     async def swap(self, payload: Payload) -> None:
         """Take a verified payload's specialists; decisions under way finish with the old ones.
 
-        After an error all old specialists stay in use.
-
-        Raises WeightsError if the payload does not have exactly one specialist for each power; EngineError if the
-        engine refuses one, or its results with one differ from the learner's.
+        After an error all old specialists stay in use. Raises WeightsError if the payload does not have exactly one
+        specialist for each power; EngineError if the engine refuses one, or its results with one differ from the
+        learner's.
         """
         specialists = payload.by_role
         if specialists.keys() != set(POWERS):

@@ -42,14 +42,10 @@ class RolloutWorker:
         buffer: ReplayBuffer | None,
         mirror: PopulationMirror | None = None,
     ) -> None:
-        """Load the engine.
+        """Load the engine with the first weights, from the Hugging Face folder ``policy_folder``.
 
-        Args:
-            config: configuration of the run.
-            policy_folder: Hugging Face folder of the engine's first weights.
-            population_file: has the frozen policies beside it; may be missing on this machine if there is a mirror.
-            buffer: stores the episodes; without it only evaluations can be played.
-            mirror: has the frozen policies that are not on this machine.
+        Frozen policies lie beside ``population_file``, or in ``mirror`` if they are not on this machine. Without a
+        ``buffer`` only evaluations can be played.
         """
         self._config = config
         self._engine, tokenizer = make_engine(config, Path(policy_folder))
@@ -76,10 +72,8 @@ class RolloutWorker:
     async def swap(self, payload: Payload) -> float:
         """Take the learner's new weights; return the seconds it took, including decisions in flight.
 
-        After an error the old weights stay in use.
-
-        Raises WeightsError if the payload does not match its checksum; EngineError if the engine refuses the weights,
-        or its results with them differ from the learner's.
+        After an error the old weights stay in use. Raises WeightsError if the payload does not match its checksum;
+        EngineError if the engine refuses the weights, or its results with them differ from the learner's.
         """
         start = time.perf_counter()
         verify(payload)
@@ -97,10 +91,8 @@ class RolloutWorker:
     async def play_block(self, block: LineupBlock, members: Sequence[Member], version: int) -> BlockReport:
         """Play the games of a block that the buffer does not hold yet, and store each episode as its game ends.
 
-        ``members`` are the population members that the block names; the first decision is made with the learner's
-        weights of ``version`` or newer ones.
-
-        Raises RunError if these weights did not arrive in time.
+        ``members`` are the population members that the block names. The first decision is made with the learner's
+        weights of ``version`` or newer ones; raises RunError if these did not arrive in time.
         """
         assert self._buffer is not None, "blocks need a replay buffer"
         await self._wait_for_weights(version)
@@ -118,10 +110,7 @@ class RolloutWorker:
         return BlockReport(block, len(missing), tuple(scores))
 
     async def play_evaluation(self, games: Sequence[EvaluationGame], version: int) -> list[EvaluationResult]:
-        """Play evaluation games concurrently with the learner's weights of ``version`` or newer ones.
-
-        Raises RunError if these weights did not arrive in time.
-        """
+        """Play evaluation games concurrently, with weights as in ``play_block``."""
         await self._wait_for_weights(version)
         return list(await asyncio.gather(*(self._evaluate(game) for game in games)))
 

@@ -93,10 +93,7 @@ def _command(config: ScrapeConfig, prometheus_url: str, out: Path) -> str:
 
 
 def monitoring_files(config: ScrapeConfig, prometheus_url: str, out: Path) -> Mapping[str, str]:
-    """Every file's text by its name under ``out``.
-
-    Raises MetricsError if an argument cannot be used, or Grafana's SDK is not installed.
-    """
+    """Every file's text by its name under ``out``; MetricsError if Grafana's SDK or an argument is unusable."""
     from services.metrics.dashboards.all_dashboards import DASHBOARDS
     from services.metrics.dashboards.grafana import dashboard_json, datasource_yaml, provider_yaml
     from services.metrics.prometheus_config import pod_monitor_yaml, prometheus_rule_yaml, prometheus_yaml, rules_yaml

@@ -33,13 +33,10 @@ class Supervisor:
         republish: Callable[[], Ref] | None = None,
         further: Callable[[], FurtherPlace] | None = None,
     ) -> None:
-        """Start the actors.
+        """Start the actors; ``spawn`` makes that of a slot: ``0 <= slot < rollout.actors``, or a further place.
 
-        Args:
-            spawn: makes the actor of a slot: ``0 <= slot < rollout.actors``, or a further place.
-            settings: the number of actors and the time limits.
-            republish: returns a new reference to the newest weights after one was lost; None: the old one is resent.
-            further: asks the cluster for room for one more actor; None: there are always ``rollout.actors``.
+        ``republish`` returns a new reference to the newest weights after one was lost; None: the old one is resent.
+        ``further`` asks the cluster for room for one more actor; None: there are always ``rollout.actors``.
         """
         self.restarts = 0  # workers replaced
         self.swap_failures: Counter[str] = Counter()  # by cause: died, timed_out, refused, lost
@@ -109,10 +106,7 @@ class Supervisor:
             self._collect(ref)
 
     def resize(self, wanted: int) -> None:
-        """Set the number of workers, at least ``rollout.actors``.
-
-        Workers are added as soon as the cluster has room, and removed after they have finished their games.
-        """
+        """Add workers as soon as the cluster has room, or remove them after their games; ``rollout.actors`` stay."""
         assert self._placements is not None, "there is nowhere to take further actors from"
         surplus = self.size - sum(worker.leaving for worker in self._workers) + self.pending - wanted
         leaving = [worker for worker in self._workers if worker.leaving and worker.step != "leave"]
@@ -279,15 +273,10 @@ class Supervisor:
                     self._replace(worker, reason)
 
     def _replace(self, worker: Worker, reason: str, failure: str | None = None, *, with_node: bool = False) -> None:
-        """End the worker and start another one in its place.
+        """End the worker and start another one in its place; RunError after ``rollout.max_replacements`` failures.
 
-        Args:
-            worker: the worker, dead or alive.
-            reason: shown to the user.
-            failure: the cause under which a swap under way is counted as failed.
-            with_node: whether its node went away; the actor then does not count as failed.
-
-        Raises RunError if more workers failed than ``rollout.max_replacements``.
+        ``failure`` is the cause under which a swap under way counts as failed. ``with_node``: its node went away, so
+        the actor did not fail.
         """
         if worker not in self._workers:
             return  # several of its calls failed at once

@@ -114,10 +114,7 @@ class Scaling:
         log: Callable[[str], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin to observe; ``pool`` is resized only if ``rollout.max_actors`` is set.
-
-        ``log`` shows the user changes, and an upper bound that can never be reached.
-        """
+        """Begin to observe; ``pool`` is resized only if ``rollout.max_actors`` is set. ``log`` shows changes."""
         self._settings = rollout
         self._pool = pool
         self._log = log

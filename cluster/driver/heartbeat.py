@@ -15,10 +15,7 @@ MAX_STEP_S = 5.0  # longer times between two checks count as this long
 
 
 class StallTimer:
-    """A limit on waiting that counts only while the driver checks it.
-
-    So a run whose driver was suspended for hours continues when it wakes, instead of failing at its first check.
-    """
+    """A limit on waiting that counts only while the driver checks it: a driver may be suspended for hours."""
 
     def __init__(self, limit_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit_s = limit_s
@@ -51,13 +48,10 @@ class Heartbeat:
         clock: Callable[[], float] = time.monotonic,
         answered: Callable[[Any], bool] | None = None,
     ) -> None:
-        """Send nothing yet.
+        """Send nothing yet; ``limit_s`` is the longest silence allowed.
 
-        Args:
-            send: calls the process; returns a reference to its answer.
-            limit_s: longest silence allowed.
-            clock: returns seconds.
-            answered: whether a reference has its answer, by default from Ray; LostError if the process has ended.
+        ``send`` calls the process and returns a reference to its answer. ``answered`` tells whether a reference has its
+        answer, by default from Ray; it raises LostError if the process has ended.
         """
         self._send = send
         self._silence = StallTimer(limit_s, clock)
@@ -67,10 +61,7 @@ class Heartbeat:
         self._sent = float("-inf")
 
     def check(self) -> None:
-        """Look for an answer, and send the next call when it is due.
-
-        Raises LostError if the process is dead, or has been silent for too long.
-        """
+        """Look for an answer, and send the next call when it is due; LostError if the process is dead or silent."""
         now = self._clock()
         if self._waits_for is None or self._answered(self._waits_for):
             self._waits_for = None

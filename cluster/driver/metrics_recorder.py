@@ -49,14 +49,9 @@ class MetricsRecorder:
         resume_after: int | None,
         exporter: Exporter | None = None,
     ) -> None:
-        """Open the sinks.
+        """Open the sinks; ``exporter`` is closed with this object.
 
-        Args:
-            config: the run's configuration.
-            folder: holds ``metrics.jsonl`` and ``summary.json``.
-            display: already entered.
-            resume_after: the version from which a resumed run continues; None for a new run.
-            exporter: scraped by Prometheus; closed with this object.
+        ``resume_after`` is the version from which a resumed run continues; None for a new run.
 
         Raises MetricsError if the folder holds another run's measurements.
         """
@@ -149,14 +144,9 @@ class MetricsRecorder:
         swap_failures: Mapping[str, int],
         league: Mapping[str, float],
     ) -> None:
-        """Record and show a finished update.
+        """Record and show a finished update, with the number of live workers and the league's metrics.
 
-        Args:
-            report: the learner's report.
-            workers: number of live workers.
-            restarts: workers that this process has replaced so far.
-            swap_failures: failed swaps of this process so far, by cause.
-            league: metrics of the opponents, by catalogue key.
+        ``restarts`` and ``swap_failures`` (by cause) count what happened in this process so far.
         """
         self._version = self._recorded = report.version
         self._count_update(report, restarts, swap_failures)
@@ -236,17 +226,14 @@ class MetricsRecorder:
             counters[name] = before[name] + swap_failures.get(cause, 0)
 
     def _show_update(self, report: UpdateReport) -> None:
-        rates = self._summary.throughput(self._counters)
+        rates: dict[str, Any] = self._summary.throughput(self._counters)
         self.display.update(
             DisplaySnapshot(
                 update=report.version,
                 games=int(self._counters["entente_games_total"]),
                 episodes=int(self._counters["entente_episodes_total"]),
                 countries=report.countries,
-                games_per_hour=rates["games_per_hour"],
-                decisions_per_second=rates["decisions_per_second"],
-                completion_tokens_per_second=rates["completion_tokens_per_second"],
-                learner_tokens_per_second=rates["learner_tokens_per_second"],
+                **rates,
                 staleness=report.metrics.get("entente_staleness_updates"),
                 loss=report.metrics.get("entente_loss"),
                 kl=report.metrics.get("entente_kl"),

@@ -43,7 +43,7 @@ class RolloutPool(Supervisor):
     def poll(self, others: Sequence[Ref], timeout_s: float) -> PoolEvents:
         """Wait up to ``timeout_s`` for the first event (a block, a swap, or one of ``others``); return all events.
 
-        Raises RunError if more actors failed than ``rollout.max_replacements``, or several at the same job.
+        Raises RunError if more than ``rollout.max_replacements`` actors failed, or several at the same job.
         """
         self._place()
         other = self._wait(others, timeout_s)
@@ -58,9 +58,7 @@ class RolloutPool(Supervisor):
         """Play evaluation games on all workers, and call ``progress`` with the number of games just played.
 
         Blocks under way share the engines, so their time limits are extended by the time of the evaluation. A worker
-        that finishes no evaluation game within ``timeout_s`` is replaced.
-
-        Raises RunError if more actors failed than ``rollout.max_replacements``, or several at the same job.
+        that finishes no evaluation game within ``timeout_s`` is replaced. Raises as ``poll`` does.
         """
         start = time.monotonic()
         chunks = [list(games[i : i + EVALUATION_CHUNK]) for i in range(0, len(games), EVALUATION_CHUNK)]

@@ -21,10 +21,7 @@ _WORK = {
 
 
 class RunSummary:
-    """Adds up training time and work, keeps evaluations, and writes both to ``summary.json``.
-
-    Methods take the run's current ``counters`` by catalogue key.
-    """
+    """Adds up training time and work from the run's ``counters``, keeps evaluations, and writes ``summary.json``."""
 
     def __init__(self, folder: RunFolder, run_name: str, config_digest: str, *, resume: bool) -> None:
         """Begin a summary, or continue the one on disk if ``resume``."""
@@ -71,14 +68,11 @@ class RunSummary:
         total = self._training_total(counters)
         seconds = total.get("seconds", 0.0)
 
-        def rate(name: str, per: float = 1.0) -> float | None:
-            return total.get(name, 0.0) / seconds * per if seconds > 0 else None
-
+        rates = {name: total.get(name, 0.0) / seconds if seconds > 0 else None for name in _WORK}
+        games = rates.pop("games")
         return {
-            "games_per_hour": rate("games", 3600.0),
-            "decisions_per_second": rate("decisions"),
-            "completion_tokens_per_second": rate("completion_tokens"),
-            "learner_tokens_per_second": rate("learner_tokens"),
+            "games_per_hour": None if games is None else games * 3600.0,
+            **{f"{name}_per_second": rate for name, rate in rates.items()},
         }
 
     def write(self, version: int, counters: Mapping[str, float]) -> None:

@@ -33,10 +33,9 @@ class UpdateCall:
         clock: Callable[[], float] = time.monotonic,
         may_learn: Callable[[], bool] | None = None,
     ) -> None:
-        """Make no call yet.
+        """Make no call yet; ``take_timeout_s`` limits how long the learner waits for blocks in the buffer.
 
-        ``take_timeout_s`` limits how long the learner waits for blocks in the buffer. If ``may_learn`` is given, an
-        update begins only when it returns True.
+        If ``may_learn`` is given, an update begins only when it returns True.
         """
         self._settings = settings
         self._take_timeout_s = take_timeout_s

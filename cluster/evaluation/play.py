@@ -24,14 +24,10 @@ CONCURRENT_GAMES = 64
 
 
 def play(seats: Mapping[str, str], until_year: int, seed: int, out: Path, remotes: ChatPlayers) -> GameRecord:
-    """Play one game and save it to ``out`` (JSON).
+    """Play one game to the end of ``until_year`` and save it to ``out`` (JSON); the same seed plays the same game.
 
-    Args:
-        seats: a player for each power: bot name, checkpoint or run folder, remote:NAME.
-        until_year: last year played to its end.
-        seed: seeds bots and sampling; the same seed plays the same game.
-        out: where the game is saved.
-        remotes: the remote players that may be named; closed when the game is over.
+    ``seats`` names each power's player: bot name, checkpoint or run folder, remote:NAME of ``remotes``, which are
+    closed when the game is over.
 
     Raises RunError for an unknown player or if the file cannot be written, EndpointError for an unknown remote player
     or one that does not answer.
@@ -66,16 +62,9 @@ def evaluate(
 ) -> list[dict[str, object]]:
     """Play one candidate against six of each bot and return one row of ``summary.json``'s evaluations for each.
 
-    Args:
-        candidate: bot name, checkpoint or run folder, remote:NAME.
-        against: opponents, named like the candidate; each fills all six other seats in turn.
-        games_per_country: games as each of the seven powers.
-        until_year: last year played.
-        seed: the same seed gives each candidate the same games.
-        temperature: sampling temperature if the candidate is a checkpoint; 0 is greedy. None: evaluation.temperature of
-            its run, which checkpoints among the opponents always use.
-        remotes: the remote players that may be named; closed when the games are over.
-        add_bar: shows the progress of the games against each opponent.
+    Players are bot names, checkpoint or run folders, or remote:NAME of ``remotes``, which are closed at the end. The
+    same seed gives each candidate the same games. A candidate that is a checkpoint samples at ``temperature``; None:
+    evaluation.temperature of its run, which checkpoints among the opponents always use.
 
     Raises RunError, CheckpointError or EndpointError if a player cannot be opened or does not answer.
     """

@@ -45,13 +45,8 @@ def rate(
     ``against``. Each plays every country equally often; a specialist plays only its own. The population's remote
     players are left out, because their answers cost money. After an interruption the rated matches are kept.
 
-    Args:
-        run_dir: the run's folder.
-        games_per_country: seats of each player as each country.
-        against: further players: bots, and ``remote:NAME`` of the run's configuration.
-        until_year: last year played; None: that of the run's training games.
-        seed: the same seed plays new games once some are rated.
-        add_bar: shows the progress.
+    ``against`` names bots and ``remote:NAME`` of the run's configuration. ``until_year`` is by default that of the
+    run's training games. The same seed plays new games once some are rated.
 
     Raises RunError if there is no run, it is being trained, there are fewer than two players or one in ``against`` is
     unknown; PopulationError, CheckpointError, EngineError or EndpointError if a player cannot be opened or answer.

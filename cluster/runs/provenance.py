@@ -39,10 +39,7 @@ def _processor() -> str:
 
 @functools.cache
 def commit() -> str:
-    """Return the git commit of the code, with ``+`` if the work tree differs; ``unknown`` outside a checkout.
-
-    It is read once per process, because git may take seconds.
-    """
+    """Return the code's git commit, ``+`` after it if the work tree differs; ``unknown`` outside a checkout."""
     try:
         head = _git("rev-parse", "--short=12", "HEAD")
         dirty = _git("status", "--porcelain", "--untracked-files=no")

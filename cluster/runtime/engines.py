@@ -75,19 +75,13 @@ def spare_what_is_loaded() -> None:
     gc.freeze()
 
 
-def second_engine_fits(
-    weight_bytes: int, cache_bytes: int, memory_bytes: int, utilization: float, learners_share: float = LEARNERS_SHARE
-) -> bool:
-    """Whether a GPU holds the model twice, each time with keys and values for all decisions in flight.
+def second_engine_fits(weight_bytes: int, cache_bytes: int, memory_bytes: int, utilization: float) -> bool:
+    """Whether a GPU of ``memory_bytes`` holds the model twice.
 
-    Args:
-        weight_bytes: of the model on this GPU.
-        cache_bytes: keys and values of ``inference.max_concurrent_decisions`` at the full length of the context.
-        memory_bytes: of the GPU.
-        utilization: share of it that inference may take.
-        learners_share: of that, what the learner's engine gets; the other gets the rest.
+    ``cache_bytes`` are the keys and values of ``inference.max_concurrent_decisions`` at the full length of the context;
+    ``utilization`` is the share of the GPU that inference may take.
     """
-    smaller = utilization * min(learners_share, 1 - learners_share)
+    smaller = utilization * min(LEARNERS_SHARE, 1 - LEARNERS_SHARE)
     return weight_bytes + cache_bytes <= smaller * memory_bytes
 
 

@@ -18,12 +18,9 @@ CONNECT_TIMEOUT_S = 5.0
 
 @contextmanager
 def ray_cluster(address: str | None, cpus: int, *, embedded_replay: bool) -> Iterator[None]:
-    """Start a local Ray, which ends with the block, or attach to the cluster at ``address``.
+    """Start a local Ray with at least ``cpus`` CPUs, which ends with the block, or attach to the one at ``address``.
 
-    Args:
-        address: ``run.ray_address``; None starts a local Ray.
-        cpus: minimum number of CPUs that a local Ray reports.
-        embedded_replay: whether the replay server runs on this machine.
+    ``embedded_replay``: whether the replay server runs on this machine.
 
     Raises LateError if the local Ray does not start; RunError if the cluster does not answer, or its machines could not
     all reach the run's replay server.
