@@ -1,4 +1,4 @@
-"""Where tests find the checkout and the recorded games that may lie beside it."""
+"""Paths of the checkout and of the recorded games, which may be in a folder next to it."""
 
 from pathlib import Path
 

@@ -14,7 +14,9 @@ KILLS = 20
 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("variables", [{}, WITHOUT_AVX512], ids=["native", "avx2"])
-def test_twenty_kills(variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twenty_kills_do_not_change_the_weights(
+    variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     seed = random.SystemRandom().randrange(1 << 30)

@@ -226,7 +226,7 @@ def screenshot(page: Path, out: Path) -> None:
 def main() -> None:
     """Replay, ask, draw."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("metrics", type=Path, help="metrics.jsonl of a run, whose config.toml lies beside it")
+    parser.add_argument("metrics", type=Path, help="metrics.jsonl of a run, with config.toml in the same folder")
     parser.add_argument("--out", type=Path, default=Path("board.png"))
     parser.add_argument("--board", choices=[board.uid for board in DASHBOARDS], default=DASHBOARDS[0].uid)
     parser.add_argument("--window", default="5m")

@@ -166,11 +166,11 @@ def main() -> None:
     with progress_bars(Console(stderr=True)) as stage:
         advance = stage("games", len(games))
 
-        def heard(score: GameScore) -> None:
+        def record(score: GameScore) -> None:
             scores.append(score)
             advance(1)
 
-        asyncio.run(play_in_order(games, bots, wanted.until, 1, heard))
+        asyncio.run(play_in_order(games, bots, wanted.until, 1, record))
     # Mixed tables and lonely bots in turn, so that either half of the games has both.
     half = 4 * wanted.rounds
     order = sorted(range(len(scores)), key=lambda n: (n / half if n < half else (n - half) / (len(scores) - half), n))

@@ -11,7 +11,7 @@ import pytest
 pytestmark = pytest.mark.system
 
 
-def test_gpu_bench_needs_neither_ray_nor_other_extras() -> None:
+def test_the_gpu_bench_does_not_need_ray_or_other_extras() -> None:
     blocked = ("ray", "trl", "redis", "diplomacy", "peft", "sklearn", "scipy", "rich", "typer", "msgspec", "datasets")
     start = "import cluster.bench.learner.gpu as gpu; gpu.main([])"
     block = f"import sys; sys.modules.update(dict.fromkeys({blocked!r})); {start}"

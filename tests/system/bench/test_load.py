@@ -1,4 +1,4 @@
-"""The control plane under load: a real server, real actors' and learner's sides, games and gradients left out."""
+"""The control plane under load: a real server, real actors and learner, without games and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench beside TRL: its own trainer and the learner make the same update of the same freely decoded turns."""
+"""The TRL bench: TRL's own trainer and the learner make the same update from the same freely decoded turns."""
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def test_learner_and_trl_make_the_same_update() -> None:
     assert utils._use_triton(torch.device("cpu")) is False, "TRL is left as it was"
 
 
-def test_bench_measures_both(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bench_measures_learner_and_trl(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("trl")
     monkeypatch.setattr(trl_step, "CASES", {VOCABULARY: 4})
     figures = trl_step.run(rounds=1)

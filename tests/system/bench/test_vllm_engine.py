@@ -18,7 +18,7 @@ SMALL = Plan("small policy", None, ("torch", "actor"), 8, (Load(1, 2), Load(8, 1
 LARGE = Plan("tiny shape", SHAPE, ("actor",), 4, (), 2, (GAMES,), needed_bytes=1)
 
 
-def test_rates_swaps_and_games_have_their_yardsticks() -> None:
+def test_the_vllm_bench_compares_rates_swaps_and_games_with_references() -> None:
     figures = vllm.measure(SMALL, rounds=1)
     names = [figure.name for figure in figures]
     assert names[:4] == ["vLLM decisions, 1 in flight"] * 2 + ["vLLM completion tokens, 1 in flight"] * 2
@@ -30,7 +30,7 @@ def test_rates_swaps_and_games_have_their_yardsticks() -> None:
     assert all(figure.ours > 0 and figure.yardstick > 0 for figure in figures)
 
 
-def test_tied_bfloat16_model_of_another_shape_is_swapped_and_plays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tied_bfloat16_model_of_another_shape_is_swapped_and_plays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vllm, "available_bytes", lambda: LARGE.needed_bytes)
     figures = vllm.measure(LARGE, rounds=1)
     assert [figure.name.partition(",")[0] for figure in figures] == ["vLLM weight swap"] * 4 + [

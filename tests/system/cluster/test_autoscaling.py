@@ -1,4 +1,4 @@
-"""More rollout actors and fewer: in one Ray, and on a head whose autoscaler really starts and ends nodes."""
+"""Scaling of rollout actors: in one Ray, and on a head whose autoscaler starts and ends real nodes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def free_cpus() -> float:
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_leaving_actors_finish_their_games_and_give_back_their_places(tmp_path: Path) -> None:
+def test_removed_actors_finish_their_games_and_free_their_resources(tmp_path: Path) -> None:
     with Table(tmp_path, actors=1, games_per_actor=2, further=room) as table:
         table.pool.resize(3)
         table.wait(lambda: table.pool.ready == 3 and table.swaps == 3, "two further actors with weights")
@@ -58,17 +58,17 @@ def test_leaving_actors_finish_their_games_and_give_back_their_places(tmp_path: 
         table.wait(lambda: table.log.read_text().count("plays") == 6, "six blocks at once on three actors")
         table.pool.resize(1)
         assert (table.pool.ready, table.pool.size) == (1, 3)
-        assert not table.pool.has_room(1), "an actor that goes was to be given a game"
+        assert not table.pool.has_room(1), "a leaving actor was offered a game"
         table.wait(lambda: table.pool.size == 1, "two actors to go")
         table.wait(lambda: len(table.blocks) == 6, "all blocks")
         assert table.played() == [f"b/{number}" for number in range(6)]
-        assert len({player for _, player in table.blocks}) == 3, "somebody else had to play what they had begun"
+        assert len({player for _, player in table.blocks}) == 3, "another actor had to replay their blocks"
         assert table.pool.restarts == 0
-        assert table.pool.stats()["decisions"] == 30.0, "what those that went had counted is lost"
+        assert table.pool.stats()["decisions"] == 30.0, "the counters of actors that left are lost"
         table.wait(lambda: gone(table.pid(1)) and gone(table.pid(2)), "end of their processes")
         table.wait(lambda: free_cpus() > CPUS - 1, "their room")
 
-        # Who is asked to go and then wanted again stays; so does what was asked for and is wanted no more go.
+        # A leaving actor that is wanted again stays, and a requested actor that is no longer wanted is cancelled.
         table.pool.resize(2)
         table.wait(lambda: table.pool.ready == 2, "a further actor")
         table.start(Block("c/0", seconds=1.0), Block("c/1", seconds=1.0))
@@ -80,7 +80,7 @@ def test_leaving_actors_finish_their_games_and_give_back_their_places(tmp_path: 
 
 
 @pytest.mark.usefixtures("local_ray")
-def test_overdue_place_is_given_up_and_a_lost_actor_is_requested_again(tmp_path: Path) -> None:
+def test_an_overdue_placement_is_cancelled_and_a_lost_actor_is_requested_again(tmp_path: Path) -> None:
     rooms = [100.0, 1.0, 1.0, 100.0]
     with Table(tmp_path, actors=1, further=lambda: room(rooms.pop(0)), node_timeout_s=15.0) as table:
         table.pool.resize(2)
@@ -100,7 +100,7 @@ def test_overdue_place_is_given_up_and_a_lost_actor_is_requested_again(tmp_path:
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("unshare") is None, reason="needs Linux's unshare")
-def test_real_autoscaler_adds_nodes_under_load_and_removes_idle_ones(tmp_path: Path) -> None:
+def test_a_real_autoscaler_adds_nodes_under_load_and_removes_idle_ones(tmp_path: Path) -> None:
     probe = subprocess.run([*NAMESPACES, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, timeout=20)
     if probe.returncode:
         pytest.skip(f"network and process namespaces may not be made here: {probe.stderr.strip()}")
@@ -110,7 +110,7 @@ def test_real_autoscaler_adds_nodes_under_load_and_removes_idle_ones(tmp_path: P
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     facts = json.loads(done.stdout.splitlines()[-1])
-    assert facts["nodes"][0] == 1, "there were nodes before anything asked for them"
+    assert facts["nodes"][0] == 1, "there were nodes before any was requested"
     assert max(facts["nodes"]) == 3
     assert facts["nodes"][-1] == 1, "idle nodes were kept"
     assert facts["most_ready"] == 3

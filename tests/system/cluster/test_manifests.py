@@ -1,4 +1,4 @@
-"""Manifests by their readers' own rules: KubeRay's schemas, Ray's launcher and command line, a real replay server."""
+"""Manifests checked by the programs that read them: KubeRay's schemas, Ray's launcher and commands, a replay server."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STATEFUL_SET_KEYS = {"serviceName", "replicas", "selector", "template", "volumeC
 
 @cache
 def schema_of(kind: str) -> Any:
-    """The published schema of version v1 of a kind of KubeRay's, which refuses unknown keys."""
+    """The published schema of a KubeRay kind, version v1, which refuses unknown keys."""
     text = (SCHEMAS / f"ray.io_{kind.lower()}s.yaml").read_text()
     first, marker, _ = text.partition("\n    name: v1alpha1\n")
     assert marker, "v1 stands first; the rest would take as long again to read"
@@ -69,7 +69,7 @@ def part(path: str) -> Any:
 
 
 def parts_of(document: Any) -> Iterator[tuple[Any, Any]]:
-    """What of a plain Kubernetes object can be checked, each with its schema."""
+    """The parts of a plain Kubernetes object that can be checked, each with its schema."""
     spec = document.get("spec", {})
     claim = part("spec.headGroupSpec.template.spec.volumes.[].ephemeral.volumeClaimTemplate.spec")
     match document["kind"]:
@@ -89,7 +89,7 @@ def parts_of(document: Any) -> Iterator[tuple[Any, Any]]:
         case "ConfigMap":
             assert all(isinstance(text, str) for text in document["data"].values())
         case kind:
-            raise AssertionError(f"nobody checks a {kind}")
+            raise AssertionError(f"no check for a {kind}")
 
 
 @pytest.mark.skipif(not SCHEMAS.is_dir(), reason=NO_SCHEMAS)
@@ -116,7 +116,7 @@ def test_kubernetes_objects_fit_their_schemas_and_misspelt_keys_do_not() -> None
         assert not checker.is_valid(wrong), change
 
 
-def test_the_launchers_file_is_taken_by_ray() -> None:
+def test_rays_launcher_accepts_its_file() -> None:
     from ray.autoscaler._private.util import prepare_config, validate_config
 
     [config] = documents(MANIFESTS / "ray_up.yaml")
@@ -130,7 +130,7 @@ def test_the_launchers_file_is_taken_by_ray() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of Ray's own modules
-def test_ray_knows_every_option_that_is_shown() -> None:
+def test_ray_has_every_option_that_the_readmes_show() -> None:
     from ray.scripts.scripts import cli
 
     [config] = documents(MANIFESTS / "ray_up.yaml")
@@ -147,7 +147,7 @@ def test_ray_knows_every_option_that_is_shown() -> None:
 
 
 @pytest.mark.parametrize("file", ["redis.yaml", "compose.yaml"])
-def test_the_replay_servers_command_starts_a_server_that_keeps_everything(file: str, tmp_path: Path) -> None:
+def test_the_replay_servers_command_starts_a_durable_server(file: str, tmp_path: Path) -> None:
     if file == "redis.yaml":
         stateful = next(item for _, item in kubernetes_objects() if item["kind"] == "StatefulSet")
         [container] = stateful["spec"]["template"]["spec"]["containers"]

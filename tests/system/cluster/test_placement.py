@@ -1,4 +1,4 @@
-"""Places in a real Ray, whose GPUs are only counted."""
+"""Placement groups in a real Ray with simulated GPUs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def places_of(asked: Config) -> AbstractContextManager[Placement]:
     return placed(asked.rollout, asked.learner.gpus, may_grow=False)
 
 
-def test_every_actor_sees_its_own_gpus_and_places_are_given_back() -> None:
+def test_every_actor_sees_its_own_gpus_and_placements_are_freed() -> None:
     with places_of(config("learner.gpus=1", "rollout.gpus_per_actor=1", "rollout.actors=3")) as places:
         assert sorted(gpu for numbers in look(places) for gpu in numbers) == [0, 1, 2, 3]
     with places_of(config("rollout.gpus_per_actor=4", "inference.tensor_parallel_size=4")) as places:
@@ -77,7 +77,7 @@ def test_every_actor_sees_its_own_gpus_and_places_are_given_back() -> None:
         assert len({number for (number,) in rollouts}) == 2
 
 
-def test_learner_and_rollouts_that_take_turns_see_the_same_gpu() -> None:
+def test_a_learner_and_rollouts_that_take_turns_see_the_same_gpu() -> None:
     with places_of(
         config("rollout.share_gpu_with_learner=true", "rollout.gpus_per_actor=1", "learner.gpus=1")
     ) as places:
@@ -86,14 +86,14 @@ def test_learner_and_rollouts_that_take_turns_see_the_same_gpu() -> None:
         assert len(learner) == 1
 
 
-def test_impossible_placement_is_refused_in_one_line_with_request_and_resources() -> None:
+def test_an_impossible_placement_is_refused_in_one_line_with_request_and_resources() -> None:
     with pytest.raises(RunError) as caught, places_of(config("rollout.actors=2", "rollout.gpus_per_actor=3")):
         raise AssertionError("placed")
     text = str(caught.value)
     assert "they ask for [1 CPU], 2 x [1 CPU, 3 GPUs], each on one node; its nodes have [5 CPUs, 4 GPUs]" in text
     assert "rollout.gpus_per_actor" in text
     assert "\n" not in text
-    # Enough in all, but somebody else has it: waited for as long as an actor may take to start.
+    # The cluster has enough, but it is in use: the wait is as long as an actor may take to start.
     with places_of(config("learner.gpus=1")):
         waits = config("rollout.gpus_per_actor=4", "rollout.start_timeout_s=2")
         with (
@@ -102,4 +102,4 @@ def test_impossible_placement_is_refused_in_one_line_with_request_and_resources(
         ):
             raise AssertionError("placed")
     with places_of(config("rollout.gpus_per_actor=4")):
-        pass  # what could not be placed holds nothing
+        pass  # the refused placement holds no resources

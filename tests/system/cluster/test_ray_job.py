@@ -1,4 +1,4 @@
-"""``ray job submit`` against a real head: the terminal is lost, the job stopped, submitted again, and done."""
+"""``ray job submit`` on a real head: the terminal is lost, the job is stopped, submitted again, and finishes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def wait_until(condition: Callable[[], bool], what: str, head: RayHead, job: str
 
 
 def actor_folders(head: RayHead) -> list[Path]:
-    """Where the run's actors live, which is where Python looks for modules first."""
+    """The working directories of the run's actors, where Python looks for modules first."""
     named = ((process.cmdline(), process) for process in head.family())
     return [
         Path(process.cwd()) for line, process in named if line and line[0].startswith("ray::") and "Actor" in line[0]
@@ -38,13 +38,13 @@ def actor_folders(head: RayHead) -> list[Path]:
 
 
 def copied(head: RayHead) -> set[str]:
-    """What of the working directory was copied to the nodes."""
+    """The files of the working directory that were copied to the nodes."""
     copies = (head.folder / "session_latest" / "runtime_resources" / "working_dir_files").glob("_ray_pkg_*")
     [copy] = [path for path in copies if path.is_dir()]
     return {path.name for path in copy.iterdir()}
 
 
-def test_a_job_outlives_its_terminal_saves_when_stopped_and_resumes_when_submitted_again(tmp_path: Path) -> None:
+def test_a_job_survives_its_terminal_saves_when_stopped_and_resumes_when_resubmitted(tmp_path: Path) -> None:
     run = tmp_path / "run"
     entrypoint = [
         sys.executable, "-m", "cluster.train", "cluster/configs/smoke.toml", "--run-dir", str(run), "--start-or-resume",
@@ -77,8 +77,8 @@ def test_a_job_outlives_its_terminal_saves_when_stopped_and_resumes_when_submitt
         assert f"resumed at version {seen}" in told
         left = [process for process in head.family() if "cluster.train" in " ".join(process.cmdline())]
         assert left == []
-        everybody = head.family()
-    assert psutil.wait_procs(everybody, timeout=120)[1] == []
+        family = head.family()
+    assert psutil.wait_procs(family, timeout=120)[1] == []
     used = episodes_used(run)
     assert len(used) == UPDATES * EPISODES
     assert set(used.values()) == {1}

@@ -32,7 +32,7 @@ def local_ray() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("how", "cause"), [(signal.SIGKILL, "died"), (signal.SIGSTOP, "timed_out")])
-def test_actor_lost_during_a_swap_is_replaced(tmp_path: Path, how: signal.Signals, cause: str) -> None:
+def test_an_actor_lost_during_a_swap_is_replaced(tmp_path: Path, how: signal.Signals, cause: str) -> None:
     with Table(tmp_path, swap_timeout_s=8.0) as table:
         first = [Block(f"old/{number}", hang=frozenset({0})) for number in range(2)]
         table.start(*first)
@@ -43,7 +43,7 @@ def test_actor_lost_during_a_swap_is_replaced(tmp_path: Path, how: signal.Signal
         os.kill(lost, how)
         try:
             table.start(*(Block(f"new/{number}") for number in range(4)))
-            # The other plays all that can be played before the lost one is given up, or beside its replacement.
+            # The other actor plays the remaining blocks, before or after the lost one is replaced.
             table.wait(lambda: len(table.blocks) == 6, "all blocks")
             table.wait(lambda: gone(lost), "end of the lost process")
         finally:
@@ -68,11 +68,11 @@ def test_other_actors_play_while_one_is_stuck(tmp_path: Path) -> None:
         assert table.pool.restarts == 0
 
 
-def test_slow_start_has_its_own_limit_and_is_no_failed_swap(tmp_path: Path) -> None:
+def test_a_slow_start_has_its_own_limit_and_is_no_failed_swap(tmp_path: Path) -> None:
     players = {1: {"loading_s": 3600.0}, 2: {"loading_s": 7.0}}
     with Table(tmp_path, players=players, actors=1, swap_timeout_s=5.0, start_timeout_s=40.0) as table:
         os.kill(table.pid(0), signal.SIGKILL)
-        table.start(Block("b"))  # which tells that it is dead
+        table.start(Block("b"))  # starting a block reveals the dead actor
         table.wait(lambda: bool(table.blocks), "block")
         assert table.said("2 has 0")
         assert table.pool.restarts == 2
@@ -89,7 +89,7 @@ def test_refused_weights_are_sent_once_more(tmp_path: Path) -> None:
         assert table.pool.restarts == 0
         assert dict(table.pool.swap_failures) == {"refused": 1}
         assert "refused weights of version 1: these weights disagree with the learner" in table.notices[0]
-        # Twice in a row: another actor; and when that one refuses them too, the run ends with the reason.
+        # An actor that refuses twice is replaced; when its replacement refuses too, the run ends with the reason.
         table.broadcast(Weights(2, refuse={1: 2}))
         table.wait(lambda: table.said("2 has 2"), "weights at the replacement")
         assert table.pool.restarts == 1
@@ -138,16 +138,16 @@ def test_weights_of_a_dead_learner_end_the_run(tmp_path: Path) -> None:
 def test_an_evaluation_survives_an_actor_stuck_in_a_swap_and_one_stopped_while_it_plays(tmp_path: Path) -> None:
     with Table(tmp_path, swap_timeout_s=8.0) as table:
         table.broadcast(Weights(1, hang=frozenset({0})))
-        heard: list[int] = []
-        results = table.pool.evaluate(list(range(40)), heard.append, 10.0)
+        finished: list[int] = []
+        results = table.pool.evaluate(list(range(40)), finished.append, 10.0)
         assert results == list(range(40))
-        assert sum(heard) == 40
+        assert sum(finished) == 40
         assert dict(table.pool.swap_failures) in ({}, {"timed_out": 1})
         table.wait(lambda: table.said("2 has 1"), "weights at the replacement")
         stopped = table.pid(1)
         os.kill(stopped, signal.SIGSTOP)
         try:
-            assert table.pool.evaluate(list(range(40)), heard.append, 10.0) == list(range(40))
+            assert table.pool.evaluate(list(range(40)), finished.append, 10.0) == list(range(40))
             assert table.pool.restarts == 2
             table.wait(lambda: gone(stopped), "end of the stopped process")
         finally:
@@ -155,7 +155,7 @@ def test_an_evaluation_survives_an_actor_stuck_in_a_swap_and_one_stopped_while_i
                 os.kill(stopped, signal.SIGKILL)
 
 
-def test_an_engine_that_cannot_play_a_block_is_replaced_and_all_its_blocks_are_played_again(tmp_path: Path) -> None:
+def test_an_engine_that_fails_on_a_block_is_replaced_and_its_blocks_are_replayed(tmp_path: Path) -> None:
     with Table(tmp_path) as table:
         table.start(Block("a", hang=frozenset({0})), Block("b", hang=frozenset({1})))
         table.wait(lambda: table.said("0 plays a") and table.said("1 plays b"), "a block on each player")
@@ -188,7 +188,7 @@ def test_engines_that_fail_at_an_evaluation_are_replaced_up_to_the_limit_of_repl
             table.pool.evaluate(list(range(40)), lambda _: None, 120.0)
 
 
-def test_rest_pauses_games_and_their_time_limits(tmp_path: Path) -> None:
+def test_a_rest_pauses_games_and_their_time_limits(tmp_path: Path) -> None:
     with Table(tmp_path, actors=1, block_timeout_s=10.0) as table:
         table.start(Block("long", seconds=1.0))
         table.wait(lambda: table.said("0 plays long"), "block")
@@ -206,7 +206,7 @@ def test_rest_pauses_games_and_their_time_limits(tmp_path: Path) -> None:
         table.wait(lambda: len(table.blocks) == 2, "block after the rest")
 
 
-def test_an_actor_that_will_not_sleep_is_ended_and_replaced_after_the_rest(tmp_path: Path) -> None:
+def test_an_actor_that_refuses_to_sleep_is_ended_and_replaced_after_the_rest(tmp_path: Path) -> None:
     with Table(tmp_path, actors=1, players={0: {"refuses_sleep": True}}) as table:
         table.start(Block("b", hang=frozenset({0})))
         table.wait(table.pool.rest, "rest")
@@ -220,7 +220,7 @@ def test_an_actor_that_will_not_sleep_is_ended_and_replaced_after_the_rest(tmp_p
 
 
 @pytest.mark.parametrize("engine_ends", [True, False])
-def test_a_rest_begins_when_the_processes_of_a_dead_actor_are_gone_too(tmp_path: Path, engine_ends: bool) -> None:
+def test_a_rest_begins_after_the_processes_of_a_dead_actor_have_ended(tmp_path: Path, engine_ends: bool) -> None:
     limit = 60.0 if engine_ends else 2.0
     with Table(tmp_path, actors=1, players={0: {"has_engine": True}}, swap_timeout_s=limit) as table:
         engine = table.pid(0, "engine")
@@ -231,7 +231,7 @@ def test_a_rest_begins_when_the_processes_of_a_dead_actor_are_gone_too(tmp_path:
                 for _ in range(20):
                     assert not table.pool.rest(), "an engine still holds the GPU"
                     table.poll()
-                assert not gone(engine), "nobody was to end it yet"
+                assert not gone(engine), "the engine was ended too early"
                 os.kill(engine, signal.SIGKILL)
             table.wait(table.pool.rest, "rest")
             table.poll()
@@ -246,7 +246,7 @@ def test_a_rest_begins_when_the_processes_of_a_dead_actor_are_gone_too(tmp_path:
                 os.kill(engine, signal.SIGKILL)
 
 
-def test_an_engine_s_counters_do_not_fall_when_its_actor_is_replaced(tmp_path: Path) -> None:
+def test_engine_counters_do_not_fall_when_an_actor_is_replaced(tmp_path: Path) -> None:
     with Table(tmp_path, actors=2) as table:
         assert table.pool.stats() == {"decisions": 20.0}
         os.kill(table.pid(0), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What keeps a run from others of its network: TLS with verified certificates, a user with few rights, Ray's token."""
+"""Protection of a run on a shared network: TLS with verified certificates, a user with few rights, Ray's token."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def allow(admin: redis.Redis, rights: list[str]) -> None:
     admin.execute_command("ACL", "SETUSER", "entente", "reset", "on", f">{PASSWORD}", *rights)
 
 
-def life(place: Place, url: str, folder: Path) -> None:
-    """All that a run does on its server, once."""
+def use_everything(place: Place, url: str, folder: Path) -> None:
+    """Every kind of request that a run makes of its server, once."""
     run = next(runs)
     block = [synthetic_episode("a", member, role="FRANCE", block_size=2, turns=1) for member in range(2)]
     folder.mkdir(exist_ok=True)
@@ -122,20 +122,20 @@ def life(place: Place, url: str, folder: Path) -> None:
 
 
 def test_a_run_needs_exactly_the_rights_that_the_manifest_gives_it(place: Place, tmp_path: Path) -> None:
-    """With all of them nothing is refused; with one missing the error is one line that names it."""
+    """With all rights nothing is refused; without one of them the error is one line that names it."""
     url, rights = place.url(place.server.port, "127.0.0.1", "redis"), run_rights()
-    life(place, url, tmp_path)
+    use_everything(place, url, tmp_path)
     needed = [right for right in rights if right[0] in "+~"]
     assert len(needed) > 20
     for right in needed:
-        place.admin.script_flush()  # else a script is there already, and nobody loads it
+        place.admin.script_flush()  # otherwise the cached scripts need not be loaded
         allow(place.admin, [rule for rule in rights if rule != right])
-        if right == "+info":  # what cannot be asked is not checked
+        if right == "+info":  # without INFO the checks that need it are skipped
             with pytest.raises(KeyError, match="used"):
-                life(place, url, tmp_path)
+                use_everything(place, url, tmp_path)
             continue
         with pytest.raises(ReplayError) as told:
-            life(place, url, tmp_path)
+            use_everything(place, url, tmp_path)
         assert f"grant it {right};" in str(told.value), right
         assert "refuses its user" in str(told.value)
         assert "\n" not in str(told.value)
@@ -145,17 +145,17 @@ def test_a_run_needs_exactly_the_rights_that_the_manifest_gives_it(place: Place,
             client.execute_command(*command.split())
 
 
-def test_all_of_a_run_goes_through_tls_with_a_ca_and_a_certificate_of_ones_own(place: Place, tmp_path: Path) -> None:
-    life(place, place.url(place.tls, ssl_ca_certs=place.ours.ca), tmp_path)
-    life(place, place.mutual_url(place.ours.certificate("plain")), tmp_path)
+def test_a_run_works_over_tls_with_its_own_ca_and_a_client_certificate(place: Place, tmp_path: Path) -> None:
+    use_everything(place, place.url(place.tls, ssl_ca_certs=place.ours.ca), tmp_path)
+    use_everything(place, place.mutual_url(place.ours.certificate("plain")), tmp_path)
     locked = place.ours.certificate("locked", password="of the key")
-    life(place, place.mutual_url(locked, ssl_password="of%20the%20key"), tmp_path)
-    for query in ({}, {"ssl_password": "wrong"}):  # nobody is asked on the terminal
+    use_everything(place, place.mutual_url(locked, ssl_password="of%20the%20key"), tmp_path)
+    for query in ({}, {"ssl_password": "wrong"}):  # redis-py must not prompt on the terminal
         with pytest.raises(ReplayError, match="ssl_password where the key has one"):
             RedisBuffer(place.mutual_url(locked, **query), "run", 60, 5)
 
 
-def test_what_is_wrong_with_tls_is_one_line_that_says_what_to_do(place: Place) -> None:
+def test_tls_errors_are_one_line_that_says_what_to_do(place: Place) -> None:
     ca, other_ca = place.ours.ca, place.others.ca
     theirs = place.others.certificate("client")
     plain_port = place.server.port
@@ -170,20 +170,20 @@ def test_what_is_wrong_with_tls_is_one_line_that_says_what_to_do(place: Place) -
         place.url(plain_port, ssl_ca_certs=ca): r"port speak TLS \(else name the one that does, or write redis",
     }
     for url, told in cases.items():
-        # What may be a server that is about to come is tried for all of the time; no repetition mends the others.
-        perhaps_none_yet = " TLS " in told
+        # Errors of a server that may still be starting are retried until the limit; the others are raised at once.
+        may_be_starting = " TLS " in told
         with pytest.raises(ReplayError, match=told) as caught:
-            RedisBuffer(url, "run", 60, 2 if perhaps_none_yet else 30)
-        assert isinstance(caught.value, ServerLostError) is perhaps_none_yet
+            RedisBuffer(url, "run", 60, 2 if may_be_starting else 30)
+        assert isinstance(caught.value, ServerLostError) is may_be_starting
         assert "\n" not in str(caught.value)
         assert URL_PASSWORD not in str(caught.value)
 
 
-def test_a_run_over_tls_with_few_rights_whose_ray_refuses_who_has_no_token(
+def test_a_run_trains_over_tls_with_few_rights_and_its_ray_requires_the_token(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = secrets.token_hex(16)
-    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)  # what the command itself says counts
+    monkeypatch.delenv("RAY_AUTH_MODE", raising=False)  # the command must set it itself
     monkeypatch.setenv("RAY_AUTH_TOKEN", token)
     monkeypatch.setenv(PASSWORD_VARIABLE, PASSWORD)
     url = place.mutual_url(place.ours.certificate("client")).replace(f":{URL_PASSWORD}@", "@")
@@ -214,7 +214,7 @@ def test_a_run_over_tls_with_few_rights_whose_ray_refuses_who_has_no_token(
 
 
 def gcs_address(training: TrainingProcess) -> str | None:
-    """Where a run's own Ray keeps its books; None before it does."""
+    """The address of the GCS of a run's own Ray; None before it has started."""
     training.look()
     for process in training.family.values():
         try:
@@ -227,7 +227,7 @@ def gcs_address(training: TrainingProcess) -> str | None:
 
 
 def answer_of(address: str, token: str | None = None) -> grpc.StatusCode:
-    """What Ray says to somebody who asks for its nodes."""
+    """The status of Ray's answer to a request for its nodes."""
     with grpc.insecure_channel(address) as channel:
         ask = channel.unary_unary("/ray.rpc.NodeInfoGcsService/GetAllNodeInfo")
         try:

@@ -50,7 +50,7 @@ def standard_errors_apart(sample: list[float], published: float, published_games
     return abs(statistics.fmean(sample) - published) / error
 
 
-def test_seven_dumbbots_get_the_published_centres_and_shares():
+def test_seven_dumbbots_reach_the_published_centres_and_shares():
     bot = make_bot("dumbbot")
     outcomes = [play(dict.fromkeys(POWERS, bot), seed) for seed in range(120)]
     apart = {}
@@ -79,7 +79,7 @@ def one_against_six(one: str, six: str, games: int) -> list[tuple[float, float, 
     ("one", "six", "centers", "survives", "wins"),
     [("random", "dumbbot", 1.74, 0.76, None), ("dumbbot", "random", 15.7, None, 0.59)],
 )
-def test_one_bot_against_six_gets_the_published_results(one, six, centers, survives, wins):
+def test_one_bot_against_six_reaches_the_published_results(one, six, centers, survives, wins):
     results = one_against_six(one, six, games=70)
     for column, published in enumerate((centers, survives, wins)):
         if published is not None:

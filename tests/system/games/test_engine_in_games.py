@@ -24,7 +24,7 @@ pytestmark = pytest.mark.system
 
 
 @pytest.mark.parametrize("architecture", ["qwen3", "llama"])
-def test_whole_games_are_legal_and_every_logprob_equals_that_of_a_plain_forward_pass(architecture: str) -> None:
+def test_whole_games_are_legal_and_every_logprob_equals_a_plain_forward_pass(architecture: str) -> None:
     tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
     model = make_small_model(
         PolicySettings(architecture=architecture, layers=2),
@@ -59,7 +59,7 @@ def test_whole_games_are_legal_and_every_logprob_equals_that_of_a_plain_forward_
             assert turn.logprobs[place] == pytest.approx(float(torch.log_softmax(at, -1)[chosen]), abs=1e-4)
 
 
-def test_the_bench_measures_ours_and_the_baseline() -> None:
+def test_the_bench_measures_the_engine_and_its_baseline() -> None:
     figures = engine_bench.run(rounds=1)
     assert [figure.name for figure in figures] == ["decisions", "completion tokens", "completion tokens"]
     assert all(figure.ours > 0 and figure.yardstick > 0 for figure in figures)

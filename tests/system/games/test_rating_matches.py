@@ -1,4 +1,4 @@
-"""``entente population rate``: matches between bots, snapshots and the newest checkpoint of a run, for real."""
+"""``entente population rate``: real matches between bots, snapshots and the newest checkpoint of a run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grpo_core.models.pretrained import policy_payload, save_model
 from opponents.population.population import Population
 from opponents.ratings.storage import load_ratings
 from services.environments.diplomacy.position import POWERS
-from tests.system.support.training_process import ENTENTE, hear_interrupts
+from tests.system.support.training_process import ENTENTE, handle_interrupts
 from tests.unit.opponents.population_cases import train_a_little
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
@@ -78,7 +78,7 @@ def test_an_interruption_keeps_the_ratings_so_far(tmp_path: Path) -> None:
     population.save()
     command = [*ENTENTE, "population", "rate", str(run), "--games", "500", "--against", "random"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=handle_interrupts
     )
     try:
         assert process.stderr is not None
@@ -99,7 +99,7 @@ def test_an_interruption_keeps_the_ratings_so_far(tmp_path: Path) -> None:
     ("arguments", "message"),
     [(["--against", "nobody"], "'nobody' is neither a bot"), (["--against", ""], "rating needs at least two players")],
 )
-def test_errors_are_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_rating_errors_are_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
     run = tmp_path / "run"
     run.mkdir()
     (run / "config.toml").write_text(dump_config(load_config("smoke")))

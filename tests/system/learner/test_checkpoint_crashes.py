@@ -37,7 +37,7 @@ while True:
 """
 
 
-def test_a_killed_writer_leaves_only_whole_checkpoints(tmp_path):
+def test_a_killed_writer_leaves_only_complete_checkpoints(tmp_path):
     announced = -1
     for delay_s in (0.0, 0.013, 0.029):
         writer = subprocess.Popen(

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 
 @pytest.mark.parametrize("variables", [{}, WITHOUT_AVX512], ids=["native", "avx2"])
-def test_a_killed_learner_goes_on_to_the_weights_of_one_that_was_not(
+def test_a_killed_learner_reaches_the_weights_of_an_uninterrupted_one(
     variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in variables.items():

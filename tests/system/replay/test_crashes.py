@@ -63,7 +63,7 @@ class Workers:
         return all(process.poll() == 0 for process in self.running.values())
 
 
-def test_every_episode_is_used_exactly_once_when_processes_are_killed(tmp_path: Path) -> None:
+def test_every_episode_is_used_exactly_once_even_if_processes_are_killed(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(2**32)
     print("seed", seed)  # shown when the test fails
     rng = random.Random(seed)
@@ -98,7 +98,7 @@ def test_every_episode_is_used_exactly_once_when_processes_are_killed(tmp_path: 
         server.close()
 
 
-def test_append_only_file_keeps_entries_and_deliveries_after_a_kill(tmp_path: Path) -> None:
+def test_the_append_only_file_keeps_entries_and_deliveries_after_a_kill(tmp_path: Path) -> None:
     server = EmbeddedServer.start(tmp_path)
     try:
         first = RedisBuffer(server.url, "run", 3600, 1)

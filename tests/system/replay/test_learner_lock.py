@@ -1,4 +1,4 @@
-"""A run has one learner: who holds the lock, who takes it over and when."""
+"""The lock that keeps a run to one learner: refusal, takeover, renewal and expiry."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def test_remote_learner_is_replaced_when_its_lock_expires(server: EmbeddedServer
 
 def test_remote_learner_that_renews_its_lock_is_not_replaced(server: EmbeddedServer, connect: Any, run: str) -> None:
     raw, key = owner_elsewhere(server, run, 5_000)
-    renewal = threading.Timer(0.5, raw.pexpire, [key, 20_000])
-    renewal.start()
+    extension = threading.Timer(0.5, raw.pexpire, [key, 20_000])
+    extension.start()
     with pytest.raises(ReplayError, match="already has a learner: process 1 on far"):
         connect(server.url, run).redeliver()
-    renewal.join()
+    extension.join()
 
 
 def test_lock_is_renewed_while_its_holder_is_alive(

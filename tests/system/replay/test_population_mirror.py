@@ -1,4 +1,4 @@
-"""The population on a real Redis-protocol server: newer over older only, weights verified, within their room."""
+"""The population on a real Redis-protocol server: newer states replace older ones, weights are verified and limited."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_machine_without_the_folder_reads_the_same_verified_weights(
         mirror.read()
 
 
-def test_weights_stay_within_their_limit_pinned_and_newest_first(
+def test_mirrored_weights_stay_within_their_limit_with_pinned_and_newest_first(
     server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
 ) -> None:
     population = Population(tmp_path / "population.json", on_saved=mirror.publish)

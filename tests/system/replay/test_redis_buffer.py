@@ -50,7 +50,7 @@ def test_take_returns_whole_blocks_oldest_first_and_acknowledge_deletes_them(
         "waiting/ITALY": 0,
     }
     learner.acknowledge(first.receipts)
-    learner.acknowledge([*first.receipts, Receipt("TURKEY", "1-0")])  # gone or never there: ignored
+    learner.acknowledge([*first.receipts, Receipt("TURKEY", "1-0")])  # unknown receipts are ignored
     stats = learner.stats()
     assert (stats["waiting"], stats["delivered"], stats["acknowledged"], stats["duplicates"]) == (2, 0, 4, 2)
     assert rollout.stored_ids(["a/0", "b/1", "c/0"]) == {"a/0", "b/1"}
@@ -131,7 +131,7 @@ def test_oldest_block_is_first_even_if_completed_late(server: EmbeddedServer, co
     assert ids(learner.take({"FRANCE": 1}, 1)) == ["a/0", "a/1"]
 
 
-def test_poison_is_set_aside_counted_and_bounded(
+def test_unreadable_entries_are_set_aside_counted_and_bounded(
     server: EmbeddedServer, connect: Any, run: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(redis_buffer, "POISON_KEPT", 3)
@@ -161,7 +161,7 @@ def test_poison_is_set_aside_counted_and_bounded(
     assert learner.unreadable_ids("ITALY") == frozenset()
     assert facts[b"episode"] == bytes(newer)
     assert b"newer version" in facts[b"reason"]
-    learner.redeliver()  # poison is not delivered again
+    learner.redeliver()  # unreadable entries are not delivered again
     assert learner.stats()["poison"] == 4
     assert learner.stats()["waiting"] == 2
 

@@ -23,7 +23,7 @@ from tests.system.support.replay_blocks import block, episode, ids
 pytestmark = pytest.mark.system
 
 
-def test_out_of_memory_delays_producers_and_not_the_learner(own_server: EmbeddedServer, connect: Any, run: str) -> None:
+def test_a_full_server_delays_producers_and_not_the_learner(own_server: EmbeddedServer, connect: Any, run: str) -> None:
     rollout, learner = connect(own_server.url, run), connect(own_server.url, run)
     raw = redis.Redis.from_url(own_server.url)
     big = [synthetic_episode(f"b{n}", m, block_size=2) for n in range(40) for m in range(2)]

@@ -1,4 +1,4 @@
-"""Every alert on series that fire it and on others, by Prometheus' promtool."""
+"""Every alert is tested by Prometheus' promtool with series that fire it and series that do not."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ def severities() -> dict[str, str]:
     return dict(found)
 
 
-def test_rules_are_complete_and_name_metrics_of_the_catalogue() -> None:
+def test_alert_rules_are_complete_and_name_metrics_of_the_catalogue() -> None:
     done = subprocess.run(
         [program("promtool"), "check", "rules", str(RULES)], capture_output=True, text=True, timeout=60
     )
@@ -212,10 +212,10 @@ def test_rules_are_complete_and_name_metrics_of_the_catalogue() -> None:
         metric_of(name)
 
 
-def test_every_alert_fires_on_its_cases_only(tmp_path: Path) -> None:
+def test_every_alert_fires_only_on_its_cases(tmp_path: Path) -> None:
     alerts = severities()
     assert list(CASES) == list(alerts), "an alert without a case, or the reverse"
-    # All scenarios side by side in one simulation, each a run (or a node) of its own.
+    # One simulation has all scenarios, each as a run (or a node) of its own.
     series: dict[str, str] = {}
     checks = []
     for alert, case in CASES.items():

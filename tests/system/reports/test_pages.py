@@ -170,7 +170,7 @@ def test_report_draws_its_curves_offline(browser: Browser, report: Path, viewpor
         assert "+2.00" in page.inner_text(".headline")
 
 
-def test_charts_follow_the_colour_scheme(browser: Browser, report: Path) -> None:
+def test_charts_follow_the_browsers_colour_scheme(browser: Browser, report: Path) -> None:
     with Visit(browser, report, LAPTOP) as page:
         bar = page.locator("#country-FRANCE .errorbar path").first
         bar.wait_for(state="attached")

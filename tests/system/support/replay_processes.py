@@ -19,7 +19,7 @@ from services.replay.synthetic_episodes import synthetic_episode
 BLOCK_SIZE = 3
 ROLES = ("FRANCE", "ITALY")
 TAKES_PER_CHECKPOINT = 3
-MAY_FINISH = "may-finish"  # beside the checkpoint
+MAY_FINISH = "may-finish"  # a file next to the checkpoint
 WAIT_LIMIT_S = 900
 
 
@@ -67,7 +67,7 @@ def consume(buffer: RedisBuffer, blocks: int, checkpoint: Path) -> None:
             taken += 1
         if receipts and (taken % TAKES_PER_CHECKPOINT == 0 or len(used) == blocks * BLOCK_SIZE):
             save(checkpoint, {"used": used, "receipts": [[r.role, r.entry_id] for r in receipts]})
-            time.sleep(0.01)  # a kill between the two is the interesting one
+            time.sleep(0.01)  # makes a kill between the two steps likely
             buffer.acknowledge(receipts)
             receipts = []
 

@@ -29,15 +29,15 @@ from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.grpo_core.support.cases import VOCABULARY, ragged_episodes
 
 WITHOUT_AVX512 = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
-AFTER = 10  # updates that are compared behind a kill
+AFTER = 10  # updates that are compared after each kill
 POLICY = PolicySettings(hidden_size=96, layers=2, head_dim=32, intermediate_size=80, context_length=128)
 LEARNER = LearnerSettings(learning_rate=0.01, lr_warmup_updates=3, minibatches=2, tokens_per_microbatch=256, beta=0.0)
 GROUPING = GroupingSettings(min_group_size=2)
-PATIENCE_S = 900.0
+TIME_LIMIT_S = 900.0
 
 
 def digest(learner: Learner) -> str:
-    """Of all weights, bit by bit."""
+    """A digest of all weights, bit by bit."""
     state = hashlib.sha256()
     for name, tensor in sorted(named_tensors(learner.model).items()):
         state.update(name.encode() + tensor.detach().numpy().tobytes())
@@ -45,7 +45,7 @@ def digest(learner: Learner) -> str:
 
 
 def learner_at(run_dir: Path) -> Learner:
-    """Fresh, or resumed from the newest checkpoint."""
+    """A new learner, or one resumed from the newest checkpoint."""
     if versions := checkpoint_versions(run_dir):
         checkpoint = load_checkpoint(run_dir / "checkpoints" / str(versions[-1]))
         learner = Learner(load_model(checkpoint.folder)[0], LEARNER, GROUPING, seed=3)
@@ -57,11 +57,11 @@ def learner_at(run_dir: Path) -> Learner:
     return Learner(model, LEARNER, GROUPING, seed=3)
 
 
-def go_on(run_dir: Path, until: int, seed: int) -> None:
-    """Update until a version, each on its own fixed episodes; say version and digest of each once it is durable."""
+def update_until(run_dir: Path, until: int, seed: int) -> None:
+    """Update to a version, each update on its own fixed episodes; print each version and digest once it is durable."""
     rng = random.Random(seed)
     ballast = [torch.empty(rng.randrange(1, 1 << 16)) for _ in range(rng.randrange(200))]
-    del ballast[::2]  # holes, so that what comes next lies elsewhere than in another process
+    del ballast[::2]  # holes, so that later tensors have other addresses than in another process
     tokenizer = make_word_tokenizer([f"w{number}" for number in range(VOCABULARY - 4)], r"\S+")
     learner = learner_at(run_dir)
     while learner.version < until:
@@ -71,7 +71,7 @@ def go_on(run_dir: Path, until: int, seed: int) -> None:
 
 
 def started(run_dir: Path, until: int, seed: int) -> subprocess.Popen[str]:
-    """``go_on`` in a new process."""
+    """``update_until`` in a new process."""
     command = [sys.executable, "-m", "tests.system.support.resumed_learner", str(run_dir), str(until), str(seed)]
     root = str(Path(grpo_core.__file__).parents[1])
     environment = {**os.environ, "PYTHONPATH": root}
@@ -79,44 +79,44 @@ def started(run_dir: Path, until: int, seed: int) -> subprocess.Popen[str]:
 
 
 def digests_of(process: subprocess.Popen[str]) -> dict[int, str]:
-    """What a process that runs to its end has said, by version."""
-    output, _ = process.communicate(timeout=PATIENCE_S)
+    """The digests that a process prints until it ends, by version."""
+    output, _ = process.communicate(timeout=TIME_LIMIT_S)
     assert process.returncode == 0
     return {int(version): found for version, found in map(str.split, output.splitlines())}
 
 
 def killed_at(run_dir: Path, version: int, delay_s: float, seed: int) -> dict[int, str]:
-    """Go on until a version was said, kill a little later, in whatever it is at then; what it said before."""
+    """Run until a version is printed, kill the process shortly afterwards, and return the printed digests."""
     process = started(run_dir, version + 1000, seed)
-    said: dict[int, str] = {}
+    printed: dict[int, str] = {}
     try:
         assert process.stdout is not None
-        while version not in said:
+        while version not in printed:
             line = process.stdout.readline()
             assert line, f"ended before version {version}"
             number, found = line.split()
-            said[int(number)] = found
+            printed[int(number)] = found
         time.sleep(delay_s)
     finally:
         process.send_signal(signal.SIGKILL)
-        rest, _ = process.communicate(timeout=PATIENCE_S)
-    said.update({int(number): found for number, found in (line.split() for line in rest.splitlines())})
-    return said
+        rest, _ = process.communicate(timeout=TIME_LIMIT_S)
+    printed.update({int(number): found for number, found in (line.split() for line in rest.splitlines())})
+    return printed
 
 
 def check_kills(run_dir: Path, kills: int, seed: int) -> None:
-    """Kill and resume so often at random: ten updates after each kill are those of an uninterrupted run."""
+    """Kill and resume ``kills`` times at random: ten updates after each kill equal those of an uninterrupted run."""
     rng = random.Random(seed)
-    said: dict[int, str] = {}
+    printed: dict[int, str] = {}
     for number in range(kills):
         version = (checkpoint_versions(run_dir / "killed") or [0])[-1] + AFTER + rng.randrange(4)
-        said |= killed_at(run_dir / "killed", version, rng.uniform(0, 0.1), seed + number)
+        printed |= killed_at(run_dir / "killed", version, rng.uniform(0, 0.1), seed + number)
     until = checkpoint_versions(run_dir / "killed")[-1] + AFTER
-    said |= digests_of(started(run_dir / "killed", until, seed + kills))
+    printed |= digests_of(started(run_dir / "killed", until, seed + kills))
     straight = digests_of(started(run_dir / "straight", until, seed + kills + 1))
-    assert len(said) >= kills * AFTER
-    assert said == {version: straight[version] for version in said}
+    assert len(printed) >= kills * AFTER
+    assert printed == {version: straight[version] for version in printed}
 
 
 if __name__ == "__main__":
-    go_on(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+    update_until(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -18,13 +18,11 @@ QUICK = (
 )  # fmt: skip
 
 
-PATIENCE_S = (
-    900.0  # for whatever a run is waited for: ends a test that hangs, far above what a slow or busy machine takes
-)
+PATIENCE_S = 900.0  # the limit of every wait for a run, far above what a slow or busy machine takes
 END_S = 120.0  # for a killed process to be gone
 
 
-def hear_interrupts() -> None:
+def handle_interrupts() -> None:
     """In a child: handle SIGINT even if the tests run in the background, which ignores it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -43,7 +41,7 @@ class TrainingProcess:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             env=dict(os.environ),
-            preexec_fn=hear_interrupts,
+            preexec_fn=handle_interrupts,
         )
         self.family: dict[int, psutil.Process] = {}
 
@@ -84,7 +82,7 @@ class TrainingProcess:
         return self.process.returncode
 
     def kill(self) -> None:
-        """SIGKILL, as a machine that runs out of memory would."""
+        """Send SIGKILL, as the kernel does when memory runs out."""
         self.look()
         self.process.send_signal(signal.SIGKILL)
         self.process.wait(END_S)

@@ -26,7 +26,7 @@ def word_tokenizer() -> PreTrainedTokenizerBase:
 
 
 def peaked_model(architecture: str = "qwen3", *, tied: bool = False, seed: int = 0) -> PreTrainedModel:
-    """A model with peaked distributions: those of untrained ones are so uniform that wrong weights go unnoticed."""
+    """A model with peaked distributions: untrained ones are so uniform that wrong weights go unnoticed."""
     tokenizer = word_tokenizer()
     settings = PolicySettings(architecture=architecture, hidden_size=64, layers=2, intermediate_size=96)
     model = make_small_model(

@@ -1,4 +1,4 @@
-"""Runs and evaluations with a chat model behind an endpoint: asked, counted and paid for, or told why not."""
+"""Runs and evaluations with a chat model behind an endpoint: calls, counters, costs and errors."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def endpoint_in_a_thread(script: Script) -> Iterator[FakeEndpoint]:
 
 
 def first_legal_orders(request: Request) -> web.Response:
-    """What a chat model that always takes the first legal order would answer."""
-    told = request["messages"][1]["content"]
-    lists = re.findall(r"^[AF] \S+: (.+)$", told, re.MULTILINE)
+    """The answer of a chat model that always takes the first legal order."""
+    prompt = request["messages"][1]["content"]
+    lists = re.findall(r"^[AF] \S+: (.+)$", prompt, re.MULTILINE)
     if lists:
         return answer("\n".join(line.split(" | ")[0] for line in lists))
-    count = int(re.findall(r"give (\d+) order", told)[0])
-    return answer("\n".join(told.partition("Legal orders:\n")[2].splitlines()[:count]))
+    count = int(re.findall(r"give (\d+) order", prompt)[0])
+    return answer("\n".join(prompt.partition("Legal orders:\n")[2].splitlines()[:count]))
 
 
 def with_remote(endpoint: FakeEndpoint) -> tuple[str, ...]:
@@ -79,7 +79,9 @@ def with_remote(endpoint: FakeEndpoint) -> tuple[str, ...]:
     return (*QUICK, *(part for name, value in settings.items() for part in ("--set", f"{name}={value}")))
 
 
-def test_a_remote_is_drawn_counted_and_paid_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chat_opponent_is_drawn_and_its_calls_and_costs_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     run = tmp_path / "run"
     with endpoint_in_a_thread(first_legal_orders) as endpoint:
@@ -112,7 +114,7 @@ def test_an_endpoint_that_fails_stops_the_run_with_one_line(tmp_path: Path, monk
         assert training.survivors() == []
 
 
-def test_it_is_evaluated_and_met_by_others(tmp_path: Path) -> None:
+def test_a_chat_player_is_evaluated_and_is_an_opponent_in_evaluations(tmp_path: Path) -> None:
     config, rows = tmp_path / "players.toml", tmp_path / "rows.json"
     with endpoint_in_a_thread(first_legal_orders) as endpoint:
         config.write_text(f'[opponents.remotes.chat]\nbase_url = "{endpoint.url}"\nmodel = "some-model"\n')

@@ -13,14 +13,14 @@ import pytest
 
 from cluster.runs.folder import last_update
 from cluster.runs.restarts import restarts
-from tests.system.support.training_process import ENTENTE, hear_interrupts
+from tests.system.support.training_process import ENTENTE, handle_interrupts
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 KINDS = ("rollout", "server", "driver", "checkpoint", "full", "poison", "future")
 
 
-def test_run_recovers_from_every_kind_of_fault_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_run_recovers_from_every_kind_of_fault_and_loses_no_episode(tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "drill.json"
     only = [word for kind in KINDS for word in ("--only", kind)]
     done = subprocess.run(
@@ -51,7 +51,7 @@ def test_run_recovers_from_every_kind_of_fault_and_loses_nothing(tmp_path: Path)
 def test_ctrl_c_ends_a_drill_and_all_its_processes(tmp_path: Path) -> None:
     drill = subprocess.Popen(
         [*ENTENTE, "drill", "--run-dir", str(tmp_path / "run")],
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=hear_interrupts,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=handle_interrupts,
     )  # fmt: skip
     family: dict[int, psutil.Process] = {}
     try:

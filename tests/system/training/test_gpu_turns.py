@@ -1,4 +1,4 @@
-"""A whole run whose learner and rollouts take turns, as on one GPU, with an actor that hangs on the way."""
+"""A whole run whose learner and rollouts take turns, as on one GPU, with an actor that hangs during the run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.system.support.training_process import QUICK, TrainingProcess
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 
-def test_a_run_by_turns_goes_on_when_its_actor_hangs(tmp_path: Path) -> None:
+def test_a_run_by_turns_continues_when_its_actor_hangs(tmp_path: Path) -> None:
     run = tmp_path / "run"
     turns = ("rollout.share_gpu_with_learner=true", "rollout.swap_timeout_s=30", "rollout.block_timeout_s=45")
     arguments = (*QUICK, *(part for key in turns for part in ("--set", key)))
@@ -40,7 +40,7 @@ def test_a_run_by_turns_goes_on_when_its_actor_hangs(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed (make vllm)")
-def test_what_gpu_toml_puts_together_runs_without_its_gpu(tmp_path: Path) -> None:
+def test_the_settings_of_gpu_toml_also_run_without_a_gpu(tmp_path: Path) -> None:
     model, tokenizer = make_policy(load_config("smoke").policy, 0)
     save_model(model, tokenizer, tmp_path / "model")
     here = (

@@ -1,4 +1,4 @@
-"""Imitation by real processes: two of them make one policy; a run begins with it, measured before and after."""
+"""Imitation by real processes: two processes train one policy, and a run starts from an imitated policy."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from tests.unit.grpo_core.training.test_behavior_cloning import make_model, make
 rank, ranks, meeting, out = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
 torch.set_num_threads(1)
 with process_group(rank, ranks, "file://" + meeting, timeout_s=120) as group:
-    model, turns = make_model(), make_turns(41, seed=1)[rank::ranks]  # shares of unequal size
-    imitator = BehaviorCloner(model, learning_rate=1e-2, steps=3, ranks=group)
-    losses = [imitator.step(turns) for _ in range(3)]
-    measured = imitator.held_out(turns)
+    model, turns = make_model(), make_turns(41, seed=1)[rank::ranks]  # parts of unequal size
+    cloner = BehaviorCloner(model, learning_rate=1e-2, steps=3, ranks=group)
+    losses = [cloner.step(turns) for _ in range(3)]
+    measured = cloner.held_out(turns)
 save_file({**dict(model.named_parameters()), "losses": torch.tensor([*losses, measured])}, out + str(rank))
 """
 
 
 def quiet(name: str, steps: int) -> Callable[[int], None]:
-    """A stage that nobody watches."""
+    """A stage without progress display."""
     return lambda done: None
 
 
-def test_two_processes_take_the_step_of_one(tmp_path: Path) -> None:
+def test_two_processes_take_the_same_imitation_step_as_one(tmp_path: Path) -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     for ranks in (1, 2):
         meeting, out = str(tmp_path / f"meeting-{ranks}"), str(tmp_path / f"weights-{ranks}-")
@@ -72,7 +72,7 @@ def task(settings: Sequence[str]) -> ImitationTask:
     return ImitationTask.of(load_config("smoke", settings))
 
 
-def test_a_policy_that_imitated_is_a_folder_like_any_other(tmp_path: Path) -> None:
+def test_an_imitated_policy_is_saved_as_a_model_folder(tmp_path: Path) -> None:
     report = imitate(task(SMALL), tmp_path / "policy", quiet)
     assert report.decisions > 50
     assert report.held_out_decisions > 10
@@ -85,7 +85,7 @@ def test_a_policy_that_imitated_is_a_folder_like_any_other(tmp_path: Path) -> No
         imitate(task(SMALL), tmp_path / "policy", quiet)
 
 
-def test_what_cannot_be_imitated_is_said_in_one_line(tmp_path: Path) -> None:
+def test_impossible_imitations_are_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "game.json").write_text("{}")
     for settings, message in (
@@ -100,7 +100,7 @@ def test_what_cannot_be_imitated_is_said_in_one_line(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".policy*"))
 
 
-def test_a_process_that_dies_ends_it_with_a_reason_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_dead_imitation_process_raises_and_leaves_no_files_or_processes(tmp_path: Path) -> None:
     def kill_one(name: str, steps: int) -> Callable[[int], None]:
         def on_step(done: int) -> None:
             if "imitating" in name:
@@ -117,7 +117,7 @@ def test_a_process_that_dies_ends_it_with_a_reason_and_leaves_nothing(tmp_path: 
     assert not [child for child in psutil.Process().children() if "spawn_main" in " ".join(child.cmdline())]
 
 
-def test_a_run_that_begins_by_imitating(tmp_path: Path) -> None:
+def test_a_run_can_start_from_an_imitated_policy(tmp_path: Path) -> None:
     run = tmp_path / "run"
     settings = (*SMALL, "learner.updates=2", "evaluation.games_per_country=1")
     with TrainingProcess(run, *QUICK, *(part for key in settings for part in ("--set", key))) as training:

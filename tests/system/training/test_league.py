@@ -1,4 +1,4 @@
-"""A run whose opponents are chosen by results: killed, resumed, and every game against whom the record says."""
+"""A run whose opponents are chosen by results, killed and resumed: every game has the opponents of the line-up log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_prioritised_play_against_anchors_and_itself_survives_a_kill(tmp_path: P
 
 
 def lineups(run: Path) -> dict[int, dict[str, Any]]:
-    """The record, a line a block; a last line that the kill has torn is none."""
+    """The line-up log by block; a last line that the kill cut off is ignored."""
     text = (run / "lineups.jsonl").read_text()
     lines = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
     assert len({line["index"] for line in lines}) == len(lines)
@@ -83,7 +83,7 @@ def results_are_remembered(run: Path) -> None:
     results = json.loads((run / "results.json").read_text())
     assert results["update"] == UPDATES
     games = sum(tally["games"] for tally in results["countries"].values())
-    # Those that ended between the last save and the kill are not known, and they are few.
+    # The few games that ended between the last save and the kill are missing.
     assert UPDATES * 14 - 3 * 14 <= games <= UPDATES * 14
     last = [line.metrics for line in read_metrics(run / "metrics.jsonl") if "entente_loss" in line.metrics][-1]
     assert last["entente_opponent_score{opponent=bot/greedy}"] < 0.5

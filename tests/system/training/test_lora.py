@@ -1,4 +1,4 @@
-"""A run that trains LoRA adapters: what travels, what is frozen, who is played against, and what comes after."""
+"""A run that trains LoRA adapters: published weights, snapshots, opponents, resume and evaluation."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 SETTINGS = (
     "policy.use_peft=true", "policy.lora_r=2", "learner.learning_rate=0.01", "learner.checkpoint_every=1",
     "rollout.max_staleness=0", "opponents.snapshot_every=1",
-    "opponents.members={random=1e-9}",  # as good as never drawn once there is a snapshot
+    "opponents.members={random=1e-9}",  # almost never drawn once there is a snapshot
     "evaluation.against=[]", "evaluation.final_against=[]",
 )  # fmt: skip
 
 
 def opponents_of(run: Path, version: int) -> set[str]:
-    """Who was played against in the episodes that made a version."""
+    """The opponents in the episodes that made a version."""
     config = load_config(run / "config.toml")
     population = Population.load(run / "population.json")
     matchmaker = Matchmaker(population, config.rollout.num_generations, config.run.seed, config.opponents)
@@ -38,14 +38,14 @@ def opponents_of(run: Path, version: int) -> set[str]:
     return {member for lineup in lineups for _, member in lineup.opponents}
 
 
-def test_adapters_are_published_frozen_played_against_resumed_and_seated(tmp_path: Path) -> None:
+def test_an_adapter_run_publishes_freezes_plays_against_resumes_and_evaluates_adapters(tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = [part for setting in SETTINGS for part in ("--set", setting)]
     with TrainingProcess(run, *QUICK, *arguments, "--set", "learner.updates=2") as training:
         assert training.finish() == 0, training.output()
     with TrainingProcess(run, "--resume", "--set", "learner.updates=3", config=None) as training:
         assert training.finish() == 0, training.output()
-    # Played against: frozen adapters, and after the resume both of them, from the run's folder.
+    # Opponents are frozen adapters; after the resume both of them, from the run's folder.
     assert opponents_of(run, 1) == {"bot/random"}
     assert opponents_of(run, 2) == {"policy/v1"}
     assert opponents_of(run, 3) == {"policy/v1", "policy/v2"}

@@ -1,4 +1,4 @@
-"""The main job, for real: Ray actors, a Redis-protocol server, whole games; killed, stopped and resumed."""
+"""The main job with real Ray actors, a Redis-protocol server and whole games; killed, stopped and resumed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def smoke_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, 
         yield run, watch
 
 
-def test_smoke_run_leaves_everything_it_promises(smoke_run: tuple[Path, Watch | None], tmp_path: Path) -> None:
+def test_a_smoke_run_writes_all_its_results(smoke_run: tuple[Path, Watch | None], tmp_path: Path) -> None:
     run, _ = smoke_run
     summary = json.loads((run / "summary.json").read_text())
     assert summary["updates"] == 4
@@ -81,7 +81,7 @@ def test_smoke_run_leaves_everything_it_promises(smoke_run: tuple[Path, Watch | 
     refuse_a_corrupt_checkpoint(run)
 
 
-def test_every_panel_of_the_boards_shows_a_real_run(smoke_run: tuple[Path, Watch | None]) -> None:
+def test_every_dashboard_panel_shows_data_of_a_real_run(smoke_run: tuple[Path, Watch | None]) -> None:
     _, watch = smoke_run
     if watch is None:
         pytest.skip(NO_PROMETHEUS)
@@ -92,11 +92,11 @@ def test_every_panel_of_the_boards_shows_a_real_run(smoke_run: tuple[Path, Watch
     for panel in ("Solos", "Centres", "Survival"):
         found = [watch.series(query, "smoke") for shown, query in queries if shown.title == panel]
         assert set(found) == {len(POWERS)}, panel
-    # It was seen to the end: nobody is called for a run that is over.
+    # Prometheus saw the run's end, so no alert fires for a run that is over.
     assert not watch.server.over('ALERTS{alertname="EntenteRunGone",alertstate="firing"}', watch.start, time.time())
 
 
-def test_killed_at_random_moments_no_episode_is_lost_or_used_twice(tmp_path: Path) -> None:
+def test_a_run_killed_at_random_moments_loses_and_repeats_no_episode(tmp_path: Path) -> None:
     run = tmp_path / "run"
     updates = 11
     arguments = (*QUICK, "--set", f"learner.updates={updates}", "--set", "learner.checkpoint_every=3")
@@ -104,7 +104,7 @@ def test_killed_at_random_moments_no_episode_is_lost_or_used_twice(tmp_path: Pat
         *arguments,
         "--set",
         "learner.beta=0.02",
-    )  # its reference is the run's first weights, also after a kill
+    )  # the reference is the run's first weights, also after a kill
     rng = random.Random(20)
     before: dict[int, dict[str, object]] = {}
     for attempt in range(2):
@@ -120,7 +120,7 @@ def test_killed_at_random_moments_no_episode_is_lost_or_used_twice(tmp_path: Pat
     used = episodes_used(run)
     assert len(used) == updates * EPISODES
     assert set(used.values()) == {1}
-    # Updates that were made again after a kill were made from the same episodes.
+    # Updates that were repeated after a kill used the same episodes.
     for version, record in audits(run).items():
         if version in before:
             assert record["episodes"] == before[version]["episodes"], f"update {version}"
@@ -174,7 +174,7 @@ def audit_groups_of(run: Path, out: Path) -> None:
     found = json.loads(out.read_text())
     assert {"country+phase", "country", "country+own_centers+phase"} <= {row["key"] for row in found["keys"]}
     assert all(-2 < row["leave_one_out_r2"] <= row["eta_squared"] <= 1 for row in found["keys"])
-    # The newest update's episodes, under the newest weights: those before it were not kept.
+    # The newest update's episodes, with the newest weights: earlier episodes are not kept.
     gradients = found["gradients"]
     assert (gradients["batch_version"], gradients["checkpoint"], gradients["blocks"]) == (3, 4, 7)
     assert list(gradients["ways"])[:3] == ["none", "batch", "declared chain"]
@@ -215,7 +215,7 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_bad_input_is_one_line_exit_2_and_nothing_left_running(tmp_path: Path) -> None:
+def test_bad_input_gives_one_line_exit_code_2_and_leaves_no_process(tmp_path: Path) -> None:
     run = tmp_path / "run"
     not_a_game = tmp_path / "game.json"
     not_a_game.write_text("{}")

@@ -1,4 +1,4 @@
-"""A population that others change while its run trains; frozen policies that come from Redis when files are gone."""
+"""A population that other processes change during training; snapshots are read from Redis when files are missing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 SETTINGS = (
     "rollout.max_staleness=0", "opponents.snapshot_every=1", "learner.checkpoint_every=1",
-    "opponents.members={random=1e-9, greedy=1e-9}",  # as good as never drawn once there is a snapshot
+    "opponents.members={random=1e-9, greedy=1e-9}",  # almost never drawn once there is a snapshot
     "evaluation.against=[]", "evaluation.final_against=[]",
 )  # fmt: skip
 
@@ -37,7 +37,7 @@ def mirror_of(run: Path) -> Iterator[PopulationMirror]:
 
 
 def in_redis(run: Path, member_id: str) -> bool:
-    """Whether a member has reached the run's server by way of the process that trains."""
+    """Whether the training process has published a member to the run's server."""
     if running_url(run / "redis") is None:
         return False
     with mirror_of(run) as mirror:
@@ -46,7 +46,7 @@ def in_redis(run: Path, member_id: str) -> bool:
         return member_id in found and (found[member_id].kind == "bot" or mirror.weights(found[member_id]) is not None)
 
 
-def test_others_change_it_while_it_trains_and_gone_files_come_from_redis(tmp_path: Path) -> None:
+def test_other_processes_change_a_population_in_training_and_missing_files_come_from_redis(tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = [part for setting in SETTINGS for part in ("--set", setting)]
     with TrainingProcess(run, *QUICK, *arguments, "--set", "learner.updates=4") as training:

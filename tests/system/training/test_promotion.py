@@ -14,14 +14,14 @@ from tests.system.support.training_process import QUICK, TrainingProcess
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
 SETTINGS = (
-    "opponents.members={hold=1.0}",  # any policy takes neutral centres and finishes above who never moves
+    "opponents.members={hold=1.0}",  # any policy takes neutral centres and finishes above a bot that never moves
     "opponents.promote_margin=1", "opponents.promote_sigmas=0.5", "opponents.promote_min_updates=1",
     "opponents.snapshot_every=2", "opponents.max_members=1", "rollout.max_staleness=0", "learner.updates=4",
     "evaluation.against=[]", "evaluation.final_against=[]",
 )  # fmt: skip
 
 
-def test_the_learner_joins_off_schedule_and_older_snapshots_retire(tmp_path: Path) -> None:
+def test_a_promoted_learner_joins_off_schedule_and_older_snapshots_retire(tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = [part for setting in SETTINGS for part in ("--set", setting)]
     with TrainingProcess(run, *QUICK, *arguments) as training:

@@ -1,4 +1,4 @@
-"""A run with a specialist for each country: trained, published, frozen, played against, resumed, evaluated, seated."""
+"""A run with a specialist for each country: training, snapshots, opponents, resume, evaluation and play."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 SETTINGS = (
     "policy.use_peft=true", "policy.specialists=true", "policy.lora_r=2", "learner.learning_rate=0.01",
     "learner.checkpoint_every=1", "rollout.max_staleness=0", "opponents.snapshot_every=1",
-    "opponents.members={random=1e-9}",  # as good as never drawn once there is a snapshot
+    "opponents.members={random=1e-9}",  # almost never drawn once there is a snapshot
     "evaluation.against=[]", "evaluation.final_against=['random']",
 )  # fmt: skip
 
@@ -34,7 +34,7 @@ def command(*arguments: str) -> str:
     return done.stdout
 
 
-def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> None:
+def test_a_run_of_specialists_trains_resumes_evaluates_and_rates(tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = [part for setting in SETTINGS for part in ("--set", setting)]
     with TrainingProcess(run, *QUICK, *arguments, "--set", "learner.updates=2") as training:
@@ -42,12 +42,12 @@ def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> 
     with TrainingProcess(run, "--resume", "--set", "learner.updates=3", config=None) as training:
         assert training.finish() == 0, training.output()
         assert training.survivors() == []
-    # Law 5: every country's games were written by the very adapter that the learner computes them with.
+    # Law 5: the adapter that wrote a country's games is the one that the learner computes them with.
     assert all(record["metrics"]["fresh_logprob_gap"] < 1e-4 for record in audits(run).values())
     assert set(episodes_used(run).values()) == {1}
     lines = [line.metrics for line in read_metrics(run / "metrics.jsonl") if "entente_weight_bytes" in line.metrics]
     assert len(lines) == 3
-    # The checkpoint: one base for all, which nobody changed, and seven adapters that differ.
+    # The checkpoint has one unchanged base and seven different adapters.
     newest, first = (run / "checkpoints" / version for version in "30")
     assert saved_specialists(newest) == tuple(sorted(POWERS))
     base, began = (named_tensors(load_model(folder, shared_base=True)[0]) for folder in (newest, first))
@@ -74,12 +74,12 @@ def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> 
         moved = any(not torch.equal(value, base[name]) for name, value in sent.items())
         assert moved == (power in taught), "each learns from its own country's games alone"
     assert len({frozen[f"policy/v3-{power}"].checksum for power in taught}) == len(taught)
-    # Played against at their own country alone, after the resume too.
+    # Snapshots play only their own country, after the resume too.
     met = [json.loads(line) for line in (run / "lineups.jsonl").read_text().splitlines()]
     seats = [(power, who) for lineup in met for power, who in lineup["members"].items() if who != "bot/random"]
     assert seats
     assert all(who.endswith(f"-{power}") for power, who in seats)
-    # By role: each country's row is its specialist's.
+    # Each country's row is that of its specialist.
     out = tmp_path / "rows.json"
     command("evaluate", str(run), "--against", "random", "--games-per-country", "1", "--until", "1901",
             "--json", str(out))  # fmt: skip
@@ -88,7 +88,7 @@ def test_specialists_from_the_first_game_to_the_last_command(tmp_path: Path) -> 
     game = tmp_path / "game.json"
     command("play", "--seat", f"FRANCE={run}", "--default", "random", "--until", "1901", "--out", str(game))
     assert json.loads(game.read_text())["phases"]
-    # The newest checkpoint has every country, each snapshot its own; one game would do for each of these.
+    # Matches rate the newest checkpoint at every country, and each snapshot at its own.
     command("population", "rate", str(run), "--games", "1", "--against", "", "--until", "1901")
     rated = load_ratings(run / "ratings.json")
     assert rated.rating("learner", "ITALY").games > 0

@@ -26,7 +26,7 @@ def engine_of(training: TrainingProcess) -> psutil.Process:
 
 
 @pytest.mark.parametrize("fault", ["kill", "suspend"])
-def test_training_goes_on_after_the_engines_process_died(fault: str, tmp_path: Path) -> None:
+def test_training_continues_after_the_engines_process_died(fault: str, tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = (
         *QUICK,

@@ -71,7 +71,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Pair(model, ours, theirs, runner, requests)
 
 
-def test_parity_after_full_updates_and_adapters(pair: Pair) -> None:
+def test_vllm_and_torch_agree_after_full_updates_and_adapters(pair: Pair) -> None:
     first = pair.check_parity(0)
     for version in (1, 2, 3):
         model = perturbed(copy.deepcopy(pair.model), version)
@@ -111,7 +111,7 @@ def test_sampled_logprobs_equal_a_plain_forward_pass(pair: Pair) -> None:
         assert not one.logprobs[~one.sampled_mask].any()
 
 
-def test_parity_of_free_text(pair: Pair) -> None:
+def test_vllm_and_torch_agree_on_free_text(pair: Pair) -> None:
     requests = [
         replace(request, constraint=None, temperature=0.0, max_completion_length=24) for request in pair.requests
     ]

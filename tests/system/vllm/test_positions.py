@@ -94,7 +94,7 @@ def tasks() -> list[Task]:
         while not game.is_done:
             position = game.position
             for task in decisions(game.state(), position):
-                # Neighbouring phases are alike: one decision in three of what is common.
+                # Neighbouring phases are similar, so only one in three common decisions is kept.
                 if missing[task.kind] > 0 and (task.kind in ("retreats", "builds", "disbands") or rng.random() < 0.3):
                     missing[task.kind] -= 1
                     found.append(task)
@@ -105,7 +105,7 @@ def tasks() -> list[Task]:
 
 
 def decisions(state: Mapping[str, Any], position: Position) -> list[Task]:
-    """The decisions of a phase in which there is something to choose."""
+    """The decisions of a phase that have a choice."""
     out = []
     for power in position.to_move:
         slots = sheet(position, power)
@@ -166,7 +166,7 @@ def must_all_be_legal(tasks: Sequence[Task], texts: Sequence[str]) -> None:
         assert [order[:5] for order in taken_by_the_game(task, orders, expand=True)] == [order[:5] for order in asked]
 
 
-def test_every_sheet_under_the_mask_is_complete_and_legal(writer: Writer, tasks: list[Task]) -> None:
+def test_every_masked_sheet_is_complete_and_legal(writer: Writer, tasks: list[Task]) -> None:
     counted = Counter(task.kind for task in tasks)
     assert len(tasks) == counted.total() == COUNT
     assert min(counted[kind] for kind in KINDS) >= LEAST

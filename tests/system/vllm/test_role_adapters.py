@@ -32,7 +32,7 @@ pytestmark = pytest.mark.system
 RANK = 8
 
 
-def test_parity_of_seven_role_adapters_and_all_or_none_swaps(tmp_path: Path) -> None:
+def test_seven_role_adapters_agree_with_torch_and_are_swapped_all_or_none(tmp_path: Path) -> None:
     tokens = OrderTokens(word_tokenizer())
     base = peaked_model()
     model = add_role_adapters(copy.deepcopy(base), PolicySettings(use_peft=True, lora_r=RANK), 0, POWERS)
@@ -51,7 +51,7 @@ def test_parity_of_seven_role_adapters_and_all_or_none_swaps(tmp_path: Path) -> 
             found[power] = adapter_payload(model, power), probe
         return found
 
-    def seated(engine: Engine) -> Specialists:
+    def players_of(engine: Engine) -> Specialists:
         return Specialists(
             engine, lambda name, temperature: LLMPolicy(engine, tokens, policy=name, temperature=temperature)
         )
@@ -71,7 +71,7 @@ def test_parity_of_seven_role_adapters_and_all_or_none_swaps(tmp_path: Path) -> 
 
     settings = InferenceSettings(kv_cache_mib=64, max_loras=2 * len(POWERS))
     with vllm_engine(base, tmp_path, settings, max_lora_rank=RANK) as (engine, runner):
-        theirs, ours = seated(engine), seated(TorchEngine(copy.deepcopy(base), max_concurrent_decisions=64))
+        theirs, ours = players_of(engine), players_of(TorchEngine(copy.deepcopy(base), max_concurrent_decisions=64))
 
         def swap(payload: Payload) -> None:
             for each in (ours, theirs):

@@ -60,7 +60,7 @@ def sheets(generations: Sequence[Generation]) -> list[list[int]]:
     return [generation.completion_ids.tolist() for generation in generations]
 
 
-def test_policies_of_full_weights_take_turns(
+def test_policies_with_full_weights_take_turns(
     served: Served, model: PreTrainedModel, requests: Sequence[GenerationRequest]
 ) -> None:
     """All are requested at once, in mixed order; each is written under its own policy's weights."""
@@ -94,7 +94,7 @@ def test_a_swap_waits_for_decisions_in_flight_and_holds_later_ones(
         await asyncio.sleep(0.02)  # they are being written
         swap = asyncio.create_task(engine.update_weights(weights_payload(newer), 4))
         meanwhile = []
-        while not swap.done():  # some come before it takes hold, some while it waits
+        while not swap.done():  # some arrive before the swap begins, some while it waits
             meanwhile.append(asyncio.create_task(engine.generate(requests[len(meanwhile) % IN_FLIGHT])))
             await asyncio.sleep(0.002)
         await swap
@@ -122,7 +122,7 @@ def test_sleep_finishes_decisions_and_holds_later_ones_until_wake(
         early = asyncio.create_task(write_all(engine, requests))
         await asyncio.sleep(0.02)
         await engine.sleep()
-        await asyncio.wait_for(early, 1.0)  # what was in flight was finished
+        await asyncio.wait_for(early, 1.0)  # the decision in flight was finished
         late = asyncio.create_task(write_all(engine, requests))
         await asyncio.sleep(0.2)
         assert not late.done()
@@ -206,7 +206,7 @@ def test_an_opponents_adapter_update_waits_until_the_engine_wakes(
     assert runner.run(nap()).policy_version == 1
 
 
-def test_kept_decisions_go_on_under_new_weights(
+def test_kept_decisions_continue_under_new_weights(
     model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
 ) -> None:
     newer = perturbed(copy.deepcopy(model), 40)
@@ -223,7 +223,7 @@ def test_kept_decisions_go_on_under_new_weights(
         early = runner.run(swap_in_the_middle())
         assert {generation.policy_version for generation in early} == {0}
         old = expected(model, requests)
-        assert sheets(early) != old  # the ends of those in flight are the new weights'
+        assert sheets(early) != old  # the ends of sheets in flight are written by the new weights
         assert sheets(runner.run(write_all(engine, requests))) == expected(newer, requests)
         other = perturbed(copy.deepcopy(model), 41)
         runner.run(engine.update_weights(weights_payload(other), 9, policy="frozen"))
@@ -231,7 +231,7 @@ def test_kept_decisions_go_on_under_new_weights(
         # The last token of each was sampled under the new weights, with keys and values made by them.
         for request, generation, before in zip(requests, early, old, strict=True):
             if generation.completion_ids.tolist() == before:
-                continue  # written before they came
+                continue  # written before the new weights arrived
             place = int(np.flatnonzero(generation.sampled_mask)[-1])
             ids = torch.tensor([*request.prompt_ids, *generation.completion_ids.tolist()])
             with torch.inference_mode():
@@ -242,10 +242,10 @@ def test_kept_decisions_go_on_under_new_weights(
             assert generation.logprobs[place] == pytest.approx(logprob, abs=1e-4)
 
 
-def test_weights_that_break_half_way_leave_the_old_ones_in_use(
+def test_a_failed_weight_transfer_leaves_the_old_weights_in_use(
     model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
 ) -> None:
-    """Names and shapes are right, so nothing refuses them before they are on their way."""
+    """Names and shapes are right, so the weights are only refused during the transfer."""
     newer = perturbed(copy.deepcopy(model), 60)
     with vllm_engine(model, tmp_path) as (engine, runner):
         real = WeightsExtension.load_policy
@@ -283,7 +283,7 @@ async def swap_under_an_opponent(
     return sheets(await early)
 
 
-def test_parity_in_a_process_of_its_own(
+def test_an_engine_in_a_separate_process_agrees_with_torch(
     model: PreTrainedModel, requests: Sequence[GenerationRequest], tmp_path: Path
 ) -> None:
     newer = perturbed(copy.deepcopy(model), 50)

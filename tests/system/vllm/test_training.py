@@ -38,7 +38,7 @@ def test_snapshots_take_turns_with_the_learner_in_one_engine(tmp_path: Path) -> 
     assert {"policy/v2", "policy/v4"} <= {member["id"] for member in members}
 
 
-def test_the_engines_process_dies_with_its_actor(tmp_path: Path) -> None:
+def test_the_engines_process_ends_with_its_actor(tmp_path: Path) -> None:
     """The learner's adapter and frozen ones share one engine, whose process dies with the actor that owns it."""
     run = tmp_path / "run"
     arguments = (

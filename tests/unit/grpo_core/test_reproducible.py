@@ -93,7 +93,7 @@ def alone() -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
-def test_as_many_threads_give_the_same_weights_and_others_nearly_the_same(
+def test_equal_thread_counts_give_equal_weights_and_others_nearly_equal_ones(
     count: int, alone: dict[str, Tensor], threads: None
 ) -> None:
     torch.set_num_threads(count)
