@@ -6,7 +6,7 @@ An error in this tree answers the user: the command prints its message as one li
       CheckpointError           2  grpo_core.errors
       ConfigError               2  cluster.errors
       DivergenceError           2  grpo_core.errors
-      DrillFailedError          1  cluster.drill.errors: the drill found that a run did not recover or lost something
+      DrillFailedError          1  cluster.drill.training_process: a run did not recover, or lost something
       EndpointError             2  services.inference.chat_endpoint.settings
         EndpointRefusedError    2  services.inference.chat_endpoint.settings
       EngineError               2  services.inference.engine

@@ -6,18 +6,19 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from cluster.configs.schema import Config
 from cluster.configs.sections import RunSettings
-from cluster.diagnostics.finding import Finding
+from cluster.diagnostics.finding import Finding, fault, ok, warn
 from cluster.errors import RunError
 from cluster.runs.ray_job import in_job
 from cluster.runtime.ray_session import check_reachable
 from cluster.runtime.replay_server import PASSWORD_VARIABLE, external_url, redis_buffer
 from grpo_core.errors import EntenteError
 from services.replay.server.embedded import EmbeddedServer
+from services.settings import RedisSettings
 
 _MODE, _TOKEN, _TOKEN_PATH = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 _WAYS = f"{_TOKEN}, a file that {_TOKEN_PATH} names, or ~/.ray/auth_token"
@@ -33,16 +34,14 @@ def ray_access(run: RunSettings) -> Iterator[Finding]:
     yield _authentication(run)
     address = os.environ.get("RAY_ADDRESS")
     if address and run.ray_address is None:
-        yield Finding(
-            "warn", "ray", f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address is set"
-        )
+        yield warn("ray", f"RAY_ADDRESS={address} is set; a run starts its own Ray unless run.ray_address is set")
     if run.ray_address is not None:
         try:
             check_reachable(run.ray_address)
         except RunError as error:
-            yield Finding("fault", "ray cluster", str(error))
+            yield fault("ray cluster", str(error))
         else:
-            yield Finding("ok", "ray cluster", f"{run.ray_address} takes connections")
+            yield ok("ray cluster", f"{run.ray_address} takes connections")
 
 
 def _authentication(run: RunSettings) -> Finding:
@@ -50,8 +49,7 @@ def _authentication(run: RunSettings) -> Finding:
     mode = os.environ.get(_MODE)
     if mode is not None and mode.lower() != "token":
         taken = "" if mode.lower() == "disabled" else f", which Ray takes for disabled ({mode!r})"
-        return Finding(
-            "warn",
+        return warn(
             subject,
             f"{_MODE} is not token{taken}: any client that reaches Ray's ports runs programs as you; unset it, or set "
             "token, here and on every node",
@@ -59,21 +57,20 @@ def _authentication(run: RunSettings) -> Finding:
     try:
         source = token_source()
     except RunError as error:
-        return Finding("fault", subject, str(error))
+        return fault(subject, str(error))
     if source is None and not on_cluster(run):
-        return Finding("ok", subject, "Ray asks for a token, which is made at ~/.ray/auth_token")
+        return ok(subject, "Ray asks for a token, which is made at ~/.ray/auth_token")
     if source is None and mode is None:
-        return Finding(
-            "warn",
+        return warn(
             subject,
             "no token here: a cluster that asks for one refuses this run, and one that does not lets anyone in; "
             f"have the head's token in {_WAYS}",
         )
     if source is None:
-        return Finding("fault", subject, f"{_MODE} is token and there is none: have the head's token in {_WAYS}")
+        return fault(subject, f"{_MODE} is token and there is none: have the head's token in {_WAYS}")
     if isinstance(source, Path) and _others_may_read(source):
-        return Finding("warn", subject, f"others of this machine may read the token in {source}: chmod 600 {source}")
-    return Finding("ok", subject, f"Ray asks for the token in {source}")
+        return warn(subject, f"others of this machine may read the token in {source}: chmod 600 {source}")
+    return ok(subject, f"Ray asks for the token in {source}")
 
 
 def _others_may_read(path: Path) -> bool:
@@ -104,23 +101,22 @@ def token_source() -> Path | str | None:
     return path if found else None
 
 
-def replay_access(config: Config) -> Iterator[Finding]:
+def replay_access(redis: RedisSettings) -> Iterator[Finding]:
     """Check that the replay server answers, and which other clients it accepts."""
     try:
-        url = external_url(config.redis)
+        url = external_url(redis)
         if url is not None:
-            _ping(config, url)
+            _ping(redis, url)
             yield _openness(url)
             return
-        with tempfile.TemporaryDirectory(prefix="entente-doctor-") as folder:
-            server = EmbeddedServer.start(Path(folder))
-            try:
-                _ping(config, server.url)
-            finally:
-                server.close()
-        yield Finding("ok", "redis", "the embedded server starts and answers, on this machine alone")
+        with (
+            tempfile.TemporaryDirectory(prefix="entente-doctor-") as folder,
+            EmbeddedServer.start(Path(folder)) as server,
+        ):
+            _ping(redis, server.url)
+        yield ok("redis", "the embedded server starts and answers, on this machine alone")
     except EntenteError as error:
-        yield Finding("fault", "redis", str(error))
+        yield fault("redis", str(error))
 
 
 def _openness(url: str) -> Finding:
@@ -128,18 +124,14 @@ def _openness(url: str) -> Finding:
     encrypted = parts.scheme == "rediss"
     how = "encrypted" if encrypted else "not encrypted; rediss:// is, if its network is not yours alone"
     if parts.password is None and "password" not in query and "ssl_certfile" not in query:
-        return Finding(
-            "warn",
+        return warn(
             "redis",
             f"the external server accepts every client that reaches it ({how}): give it a password, which comes from "
             f"{PASSWORD_VARIABLE}",
         )
-    return Finding("ok", "redis", f"the external server answers ({how})")
+    return ok("redis", f"the external server answers ({how})")
 
 
-def _ping(config: Config, url: str) -> None:
-    buffer = redis_buffer(config.redis, url, "doctor")
-    try:
+def _ping(redis: RedisSettings, url: str) -> None:
+    with closing(redis_buffer(redis, url, "doctor")) as buffer:
         buffer.stored_ids(["doctor/0"])
-    finally:
-        buffer.close()

@@ -8,11 +8,11 @@ import time
 from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
 from cluster.configs.schema import Config
+from cluster.configs.sections import RunSettings, TrainingSettings
 from cluster.diagnostics.access import on_cluster, ray_access, replay_access
-from cluster.diagnostics.finding import Finding
+from cluster.diagnostics.finding import Finding, fault, ok, warn
 from cluster.diagnostics.paths import disk, metrics_port, policy_files, run_folder
 from cluster.runtime.memory import GIB, available_bytes, needed_bytes
 from cluster.runtime.placement import gpus_asked, lacking_gpus
@@ -28,11 +28,22 @@ def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]
     """Check the machine and, if given, the needs of a planned run's config and folder; leaves no process running."""
     asked = config or Config()
     checks: list[Iterable[Finding]] = [
-        _python(), _packages(), _processors(), _gpus(asked), _memory(asked), disk(run_dir), ray_access(asked.run),
-        replay_access(asked),
-    ]  # fmt: skip
+        _python(),
+        _packages(),
+        _processors(),
+        _gpus(gpus_asked(asked.rollout, asked.learner.gpus), asked.run),
+        _memory(needed_bytes(asked), asked.run),
+        disk(run_dir),
+        ray_access(asked.run),
+        replay_access(asked.redis),
+    ]
     if config is not None:
-        checks += [_engine(config), _bfloat16(config), policy_files(config), metrics_port(config.metrics)]
+        checks += [
+            _engine(config.inference.engine),
+            _bfloat16(config.learner, config.run),
+            policy_files(config.policy, config.run),
+            metrics_port(config.metrics),
+        ]
     if config is not None or run_dir is not None:
         checks.append(run_folder(asked.run, run_dir))
     return [finding for check in checks for finding in check]
@@ -41,70 +52,69 @@ def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]
 def _python() -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
     if sys.version_info[:2] == (3, 11):
-        yield Finding("ok", "python", version)
+        yield ok("python", version)
     else:
-        yield Finding("fault", "python", f"{version}; 3.11 is needed: make setup PYTHON=/path/to/python3.11")
+        yield fault("python", f"{version}; 3.11 is needed: make setup PYTHON=/path/to/python3.11")
 
 
 def _packages() -> Iterator[Finding]:
     for name in PINNED:
         try:
-            yield Finding("ok", name, metadata.version(name))
+            yield ok(name, metadata.version(name))
         except metadata.PackageNotFoundError:
-            yield Finding("fault", name, "not installed; run make setup")
+            yield fault(name, "not installed; run make setup")
 
 
 def _processors() -> Iterator[Finding]:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    level: Literal["ok", "warn"] = "ok" if count >= 2 else "warn"
-    yield Finding(level, "cpus", f"{count}" + ("" if count >= 2 else "; learner and rollouts will share one: slow"))
+    if count >= 2:
+        yield ok("cpus", str(count))
+    else:
+        yield warn("cpus", f"{count}; learner and rollouts will share one: slow")
 
 
-def _gpus(config: Config) -> Iterator[Finding]:
+def _gpus(asked: float, run: RunSettings) -> Iterator[Finding]:
     import torch
 
-    asked = gpus_asked(config.rollout, config.learner.gpus)
-    if config.run.ray_address is None and (lacking := lacking_gpus(asked)):
-        yield Finding("fault", "gpu", lacking)
+    if run.ray_address is None and (lacking := lacking_gpus(asked)):
+        yield fault("gpu", lacking)
     elif torch.cuda.is_available():
-        yield Finding("ok", "gpu", ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())))
+        yield ok("gpu", ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())))
     else:
-        yield Finding("ok", "gpu", "none here; the cluster's are requested" if asked else "none; this trains on CPUs")
+        yield ok("gpu", "none here; the cluster's are requested" if asked else "none; this trains on CPUs")
 
 
-def _memory(config: Config) -> Iterator[Finding]:
-    needed, available = needed_bytes(config), available_bytes()
+def _memory(needed: int, run: RunSettings) -> Iterator[Finding]:
+    available = available_bytes()
     text = f"{available / GIB:.1f} GiB free, about {needed / GIB:.1f} GiB needed"
-    if config.run.ray_address is not None:
-        yield Finding("ok", "memory", f"{available / GIB:.1f} GiB free here; the cluster's nodes check their own")
+    if run.ray_address is not None:
+        yield ok("memory", f"{available / GIB:.1f} GiB free here; the cluster's nodes check their own")
     elif available < needed:
-        yield Finding("fault", "memory", f"{text}; lower rollout.actors or inference.max_concurrent_decisions")
+        yield fault("memory", f"{text}; lower rollout.actors or inference.max_concurrent_decisions")
     else:
-        yield Finding("ok", "memory", text)
+        yield ok("memory", text)
 
 
-def _engine(config: Config) -> Iterator[Finding]:
-    engine = config.inference.engine
+def _engine(engine: str) -> Iterator[Finding]:
     if engine == "vllm" and not vllm_installed():
-        yield Finding("fault", "engine", "vllm is not installed; pip install -e '.[vllm]', or on CPUs make vllm")
+        yield fault("engine", "vllm is not installed; pip install -e '.[vllm]', or on CPUs make vllm")
     else:
-        yield Finding("ok", "engine", engine)
+        yield ok("engine", engine)
 
 
-def _bfloat16(config: Config) -> Iterator[Finding]:
+def _bfloat16(learner: TrainingSettings, run: RunSettings) -> Iterator[Finding]:
     """Measure ``learner.bf16`` where this machine's CPUs learn."""
-    if not config.learner.bf16 or config.learner.gpus or on_cluster(config.run):
+    if not learner.bf16 or learner.gpus or on_cluster(run):
         return
     ratio = bfloat16_time()
     if ratio > SLOW_BFLOAT16:
-        yield Finding(
-            "warn",
+        yield warn(
             "bfloat16",
             f"this CPU multiplies matrices {ratio:.0f} times slower in bfloat16 than in float32, because it lacks "
             "AVX512_BF16 or AMX: set learner.bf16 = false, or learn on a GPU (learner.gpus = 1)",
         )
     else:
-        yield Finding("ok", "bfloat16", f"a matrix product takes {ratio:.2g} times as long as in float32")
+        yield ok("bfloat16", f"a matrix product takes {ratio:.2g} times as long as in float32")
 
 
 def bfloat16_time(size: int = 256) -> float:

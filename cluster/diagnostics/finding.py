@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
-
-Level = Literal["ok", "warn", "fault"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One result of a check."""
 
-    level: Level
+    level: Literal["ok", "warn", "fault"]
     subject: str
     text: str  # the state, and advice unless the level is ok
+
+
+ok, warn, fault = partial(Finding, "ok"), partial(Finding, "warn"), partial(Finding, "fault")

@@ -17,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster.configs.schema import Config
 from cluster.evaluation.players import language_policy
 from cluster.runs.folder import config_of
 from cluster.runs.progress_bars import AddBar
@@ -40,6 +39,7 @@ from opponents.seeds import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.torch_backend.engine import TorchEngine
+from services.settings import GameSettings, InferenceSettings
 
 FORKS = 2  # saved positions of each country and line-up in a batch
 CONTINUATIONS = 4  # games from each of them
@@ -92,16 +92,6 @@ class GradientKind:
     methods: tuple[AdvantageMethod, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StudyRow:
-    """One way of grouping in one kind of gradient."""
-
-    returns: Returns
-    tokens: Tokens
-    method: AdvantageMethod
-    quality: GradientQuality
-
-
 def gradient_kinds(returns: Returns) -> tuple[GradientKind, ...]:
     """The compared kinds of gradient; turns have segment returns if the run learns from those."""
     of_turns: Returns = "segment" if returns == "segment" else "per_phase"
@@ -127,7 +117,8 @@ def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -
     """
     config = config_of(checkpoint)
     checkpoint = latest_checkpoint(checkpoint) or checkpoint
-    episodes = asyncio.run(_play(checkpoint, config, batches * BATCH_BLOCKS, seed, stage))
+    discount, blocks = config.learner.discount, batches * BATCH_BLOCKS
+    episodes = asyncio.run(_play(checkpoint, config.game, config.inference, discount, blocks, seed, stage))
     model, _ = load_model(checkpoint)
     use_fast_layers(model)
     turns = training_turns(episodes, 0)
@@ -135,9 +126,9 @@ def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -
     batch_of = np.arange(len(episodes)) // (BATCH_BLOCKS * CONTINUATIONS)
     lengths = np.array([len(turn.position_S) for turn in turns])
     rows = [
-        row
+        {"returns": kind.returns, "tokens": kind.tokens, "way": str(method), **plain_quality(quality)}
         for kind in gradient_kinds(config.learner.returns)
-        for row in compare_ways(episodes, batch_of, scores, lengths, kind, config.learner.discount)
+        for method, quality in compare_ways(episodes, batch_of, scores, lengths, kind, discount).items()
     ]
     return {
         "commit": commit(),
@@ -146,16 +137,13 @@ def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -
         "seed": seed,
         "until_year": config.game.until_year,
         "reward": config.game.reward,
-        "discount": config.learner.discount,
+        "discount": discount,
         "line_ups": [", ".join(lineup) for lineup in LINEUPS],
         "batches": batches,
         "episodes_a_batch": BATCH_BLOCKS * CONTINUATIONS,
         "episodes": len(episodes),
         "turns": len(turns),
-        "rows": [
-            {"returns": row.returns, "tokens": row.tokens, "way": str(row.method), **plain_quality(row.quality)}
-            for row in rows
-        ],
+        "rows": rows,
     }
 
 
@@ -176,7 +164,7 @@ def compare_ways(
     lengths: NDArray[np.int64],
     kind: GradientKind,
     discount: float,
-) -> list[StudyRow]:
+) -> dict[AdvantageMethod, GradientQuality]:
     """Compare every way of grouping of this kind with the true gradient, which sums a turn's tokens.
 
     Means over a turn's tokens are multiplied by the mean number of tokens, so that both have about the same length.
@@ -209,12 +197,11 @@ def compare_ways(
     reference = _EPISODE_REFERENCE if kind.returns == "episode" else _TURN_REFERENCE
     truth = gradients(reference_advantages(reference, samples, earned), "sum")
     yardstick, _ = gradients(batch_by_batch(BATCH_MEAN), "sum")
-    rows = []
+    compared = {}
     for method in kind.methods:
         sketched, drawn = gradients(batch_by_batch(method), kind.tokens)
-        quality = gradient_quality(sketched, truth[0], yardstick, drawn, truth[1])
-        rows.append(StudyRow(kind.returns, kind.tokens, method, quality))
-    return rows
+        compared[method] = gradient_quality(sketched, truth[0], yardstick, drawn, truth[1])
+    return compared
 
 
 def _with_quartiles(samples: Sequence[Sample], returns: FloatArray) -> list[Sample]:
@@ -230,11 +217,18 @@ def _with_quartiles(samples: Sequence[Sample], returns: FloatArray) -> list[Samp
     ]
 
 
-async def _play(checkpoint: Path, config: Config, blocks: int, seed: int, stage: AddBar) -> list[Episode]:
+async def _play(
+    checkpoint: Path,
+    game: GameSettings,
+    inference: InferenceSettings,
+    discount: float,
+    blocks: int,
+    seed: int,
+    stage: AddBar,
+) -> list[Episode]:
     model, tokenizer = load_model(checkpoint)
     engine = TorchEngine(model, max_concurrent_decisions=CONCURRENT_GAMES)
-    game = config.game
-    policy = language_policy(engine, OrderTokens(tokenizer), config.inference)
+    policy = language_policy(engine, OrderTokens(tokenizer), inference)
     bots = {name: make_bot(name) for lineup in LINEUPS for name in lineup}
     running = asyncio.Semaphore(CONCURRENT_GAMES)
     advance = stage("playing continuations of saved positions", blocks * CONTINUATIONS)
@@ -265,7 +259,7 @@ async def _play(checkpoint: Path, config: Config, blocks: int, seed: int, stage:
                     block.game_seed(member),
                     learners=(power,),
                     reward_weights=game.reward,
-                    discount=config.learner.discount,
+                    discount=discount,
                 )
             episode = make_episode(block, member, power, record, game.reward)
             episodes.append(replace(episode, keys={**episode.keys, "fork": block.block_id}))

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from safetensors import safe_open
 
-from cluster.configs.schema import Config
 from cluster.configs.sections import RunSettings
 from cluster.diagnostics.access import on_cluster
-from cluster.diagnostics.finding import Finding
+from cluster.diagnostics.finding import Finding, fault, ok, warn
 from cluster.runs.folder import RunFolder
 from cluster.runtime.memory import GIB, small_policy_parameters
 from grpo_core.errors import EntenteError
+from grpo_core.settings import PolicySettings
 from services.settings import MetricsSettings
 
 LOADED_BYTES = 1 * GIB  # weights up to this size are loaded, which finds more faults than their headers show
@@ -39,34 +39,32 @@ def run_folder(run: RunSettings, run_dir: Path | None) -> Iterator[Finding]:
         return
     there = _nearest(path)
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        yield Finding("fault", subject, f"{path} cannot be written ({there} is no folder of yours): choose another")
+        yield fault(subject, f"{path} cannot be written ({there} is no folder of yours): choose another")
     elif RunFolder(path).in_use():
-        yield Finding("fault", subject, f"another process is training in {path}: wait for it, or choose another folder")
+        yield fault(subject, f"another process is training in {path}: wait for it, or choose another folder")
     elif RunFolder(path).begun:
-        yield Finding("warn", subject, f"{path} holds a run: --resume continues it, another --run-dir starts a new one")
+        yield warn(subject, f"{path} holds a run: --resume continues it, another --run-dir starts a new one")
     else:
-        yield Finding("ok", subject, f"{path} can be written")
+        yield ok(subject, f"{path} can be written")
 
 
 def disk(run_dir: Path | None) -> Iterator[Finding]:
     """Check the free space for runs."""
     free = shutil.disk_usage(_nearest(run_dir or Path("runs"))).free
     text = f"{free / GIB:.1f} GiB free for runs"
-    yield (Finding("ok", "disk", text) if free > 2 * GIB else Finding("warn", "disk", f"{text}; a run may need 1 GiB"))
+    yield (ok("disk", text) if free > 2 * GIB else warn("disk", f"{text}; a run may need 1 GiB"))
 
 
-def policy_files(config: Config) -> Iterator[Finding]:
+def policy_files(policy: PolicySettings, run: RunSettings) -> Iterator[Finding]:
     """Check that a run can start from the policy's folder: configuration, weights and tokenizer."""
-    if config.policy.path is None:
-        yield Finding("ok", "policy", f"small, about {small_policy_parameters(config.policy) / 1e6:.1f} M parameters")
+    if policy.path is None:
+        yield ok("policy", f"small, about {small_policy_parameters(policy) / 1e6:.1f} M parameters")
         return
-    folder = Path(config.policy.path)
-    if on_cluster(config.run) and not folder.is_absolute():
-        yield Finding(
-            "fault", "policy", f"policy.path {folder} is relative; nodes have other working directories: name it from /"
-        )
-    elif on_cluster(config.run) and not folder.exists():
-        yield Finding("warn", "policy", f"{folder} is not seen from here; every node of the cluster needs it there")
+    folder = Path(policy.path)
+    if on_cluster(run) and not folder.is_absolute():
+        yield fault("policy", f"policy.path {folder} is relative; nodes have other working directories: name it from /")
+    elif on_cluster(run) and not folder.exists():
+        yield warn("policy", f"{folder} is not seen from here; every node of the cluster needs it there")
     else:
         yield _files_of(folder)
 
@@ -81,12 +79,12 @@ def _files_of(folder: Path) -> Finding:
         if size <= LOADED_BYTES:
             load_model(folder)
     except EntenteError as error:
-        return Finding("fault", "policy", str(error))
+        return fault("policy", str(error))
     text = f"{_parameters(weights) / 1e6:.1f} M parameters in {len(weights)} safetensors file(s)"
     if size > LOADED_BYTES:
         text += f", whose headers were read ({size / GIB:.1f} GiB: not loaded)"
     pickled = sorted(path.name for pattern in _PICKLED for path in folder.glob(pattern))
-    return Finding("ok", "policy", text + (f"; {', '.join(pickled)} beside them: never read" if pickled else ""))
+    return ok("policy", text + (f"; {', '.join(pickled)} beside them: never read" if pickled else ""))
 
 
 def _parameters(weights: list[Path]) -> int:
@@ -110,14 +108,13 @@ def metrics_port(metrics: MetricsSettings) -> Iterator[Finding]:
     except OSError as error:
         taken = error.errno in (errno.EADDRINUSE, errno.EACCES)
         mend = "metrics.port to 0 for a free one" if taken else "metrics.host to an address of this machine"
-        yield Finding("fault", "metrics port", f"{port} on {host}: {error.strerror}; set {mend}")
+        yield fault("metrics port", f"{port} on {host}: {error.strerror}; set {mend}")
         return
     where = f"{port or 'any free one'} on {host}"
     if ipaddress.ip_address(address[0]).is_loopback:
-        yield Finding("ok", "metrics port", f"{where} is free, for this machine alone")
+        yield ok("metrics port", f"{where} is free, for this machine alone")
     else:
-        yield Finding(
-            "warn",
+        yield warn(
             "metrics port",
             f"{where} is free; any client that reaches it reads the run's figures, and changes nothing: metrics.host = "
             "127.0.0.1 is for this machine alone",

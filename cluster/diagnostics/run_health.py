@@ -13,7 +13,7 @@ from statistics import median
 
 from cluster.configs.schema import Config
 from cluster.configs.sections import EvaluationSettings
-from cluster.diagnostics.finding import Finding
+from cluster.diagnostics.finding import Finding, fault, ok, warn
 from cluster.diagnostics.training_health import examine_training
 from cluster.runs.counters import NONFINITE
 from cluster.runs.folder import RunFolder
@@ -33,7 +33,7 @@ def examine_run(path: Path, now: Callable[[], float] = time.time) -> list[Findin
     """
     folder = RunFolder(path)
     if not folder.config.exists():
-        return [Finding("fault", "run", f"there is no run in {path} (no config.toml)")]
+        return [fault("run", f"there is no run in {path} (no config.toml)")]
     config = folder.stored_config()
     recorded = read_metrics(folder.metrics) if folder.metrics.exists() else []
     lines = [line for line in recorded if UPDATES in line.metrics]
@@ -61,22 +61,21 @@ def _progress(folder: RunFolder, config: Config, recorded: Sequence[MetricsLine]
         ago = now - recorded[-1].time if lines else 0.0
         usual = median([later.time - line.time for line, later in pairwise(lines)] or [ago])
         if _evaluates(config.evaluation, recorded, done) and ago < config.rollout.block_timeout_s:
-            yield Finding("ok", "run", f"under way, {state}; evaluating for {ago:.0f} s")
+            yield ok("run", f"under way, {state}; evaluating for {ago:.0f} s")
         elif lines and ago > max(10 * usual, 60.0) and done < planned:
             limit = config.rollout.update_timeout_s
-            yield Finding(
-                "warn",
+            yield warn(
                 "run",
                 f"under way at {state}, but the last one was {ago:.0f} s ago and usually they take {usual:.0f} s; see "
                 f"its log; it gives up by itself after {limit:.0f} s (rollout.update_timeout_s)",
             )
         else:
-            yield Finding("ok", "run", f"under way, {state}")
+            yield ok("run", f"under way, {state}")
     elif done >= planned:
-        yield Finding("ok", "run", f"done, {state}")
+        yield ok("run", f"done, {state}")
     else:
         again = f"go on with: entente train --resume --run-dir {folder.path}"
-        yield Finding("warn", "run", f"stopped at {state}; {again}")
+        yield warn("run", f"stopped at {state}; {again}")
 
 
 def _evaluates(evaluation: EvaluationSettings, recorded: Sequence[MetricsLine], done: int) -> bool:
@@ -96,19 +95,17 @@ def _restarts(folder: RunFolder, now: float) -> Iterator[Finding]:
         f"update {lost[-1].version}: {lost[-1].reason}"
     )
     if lately > FEW_RESTARTS:
-        yield Finding("warn", "restarts", f"{text}; what is lost again and again costs updates: see restarts.jsonl")
+        yield warn("restarts", f"{text}; what is lost again and again costs updates: see restarts.jsonl")
     else:
-        yield Finding("ok", "restarts", text)
+        yield ok("restarts", text)
 
 
 def _checkpoints(folder: RunFolder) -> Iterator[Finding]:
     whole = list(checkpoint_versions(folder.path))
     torn = [path.name for path in folder.checkpoints.glob("[0-9]*") if not is_whole_checkpoint(path)]
     if not whole:
-        yield Finding("warn", "checkpoints", "there is none yet: a run that stops now starts from the beginning")
+        yield warn("checkpoints", "there is none yet: a run that stops now starts from the beginning")
     elif torn:
-        yield Finding(
-            "ok", "checkpoints", f"the newest is {max(whole)}; {', '.join(sorted(torn))} half written, and not used"
-        )
+        yield ok("checkpoints", f"the newest is {max(whole)}; {', '.join(sorted(torn))} half written, and not used")
     else:
-        yield Finding("ok", "checkpoints", f"the newest is {max(whole)}")
+        yield ok("checkpoints", f"the newest is {max(whole)}")

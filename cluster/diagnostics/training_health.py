@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean, median
 
-from cluster.diagnostics.finding import Finding
+from cluster.diagnostics.finding import Finding, ok, warn
 from cluster.runs.counters import NONFINITE
 
 RECENT = 20  # updates that count as recent
@@ -29,7 +29,7 @@ def examine_training(series: Series, updates: int) -> list[Finding]:
     """Check the metrics of this many updates; before the second one only divergence."""
     if updates < 2:
         early = [*_diverging(series)] if _latest(series, NONFINITE) else []
-        return [*early, Finding("ok", "learning", f"{updates} updates so far: too few to say anything")]
+        return [*early, ok("learning", f"{updates} updates so far: too few to say anything")]
     checks = (_slow, _flat, _diverging, _data, _losses, _memory)
     return [finding for check in checks for finding in check(series)]
 
@@ -44,21 +44,19 @@ def _slow(series: Series) -> Iterator[Finding]:
     text = f"lately the learner was busy for {learner:.0%} of the time, an engine for {rollouts:.0%}"
     if learner < IDLE <= rollouts:
         advice = "the learner waits for games: more rollout.actors, or rollout.max_actors on a cluster"
-        yield Finding("warn", "speed", f"{text}; {advice}")
+        yield warn("speed", f"{text}; {advice}")
     elif learner < IDLE:
-        yield Finding(
-            "warn",
+        yield warn(
             "speed",
             f"{text}; both wait: allow more games at once (rollout.games_per_actor, "
             "inference.max_concurrent_decisions) or a larger rollout.max_staleness; bots, endpoints or a machine with "
             "other work may be what is slow",
         )
     else:
-        yield Finding("ok", "speed", text)
+        yield ok("speed", text)
     every = series.get("entente_update_seconds", ())
     if len(every) >= ENOUGH and median(every[-RECENT:]) > 2 * median(every[1 : RECENT + 1]):
-        yield Finding(
-            "warn",
+        yield warn(
             "speed",
             f"an update takes {median(every[-RECENT:]):.0f} s, and took {median(every[1 : RECENT + 1]):.0f} s in the "
             "beginning: longer games, more snapshots as opponents (opponents.max_snapshots), or memory that runs out",
@@ -68,14 +66,13 @@ def _slow(series: Series) -> Iterator[Finding]:
 def _flat(series: Series) -> Iterator[Finding]:
     rewards = series.get("entente_episode_reward", ())
     if len(rewards) < ENOUGH:
-        yield Finding("ok", "learning", f"{len(rewards)} updates so far: too few to speak of a trend")
+        yield ok("learning", f"{len(rewards)} updates so far: too few to speak of a trend")
         return
     half = len(rewards) // 2
     gain, error = fmean(rewards[half:]) - fmean(rewards[:half]), _error_of_difference(rewards[:half], rewards[half:])
     text = f"mean return {fmean(rewards[:half]):.3g} in the first half of the run, {fmean(rewards[half:]):.3g} since"
     if gain < -SIGMAS * error:
-        yield Finding(
-            "warn",
+        yield warn(
             "learning",
             f"{text}: it falls; opponents that became stronger (compare evaluations against fixed bots), or else a "
             "smaller learner.learning_rate, and see divergence below",
@@ -88,9 +85,9 @@ def _flat(series: Series) -> Iterator[Finding]:
             else "a larger learner.learning_rate, learner.returns = per_phase, weaker opponents first, or a warm start "
             "(entente imitate); entente groups audit says what its groups explain"
         )
-        yield Finding("warn", "learning", f"{text}: no rise to be seen; {advice}")
+        yield warn("learning", f"{text}: no rise to be seen; {advice}")
     else:
-        yield Finding("ok", "learning", text)
+        yield ok("learning", text)
 
 
 def _diverging(series: Series) -> Iterator[Finding]:
@@ -110,14 +107,13 @@ def _diverging(series: Series) -> Iterator[Finding]:
     if broken := _latest(series, NONFINITE):
         signs.append(f"{broken:.0f} updates with figures that were not finite numbers")
     if signs:
-        yield Finding(
-            "warn",
+        yield warn(
             "divergence",
             "; ".join(signs) + ": a smaller learner.learning_rate, fewer learner.epochs or minibatches, a smaller "
             "rollout.max_staleness, or learner.beta above 0 hold the policy back",
         )
     else:
-        yield Finding("ok", "divergence", "no sign of it")
+        yield ok("divergence", "no sign of it")
 
 
 def _data(series: Series) -> Iterator[Finding]:
@@ -144,9 +140,9 @@ def _data(series: Series) -> Iterator[Finding]:
     if poison := _latest(series, "entente_poison_episodes_total"):
         troubles.append(f"{poison:.0f} entries of the buffer could not be read: does anything else write to it?")
     if troubles:
-        yield Finding("warn", "data", "; ".join(troubles))
+        yield warn("data", "; ".join(troubles))
     else:
-        yield Finding("ok", "data", "sound")
+        yield ok("data", "sound")
 
 
 def _losses(series: Series) -> Iterator[Finding]:
@@ -157,16 +153,16 @@ def _losses(series: Series) -> Iterator[Finding]:
         if name.startswith("entente_swap_failures_total{") and values[-1]
     }
     if not restarts and not failed:
-        yield Finding("ok", "workers", "none was lost")
+        yield ok("workers", "none was lost")
         return
     causes = ", ".join(f"{count:.0f} {cause}" for cause, count in sorted(failed.items()))
     swaps = f"; weights that did not arrive: {causes}" if failed else ""
     grew = _growth(series, "entente_worker_restarts_total")
     text = f"{restarts:.0f} rollout actors were replaced{swaps}"
     if grew > 1:
-        yield Finding("warn", "workers", f"{text}; {grew:.0f} of them lately: see the run's log for the reasons")
+        yield warn("workers", f"{text}; {grew:.0f} of them lately: see the run's log for the reasons")
     else:
-        yield Finding("ok", "workers", text)
+        yield ok("workers", text)
 
 
 def _memory(series: Series) -> Iterator[Finding]:
@@ -177,9 +173,9 @@ def _memory(series: Series) -> Iterator[Finding]:
     text = f"the replay server uses {used / 2**20:.0f} MiB" + (f" of {limit / 2**20:.0f}" if limit else "")
     if limit and used > FULL * limit:
         advice = "raise its maxmemory; episodes leave when the checkpoint that used them is written "
-        yield Finding("warn", "replay memory", f"{text}: {advice}(learner.checkpoint_every)")
+        yield warn("replay memory", f"{text}: {advice}(learner.checkpoint_every)")
     else:
-        yield Finding("ok", "replay memory", text)
+        yield ok("replay memory", text)
 
 
 def _latest(series: Series, name: str) -> float:

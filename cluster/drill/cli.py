@@ -31,11 +31,11 @@ def drill(
     It kills and stops rollout actors, learner, replay server and driver, fills the server, damages episodes and leaves
     half a checkpoint. It touches only processes that it started, on this machine. About half a minute a fault.
     """
-    from cluster.drill.errors import DrillFailedError
     from cluster.drill.record import Record
     from cluster.drill.runner import Plan
     from cluster.drill.runner import drill as carry_out
     from cluster.drill.tables import shown
+    from cluster.drill.training_process import DrillFailedError
     from cluster.runs.folder import check_writable
     from cluster.runtime.orphan_reaper import guarded
     from cluster.runtime.ray_session import stop_at_sigterm

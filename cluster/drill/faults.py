@@ -16,9 +16,8 @@ from typing import Literal
 
 import psutil
 
-from cluster.drill.errors import DrillFailedError
 from cluster.drill.replay_client import ReplayClient, block_of
-from cluster.drill.training_process import TrainingProcess, kill, runs
+from cluster.drill.training_process import DrillFailedError, TrainingProcess, kill, runs
 from cluster.runs.folder import RunFolder
 from grpo_core.checkpoints.folders import checkpoint_versions
 from services.replay.server.embedded import running_url

@@ -10,19 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cluster.configs.loader import dump_config
-from cluster.configs.schema import Config
-from cluster.drill.errors import DrillFailedError
 from cluster.drill.faults import DrillContext, Reaction, draw, faults_of
 from cluster.drill.reconciliation import balance, damaged_checkpoints, read_reconciliation, updates_recorded
 from cluster.drill.record import Check, Record, RecoveredFault, episode_checks
 from cluster.drill.replay_client import ReplayClient
 from cluster.drill.settings import RECOVERY_TIMEOUT_S, STOPPED_S, Engine, drill_config
-from cluster.drill.training_process import TrainingProcess, runs
+from cluster.drill.training_process import DrillFailedError, TrainingProcess, runs
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.restarts import restarts
 from cluster.runtime.replay_server import replay_server
 from services.inference.vllm_backend.startup import vllm_installed
+from services.settings import RedisSettings
 
 FIRST_UPDATE_S = 600.0  # loading included, on a machine that is busy
 PAUSE_S = (0.2, 4.0)  # between two faults: shortest, longest
@@ -64,9 +63,8 @@ class Plan:
 def drill(plan: Plan, record: Record, notify: Notify) -> None:
     """Run a drill, fill ``record`` during it, and end every process that it started.
 
-    Raises RunError as ``Plan.check``, and DrillFailedError if the run did not recover or a check failed.
+    Raises DrillFailedError if the run did not recover or a check failed.
     """
-    plan.check()
     rng = random.Random(plan.seed)
     kinds = draw(plan.kinds, plan.faults, rng)
     folder = RunFolder(plan.run_dir)
@@ -87,7 +85,7 @@ def drill(plan: Plan, record: Record, notify: Notify) -> None:
         notify("letting the run finish")
         finish(training, record)
         notify("reconciling the episodes")
-        check_episodes(config, context, record)
+        check_episodes(config.redis, context, record)
     except DrillFailedError as error:
         record.failure = str(error)
         raise
@@ -144,10 +142,10 @@ def finish(training: TrainingProcess, record: Record) -> None:
     record.checks.append(Check("no process is left behind", not left, "; ".join(left) or "none is"))
 
 
-def check_episodes(config: Config, context: DrillContext, record: Record) -> None:
+def check_episodes(redis: RedisSettings, context: DrillContext, record: Record) -> None:
     """Check episodes, checkpoints and updates of the finished run. Raises DrillFailedError if a check failed."""
     folder = context.folder
-    with replay_server(config.redis, folder.redis) as url, ReplayClient(url, folder.run_id) as store:
+    with replay_server(redis, folder.redis) as url, ReplayClient(url, folder.run_id) as store:
         reconciliation = read_reconciliation(folder.path, store, context.seen_stored)
     record.checks += episode_checks(reconciliation, balance(reconciliation), len(context.damaged))
     damaged, lines = damaged_checkpoints(folder), updates_recorded(folder)

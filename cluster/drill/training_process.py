@@ -12,12 +12,18 @@ from pathlib import Path
 
 import psutil
 
-from cluster.drill.errors import DrillFailedError
 from cluster.runs.folder import last_update
+from grpo_core.errors import EntenteError
 
 LOOK_EVERY_S = 0.25  # for new processes of the run; each time takes some milliseconds
 POLL_S = 0.05
 EXIT_TIMEOUT_S = 30.0  # for the processes of a run that has ended
+
+
+class DrillFailedError(EntenteError):
+    """The training did not recover from a fault, or lost something; one line has the expected and the actual."""
+
+    exit_code = 1
 
 
 class TrainingProcess:

@@ -17,15 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cluster.errors import RunError
-from cluster.runs.imitation_report import (
-    REPORT,
-    Failed,
-    ImitationReport,
-    ImitationTask,
-    Message,
-    StageBegan,
-    StepsDone,
-)
+from cluster.runs.imitation_report import REPORT, Failed, ImitationReport, ImitationTask, Message, StageBegan, StepsDone
 from cluster.runs.progress_bars import AddBar
 from cluster.runtime.actor_env import actor_variables, started_with
 from grpo_core.checkpoints.atomic_write import write_atomically

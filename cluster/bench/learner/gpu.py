@@ -68,11 +68,7 @@ class Case:
     def episodes(self, side: Side) -> Episodes:
         """Ragged turns over the shape's vocabulary; decoded freely except for side ``masked``."""
         return ragged_episodes(
-            EPISODES,
-            self.config.vocab_size,
-            masked=side == "masked",
-            prompt=self.prompt,
-            completion=self.completion,
+            EPISODES, self.config.vocab_size, masked=side == "masked", prompt=self.prompt, completion=self.completion
         )
 
 

@@ -184,11 +184,7 @@ class _Usage:
 
 
 def _drive(
-    count: int,
-    schedule: BlockSchedule,
-    actors: SimulatedActors,
-    learner: HostProcess[LearnerSide],
-    usage: _Usage,
+    count: int, schedule: BlockSchedule, actors: SimulatedActors, learner: HostProcess[LearnerSide], usage: _Usage
 ) -> Carried:
     """Run the driver's loop, as training does."""
     idle, playing = list(range(count)), dict[int, LineupBlock]()

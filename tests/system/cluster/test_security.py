@@ -206,10 +206,10 @@ def test_a_run_trains_over_tls_with_few_rights_and_its_ray_requires_the_token(
     assert looked.exit_code == 0, looked.output
     assert re.search(r"acknowledged\D+14\b", looked.output)
     config = load_config(run / "config.toml")
-    [finding] = replay_access(config)
+    [finding] = replay_access(config.redis)
     assert (finding.level, finding.text) == ("ok", "the external server answers (encrypted)")
     monkeypatch.setenv(PASSWORD_VARIABLE, "wrong")
-    [finding] = replay_access(config)
+    [finding] = replay_access(config.redis)
     assert (finding.level, "check user and password" in finding.text) == ("fault", True)
 
 

@@ -167,13 +167,17 @@ def test_an_unwritable_or_used_run_folder_is_reported(tmp_path: Path) -> None:
     assert only(disk(tmp_path / "a" / "b")).subject == "disk"
 
 
+def policy_of(config: Config) -> Finding:
+    return only(policy_files(config.policy, config.run))
+
+
 def test_paths_on_a_cluster_are_absolute(tmp_path: Path) -> None:
     assert only(run_folder(CLUSTER.run, None)).level == "warn"
     relative = only(run_folder(CLUSTER.run, Path("runs/x")))
     assert (relative.level, "--run-dir an absolute folder that all share" in relative.text) == ("fault", True)
     assert only(run_folder(CLUSTER.run, tmp_path / "run")).level == "ok"
-    assert only(policy_files(on_cluster("models/policy"))).level == "fault"
-    unseen = only(policy_files(on_cluster("/nowhere/policy")))
+    assert policy_of(on_cluster("models/policy")).level == "fault"
+    unseen = policy_of(on_cluster("/nowhere/policy"))
     assert (unseen.level, unseen.text) == (
         "warn", "/nowhere/policy is not seen from here; every node of the cluster needs it there",
     )  # fmt: skip
@@ -193,13 +197,13 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def policy(folder: Path) -> Finding:
-    return only(policy_files(load_config("smoke", [f"policy.path={folder}"])))
+    return policy_of(load_config("smoke", [f"policy.path={folder}"]))
 
 
 def test_missing_damaged_and_pickled_policy_files_are_reported(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "small, about" in only(policy_files(LOCAL)).text
+    assert "small, about" in policy_of(LOCAL).text
     assert policy(tmp_path / "absent").text == f"{tmp_path}/absent is not a folder: give one in Hugging Face layout"
     fine = policy(saved)
     assert (fine.level, fine.text) == ("ok", "0.0 M parameters in 1 safetensors file(s)")
@@ -234,12 +238,16 @@ def test_a_taken_metrics_port_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
     assert "reads the run's figures, and changes nothing" in at(0, "0.0.0.0").text
 
 
+def bfloat16_of(config: Config) -> Iterator[Finding]:
+    return doctor._bfloat16(config.learner, config.run)
+
+
 @pytest.mark.parametrize(("ratio", "level"), [(24.0, "warn"), (1.1, "ok"), (0.06, "ok")])
 def test_bfloat16_on_a_cpu_without_its_instructions_is_a_warning(
     ratio: float, level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "bfloat16_time", lambda: ratio)
-    finding = only(doctor._bfloat16(load_config("smoke", ["learner.bf16=true"])))
+    finding = only(bfloat16_of(load_config("smoke", ["learner.bf16=true"])))
     assert finding.level == level
     assert ("24 times slower" in finding.text and "learner.bf16 = false" in finding.text) == (level == "warn")
 
@@ -250,7 +258,7 @@ def test_bfloat16_on_a_cpu_without_its_instructions_is_a_warning(
     ids=["float32", "gpu", "cluster"],
 )
 def test_bfloat16_is_not_measured_where_no_cpu_here_computes_in_it(overrides: list[str]) -> None:
-    assert list(doctor._bfloat16(load_config("smoke", overrides))) == []
+    assert list(bfloat16_of(load_config("smoke", overrides))) == []
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the instruction sets are x86's")

@@ -71,8 +71,8 @@ def rows():
     for kind in gradient_kinds("per_phase"):
         if kind.tokens == "sum":
             lengths = np.ones(len(table), np.int64)
-            for row in compare_ways(episodes, batch_of, TurnScores(table, table), lengths, kind, 0.85):
-                found[kind.returns, str(row.method)] = row.quality
+            compared = compare_ways(episodes, batch_of, TurnScores(table, table), lengths, kind, 0.85)
+            found |= {(kind.returns, str(method)): quality for method, quality in compared.items()}
     return found
 
 

@@ -15,14 +15,13 @@ import psutil
 import pytest
 from rich.console import Console
 
-from cluster.drill.errors import DrillFailedError
 from cluster.drill.faults import FAULTS, DrillContext, _copy_half, draw, faults_of
 from cluster.drill.reconciliation import Balance, Reconciliation, balance, damaged_checkpoints, read_reconciliation
 from cluster.drill.record import Record, RecoveredFault, episode_checks
 from cluster.drill.runner import Plan
 from cluster.drill.settings import STOPPED_S, drill_config
 from cluster.drill.tables import shown
-from cluster.drill.training_process import TrainingProcess
+from cluster.drill.training_process import DrillFailedError, TrainingProcess
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder, audits, episodes_used, last_update
 from grpo_core.checkpoints.folders import checkpoint_versions, fingerprint
