@@ -17,7 +17,7 @@ from typing import Any
 from cluster.configs.loader import dump_config, load_config, load_sections
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.checkpoints.atomic_write import remove_old_drafts, write_atomically
 from services.environments.diplomacy.position import POWERS
 
 FORMAT = 2  # of a run's records: names of metrics, audit records, summary. Runs without a ``format`` file have 1.
@@ -70,6 +70,7 @@ class RunFolder:
                 self._clear_false_start()
             for folder in (self.path, self.checkpoints, self.audit, self.games):
                 folder.mkdir(parents=True, exist_ok=True)
+            remove_old_drafts(self.path)
             if not self._run_id.exists():
                 write_atomically(self._format, f"{FORMAT}\n".encode())
                 write_atomically(self._run_id, f"{config.run.name}-{secrets.token_hex(4)}\n".encode())

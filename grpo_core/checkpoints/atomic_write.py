@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from pathlib import Path
+
+OLD_DRAFT_S = 3600.0  # no write takes this long
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
@@ -27,6 +30,17 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
         draft.unlink(missing_ok=True)
         raise
     flush_to_disk(path.parent)
+
+
+def remove_old_drafts(folder: Path) -> None:
+    """Remove the drafts in ``folder`` and below that killed processes left more than an hour ago.
+
+    Raises:
+        OSError: one cannot be removed.
+    """
+    for draft in folder.rglob(".*.draft"):
+        if draft.is_file() and time.time() - draft.stat().st_mtime > OLD_DRAFT_S:
+            draft.unlink(missing_ok=True)
 
 
 def flush_to_disk(*paths: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -137,6 +140,22 @@ def test_a_start_that_failed_before_its_first_checkpoint_can_be_started_again(tm
     assert folder.run_id != first
     assert not folder.metrics.exists()
     assert folder.resumed_config(()).run.seed == 9
+
+
+def test_opening_a_run_removes_files_that_a_killed_process_left_half_written(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    script = (
+        "import os, signal, sys; from pathlib import Path; from grpo_core.checkpoints import atomic_write; "
+        "atomic_write.os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL); "
+        "atomic_write.write_atomically(Path(sys.argv[1]), bytes(100))"
+    )
+    for file in (folder.path / "ratings.json", folder.audit / "last_batch.bin"):
+        subprocess.run([sys.executable, "-c", script, str(file)], check=False, timeout=60)
+    old, fresh = (next(place.glob(".*.draft")) for place in (folder.audit, folder.path))
+    os.utime(old, (0, 0))
+    folder.open(CONFIG, resume=True)
+    assert not old.exists()
+    assert fresh.exists()  # another process may be writing it
 
 
 def test_a_run_folder_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
