@@ -227,12 +227,12 @@ class Learner:
             return None
         roles = [update.roles[turn.episode] for turn in turns]
         with self._passes.forward.precision(self._passes.device):
-            found = alignment_of_turns(self.model, turns, roles, self.alignment, self._generator)
-        value = float(found.loss.detach())
+            loss = alignment_of_turns(self.model, turns, roles, self.alignment, self._generator)
+        value = float(loss.detach())
         if not math.isfinite(value):
             raise self._diverged("the alignment loss", value, update)
-        if found.pairs:
-            found.loss.backward()  # type: ignore[no-untyped-call]
+        if loss.requires_grad:
+            loss.backward()  # type: ignore[no-untyped-call]
         return value
 
     def _diverged(self, what: str, value: float, update: _Update) -> DivergenceError:

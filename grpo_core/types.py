@@ -82,7 +82,7 @@ class Group:
     key: tuple[KeyValue, ...]
     level: str  # the key expression that formed it, e.g. "country+phase"
     members: tuple[int, ...]  # the samples whose returns make the baseline
-    judged: tuple[int, ...]  # the members whose advantage this group decides; the others have a finer group
+    decided: tuple[int, ...]  # the members whose advantage this group decides; the others have a finer group
 
 
 @dataclass(frozen=True, slots=True, eq=False)

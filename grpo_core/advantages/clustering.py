@@ -1,7 +1,6 @@
-"""Clusters of what was known at the start of an episode, made within a role, as facts for key expressions.
+"""Clusters of numeric facts known at the start of an episode, made within a role, as facts for key expressions.
 
-The features of an episode are its numeric facts, standardised within its role; a feature that does not vary is
-dropped. There are three such facts (``country+auto``):
+Features are standardised within a role; one that does not vary is dropped. There are three such facts:
 
 - ``auto``: k-means of the batch (Lloyd, 1982; k-means++ starts).
 - ``adaptive``: mini-batch k-means (Sculley, 2010) over a sliding window of past episodes. Centroids continue from the
@@ -9,8 +8,8 @@ dropped. There are three such facts (``country+auto``):
 - ``dirichlet``: a Gaussian mixture under a Dirichlet-process prior (Blei and Jordan, 2006), which leaves components
   empty that the batch does not need: ``n_groups`` is the largest number.
 
-An episode counts once, however many turns it has, because its length is an outcome. Turns are clustered one by one
-only where outcome keys are allowed and ``cluster_features`` names a fact that changes within an episode.
+An episode counts once, because its number of turns is an outcome. Turns are clustered one by one only where outcome
+keys are allowed and ``cluster_features`` names a fact that changes within an episode.
 
 Axes: N rows (episodes), F features, K clusters, W rows of the window.
 """
@@ -56,19 +55,16 @@ class OnlineClusters:
 def with_clusters(
     samples: Sequence[Sample], settings: GroupingSettings, past: Mapping[str, OnlineClusters]
 ) -> tuple[tuple[Sample, ...], dict[str, OnlineClusters]]:
-    """Samples with the clusters that the key expressions ask for as facts, and each role's clusters after the batch.
+    """Samples with the clusters that key expressions name as facts, and each role's clusters after the batch.
 
-    Without such an expression the samples come back as they are. ``past`` is not changed.
+    ``past`` is not changed.
 
     Raises:
         GroupingError: there is no feature, or a declared one is missing, text, made from outcomes or a turn's.
     """
-    asked = {
-        fact
-        for expression in declared_expressions(settings)
-        for fact in parse_expression(expression, settings.allow_outcome_keys)
-    }
-    kinds = [kind for kind in CLUSTER_FACTS if kind in asked]
+    outcomes = settings.allow_outcome_keys
+    named = {fact for key in declared_expressions(settings) for fact in parse_expression(key, outcomes)}
+    kinds = [kind for kind in CLUSTER_FACTS if kind in named]
     after = dict(past)
     if not kinds or not samples:
         return tuple(samples), after
@@ -91,8 +87,7 @@ def with_clusters(
             elif kind == "dirichlet":
                 labels_N[kind][own] = dirichlet_labels(values_NF[own], settings.n_groups, settings.cluster_seed)
             else:
-                found, after[role] = adaptive_labels(values_NF[own], names, after.get(role), settings)
-                labels_N[kind][own] = found
+                labels_N[kind][own], after[role] = adaptive_labels(values_NF[own], names, after.get(role), settings)
     return tuple(
         replace(sample, facts={**sample.facts, **{kind: int(labels_N[kind][row]) for kind in kinds}})
         for sample, row in zip(samples, row_of, strict=True)
@@ -101,8 +96,6 @@ def with_clusters(
 
 def feature_names(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[str, ...]:
     """The facts that clusters are made from: ``cluster_features``, or all numbers that every episode has at its start.
-
-    Outcomes and the fork's name are never among the latter.
 
     Raises:
         GroupingError: as in ``with_clusters``.
@@ -132,10 +125,7 @@ def feature_names(samples: Sequence[Sample], settings: GroupingSettings) -> tupl
 
 
 def kmeans_labels(values_NF: Matrix, n_groups: int, seed: int) -> Labels:
-    """k-means labels (N,), numbered by the centroids' order; at most as many clusters as different samples.
-
-    The order of the samples does not matter.
-    """
+    """k-means labels (N,), numbered by the centroids' order, whatever the order of the samples."""
     from sklearn.cluster import KMeans  # type: ignore[import-untyped]
 
     scaled_NF = _features_that_vary(values_NF)

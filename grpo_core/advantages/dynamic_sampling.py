@@ -1,10 +1,9 @@
 """DAPO's dynamic sampling (arXiv 2503.14476, section 3.2): samples of zero-variance groups are replaced.
 
-A group has zero variance when its returns are all equal, or when it has nothing to compare them with (its running
-baseline is still unknown): the advantages of its samples are 0. DAPO drops such groups and samples until the batch is
-full of others. Here the whole batch is kept for groups, baselines and the audit, because dropping members by their
-returns would bias coarser groups. Further blocks of the same roles join it, and turns of zero-variance groups leave the
-loss: they are in no normaliser, and get no KL penalty or entropy bonus.
+The samples of a zero-variance group have advantage 0: their returns are all equal, or there is no baseline yet. DAPO
+drops such groups until the batch is full of others. Here the whole batch is kept for groups, baselines and the audit,
+because dropping members by their returns would bias coarser groups. Further blocks of the same roles join it, and turns
+of zero-variance groups leave the loss: they are in no normaliser, and get no KL penalty or entropy bonus.
 """
 
 from __future__ import annotations
@@ -23,16 +22,15 @@ def zero_variance_samples(batch: AdvantageBatch) -> BoolArray:
     """True for each sample of a zero-variance group, shape (samples,)."""
     zero_variance = np.zeros(len(batch.samples), np.bool_)
     for group, statistics in zip(batch.groups, batch.group_statistics, strict=True):
-        zero_variance[list(group.judged)] = statistics.zero_variance
+        zero_variance[list(group.decided)] = statistics.zero_variance
     return zero_variance
 
 
 def missing_blocks(batch: AdvantageBatch, wanted: Mapping[str, int], delivered: Mapping[str, int]) -> dict[str, int]:
     """Further blocks of each role that would replace its zero-variance samples; roles that need none are left out.
 
-    A role's ``delivered`` blocks count as ``delivered * (1 - zero-variance fraction of its samples)``. It misses as
-    many whole blocks as that falls short of its ``wanted`` ones, so a few zero-variance turns ask for nothing. Further
-    blocks add to ``delivered``, never to ``wanted``.
+    A role's ``delivered`` blocks count as ``delivered * (1 - zero-variance fraction of its samples)``; the result is by
+    how many whole blocks that falls short of ``wanted``. Further blocks add to ``delivered``, never to ``wanted``.
     """
     samples = Counter(sample.role for sample in batch.samples)
     zero_variance = Counter(

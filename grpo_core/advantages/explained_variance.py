@@ -43,9 +43,9 @@ class Explained:
 def candidate_keys(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[str, ...]:
     """Declared key expressions, then ``country``, ``country+<fact>`` and ``country+<fact>+<fact>``, at most 24.
 
-    Facts are those that every sample has as text or whole numbers and that are known before acting; not clusters, and
-    not names that differ in every episode, as these make no groups. With more facts than fit, those that vary within no
-    role and the later ones in the alphabet are not paired.
+    Facts are those that every sample has as text or whole numbers and that are known before acting, without clusters
+    and names that differ in every episode. With more facts than fit, those that vary within no role and the later ones
+    in the alphabet are not paired.
     """
     episodes = len({sample.episode for sample in samples})
     roles = len({sample.role for sample in samples})
@@ -59,7 +59,7 @@ def candidate_keys(samples: Sequence[Sample], settings: GroupingSettings) -> tup
     ]
     facts.sort(key=lambda fact: len({(sample.role, sample.facts[fact]) for sample in samples}) == roles)
     undeclared = (chosen for size in (0, 1, 2) for chosen in itertools.combinations(facts, size))
-    known = {frozenset(_parts(key)) for key in settings.keys}
+    known = {frozenset(fact.strip() for fact in key.split("+")) for key in settings.keys}
     found = [
         "+".join((ROLE_FACT, *sorted(chosen))) for chosen in undeclared if frozenset((ROLE_FACT, *chosen)) not in known
     ]
@@ -70,14 +70,13 @@ def explained_sums(samples: Sequence[Sample], returns: FloatArray, settings: Gro
     """The sums of every candidate key over one batch.
 
     Of sums added over batches, ``eta^2 = between / (between + within)`` (Fisher's correlation ratio) grows with the
-    number of groups whatever they mean; ``R^2 = 1 - left_out / (between + within)`` does not: it judges every sample
-    by what other episodes earned (a sample's own episode shares its luck). As batches have means of their own, what
-    the policy gains from one to the next counts for neither.
+    number of groups whatever they mean; ``R^2 = 1 - left_out / (between + within)`` does not, because it predicts every
+    sample from other episodes. Each batch is centred, so the policy's gain from one to the next counts for neither.
 
     Args:
         samples: of one batch.
         returns: (samples,) finite.
-        settings: the declared keys, and ``min_group_size`` in episodes, under which the country's mean judges.
+        settings: the declared keys, and ``min_group_size`` in episodes, below which the country's mean predicts.
 
     Raises:
         GroupingError: as ``levels_of`` does for the declared keys.
@@ -112,7 +111,7 @@ def _sums(
     by_country: NDArray[np.float64],
     min_group_size: int,
 ) -> KeySums:
-    """``label`` is dense; ``values`` are centred and ``by_country`` their country's left-out means."""
+    """``label`` is dense, ``values`` are centred, and ``by_country`` has their country's leave-one-out means."""
     sizes = np.bincount(label)
     between = float((np.bincount(label, values) ** 2 / np.maximum(sizes, 1)).sum())
     mean, others = means_of_other_episodes(values, label, episodes)
@@ -131,7 +130,3 @@ def _in_order(label: NDArray[np.int64]) -> NDArray[np.int64]:
     """Groups numbered by their first member, so that equal partitions have equal labels."""
     _, first, inverse = np.unique(label, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse].astype(np.int64)
-
-
-def _parts(expression: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in expression.split("+"))

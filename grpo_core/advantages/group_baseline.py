@@ -1,8 +1,8 @@
 """Group-relative advantages and the running per-role baseline.
 
 GRPO is DeepSeekMath (arXiv 2402.03300): ``A = (r - mean) / (std + eps)`` within a group. Here the mean is a
-group's or, where groups starve, a running one of the role; ``scale_rewards`` names the divisor. Leave-one-out is
-RLOO's (arXiv 2402.14740), by episodes: turns of one episode share its luck, so none of them may judge another.
+group's or, where groups are too small, a running one of the role; ``scale_rewards`` names the divisor. Leave-one-out
+is RLOO's (arXiv 2402.14740), by whole episodes, because the returns of one episode's turns are correlated.
 """
 
 from __future__ import annotations
@@ -31,14 +31,8 @@ class RunningBaseline:
     mean: float
     variance: float  # population variance, >= 0
 
-    @classmethod
-    def of(cls, returns: NDArray[np.floating]) -> RunningBaseline:
-        """Statistics of one batch of a role's returns, shape (n,) with n >= 1."""
-        values = returns.astype(np.float64)
-        return cls(float(values.mean()), float(values.var()))
-
     def mixed_with(self, newer: RunningBaseline, decay: float) -> RunningBaseline:
-        """The mixture that keeps ``decay`` of the old distribution and takes the rest from the newer one."""
+        """The mixture of ``decay`` of the old distribution and the rest of the newer one."""
         shift = newer.mean - self.mean
         return RunningBaseline(
             mean=self.mean + (1 - decay) * shift,
@@ -52,7 +46,7 @@ class GroupStatistics:
 
     mean: float  # before leaving any sample out
     std: float  # Bessel-corrected within a group; the running deviation at the running level
-    zero_variance: bool  # all returns are equal, there is nothing to compare with, or the running baseline is unknown
+    zero_variance: bool  # all returns are equal, no other episode is in it, or the running baseline is unknown
     share: float = 1.0  # how much of the mean is the group's own; the rest comes from its parents by shrinkage
 
 
@@ -69,19 +63,16 @@ def group_advantages(
 ) -> tuple[FloatArray, tuple[GroupStatistics, ...]]:
     """Advantages (samples,) in the samples' order, and the statistics of each group.
 
-    A group's baseline is the mean of all its members or, under ``leave_one_out``, of those from other episodes:
-    ``episodes`` (samples,) says which episode each sample belongs to (None: each to its own). A group whose float32
-    returns are all equal (max == min) gives exactly 0, and under ``leave_one_out`` so does one whose members are all of
-    one episode. At the running level the baseline is ``running[role]`` as it stood before this batch; a role that it
-    lacks gives exactly 0, never the raw return.
+    A group's baseline is the mean of all its members or, under ``leave_one_out``, of those from other episodes
+    (``episodes`` (samples,); None: each sample has its own). A group whose float32 returns are all equal (max == min)
+    gives exactly 0, and under ``leave_one_out`` so does one of a single episode. At the running level the baseline is
+    ``running[role]`` as it was before this batch; a role that it lacks gives exactly 0.
 
     With ``shrunk``, the statistics of ``shrunk_levels`` by level, a group's mean and variance are shrunk towards its
-    parents'. Then a group gives exactly 0 when its whole chain of parents has equal returns or, under
-    ``leave_one_out``, is of one episode.
+    parents', and it gives exactly 0 only if that also holds for all of its parents.
 
-    ``scale``: ``"group"`` divides by the group's deviation + eps (at the running level by the running one, and
-    the result stays within 3 deviations); ``"batch"`` by the root mean square of all centred returns of the
-    batch + eps (not by the deviation of the raw returns, which also holds the differences between roles' means);
+    ``scale``: ``"group"`` divides by the group's deviation + eps (at the running level by the running one, and the
+    result stays within 3 deviations); ``"batch"`` by the root mean square of all centred returns of the batch + eps;
     ``"none"`` does not divide.
     """
     centred = np.zeros(len(returns), np.float64)
@@ -89,28 +80,29 @@ def group_advantages(
     owners = np.arange(len(returns)) if episodes is None else episodes
     all_statistics = []
     for group in groups:
-        judged = np.asarray(group.judged, np.int64)
+        decided = np.asarray(group.decided, np.int64)
         baseline: float | NDArray[np.float64]
         if group.level == RUNNING_LEVEL:
-            statistics = _running_statistics(returns[judged], running.get(str(group.key[0])))
+            statistics = _running_statistics(returns[decided], running.get(str(group.key[0])))
             baseline = statistics.mean
         elif shrunk is not None:
             level = shrunk[group.level]
             statistics = _shrunk_statistics(level, group.members[0], leave_one_out)
-            baseline = (level.rest_N if leave_one_out else level.mean_N)[judged]
+            baseline = (level.rest_N if leave_one_out else level.mean_N)[decided]
         else:
             statistics = _own_statistics(returns, group, owners if leave_one_out else None)
             baseline = _left_out_means(returns, group, owners) if leave_one_out else statistics.mean
         all_statistics.append(statistics)
         if statistics.zero_variance:
             continue
-        centred[judged] = returns[judged].astype(np.float64) - baseline
-        divisor[judged] = statistics.std
+        centred[decided] = returns[decided].astype(np.float64) - baseline
+        divisor[decided] = statistics.std
         if group.level == RUNNING_LEVEL:
-            divisor[judged] = np.maximum(statistics.std, np.abs(centred[judged]) / RUNNING_LIMIT)
+            divisor[decided] = np.maximum(statistics.std, np.abs(centred[decided]) / RUNNING_LIMIT)
     if scale == "group":
         centred /= divisor + eps
     elif scale == "batch" and centred.any():
+        # Not by the deviation of the raw returns, which also has the differences between roles' means.
         centred /= math.sqrt(float(np.mean(centred**2))) + eps
     return centred.astype(np.float32), tuple(all_statistics)
 
@@ -142,22 +134,20 @@ def _shrunk_statistics(level: ShrunkLevel, member: int, leave_one_out: bool) -> 
 
 
 def _left_out_means(returns: FloatArray, group: Group, owners: NDArray[np.integer]) -> NDArray[np.float64]:
-    """For each judged member the mean of the members from other episodes."""
+    """The mean of the members from other episodes, for each member whose advantage the group decides."""
     members = np.asarray(group.members, np.int64)
     means, _ = means_of_other_episodes(returns[members].astype(np.float64), np.zeros_like(members), owners[members])
-    return means[np.searchsorted(members, group.judged)]  # members ascend
+    return means[np.searchsorted(members, group.decided)]  # members ascend
 
 
 def updated_baselines(
     running: Mapping[str, RunningBaseline], roles: Sequence[str], returns: FloatArray, decay: float
 ) -> dict[str, RunningBaseline]:
-    """The running baselines after a batch: read them for its advantages first, then replace them by these.
-
-    ``roles`` and ``returns`` are the samples' (all of them, whichever group judged them), shape (samples,).
-    """
+    """The running baselines after a batch, from the ``roles`` and ``returns`` (samples,) of all its samples."""
     out = dict(running)
     names = np.asarray(roles, dtype=object)
     for role in sorted(set(roles)):
-        batch = RunningBaseline.of(returns[names == role])
+        values = returns[names == role].astype(np.float64)
+        batch = RunningBaseline(float(values.mean()), float(values.var()))
         out[role] = running[role].mixed_with(batch, decay) if role in running else batch
     return out

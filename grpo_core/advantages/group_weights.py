@@ -1,8 +1,8 @@
 """Weights of groups: bounded factors on advantages, mean 1 over the batch's episodes.
 
-A group here is one value of ``grouping.weight_key`` (a country by default), coarser than the groups that make
-baselines. Only returns of earlier batches are used, because a factor that depends on the returns it multiplies would
-bias the gradient. Episodes are counted, not turns, because an episode's number of turns is an outcome.
+A group here is one value of ``grouping.weight_key`` (a country by default). Only returns of earlier batches are used,
+because a factor that depends on the returns it multiplies would bias the gradient. Episodes are counted, not turns,
+because an episode's number of turns is an outcome.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A *sample* is what gets one advantage: an episode, or a turn under per-phase and segment returns. Its facts are all
 known before it acts: the episode's ``task`` and keys, its role as ``country``, the turn's keys. A *key expression*
-joins facts by ``+``. It can name any fact that the producer of episodes declares, e.g. ``country+lineup`` or
-``country+alliance``. Besides plain facts there are
+joins facts by ``+``: ``country+lineup``. Besides plain facts there are
 
 - ``difficulty:4``, ``scenario_length:3``: a numeric fact in that many quantile bins of the batch;
 - ``fork``: the saved position an episode continues from; episodes without one fall back to the next expression;
@@ -166,8 +165,7 @@ def declared_expressions(settings: GroupingSettings) -> tuple[str, ...]:
 def required_facts(settings: GroupingSettings, turn_facts: Collection[str] = ()) -> dict[str, tuple[str, ...]]:
     """Facts that every sample must have, by the expression in use that names them, and those that clusters need.
 
-    Bins are removed from names, and facts that are made here (clusters) or may be absent (``fork``) are left out. So a
-    configuration can be checked against the facts that the producer of episodes declares before a game is played.
+    So a configuration can be checked against the facts that episodes declare before a game is played.
 
     Raises:
         GroupingError: see ``parse_expression`` and ``check_known_at_start``.
@@ -205,22 +203,20 @@ def groups_of(samples: Sequence[Sample], levels: Sequence[Level], min_group_size
     """Groups that decide each sample's advantage exactly once.
 
     Each level, from fine to coarse, sorts ALL samples into groups. A group with samples of at least
-    ``min_group_size`` episodes (turns of one episode share its luck and are not compared with one another) decides the
-    advantages of its members that no finer group decided (``Group.judged``). Its baseline is made from all of its
-    members (``Group.members``), also those with a finer group. So a sample whose fine group is too small is compared
-    with all that share its coarser key. Samples that no expression can place are compared with their role's running
-    baseline: groups of level ``"running"``, whose members are just these.
+    ``min_group_size`` episodes decides the advantages of its members that no finer group decided (``Group.decided``).
+    Its baseline is made from all of its members, also those with a finer group. Samples that no expression can place
+    are compared with their role's running baseline: groups of level ``"running"``, whose members are just these.
 
-    Groups come by level and then in order of their first member; the order of samples decides nothing else.
+    Groups come by level and then in order of their first member.
     """
     waiting = set(range(len(samples)))
     groups: list[Group] = []
     for level in levels:
         for key, members in level.members.items():
-            judged = tuple(index for index in members if index in waiting)
-            if judged and len({samples[index].episode for index in members}) >= min_group_size:
-                groups.append(Group(key=key, level=level.expression, members=members, judged=judged))
-                waiting.difference_update(judged)
+            decided = tuple(index for index in members if index in waiting)
+            if decided and len({samples[index].episode for index in members}) >= min_group_size:
+                groups.append(Group(key, level.expression, members, decided))
+                waiting.difference_update(decided)
     by_role: dict[str, list[int]] = defaultdict(list)
     for index in sorted(waiting):
         by_role[samples[index].role].append(index)

@@ -1,4 +1,4 @@
-"""Means that leave out a sample's whole episode, because turns of one episode share its luck; counts of episodes."""
+"""Means over the samples of other episodes (the turns of one are correlated), and counts of episodes."""
 
 from __future__ import annotations
 

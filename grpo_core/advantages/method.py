@@ -72,8 +72,7 @@ def reference_advantages(
 ) -> FloatArray:
     """Compute advantages (samples,) over ALL data with baselines that leave out the sample's whole episode.
 
-    No baseline depends on its own episode's actions, so the gradient has no bias. With the finest keys that have
-    ``min_group_size`` episodes it has little noise.
+    So the gradient has no bias and, with the finest keys that have ``min_group_size`` episodes, little noise.
     """
     settings = GroupingSettings(keys=keys)
     episodes = np.array([sample.episode for sample in samples])
@@ -82,6 +81,6 @@ def reference_advantages(
     for group in groups_of(samples, levels_of(samples, settings), min_group_size):
         members = np.asarray(group.members)
         means, _ = means_of_other_episodes(values[members], np.zeros_like(members), episodes[members])
-        judged = np.isin(members, group.judged)
-        out[members[judged]] -= means[judged]
+        decided = np.isin(members, group.decided)
+        out[members[decided]] -= means[decided]
     return out.astype(np.float32)

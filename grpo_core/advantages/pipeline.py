@@ -50,11 +50,7 @@ class AdvantageMemory:
 
     @classmethod
     def restore(cls, record: Mapping[str, Any], arrays: Mapping[str, NDArray[np.float64]]) -> AdvantageMemory:
-        """What ``export`` gave; more arrays than it names do no harm.
-
-        Raises:
-            KeyError: an array is missing.
-        """
+        """What ``export`` gave; KeyError if an array is missing."""
         return cls(
             {
                 role: OnlineClusters(tuple(features), arrays[f"window/{role}"], arrays[f"centroids/{role}"])
@@ -123,7 +119,10 @@ def compute_advantages(
     progress = memory.progress
     if grouping.group_weights != "none":
         names = group_names(samples, grouping.weight_key, grouping)
-        weights = _weights(names, samples, grouping, progress)
+        pairs = dict.fromkeys((name, sample.episode) for name, sample in zip(names, samples, strict=True))
+        counts = Counter(name for name, _ in pairs)  # of episodes, because their number of turns is an outcome
+        lowest, highest = grouping.min_group_weight, grouping.max_group_weight
+        weights = group_weights(grouping.group_weights, counts, progress, lowest, highest)
         advantages = advantages * np.array([weights[name] for name in names], np.float32)
         progress = updated_progress(progress, names, returns)
     # A turn's sample is its episode, or itself.
@@ -176,13 +175,3 @@ def group_names(samples: Sequence[Sample], expression: str, grouping: GroupingSe
         taken[name] += 1
         names[key] = f"{name}#{taken[name]}" if taken[name] > 1 else name  # values may hold a + themselves
     return [names[key] for key in keys]
-
-
-def _weights(
-    names: Sequence[str], samples: Sequence[Sample], grouping: GroupingSettings, past: Mapping[str, GroupProgress]
-) -> dict[str, float]:
-    """Weights by group. Episodes are counted, not turns, as their number is an outcome."""
-    pairs = dict.fromkeys((name, sample.episode) for name, sample in zip(names, samples, strict=True))
-    episodes = dict(Counter(name for name, _ in pairs))
-    lowest, highest = grouping.min_group_weight, grouping.max_group_weight
-    return group_weights(grouping.group_weights, episodes, past, lowest, highest)

@@ -18,8 +18,8 @@ EXPECTED_RETURN_FACT = "expected_return"
 def returns_to_go(turns: Sequence[Turn], discount: float) -> FloatArray:
     """``G_t = r_t + discount ** elapsed_phases_t * G_{t+1}`` of every turn; shape (turns,).
 
-    ``r_t`` already holds everything the seat earned until its next decision, and the discount's clock is the
-    game's phases, not the seat's decisions: a phase without a decision counts as much as one with.
+    ``r_t`` is everything the seat earned until its next decision. The discount counts the game's phases, with or
+    without a decision of the seat.
 
     Raises:
         ValueError: a turn's ``elapsed_phases`` is negative.
@@ -37,8 +37,6 @@ def returns_to_go(turns: Sequence[Turn], discount: float) -> FloatArray:
 
 def segment_returns(turns: Sequence[Turn]) -> FloatArray:
     """Rewards from each turn to the last one of its segment (opening, midgame, endgame), undiscounted; shape (turns,).
-
-    What comes after the segment is left out: credit stays near the decision, at the price of not seeing beyond.
 
     Raises:
         GroupingError: a turn's keys lack ``segment``.
@@ -73,8 +71,7 @@ def sample_returns(
 def opponent_adjusted(returns: FloatArray, samples: Sequence[Sample]) -> FloatArray:
     """Returns (samples,) less what the line-up's ratings predicted before the game, the fact ``expected_return``.
 
-    Any function of what was known before acting is a baseline that leaves the gradient unbiased; this one takes the
-    strength of the opponents out of what members of a group differ in.
+    A function of what was known before acting leaves the gradient unbiased; this one removes the opponents' strength.
 
     Raises:
         GroupingError: a sample lacks the prediction, or it is not a finite number.

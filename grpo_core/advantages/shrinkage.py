@@ -6,8 +6,8 @@ own mean and the rest of its parent's estimate, with n episodes and ``k = sigma^
 analysis using Stein's estimator and its generalizations", 1975). Each level's variances are estimated from the batch by
 equating mean squares with their expectations (Searle, Casella and McCulloch, "Variance Components", 1992).
 
-An observation is the mean of one episode's samples in one group, because turns of one episode share its luck, which
-would look like an effect of the group. If groups share episodes, tau^2 is estimated low.
+An observation is the mean of one episode's samples in one group, because the correlation of an episode's turns would
+look like an effect of the group. If groups share episodes, tau^2 is estimated low.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def shrunk_levels(
 ) -> dict[str, ShrunkLevel]:
     """Compute every level's shrunk statistics, by its expression; the coarsest level's are its groups' own.
 
-    k is estimated from the whole batch, with each role's returns in units of its deviation, so that a role with large
-    returns does not dominate. Leaving a sample out removes its episode from means and counts, not from the variances.
+    k is estimated from the whole batch, with each role's returns in units of its deviation. Leaving a sample out
+    removes its episode from means and counts, not from the variances.
 
     Args:
         returns_N: (N,) finite.

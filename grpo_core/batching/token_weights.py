@@ -32,11 +32,8 @@ def turn_token_weights(
         normalizer: one of the names above.
         trained_tokens: the number of each turn; turns without any are ignored and get 0.
         episodes: the episode of each turn, any integers.
-        max_completion_length: tokens; for the normaliser of that name.
-        batch_tokens_per_step: trained tokens of the update over its optimizer steps an epoch; for ``batch_token``.
-
-    Raises:
-        ValueError: the normaliser's own number is missing.
+        max_completion_length: tokens; needed by the normaliser of that name.
+        batch_tokens_per_step: trained tokens of the update over its optimizer steps an epoch; ``batch_token`` needs it.
     """
     counts = np.asarray(trained_tokens, np.float64)
     present = counts > 0
@@ -52,11 +49,9 @@ def turn_token_weights(
         tokens_per_episode = np.bincount(owner, weights=counts[present])
         weights[present] = 1.0 / (tokens_per_episode[owner] * len(tokens_per_episode))
     elif normalizer == "batch_token":
-        if batch_tokens_per_step is None:
-            raise ValueError("normalizer batch_token needs batch_tokens_per_step")
+        assert batch_tokens_per_step is not None
         weights[present] = 1.0 / batch_tokens_per_step
     else:
-        if max_completion_length is None:
-            raise ValueError("normalizer max_completion_length needs max_completion_length")
+        assert max_completion_length is not None
         weights[present] = 1.0 / (present.sum() * max_completion_length)
     return weights

@@ -5,7 +5,6 @@ Axes: H hidden size, N trained tokens, A admissible ids of all trained tokens, U
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,14 +16,6 @@ from grpo_core.forward.chunked_head import vocabulary_logprobs
 from grpo_core.forward.hidden_states import hidden_at
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TokenLogprobs:
-    """Log-probabilities and entropies of sampled tokens, at their temperature, over their admissible ids."""
-
-    chosen_N: Tensor  # float32, differentiable
-    entropy_N: Tensor  # nats, float32; differentiable only with entropy_grad
-
-
 def check_head(model: nn.Module) -> None:
     """Raise ValueError if the model's configuration scales or caps logits after the output embeddings."""
     config: Any = getattr(model, "config", None)
@@ -34,10 +25,11 @@ def check_head(model: nn.Module) -> None:
             raise ValueError(message)
 
 
-def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = False) -> TokenLogprobs:
-    """Compute a micro-batch's log-probabilities and entropies.
+def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = False) -> tuple[Tensor, Tensor]:
+    """Compute log-probabilities (N,) and entropies (N,) in nats, float32, of a micro-batch's sampled tokens.
 
-    They are normalised over the admissible ids at the turn's temperature, as when the engine sampled.
+    They are normalised over the admissible ids at the turn's temperature, as when the engine sampled. Entropies are
+    differentiable only with ``entropy_grad``.
     """
     hidden_NH = hidden_at(model, micro.input_ids, micro.hidden_index_N)
     head: Any = model.get_output_embeddings()  # type: ignore[operator]
@@ -45,7 +37,7 @@ def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = 
         chosen_N, entropy_N = vocabulary_logprobs(
             hidden_NH, head.weight, head.bias, micro.temperature_N, micro.chosen_N
         )
-        return TokenLogprobs(chosen_N, entropy_N if entropy_grad else entropy_N.detach())
+        return chosen_N, entropy_N if entropy_grad else entropy_N.detach()
     # One small matrix product for every id that is admissible anywhere here, then the selection of each token's own.
     rows_UH = head.weight.index_select(0, micro.union_id_U)
     bias_U = None if head.bias is None else head.bias.index_select(0, micro.union_id_U)
@@ -53,7 +45,7 @@ def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = 
     return _over_admissible(scores_A, micro, entropy_grad)
 
 
-def _over_admissible(scores_A: Tensor, micro: MicroBatch, entropy_grad: bool) -> TokenLogprobs:
+def _over_admissible(scores_A: Tensor, micro: MicroBatch, entropy_grad: bool) -> tuple[Tensor, Tensor]:
     """Compute the log-softmax of flat scores, one segment for each trained token."""
     row_A = micro.admissible_row_A
     scaled_A = scores_A.float() / micro.temperature_N[row_A]
@@ -69,4 +61,4 @@ def _over_admissible(scores_A: Tensor, micro: MicroBatch, entropy_grad: bool) ->
         # H = log Z - E[score]
         expected_N = torch.zeros(size, device=scaled_A.device).index_add(0, row_A, shifted_A.exp() * shifted_A)
         entropy_N = log_total_N - expected_N / total_N
-    return TokenLogprobs(chosen_N, entropy_N if entropy_grad else entropy_N.detach())
+    return chosen_N, entropy_N if entropy_grad else entropy_N.detach()

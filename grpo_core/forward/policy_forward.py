@@ -46,10 +46,9 @@ class PolicyForward(nn.Module):
         self._bf16 = bf16
 
     def forward(self, micro: MicroBatch, entropy_grad: bool = False) -> tuple[Tensor, Tensor]:
-        """Return ``chosen_N`` and ``entropy_N`` of ``token_logprobs``, float32."""
+        """Return ``token_logprobs``."""
         with self.precision(micro.input_ids.device):
-            found = token_logprobs(self.model, micro, entropy_grad=entropy_grad)
-        return found.chosen_N, found.entropy_N
+            return token_logprobs(self.model, micro, entropy_grad=entropy_grad)
 
     def precision(self, device: torch.device) -> torch.autocast:
         """Return the autocast context in which this model computes."""

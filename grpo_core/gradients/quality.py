@@ -90,7 +90,8 @@ def turn_scores(
     flat = torch.zeros(padded)
     for index, turn in enumerate(turns):
         (micro,) = micro_batches([turn], np.ones(1, np.float32), np.ones(1), budget=1)
-        score = token_logprobs(model, micro).chosen_N.sum()
+        chosen_N, _ = token_logprobs(model, micro)
+        score = chosen_N.sum()
         gradients = torch.autograd.grad(score, parameters)
         torch.cat([gradient.reshape(-1) for gradient in gradients], out=flat[:size])
         sketch[index] = (flat * signs).view(-1, sketch_size).sum(0).numpy()

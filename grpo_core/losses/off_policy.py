@@ -35,7 +35,7 @@ def importance_weights(
     if mode in ("sequence_truncate", "sequence_mask"):
         gap_N = turn_sum(gap_N, row_N, rows)
     weight_N = gap_N.exp()
-    if mode is None or (clip_min is None and clip_max is None):
+    if mode is None:
         return weight_N
     bounded_N = weight_N.clamp(clip_min, clip_max)
     if mode in ("token_truncate", "sequence_truncate"):

@@ -67,15 +67,10 @@ def cispo(log_ratio_N: Tensor, logprobs_N: Tensor, advantages_N: Tensor, epsilon
 
 
 def token_losses(tokens: LossTokens, settings: LearnerSettings) -> TokenLosses:
-    """Compute the loss of each token: surrogate x corrections + beta KL - entropy_coef entropy.
-
-    Raises:
-        ValueError: ``decoupled`` without proximal log-probabilities, or ``beta > 0`` without the reference's.
-    """
+    """Compute the loss of each token: surrogate x corrections + beta KL - entropy_coef entropy."""
     old_N = tokens.behaviour_N
     if settings.decoupled:
-        if tokens.proximal_N is None:
-            raise ValueError("decoupled needs proximal log-probabilities")
+        assert tokens.proximal_N is not None
         old_N = tokens.proximal_N
     log_ratio_N = log_ratios(tokens.logprobs_N, old_N, tokens.row_N, tokens.rows, _ratio_level(settings))
     if settings.loss_type == "cispo":
@@ -89,8 +84,7 @@ def token_losses(tokens: LossTokens, settings: LearnerSettings) -> TokenLosses:
         loss_N = loss_N * importance_N
     kl_N = None
     if settings.beta > 0:
-        if tokens.reference_N is None:
-            raise ValueError("beta > 0 needs the reference's log-probabilities")
+        assert tokens.reference_N is not None
         kl_N = kl_estimates(tokens.logprobs_N, tokens.reference_N, settings.kl_estimator)
         if settings.use_bias_correction_kl:
             kl_N = kl_N * log_ratio_N.exp()

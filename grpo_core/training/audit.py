@@ -81,10 +81,10 @@ def update_metrics(
         "staleness_max": float(staleness.max()),
     }
     metrics |= _optional_metrics(learner, sums, tokens)
-    operated = [step.surgery for step in steps if step.surgery is not None]
-    if operated:
-        metrics["gradient_conflict_fraction"] = _mean([surgery.conflict_fraction for surgery in operated])
-        metrics["gradient_cosine"] = _mean([surgery.cosine_mean for surgery in operated])
+    surgeries = [step.surgery for step in steps if step.surgery is not None]
+    if surgeries:
+        metrics["gradient_conflict_fraction"] = _mean([surgery.conflict_fraction for surgery in surgeries])
+        metrics["gradient_cosine"] = _mean([surgery.cosine_mean for surgery in surgeries])
     aligned = [step.alignment for step in steps if step.alignment is not None]
     if aligned:
         metrics["alignment_loss"] = _mean(aligned)
@@ -142,7 +142,7 @@ def audit_record(
                 "key": list(group.key),
                 "level": group.level,
                 "size": len(group.members),
-                "judged": len(group.judged),
+                "judged": len(group.decided),
                 "mean": _compact(statistic.mean),
                 "std": _compact(statistic.std),
                 "zero_variance": statistic.zero_variance,
@@ -154,16 +154,7 @@ def audit_record(
         "explained": _explained(advantages.samples, advantages.returns, grouping),
         "group_weights": {name: _finite(weight) for name, weight in sorted(advantages.group_weights.items())},
         "advantages": _moments(advantages.advantages),
-        "steps": [
-            {
-                "loss": _finite(step.loss),
-                "grad_norm": _finite(step.grad_norm),
-                "skipped": step.skipped,
-                "surgery": step.surgery and asdict(step.surgery),
-                "alignment": step.alignment,
-            }
-            for step in steps
-        ],
+        "steps": [asdict(step) | {"loss": _finite(step.loss), "grad_norm": _finite(step.grad_norm)} for step in steps],
         "metrics": {name: _finite(value) for name, value in metrics.items()},
     }
 
@@ -172,20 +163,14 @@ def samples_by_level(groups: Sequence[Group], keys: Sequence[str]) -> dict[str, 
     """Count the samples whose advantage each level of the chain decided, ``"running"`` last."""
     counts = dict.fromkeys((*keys, RUNNING_LEVEL), 0)
     for group in groups:
-        counts[group.level] += len(group.judged)
+        counts[group.level] += len(group.decided)
     return counts
 
 
 def _explained(samples: Sequence[Sample], returns: FloatArray, grouping: GroupingSettings) -> dict[str, Any]:
     sums = explained_sums(samples, returns, grouping)
     keys = {
-        key: {
-            "between": _compact(each.between),
-            "within": _compact(each.within),
-            "left_out": _compact(each.left_out),
-            "groups": each.groups,
-            "by_country": each.by_country,
-        }
+        key: {name: _compact(value) if isinstance(value, float) else value for name, value in asdict(each).items()}
         for key, each in sums.keys.items()
     }
     return {"samples": sums.samples, "keys": keys, "same": sums.same}

@@ -78,7 +78,7 @@ def masked_batches(vocabulary: int, episodes: int = EPISODES) -> list[MicroBatch
 def backward(model: nn.Module, micro: MicroBatch, side: Side) -> float:
     """Compute every parameter's gradient through one of the heads; returns the loss."""
     model.zero_grad(set_to_none=True)
-    chosen = token_logprobs(model, micro).chosen_N if side == "sparse" else full_vocabulary_logprobs(model, micro)
+    chosen = token_logprobs(model, micro)[0] if side == "sparse" else full_vocabulary_logprobs(model, micro)
     loss = -(micro.weight_N * torch.exp(chosen - micro.behaviour_N) * micro.advantage_N).sum()
     loss.backward()  # type: ignore[no-untyped-call]
     return float(loss.detach())

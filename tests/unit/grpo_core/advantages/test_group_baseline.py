@@ -81,7 +81,7 @@ def test_leave_one_out_excludes_the_samples_whole_episode(case):
         mine = [returns[index] for index in group.members]
         alone = len({episodes[index] for index in group.members}) == 1
         assert statistic.zero_variance == (alone or max(mine) == min(mine))
-        for index in group.judged:
+        for index in group.decided:
             others = [float(returns[i]) for i in group.members if episodes[i] != episodes[index]]
             expected = 0.0 if statistic.zero_variance else float(returns[index]) - sum(others) / len(others)
             assert ours[index] == pytest.approx(expected, abs=1e-4)

@@ -24,7 +24,7 @@ def test_samples_of_small_groups_fall_back_to_the_coarser_key_with_all_its_membe
         *[("FRANCE", "S1901M", "opening")] * 4, *[("FRANCE", "F1901M", "opening")] * 2, ("ITALY", "S1901M", "opening")
     )
     groups = make_groups(samples, CHAIN)
-    assert [(group.level, group.key, group.members, group.judged) for group in groups] == [
+    assert [(group.level, group.key, group.members, group.decided) for group in groups] == [
         ("country+phase", ("FRANCE", "S1901M"), (0, 1, 2, 3), (0, 1, 2, 3)),
         ("country+segment", ("FRANCE", "opening"), (0, 1, 2, 3, 4, 5), (4, 5)),
         (RUNNING_LEVEL, ("ITALY",), (6,), (6,)),
@@ -36,7 +36,7 @@ def test_the_fallback_chain_is_followed_to_its_last_key():
         ("FRANCE", "S1901M", "opening"), ("FRANCE", "F1901M", "opening"), ("FRANCE", "S1904M", "middle")
     )
     (group,) = make_groups(samples, CHAIN)
-    assert (group.level, group.judged) == ("country", (0, 1, 2))
+    assert (group.level, group.decided) == ("country", (0, 1, 2))
 
 
 def test_turns_of_one_episode_alone_never_form_a_group():
@@ -44,7 +44,7 @@ def test_turns_of_one_episode_alone_never_form_a_group():
     endgame = [Sample("FRANCE", 0, {**facts, "phase": f"S19{year:02}M", "segment": "endgame"}) for year in range(9, 15)]
     others = [Sample("FRANCE", episode, {**facts, "phase": "S1901M"}) for episode in range(1, 3)]
     (group,) = make_groups([*endgame, *others], CHAIN)
-    assert (group.level, group.judged) == ("country", tuple(range(8)))
+    assert (group.level, group.decided) == ("country", tuple(range(8)))
     two = make_groups([*endgame, *others[:1]], CHAIN)
     assert [each.level for each in two] == [RUNNING_LEVEL]
 
@@ -59,10 +59,10 @@ def test_turns_of_one_episode_alone_never_form_a_group():
 def test_each_sample_belongs_to_one_group_of_its_own_role(facts, smallest):
     samples = samples_of_facts(*facts)
     groups = make_groups(samples, CHAIN.model_copy(update={"min_group_size": smallest}))
-    assert sorted(index for group in groups for index in group.judged) == list(range(len(samples)))
+    assert sorted(index for group in groups for index in group.decided) == list(range(len(samples)))
     for group in groups:
         assert {samples[index].role for index in group.members} == {group.key[0]}
-        assert set(group.judged) <= set(group.members)
+        assert set(group.decided) <= set(group.members)
         assert group.level == RUNNING_LEVEL or len(group.members) >= smallest
 
 
@@ -78,7 +78,7 @@ def test_groups_do_not_depend_on_the_order_of_samples(order):
                 group.level,
                 group.key,
                 tuple(sorted(of[i] for i in group.members)),
-                tuple(sorted(of[i] for i in group.judged)),
+                tuple(sorted(of[i] for i in group.decided)),
             )
             for group in groups
         }
@@ -93,7 +93,7 @@ def test_outcome_keys_are_refused_unless_allowed(fact):
     with pytest.raises(GroupingError, match="allow_outcome_keys"):
         make_groups(samples, GroupingSettings(keys=(f"country+{fact}",)))
     allowed = GroupingSettings(keys=(f"country+{fact}",), allow_outcome_keys=True, min_group_size=3)
-    assert make_groups(samples, allowed)[0].judged == (0, 1, 2)
+    assert make_groups(samples, allowed)[0].decided == (0, 1, 2)
 
 
 @pytest.mark.parametrize("keys", [("phase",), ("country+phase", "segment"), ("lineup+phase",)])

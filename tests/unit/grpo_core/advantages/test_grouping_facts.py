@@ -133,7 +133,7 @@ def test_samples_without_a_saved_position_fall_back_to_the_coarser_key():
     samples = [Sample("A", i, {"country": "A", "fork": "p1" if i < 3 else "p2"}) for i in range(4)]
     samples += [Sample("A", i, {"country": "A"}) for i in range(4, 6)] + [Sample("B", 6, {"country": "B"})]
     groups = make_groups(samples, GroupingSettings(keys=("country+fork", "country"), min_group_size=2))
-    assert [(group.key, group.members, group.judged) for group in groups] == [
+    assert [(group.key, group.members, group.decided) for group in groups] == [
         (("A", "p1"), (0, 1, 2), (0, 1, 2)),
         (("A",), (0, 1, 2, 3, 4, 5), (3, 4, 5)),
         (("B",), (6,), (6,)),
@@ -171,7 +171,7 @@ def test_renaming_countries_changes_no_bin(facts):
             for i, (role, value) in enumerate(facts)
         ]
         settings = GroupingSettings(keys=("country+difficulty:3", "country"), min_group_size=2)
-        return [(group.key[1:], group.level, group.members, group.judged) for group in make_groups(samples, settings)]
+        return [(group.key[1:], group.level, group.members, group.decided) for group in make_groups(samples, settings)]
 
     assert groups({"A": "A", "B": "B"}) == groups({"A": "B", "B": "A"})
 

@@ -44,12 +44,12 @@ def ours(model, episodes, budget, entropy_grad=True):
     turns = training_turns(episodes, 0)
     parts = {}
     for micro in micro_batches(turns, np.zeros(len(turns), np.float32), np.ones(len(turns)), budget):
-        result = token_logprobs(model, micro, entropy_grad=entropy_grad)
+        chosen, entropy = token_logprobs(model, micro, entropy_grad=entropy_grad)
         sizes = [next(len(t.position_S) for t in turns if t.turn == index) for index in micro.turns]
         parts |= dict(
             zip(
                 micro.turns,
-                zip(result.chosen_N.split(sizes), result.entropy_N.split(sizes), strict=True),
+                zip(chosen.split(sizes), entropy.split(sizes), strict=True),
                 strict=True,
             )
         )

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from grpo_core.batching.token_weights import turn_token_weights
 from grpo_core.losses.diagnostics import DIAGNOSTICS, token_diagnostics
 from grpo_core.losses.kl import kl_estimates
 from grpo_core.losses.off_policy import importance_weights, off_policy_mask
@@ -216,19 +215,6 @@ def test_a_tokens_loss_depends_on_its_own_turn_alone(seed, name):
         rows=1,
     )
     torch.testing.assert_close(token_losses(alone, options).loss_N, together[own], atol=1e-12, rtol=1e-12)
-
-
-def test_losses_without_their_reference_or_proximal_policy_are_refused():
-    tokens = loss_tokens(0)
-    bare = LossTokens(*[getattr(tokens, name) for name in list(LossTokens.__dataclass_fields__)[:6]])
-    with pytest.raises(ValueError, match="decoupled needs proximal"):
-        token_losses(bare, LearnerSettings(decoupled=True))
-    with pytest.raises(ValueError, match="needs the reference"):
-        token_losses(bare, LearnerSettings(beta=0.1))
-    with pytest.raises(ValueError, match="needs max_completion_length"):
-        turn_token_weights("max_completion_length", [1], [0])
-    with pytest.raises(ValueError, match="needs batch_tokens_per_step"):
-        turn_token_weights("batch_token", [1], [0])
 
 
 @pytest.mark.parametrize(
