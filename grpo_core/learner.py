@@ -120,9 +120,8 @@ class Learner:
     def step(self, batch: Batch) -> UpdateResult:
         """Learn from one batch once; ``version`` rises by one.
 
-        Without an entropy bonus or KL penalty, turns whose advantage is exactly 0 get no forward pass. They still count
-        in the normaliser, so an update with few other turns has a smaller gradient. With ``top_up_episodes`` the batch
-        has further episodes instead, and turns of zero-variance groups leave loss and normaliser (see
+        Without an entropy bonus or KL penalty, turns whose advantage is exactly 0 get no forward pass, but count in the
+        normaliser. With ``top_up_episodes``, turns of zero-variance groups leave loss and normaliser (see
         ``advantages.dynamic_sampling``). A minibatch without a gradient takes no optimizer step.
 
         Adapters by role each learn from their role's turns, with separate minibatches, normaliser and clipping. An
@@ -175,12 +174,8 @@ class Learner:
         sums = update.sums
         metrics = update_metrics(batch, self.settings, self.grouping.keys, advantages, turns, update.steps, sums.named)
         seconds = time.perf_counter() - start
-        metrics |= {
-            "learning_rate": learning_rate,
-            "seconds": seconds,
-            "tokens_per_second": sums.tokens / seconds,
-            **sums.metrics,
-        }
+        metrics |= {"learning_rate": learning_rate, "seconds": seconds, "tokens_per_second": sums.tokens / seconds}
+        metrics |= sums.metrics
         record = audit_record(self.version, self.settings, self.grouping, advantages, update.steps, metrics)
         return UpdateResult(metrics, record)
 

@@ -30,7 +30,6 @@ class ConflictStatistics:
     """How far the groups of one step disagree."""
 
     norm_G: Float64Array
-    cosine_GG: Float64Array  # symmetric, in [-1, 1]; 0 where a gradient is 0
     conflicting_fraction: float  # of the pairs whose cosine is negative, in [0, 1]; 0 without pairs
     mean_cosine: float  # over pairs of distinct groups with a gradient; 0 without any
 
@@ -39,11 +38,8 @@ def gram_matrix(gradients_GP: Tensor) -> Float64Array:
     """Return inner products of the groups' gradients, shape (G, G), summed in float64.
 
     Raises:
-        ValueError: not a matrix with at least one group.
         DivergenceError: a group's gradient is not finite.
     """
-    if gradients_GP.ndim != 2 or len(gradients_GP) == 0:
-        raise ValueError(f"gradients have the shape {tuple(gradients_GP.shape)}; (groups, parameters) is needed")
     gram_GG = torch.zeros(len(gradients_GP), len(gradients_GP), dtype=torch.float64, device=gradients_GP.device)
     for part in torch.split(gradients_GP.detach(), _CHUNK, dim=1):
         wide = part.double()
@@ -64,7 +60,6 @@ def conflict_statistics(gram_GG: Float64Array) -> ConflictStatistics:
     pairs, known = cosine_GG[upper], scale_GG[upper] > 0
     return ConflictStatistics(
         norm_G=norm_G,
-        cosine_GG=cosine_GG,
         conflicting_fraction=float((pairs < 0).mean()) if len(pairs) else 0.0,
         mean_cosine=float(pairs[known].mean()) if known.any() else 0.0,
     )
@@ -88,7 +83,7 @@ def pcgrad_weights(gram_GG: Float64Array, generator: np.random.Generator) -> Flo
 
 
 def cagrad_weights(gram_GG: Float64Array, c: float) -> Float64Array:
-    """Return weights (G,) of the groups' gradients in CAGrad's direction (arXiv 2110.14048).
+    """Return weights (G,) of the groups' gradients in CAGrad's direction (arXiv 2110.14048); ``c`` is in [0, 1).
 
     With the mean gradient ``g0``, the direction ``d`` maximises ``min_i g_i . d`` over ``|d - g0| <= c |g0|``. With
     ``c = 0`` it is the mean. Its dual is ``d = g0 + c |g0| g_w / |g_w|``, where ``g_w = sum_i w_i g_i`` and ``w`` on
@@ -98,12 +93,7 @@ def cagrad_weights(gram_GG: Float64Array, c: float) -> Float64Array:
     where ``g_w + rho g0`` is the shortest vector in the convex hull of ``g_i + rho g0``. ``|d - g0|`` falls as ``rho``
     grows, so bisection finds the ``rho`` at which it is the radius. If even the least ``rho`` stays within the radius
     (the best for the worst group is 0), that ``d`` is taken, because the dual's formula would divide 0 by 0.
-
-    Raises:
-        ValueError: ``c`` is not in [0, 1).
     """
-    if not 0 <= c < 1:
-        raise ValueError(f"c is {c}; CAGrad needs it in [0, 1)")
     mean_G = np.full(len(gram_GG), 1 / len(gram_GG))
     largest = float(np.diag(gram_GG).max())
     if largest == 0:
@@ -178,14 +168,8 @@ def combined(weights_G: Float64Array, gradients_GP: Tensor) -> Tensor:
 
 
 def flat_gradient(parameters: Mapping[str, Tensor], out: Tensor) -> None:
-    """Write the parameters' gradients one after the other into ``out``, shape (P,); 0 where a parameter has none.
-
-    Raises:
-        ValueError: ``out`` has another shape.
-    """
+    """Write the parameters' gradients one after the other into ``out``, shape (P,); 0 where a parameter has none."""
     sizes = [parameter.numel() for parameter in parameters.values()]
-    if out.shape != (sum(sizes),):
-        raise ValueError(f"the row has the shape {tuple(out.shape)}; the parameters need {(sum(sizes),)}")
     for part, parameter in zip(torch.split(out, sizes), parameters.values(), strict=True):
         if parameter.grad is None:
             part.zero_()
@@ -194,14 +178,8 @@ def flat_gradient(parameters: Mapping[str, Tensor], out: Tensor) -> None:
 
 
 def assign_gradient(parameters: Mapping[str, Tensor], flat_P: Tensor) -> None:
-    """Replace the parameters' ``.grad`` by a flat vector's parts, in the mapping's order; views if the type is equal.
-
-    Raises:
-        ValueError: the vector is longer or shorter than the parameters.
-    """
+    """Replace the parameters' ``.grad`` by the parts of a flat vector (P,), in order; views if the type is equal."""
     sizes = [parameter.numel() for parameter in parameters.values()]
-    if flat_P.shape != (sum(sizes),):
-        raise ValueError(f"the vector has the shape {tuple(flat_P.shape)}; the parameters need {(sum(sizes),)}")
     for part, parameter in zip(torch.split(flat_P, sizes), parameters.values(), strict=True):
         parameter.grad = part.view(parameter.shape).to(parameter.device, parameter.dtype)
 

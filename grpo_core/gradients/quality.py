@@ -67,9 +67,9 @@ def turn_scores(
 ) -> TurnScores:
     """Compute the gradient of every turn's log-probability, with one backward pass for each turn.
 
-    Log-probabilities are summed over the turn's sampled tokens, because only then is the score's expectation 0. With a
-    mean it is not if the choices decide how many tokens follow, and a constant added to all returns would change the
-    gradient. The sketch adds parameters with random signs (Charikar, Chen & Farach-Colton, ICALP 2002).
+    Log-probabilities are summed over the turn's sampled tokens, because only then is the score's expectation 0 if the
+    choices decide how many tokens follow. The sketch adds parameters with random signs (Charikar, Chen & Farach-Colton,
+    ICALP 2002).
 
     Args:
         model: a causal LM whose parameters require gradients; it is not changed.

@@ -1,8 +1,8 @@
 """Train one policy in several processes (FSDP2).
 
 Each rank holds a share of every weight, gradient and optimizer moment (ZeRO, arXiv 1910.02054) and gathers a block's
-weights only while it runs. Every rank makes the same ``Learner`` from the same weights, and calls ``step`` with the
-same batch and ``state`` or ``plain_tensors`` at the same time; the micro-batches are divided among the ranks.
+weights only while it runs. Every rank makes the same ``Learner`` and calls ``step`` with the same batch, and ``state``
+or ``plain_tensors`` at the same time; the micro-batches are divided among the ranks.
 """
 
 from __future__ import annotations
@@ -87,8 +87,7 @@ class Sharding:
             return
         import torch.distributed as dist
 
-        gradients = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]
-        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in parameters])
         dist.all_reduce(flat)
         sizes = [parameter.numel() for parameter in parameters]
         for parameter, summed in zip(parameters, torch.split(flat, sizes), strict=True):

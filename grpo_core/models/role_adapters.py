@@ -1,7 +1,7 @@
 """One adapter per role over one frozen base, each trained on its role's turns only.
 
 All adapters have the same rank, scale, target layers and initial weights. Outside ``active_role`` none is active and
-the model computes as the base. Each role's loss is normalised and its gradient clipped separately.
+the model computes as the base.
 """
 
 from __future__ import annotations

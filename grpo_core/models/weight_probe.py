@@ -23,36 +23,20 @@ class Probe:
 
 @torch.no_grad()
 def make_probe(model: nn.Module, prompts: Sequence[Sequence[int]], length: int = 4) -> Probe:
-    """Decode ``length`` tokens greedily after each non-empty prompt with a transformers causal LM."""
-    was_training = model.training
-    model.eval()
+    """Decode ``length`` tokens greedily after each non-empty prompt with a causal LM in evaluation mode."""
     device = next(model.parameters()).device
-    tokens: list[tuple[int, ...]] = []
-    logprobs: list[tuple[float, ...]] = []
-    leads: list[tuple[float, ...]] = []
-    try:
-        for prompt in prompts:
-            ids = list(prompt)
-            steps: list[tuple[int, float, float]] = []
-            for _ in range(length):
-                step = _step(model(input_ids=torch.tensor([ids], device=device)).logits[0, -1])
-                steps.append(step)
-                ids.append(step[0])
-            chosen, values, ahead = zip(*steps, strict=True)
-            tokens.append(chosen)
-            logprobs.append(values)
-            leads.append(ahead)
-    finally:
-        model.train(was_training)
+    answers = []
+    for prompt in prompts:
+        ids = list(prompt)
+        steps: list[tuple[int, float, float]] = []
+        for _ in range(length):
+            steps.append(_step(model(input_ids=torch.tensor([ids], device=device)).logits[0, -1]))
+            ids.append(steps[-1][0])
+        answers.append(tuple(zip(*steps, strict=True)))
+    tokens, logprobs, leads = zip(*answers, strict=True)
     formats = {value.dtype for value in model.parameters() if value.is_floating_point()}
     coarsest = max(formats, key=lambda dtype: torch.finfo(dtype).eps)
-    return Probe(
-        tuple(tuple(prompt) for prompt in prompts),
-        tuple(tokens),
-        tuple(logprobs),
-        tuple(leads),
-        str(coarsest).removeprefix("torch."),
-    )
+    return Probe(tuple(map(tuple, prompts)), tokens, logprobs, leads, str(coarsest).removeprefix("torch."))
 
 
 def compare(

@@ -47,10 +47,6 @@ class UpdateAccumulators:
     @property
     def metrics(self) -> dict[str, float]:
         """Flat numbers for the log; ``fresh_logprob_gap`` only if a turn was sampled by exactly these weights."""
-        metrics = {
-            "input_tokens": float(self.tokens),
-            "padding_fraction": 1 - self.tokens / self.padded if self.padded else 0.0,
-        }
-        if self.fresh_gap is not None:
-            metrics["fresh_logprob_gap"] = self.fresh_gap
-        return metrics
+        padding = 1 - self.tokens / self.padded if self.padded else 0.0
+        metrics = {"input_tokens": float(self.tokens), "padding_fraction": padding}
+        return metrics if self.fresh_gap is None else metrics | {"fresh_logprob_gap": self.fresh_gap}

@@ -15,6 +15,8 @@ from grpo_core.forward.policy_forward import PolicyForward
 from grpo_core.models.fsdp import ALONE, Sharding
 
 BETAS = (0.9, 0.98)
+WEIGHT_DECAY = 0.01
+MAX_GRAD_NORM = 1.0
 FINAL_SHARE = 0.05  # the last learning rate over the highest
 
 
@@ -31,8 +33,6 @@ class BehaviorCloner:
         *,
         learning_rate: float,
         steps: int,
-        weight_decay: float = 0.01,
-        max_grad_norm: float = 1.0,
         tokens_per_microbatch: int = 4096,
         bf16: bool = False,
         ranks: Sharding = ALONE,
@@ -46,12 +46,11 @@ class BehaviorCloner:
         self._parameters = [value for value in model.parameters() if value.requires_grad]
         self._device = self._parameters[0].device
         self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=learning_rate, betas=BETAS, weight_decay=weight_decay, fused=True
+            self._parameters, lr=learning_rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
         )
         self._learning_rate = learning_rate
         self._steps = max(1, steps)
         self._done = 0
-        self._max_grad_norm = max_grad_norm
         self._budget = tokens_per_microbatch
         self._ranks = ranks
 
@@ -74,7 +73,7 @@ class BehaviorCloner:
             total += float(loss.detach())
         self._ranks.sum_gradients(self._parameters)
         total = self._total(total)
-        norm = float(nn.utils.clip_grad_norm_(self._parameters, self._max_grad_norm))
+        norm = float(nn.utils.clip_grad_norm_(self._parameters, MAX_GRAD_NORM))
         if not (math.isfinite(total) and math.isfinite(norm)):
             raise DivergenceError(
                 f"imitation diverged at step {self._done}: loss {total}, gradient norm {norm}; lower the learning rate"

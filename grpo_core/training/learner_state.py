@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from grpo_core.advantages.group_baseline import RunningBaseline
 from grpo_core.advantages.pipeline import AdvantageMemory
 from grpo_core.errors import CheckpointError
-from grpo_core.training.optimizer_state import restored_moments, saved_moments
 
 _ADVANTAGES = "advantages/"  # prefix of the arrays of ``AdvantageMemory`` among a state's tensors
+_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,12 @@ def packed(
     generator: np.random.Generator,
 ) -> LearnerState:
     """Copy the parts of a learner's state."""
-    tensors, steps = saved_moments(optimizer, named)
+    tensors: dict[str, Tensor] = {}
+    steps: dict[str, float] = {}
+    for name, parameter in named.items():
+        if moments := optimizer.state.get(parameter):  # a parameter without a step has none
+            tensors |= {f"{kind}/{name}": moments[kind].detach().cpu().clone() for kind in _MOMENTS}
+            steps[name] = float(moments["step"])
     memory_record, arrays = memory.export()
     tensors |= {f"{_ADVANTAGES}{name}": torch.tensor(array) for name, array in arrays.items()}
     record = {
@@ -79,8 +84,24 @@ def unpacked(state: LearnerState, named: Mapping[str, nn.Parameter]) -> Restored
             version=int(record["version"]),
             baselines={role: RunningBaseline(*pair) for role, pair in record["baselines"].items()},
             memory=AdvantageMemory.restore(record["advantages"], arrays),
-            moments=restored_moments(state.tensors, record["optimizer_steps"], named),
+            moments=_restored_moments(state.tensors, record["optimizer_steps"], named),
             generator=generator,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the learner state does not fit this model or is incomplete: {error!r}") from error
+
+
+def _restored_moments(
+    tensors: Mapping[str, Tensor], steps: Mapping[str, float], named: Mapping[str, nn.Parameter]
+) -> dict[nn.Parameter, dict[str, Tensor]]:
+    restored: dict[nn.Parameter, dict[str, Tensor]] = {}
+    for name, count in steps.items():
+        parameter = named[name]
+        # A fused optimizer needs its step count on the parameter's device.
+        restored[parameter] = {"step": torch.tensor(count, dtype=torch.float32, device=parameter.device)}
+        for kind in _MOMENTS:
+            moment = tensors[f"{kind}/{name}"]
+            if moment.shape != parameter.shape:
+                raise ValueError(f"{name}: {tuple(moment.shape)} against {tuple(parameter.shape)}")
+            restored[parameter][kind] = moment.to(parameter.device, copy=True)
+    return restored

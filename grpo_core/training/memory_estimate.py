@@ -1,9 +1,8 @@
 """Estimate the memory a learner needs from its settings and its model's shape, before it starts and without torch.
 
 It counts weights, gradients, AdamW's moments, a reference copy, and the larger of a step (activations and logits of the
-largest micro-batch, and the groups' gradients for surgery) and publishing (copies of the weights). Activations are
-those of blocks as in Llama, Mistral and Qwen. The estimate is an upper bound of what torch allocates. The interpreter
-needs 0.6 GiB more.
+largest micro-batch, and the groups' gradients for surgery) and publishing (copies of the weights). It is an upper bound
+of what torch allocates with blocks as in Llama, Mistral and Qwen. The interpreter needs 0.6 GiB more.
 """
 
 from __future__ import annotations
@@ -83,12 +82,11 @@ class MemoryEstimate:
             "gradients": self.gradients,
             "optimizer": self.moments,
             "reference": self.reference,
-            **(
-                {"micro-batch": self.step, "gradient surgery": self.surgery}
-                if self.step_is_largest
-                else {"publishing": self.publishing}
-            ),
         }
+        if self.step_is_largest:
+            parts |= {"micro-batch": self.step, "gradient surgery": self.surgery}
+        else:
+            parts["publishing"] = self.publishing
         listed = ", ".join(f"{name} {size / _GIB:.2f}" for name, size in parts.items() if size)
         return f"{self.total / _GIB:.2f} GiB ({listed})"
 

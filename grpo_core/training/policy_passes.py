@@ -92,7 +92,7 @@ class PolicyPasses:
     def proximal(self, by_role: Sequence[RoleTurns], turn_advantages: FloatArray) -> dict[int, Tensor]:
         """Return log-probabilities of trained tokens by turn under the present weights; empty if the loss needs none.
 
-        A single optimizer step needs none, because its own log-probabilities are the proximal ones.
+        A single optimizer step uses its own.
         """
         settings = self._settings
         if not settings.decoupled or settings.minibatches * settings.epochs == 1:
@@ -114,7 +114,7 @@ class PolicyPasses:
         return self._sharding.joined(out, lengths)
 
     def _loss_tokens(self, micro: MicroBatch, proximal: Mapping[int, Tensor]) -> LossTokens:
-        reference_N = self._reference_logprobs(micro)
+        reference_N = self._reference_logprobs(micro) if self._settings.beta > 0 else None
         chosen_N, entropy_N = self.forward(micro, entropy_grad=self._settings.entropy_coef > 0)
         proximal_N = None
         if self._settings.decoupled:
@@ -131,10 +131,7 @@ class PolicyPasses:
         )
 
     @torch.no_grad()
-    def _reference_logprobs(self, micro: MicroBatch) -> Tensor | None:
-        """Return log-probabilities under the run's first weights; None without a KL penalty."""
-        if self._settings.beta == 0:
-            return None
+    def _reference_logprobs(self, micro: MicroBatch) -> Tensor:
         if self.reference is not None:
             reference_N, _ = self.reference(micro)
         else:
