@@ -1,11 +1,8 @@
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
 
 from cluster.bench.learner import head
-from grpo_core.forward.logprobs import TokenLogprobs
 
 VOCABULARY = 1_200
 
@@ -32,11 +29,10 @@ def test_both_heads_agree() -> None:
 def test_differing_heads_raise(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = head.token_logprobs
 
-    def differing(*args) -> TokenLogprobs:
-        found = right(*args)
-        chosen = found.chosen_N
+    def differing(*args) -> tuple[torch.Tensor, torch.Tensor]:
+        chosen, entropy = right(*args)
         changed = 1.01 * chosen if wrong == "value" else chosen + 0.01 * (chosen - chosen.detach())
-        return dataclasses.replace(found, chosen_N=changed)
+        return changed, entropy
 
     monkeypatch.setattr(head, "token_logprobs", differing)
     with pytest.raises(RuntimeError, match="disagree"):
