@@ -29,7 +29,7 @@ from cluster.runs.restarts import restarts
 from grpo_core.errors import DivergenceError
 from services.metrics.catalogue import Value, key
 from services.metrics.display.display import Display
-from services.metrics.display.state import DisplaySnapshot
+from services.metrics.display.layout import DisplaySnapshot
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
 from services.metrics.prometheus_exporter import Exporter
 from services.metrics.sink import FanOut, MetricsSink

@@ -1,8 +1,7 @@
 """Legal order sheets as token masks: plain data that can be sent, and a state machine over it.
 
-A sheet is a sequence of slots. Each slot is written as one of its alternatives: token sequences that end in a
-terminator, so none is a prefix of another. After the last slot the end id follows. Where only one token can follow, it
-is forced and needs no model call.
+A sheet is a sequence of slots, then the end id. A slot is written as one of its alternatives: token sequences that end
+in a terminator, so none is a prefix of another. Where only one token can follow, it is forced and needs no model call.
 """
 
 from __future__ import annotations

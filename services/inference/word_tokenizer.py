@@ -29,14 +29,9 @@ def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokeniz
     backend = Tokenizer(models.WordLevel(vocabulary, unk_token=UNK))
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="removed", invert=True)
     # The WordPiece decoder puts spaces between words; no word has its continuation prefix.
-    backend.decoder = decoders.Sequence(
-        [
-            decoders.WordPiece(prefix="\0", cleanup=False),
-            decoders.Fuse(),
-            decoders.Replace(" \n", "\n"),
-            decoders.Replace("\n ", "\n"),
-        ]
-    )
+    joined = [decoders.WordPiece(prefix="\0", cleanup=False), decoders.Fuse()]
+    tight_lines = [decoders.Replace(" \n", "\n"), decoders.Replace("\n ", "\n")]
+    backend.decoder = decoders.Sequence(joined + tight_lines)
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token=PAD,
@@ -49,10 +44,7 @@ def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokeniz
 
 
 def word_encoder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], tuple[int, ...]] | None:
-    """Make a fast ``tokenizer.encode`` with one look-up per word; None unless ``make_word_tokenizer`` made it.
-
-    Text with special tokens or unknown words is passed to the tokenizer itself.
-    """
+    """Make a fast ``encode`` for a tokenizer of ``make_word_tokenizer``; None for any other tokenizer."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None or not isinstance(backend.model, models.WordLevel):
         return None

@@ -195,10 +195,7 @@ CATALOGUE: Mapping[str, Metric] = {metric.name: metric for rows in SECTIONS.valu
 
 
 def key(name: str, **labels: str) -> str:
-    """Return the key of a measurement, labels in the catalogue's order.
-
-    Raises ``MetricsError`` for an unknown metric, missing or foreign labels, or a label value that a key cannot hold.
-    """
+    """Return the key of a measurement, labels in the catalogue's order; ``MetricsError``: no such metric or label."""
     metric = _known(name)
     if set(labels) != set(metric.labels):
         raise MetricsError(f"{name} takes labels {list(metric.labels)}, not {sorted(labels)}")
@@ -227,10 +224,7 @@ def parse_key(text: str) -> tuple[Metric, tuple[str, ...]]:
 
 
 def check(values: Mapping[str, Value]) -> None:
-    """Raise ``MetricsError`` for an unknown metric, wrong labels, a list where a number belongs or the reverse, or NaN.
-
-    Values must be finite: what has no data is left out.
-    """
+    """Raise ``MetricsError`` for unknown metrics, wrong labels or types, and values that are not finite."""
     for text, value in values.items():
         metric, _ = parse_key(text)
         if isinstance(value, Sequence) != (metric.kind == "histogram"):

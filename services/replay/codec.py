@@ -1,9 +1,8 @@
 """Episode <-> bytes: a checked, versioned, compressed record; reading it never runs code.
 
-Layout: ``b"ENT"``, a schema version byte, one zstd frame (level 1, content checksum) around a msgpack array.
-The arrays of all turns are stored column by column as raw little-endian bytes: ids and offsets unsigned, 1, 2 or 4
-bytes wide as the largest needs, log-probabilities float32, masks one byte 0 or 1. Each turn's lengths are stored with
-its scalars. Decoded arrays have the int32, float32 and bool of ``grpo_core.types``.
+Layout: ``b"ENT"``, a schema version byte, one zstd frame around a msgpack array. The arrays of all turns are stored as
+little-endian columns: ids and offsets unsigned, 1, 2 or 4 bytes wide, log-probabilities float32, masks one byte 0 or 1.
+Decoded arrays have the int32, float32 and bool of ``grpo_core.types``.
 """
 
 from __future__ import annotations

@@ -21,9 +21,7 @@ class MemoryBuffer:
         self._stored: dict[Receipt, tuple[bytes, float]] = {}  # waiting and delivered, oldest first; with arrival times
         self._pending = PendingBlocks(group_timeout_s)
         self._ever_stored: set[str] = set()
-        self._entries = 0
-        self._acknowledged = 0
-        self._duplicates = 0
+        self._counts = dict.fromkeys(("acknowledged", "duplicates", "poison"), 0)
 
     def append(self, episodes: Sequence[Episode]) -> int:
         """See ``ReplayBuffer.append``."""
@@ -32,11 +30,10 @@ class MemoryBuffer:
         with self._changed:
             for episode, data in encoded:
                 if episode.episode_id in self._ever_stored:
-                    self._duplicates += 1
+                    self._counts["duplicates"] += 1
                     continue
                 self._ever_stored.add(episode.episode_id)
-                self._entries += 1
-                receipt = Receipt(episode.role, str(self._entries))
+                receipt = Receipt(episode.role, str(len(self._ever_stored)))
                 arrived_s = self._clock()
                 self._stored[receipt] = (data, arrived_s)
                 self._pending.add(receipt, decode(data), arrived_s)
@@ -60,7 +57,7 @@ class MemoryBuffer:
         with self._changed:
             for receipt in receipts:
                 if self._stored.pop(receipt, None) is not None:
-                    self._acknowledged += 1
+                    self._counts["acknowledged"] += 1
                     self._pending.discard(receipt)
 
     def redeliver(self) -> None:
@@ -89,9 +86,7 @@ class MemoryBuffer:
             return {
                 "waiting": len(self._pending),
                 "delivered": len(self._stored) - len(self._pending),
-                "acknowledged": self._acknowledged,
-                "duplicates": self._duplicates,
-                "poison": 0,
+                **self._counts,
                 "bytes": sum(len(data) for data, _ in self._stored.values()),
                 **waiting,
             }

@@ -93,15 +93,10 @@ class RunningBatch:
                 self._cache.move(source, target, len(self._rows[source].pending))
             logits = logits[[*range(len(fed)), *(source - first_row for source in sources)]]
         admissible = [row.state.admissible() for row in rows]
-        tokens, logprobs = sample(
-            logits,
-            admissible,
-            np.fromiter((row.request.temperature for row in rows), np.float64, len(rows)),
-            uniforms(
-                np.fromiter((row.stream for row in rows), np.uint64, len(rows)),
-                np.fromiter((row.sampled for row in rows), np.uint64, len(rows)),
-            ),
-        )
+        temperatures = np.array([row.request.temperature for row in rows], np.float64)
+        streams = np.array([row.stream for row in rows], np.uint64)
+        counters = np.array([row.sampled for row in rows], np.uint64)
+        tokens, logprobs = sample(logits, admissible, temperatures, uniforms(streams, counters))
         for row, token, logprob, ids in zip(rows, tokens.tolist(), logprobs.tolist(), admissible, strict=True):
             row.accept(token, logprob, ids)
 

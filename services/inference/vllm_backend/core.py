@@ -112,10 +112,7 @@ def _as_engine_error(purpose: str) -> Iterator[None]:
 
 
 class InlineCore(VLLMCore):
-    """vLLM's engine in this process; a task of the running loop steps it while there is work.
-
-    A process can have one at a time: closing it ends state that several would share.
-    """
+    """vLLM's engine in this process (one at a time); a task of the running loop steps it while there is work."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"  # without it, a CPU's worker gets a process of its own

@@ -1,7 +1,4 @@
-"""Legal-order masks inside vLLM: a logits processor that advances each row's sheet with its sampled tokens.
-
-vLLM imports this module in the processes of its workers.
-"""
+"""A logits processor of vLLM, imported by its workers: it masks each row by its sheet after the sampled tokens."""
 
 from __future__ import annotations
 
@@ -33,10 +30,7 @@ class RowConstraint:
         self._failed = False
 
     def admissible(self) -> NDArray[np.int32]:
-        """Return the ids that may come next.
-
-        Where no choice is left the end id follows at once: the engine appends the forced tokens itself.
-        """
+        """Return the ids that may come next: the end id without a choice, as the engine appends forced tokens."""
         while self._seen < len(self._written):
             self._step(self._written[self._seen])
             self._seen += 1

@@ -32,10 +32,7 @@ class LoraRegistry:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def load(self, payload: bytes | memoryview, configuration: str, name: str) -> Adapter:
-        """Load an adapter into vLLM from safetensors bytes and the text of its ``adapter_config.json``.
-
-        Raises ``EngineError`` if vLLM refused it.
-        """
+        """Load an adapter into vLLM (else ``EngineError``) from safetensors bytes and its ``adapter_config.json``."""
         from vllm.lora.request import LoRARequest
 
         self._last_id += 1  # never used again: vLLM's caches are keyed by it

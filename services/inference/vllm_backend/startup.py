@@ -42,10 +42,7 @@ class CoreOptions:
 
 
 def start_core(folder: Path, settings: InferenceSettings, options: CoreOptions) -> VLLMCore:
-    """Load a model, a folder in Hugging Face layout, into vLLM.
-
-    Raises ``EngineError`` if vLLM is not installed, memory is short, the model is unsupported or weights are missing.
-    """
+    """Load a model, a folder in Hugging Face layout, into vLLM; ``EngineError`` says what to change if it fails."""
     if not vllm_installed():
         raise EngineError(
             "vLLM is not installed: `make vllm` brings its CPU build, `pip install -e '.[vllm]'` the one for GPUs; or "

@@ -22,10 +22,9 @@ class WeightScheduler(Generic[Weights]):
     """
 
     def __init__(self, loaded: Weights, load: Callable[[Weights], Awaitable[None]], timeout_s: float) -> None:
-        """Begin with the loaded weights; weights are compared by identity.
+        """Begin with the loaded weights, compared by identity; ``load`` is called while no decision runs.
 
-        ``load`` makes the engine run under other weights; it is called while no decision runs. ``timeout_s`` is the
-        longest time that running decisions may take to finish.
+        ``timeout_s`` is the longest time that running decisions may take to finish.
         """
         self.loaded = loaded  # what decisions run under; a caller with exclusive access may load others and set it
         self._load = load
@@ -46,10 +45,7 @@ class WeightScheduler(Generic[Weights]):
 
     @asynccontextmanager
     async def decision(self, needed: Callable[[], Weights]) -> AsyncIterator[None]:
-        """Run one decision under the weights that ``needed`` returns when it may begin.
-
-        Raises ``EngineError`` if these weights cannot be loaded, or ``needed`` raises it.
-        """
+        """Run one decision under the weights that ``needed`` returns; ``EngineError``: they cannot be loaded."""
         admitted = not self._waiting  # a decision that was admitted once does not queue behind other weights again
         while not admitted or self._exclusive or self._swap.locked() or needed() is not self.loaded:
             await self._wait(needed)
@@ -75,10 +71,7 @@ class WeightScheduler(Generic[Weights]):
             self._start_rotation()
 
     async def drain(self) -> None:
-        """Wait until the running decisions have finished; for a caller with exclusive access.
-
-        Raises ``EngineError`` if they did not finish in time.
-        """
+        """Wait, with exclusive access, until the running decisions have finished; ``EngineError``: not in time."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 while self._running:

@@ -1,7 +1,4 @@
-"""Dashboards in Grafana's JSON, and the files that provision them.
-
-Only this generation needs Grafana's foundation SDK (dependency group ``monitoring``).
-"""
+"""Dashboards in Grafana's JSON, made with its foundation SDK, and the files that provision them."""
 
 from __future__ import annotations
 
@@ -62,7 +59,8 @@ def dashboard_json(dashboard: Dashboard, colors: Mapping[str, str]) -> str:
     number, y = 0, 0
     for row in dashboard.rows:
         number += 1
-        made = made.with_row(_heading(row, number, y))
+        heading = builders.Row(row.title).id(number).grid_pos(models.GridPos(x=0, y=y, w=_WIDTH, h=1))
+        made = made.with_row(heading.repeat(row.repeat) if row.repeat else heading)
         y += 1
         for panel, x, below in _placed(row):
             number += 1
@@ -112,13 +110,8 @@ def _variables(dashboard: Dashboard) -> Iterator[Builder[models.VariableModel]]:
             yield _choice(name, values).label(name.capitalize()).multi(True).include_all(True).current(_ALL_VALUES)
     windows = ("5m", "15m", "1h", "6h")
     options = [models.VariableOption(text=one, value=one, selected=one == "15m") for one in windows]
-    yield (
-        builders.CustomVariable("window")
-        .label("Rates over")
-        .values(",".join(windows))
-        .options(options)
-        .current(models.VariableOption(text="15m", value="15m", selected=True))
-    )
+    rates = builders.CustomVariable("window").label("Rates over").values(",".join(windows)).options(options)
+    yield rates.current(options[1])
 
 
 def _choice(name: str, values: str) -> builders.QueryVariable:
@@ -129,11 +122,6 @@ def _choice(name: str, values: str) -> builders.QueryVariable:
         .refresh(models.VariableRefresh.ON_TIME_RANGE_CHANGED)
         .sort(models.VariableSort.ALPHABETICAL_ASC)
     )
-
-
-def _heading(row: Row, number: int, y: int) -> builders.Row:
-    heading = builders.Row(row.title).id(number).grid_pos(models.GridPos(x=0, y=y, w=_WIDTH, h=1))
-    return heading.repeat(row.repeat) if row.repeat else heading
 
 
 def _placed(row: Row) -> Iterator[tuple[Panel, int, int]]:
@@ -167,25 +155,27 @@ def _panel(panel: Panel, colors: Mapping[str, str], number: int, place: models.G
         made = made.repeat(panel.repeat).repeat_direction("h").max_per_row(_WIDTH // panel.width)
     for name, color in colors.items():
         if any("{{country}}" in query.legend for query in panel.queries):
-            made = made.override_by_name(name, [_set("color", {"mode": "fixed", "fixedColor": color})])
+            made = made.override_by_name(name, [_color(color)])
     for query in panel.queries:
         if query.faint:
-            made = made.override_by_name(query.legend, [_set("color", {"mode": "fixed", "fixedColor": GREY})])
+            made = made.override_by_name(query.legend, [_color(GREY)])
     edges = {query.edge: query.legend for query in panel.queries}
-    filled: Builder[models.Panel] = _filled(made, edges["low"], edges["high"]) if "low" in edges else made
-    return filled
-
-
-def _filled(made: Any, low: str, high: str) -> Any:
-    plain = [_set("custom.lineWidth", 0), _set("custom.hideFrom", {"legend": True, "tooltip": False, "viz": False})]
-    blue = _set("color", {"mode": "fixed", "fixedColor": "blue"})
-    made = made.override_by_name(low, [*plain, blue, _set("custom.fillOpacity", 0)])
-    fill = [_set("custom.fillBelowTo", low), _set("custom.fillOpacity", 25)]
-    return made.override_by_name(high, [*plain, blue, *fill])
+    if edges.keys() >= {"low", "high"}:
+        hidden = _set("custom.hideFrom", {"legend": True, "tooltip": False, "viz": False})
+        line = [_set("custom.lineWidth", 0), hidden, _color("blue")]
+        made = made.override_by_name(edges["low"], [*line, _set("custom.fillOpacity", 0)])
+        fill = [_set("custom.fillBelowTo", edges["low"]), _set("custom.fillOpacity", 25)]
+        made = made.override_by_name(edges["high"], [*line, *fill])
+    finished: Builder[models.Panel] = made
+    return finished
 
 
 def _set(what: str, value: object) -> models.DynamicConfigValue:
     return models.DynamicConfigValue(what, value)
+
+
+def _color(color: str) -> models.DynamicConfigValue:
+    return _set("color", {"mode": "fixed", "fixedColor": color})
 
 
 def _target(panel: Panel, query: Query, letter: str) -> prometheus.Dataquery:

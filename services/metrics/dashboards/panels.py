@@ -77,10 +77,7 @@ class Dashboard:
 
 
 def series(name: str, **labels: str) -> str:
-    """Return a metric's series of the dashboard's run; ``name`` may end in a histogram's suffix.
-
-    Raises ``KeyError`` if the catalogue has no such metric, or the metric no such label.
-    """
+    """Return a series of the dashboard's run; ``KeyError``: the catalogue has no such metric, or it no such label."""
     if foreign := labels.keys() - metric_of(name).labels:
         raise KeyError(f"{name} has no label {', '.join(foreign)}")
     matchers = "".join(f',{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in labels.items())

@@ -5,15 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from services.metrics.display.layout import plain_line, render
-from services.metrics.display.state import DisplaySnapshot, DisplayState
+from services.metrics.display.layout import DisplaySnapshot, DisplayState, plain_line, render
 
 _REFRESHES_PER_SECOND = 4
 _LOG_EVERY_S = 30.0  # the longest time of a stage without a line, without a terminal
@@ -48,9 +46,7 @@ class Display:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Draw once more and restore the terminal."""
         if self._live is not None:
             self._live.stop()

@@ -189,7 +189,10 @@ class RedisBuffer:
 
     def _read_new(self, roles: Sequence[str]) -> float:
         """Read all new entries of these roles into the pending blocks; returns the server's time in seconds."""
-        self._open_streams(roles)
+        if new := [role for role in roles if role not in self._opened]:
+            keys = [self._key("roles"), *(self._stream(role) for role in new)]
+            self._call_as_learner("open streams", self._open, keys, [self._group, *new])
+            self._opened.update(new)
         while True:
             now_s, entries = self._connection.call("read episodes", lambda: self._read_once(roles))
             if entries < _READ_ENTRIES:
@@ -245,13 +248,6 @@ class RedisBuffer:
             self._run_as_learner(self._poison, keys, [self._group, receipt.entry_id, role, *kept])
             return
         self._pending.add(receipt, episode, arrived_s=int(receipt.entry_id.split("-")[0]) / 1e3)
-
-    def _open_streams(self, roles: Sequence[str]) -> None:
-        new = [role for role in roles if role not in self._opened]
-        if new:
-            keys = [self._key("roles"), *(self._stream(role) for role in new)]
-            self._call_as_learner("open streams", self._open, keys, [self._group, *new])
-            self._opened.update(new)
 
     def _call_as_learner(self, what: str, script: Callable[..., Any], keys: list[str], arguments: list[Any]) -> Any:
         return self._connection.call(what, lambda: self._run_as_learner(script, keys, arguments))

@@ -48,16 +48,13 @@ class RunData:
     def rate(self, counter: str, per_seconds: float = 1.0) -> Points:
         """Return a counter's rate between consecutive updates by the run's clock, without downtime."""
         clock = "entente_run_seconds_total"
-        rows = [
-            (line["update"], line["metrics"][counter], line["metrics"][clock])
-            for line in self.lines
-            if counter in line["metrics"] and clock in line["metrics"]
-        ]
+        lines = [line for line in self.lines if counter in line["metrics"] and clock in line["metrics"]]
         xs, ys = [], []
-        for (_, before, start), (update, after, end) in pairwise(rows):
-            if end > start:
-                xs.append(update)
-                ys.append((after - before) / (end - start) * per_seconds)
+        for before, after in pairwise(lines):
+            seconds = after["metrics"][clock] - before["metrics"][clock]
+            if seconds > 0:
+                xs.append(after["update"])
+                ys.append((after["metrics"][counter] - before["metrics"][counter]) / seconds * per_seconds)
         return xs, ys
 
     @property

@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 from services.metrics.display.display import Display
-from services.metrics.display.layout import DASH, duration, render, sparkline
-from services.metrics.display.state import DisplaySnapshot, DisplayState
+from services.metrics.display.layout import DASH, DisplaySnapshot, DisplayState, duration, render, sparkline
 from services.metrics.rolling_windows import CountrySummary
 
 SHOW_CURSOR = "\x1b[?25h"
