@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 
 OLD_DRAFT_S = 3600.0  # no write takes this long
@@ -39,8 +40,9 @@ def remove_old_drafts(folder: Path) -> None:
         OSError: one cannot be removed.
     """
     for draft in folder.rglob(".*.draft"):
-        if draft.is_file() and time.time() - draft.stat().st_mtime > OLD_DRAFT_S:
-            draft.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # its process has just finished
+            if time.time() - draft.stat().st_mtime > OLD_DRAFT_S:
+                draft.unlink()
 
 
 def flush_to_disk(*paths: Path) -> None:
