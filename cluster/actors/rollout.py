@@ -54,7 +54,9 @@ class RolloutWorker:
         self._mirror = mirror
         self._buffer = buffer
         self._specialists = Specialists(self._engine, self._language_policy) if config.policy.specialists else None
-        self._policies: dict[str, Policy] = {LEARNER: self._learner_seat(config.inference.temperature)}
+        self._trained = self._learner_seat(config.inference.temperature)
+        self._evaluated = self._learner_seat(config.evaluation.temperature)
+        self._bots: dict[str, Policy] = {}
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
         self._remotes = ChatPlayers(config.opponents.remotes)
         max_loaded = config.opponents.max_snapshots * config.policies_per_version  # what may be drawn
@@ -101,7 +103,7 @@ class RolloutWorker:
         opponents = [by_id[member_id] for member_id in {member_id for _, member_id in block.opponents} - {LEARNER}]
         with self._frozen.in_use(member.id for member in opponents):
             players: dict[str, Policy] = {member.id: await self._opponent(member) for member in opponents}
-            players[LEARNER] = self._policies[LEARNER]
+            players[LEARNER] = self._trained
             seats = {power: players[player] for power, player in block.players.items()}
             ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
             present = await asyncio.to_thread(self._buffer.stored_ids, ids)
@@ -172,15 +174,7 @@ class RolloutWorker:
 
     async def _evaluate(self, spec: EvaluationGame) -> EvaluationResult:
         async with self._table_seats:
-            return await play_evaluation_game(spec, self._candidate(spec.candidate), self._bot(spec.against))
-
-    def _candidate(self, name: str) -> Policy:
-        if name != LEARNER:
-            return self._bot(name)
-        key = "learner/evaluation"
-        if key not in self._policies:
-            self._policies[key] = self._learner_seat(self._config.evaluation.temperature)
-        return self._policies[key]
+            return await play_evaluation_game(spec, self._evaluated, self._bot(spec.against))
 
     def _learner_seat(self, temperature: float) -> Policy:
         if self._specialists is not None:
@@ -191,10 +185,9 @@ class RolloutWorker:
         return language_policy(self._engine, self._tokens, self._config.inference, name, temperature)
 
     def _bot(self, name: str) -> Policy:
-        key = f"bot/{name}"
-        if key not in self._policies:
-            self._policies[key] = make_bot(name)
-        return self._policies[key]
+        if name not in self._bots:
+            self._bots[name] = make_bot(name)
+        return self._bots[name]
 
     async def _opponent(self, member: Member) -> Policy:
         if member.kind == "bot":

@@ -30,14 +30,16 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     data = _read(path)
     for override in overrides:
         _apply(data, override)
-    return parse_config(data, str(path))
+    try:
+        return Config.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError(f"{path}: {_one_line(error)}") from None
 
 
 def load_sections(path: Path, *names: str) -> Config:
     """Read these sections alone, without the checks across sections; the others have their defaults.
 
-    Raises:
-        ConfigError: the file is not TOML, or one of the sections cannot be used.
+    Raises ConfigError if the file is not TOML, or one of the sections cannot be used.
     """
     data, config = _read(path), Config()
     try:
@@ -58,16 +60,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read as TOML: {error}") from error
 
 
-def parse_config(data: dict[str, Any], source: str = "config") -> Config:
-    """Validate plain data. Raises ConfigError with one line for the first error."""
-    try:
-        return Config.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(f"{source}: {_one_line(error)}") from None
-
-
 def dump_config(config: Config) -> str:
-    """The resolved configuration as TOML (keys that are unset are left out)."""
+    """Write the resolved configuration as TOML, without the keys that are None."""
     return tomli_w.dumps(json.loads(config.model_dump_json(exclude_none=True)))
 
 
@@ -116,7 +110,7 @@ def _known_keys(location: Sequence[str]) -> list[str]:
         annotation = model.model_fields[part].annotation
         tables = table_model(annotation)
         if tables is not None:
-            next(parts, None)  # the table's name, which is the user's own
+            next(parts, None)  # the table's name, which the user chooses
             model = tables
         elif isinstance(annotation, type) and issubclass(annotation, BaseModel):
             model = annotation
@@ -126,7 +120,7 @@ def _known_keys(location: Sequence[str]) -> list[str]:
 
 
 def table_model(annotation: Any) -> type[BaseModel] | None:
-    """The model of each table in a key that holds tables by name (``dict[str, SomeSettings]``), else None."""
+    """Return the settings class of a key that maps names to tables (``dict[str, SomeSettings]``), else None."""
     if get_origin(annotation) is not dict:
         return None
     value = get_args(annotation)[1]

@@ -1,4 +1,4 @@
-"""The configuration's reference, generated from the models: every key with its default and meaning."""
+"""The reference of all configuration keys, generated from the settings classes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cluster.configs.loader import table_model
 
 
 def config_reference(model: type[BaseModel]) -> str:
-    """Format the sections like TOML, with one line for each key: its default, range and description."""
+    """Format the sections as TOML; each key has one line with its default, description and range."""
     lines: list[str] = []
     for section, field in model.model_fields.items():
         settings = field.annotation
@@ -22,7 +22,7 @@ def config_reference(model: type[BaseModel]) -> str:
 
 
 def _section(name: str, settings: type[BaseModel]) -> list[str]:
-    """Format a section's keys, then a section for each key that holds tables by name."""
+    """Format a section's keys, then one section for each key that maps names to tables."""
     tables = {key: table_model(field.annotation) for key, field in settings.model_fields.items()}
     lines = [f"[{name}]  # {(settings.__doc__ or '').strip().splitlines()[0]}"]
     lines += [_line(key, field) for key, field in settings.model_fields.items() if tables[key] is None]
@@ -36,11 +36,9 @@ def _section(name: str, settings: type[BaseModel]) -> list[str]:
 def _line(name: str, field: FieldInfo) -> str:
     default = field.get_default(call_default_factory=True)
     value = "required" if field.is_required() else "unset" if default is None else json.dumps(default, default=list)
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
     bounds = [
-        f"{sign} {getattr(mark, attribute)}"
-        for mark in field.metadata
-        for attribute, sign in (("ge", ">="), ("gt", ">"), ("le", "<="), ("lt", "<"))
-        if getattr(mark, attribute, None) is not None
+        f"{sign} {getattr(mark, key)}" for mark in field.metadata for key, sign in signs.items() if hasattr(mark, key)
     ]
     limits = f" ({', '.join(bounds)})" if bounds else ""
     return f"{name} = {value}  # {field.description}{limits}"

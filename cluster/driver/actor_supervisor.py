@@ -263,7 +263,8 @@ class Supervisor:
                 if worker not in self._workers:
                     break
                 if not isinstance(call.what, Job):
-                    self._replace(worker, worker.late_message(call.what), "timed_out")
+                    limit_s, message = self._limits[call.what]
+                    self._replace(worker, message.format(limit_s), "timed_out")
                 elif worker.awake and not self._goal.resting and (blocks or call.what.evaluates):
                     job = call.what
                     job.overdue += 1

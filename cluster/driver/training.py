@@ -40,7 +40,6 @@ from opponents.players.chat_players import add_members
 from opponents.population.population import Population
 from opponents.population.redis_mirror import PopulationMirror
 from opponents.settings import OpponentsSettings
-from services.inference.engine import LEARNER
 from services.metrics.display.display import Display
 from services.metrics.prometheus_exporter import Exporter
 from services.reports.run_report.run_report import write_report
@@ -316,7 +315,7 @@ def evaluate(run: TrainingRun, against: str, label: str) -> None:
     saved = run.folder.games / f"{label}-{against}"
     saved.mkdir(parents=True, exist_ok=True)
     seed = run.config.run.seed
-    games = evaluation_games(LEARNER, against, settings.games_per_country, settings.until_year, seed, saved)
+    games = evaluation_games(against, settings.games_per_country, settings.until_year, seed, saved)
     display = run.recorder.display
     display.stage(f"evaluating the {label} policy against six {against}", total=len(games))
     start = time.monotonic()

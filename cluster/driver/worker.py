@@ -180,11 +180,6 @@ class Worker:
         jobs, self.waiting = self.waiting, []
         return jobs
 
-    def late_message(self, step: Step) -> str:
-        """Message about a worker that took too long for a step."""
-        limit_s, text = self._limits[step]
-        return text.format(limit_s)
-
     def _begin(self, step: Step, ref: Ref, weights: Ref | None = None, version: int = -1, extra_s: float = 0.0) -> None:
         self.step = step
         self.calls[ref] = Call(step, time.monotonic() + self._limits[step][0] + extra_s, weights, version)

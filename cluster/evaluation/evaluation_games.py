@@ -18,10 +18,9 @@ from services.reports.statistics import stratified_mean, stratified_rate
 
 @dataclass(frozen=True, slots=True)
 class EvaluationGame:
-    """One evaluation game to play: ``candidate`` as ``power``, six of ``against`` in the other seats."""
+    """One evaluation game to play: the candidate as ``power``, six of ``against`` in the other seats."""
 
     power: str
-    candidate: str  # member id, or "learner" for the policy being trained
     against: str  # bot name
     until_year: int
     seed: int
@@ -38,11 +37,10 @@ class EvaluationResult:
     top: bool  # no other power had more centres: ties count
     survived: bool
     sum_of_squares: float  # share of the squared centres, 1 for a solo
-    seed: int
 
 
 def evaluation_games(
-    candidate: str, against: str, games_per_country: int, until_year: int, seed: int, save_first_to: Path | None = None
+    against: str, games_per_country: int, until_year: int, seed: int, save_first_to: Path | None = None
 ) -> list[EvaluationGame]:
     """List the games, ``games_per_country`` for each country; all candidates get the same seeds.
 
@@ -52,7 +50,7 @@ def evaluation_games(
     def game(power: str, number: int) -> EvaluationGame:
         save_to = None if save_first_to is None or number else str(save_first_to / f"{power}.json")
         game_seed = derive_seed(seed, "evaluation", against, power, number)
-        return EvaluationGame(power, candidate, against, until_year, game_seed, save_to)
+        return EvaluationGame(power, against, until_year, game_seed, save_to)
 
     return [game(power, number) for number in range(games_per_country) for power in POWERS]
 
@@ -74,7 +72,6 @@ async def play_evaluation_game(spec: EvaluationGame, candidate: Policy, opponent
         top=centers == max(outcome.centers.values()),
         survived=centers > 0,
         sum_of_squares=sum_of_squares(outcome.centers, solo)[spec.power],
-        seed=spec.seed,
     )
 
 

@@ -89,7 +89,7 @@ def evaluate(
         rows = []
         try:
             for name in against:
-                results = await play_all(evaluation_games(candidate, name, games_per_country, until_year, seed))
+                results = await play_all(evaluation_games(name, games_per_country, until_year, seed))
                 rows.append(summarize(results, checkpoint=candidate, against=name, until_year=until_year))
         finally:
             await remotes.close()

@@ -33,70 +33,54 @@ def process_location(_actor: object) -> ProcessLocation:
     return ProcessLocation(ray.get_runtime_context().get_node_id(), (os.getpid(), *(child.pid for child in children)))
 
 
-class TerminationWatch:
-    """Waits for the end of an actor's processes after the actor was killed or died.
+class EndedProcesses:
+    """The processes of killed or dead actors, watched from the first call of ``gone``.
 
     Ray reports an actor dead before its process ends, and does not track the processes that the actor started, so a
     task on its node looks for them. Processes started after the actor reported its location are missed. If it ended
     before it reported, the watch just lasts ``UNKNOWN_PROCESSES_S``.
     """
 
-    def __init__(self, location: Ref, limit_s: float) -> None:
-        """Watch for up to ``limit_s``; ``location`` refers to a ``ProcessLocation``, and may fail or never resolve."""
-        self._limit_s = limit_s
-        self._task: Ref | None = None
-        known = _resolved(location)
-        self._deadline = time.monotonic() + (UNKNOWN_PROCESSES_S if known is None else TASK_START_S + limit_s)
-        if known is not None:
-            on_node = NodeAffinitySchedulingStrategy(known.node, soft=False)
-            task = ray.remote(processes_left).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node)
-            self._task = task.remote(known.pids, limit_s)
-
-    def over(self) -> bool:
-        """Whether the wait is over.
-
-        Raises TimeoutError if some processes still run, or the task did not start.
-        """
-        late = time.monotonic() > self._deadline
-        if self._task is None:
-            return late
-        ready, _ = ray.wait([self._task], timeout=0)
-        try:
-            left = ray.get(self._task) if ready else []
-        except RayError:
-            return True  # its node is gone
-        if left:
-            raise TimeoutError(f"processes {left} have not ended within {self._limit_s:g} s (rollout.swap_timeout_s)")
-        if late and not ready:
-            raise TimeoutError("processes could not be looked for on their node")
-        return bool(ready)
-
-
-class EndedProcesses:
-    """The processes of ended actors, watched from the first call of ``gone``."""
-
     def __init__(self, limit_s: float) -> None:
         self._limit_s = limit_s
         self._locations: list[Ref] = []  # not watched yet
-        self._watches: list[TerminationWatch] = []
+        self._watches: list[tuple[Ref | None, float]] = []  # the task that looks, and time.monotonic() of giving up
 
     def add(self, location: Ref) -> None:
-        """Add an actor that was ended, by the reference to its ``ProcessLocation``."""
+        """Add an actor by the reference to its ``ProcessLocation``, which may fail or never resolve."""
         self._locations.append(location)
 
     def gone(self) -> tuple[bool, list[str]]:
         """Return whether all are gone or given up, and a message for each actor that this call gives up."""
-        self._watches += [TerminationWatch(location, self._limit_s) for location in self._locations]
-        self._locations = []
-        left, messages = [], []
-        for watch in self._watches:
-            try:
-                if not watch.over():
-                    left.append(watch)
-            except TimeoutError as error:
-                messages.append(str(error))
-        self._watches = left
-        return not left, messages
+        watches = [*self._watches, *map(self._watch, self._locations)]
+        self._locations, self._watches = [], []
+        messages = []
+        for task, deadline in watches:
+            left = None if task is None else _processes_found(task)
+            if left:
+                messages.append(f"processes {left} have not ended within {self._limit_s:g} s (rollout.swap_timeout_s)")
+            elif left is None and time.monotonic() <= deadline:
+                self._watches.append((task, deadline))
+            elif left is None and task is not None:
+                messages.append("processes could not be looked for on their node")
+        return not self._watches, messages
+
+    def _watch(self, location: Ref) -> tuple[Ref | None, float]:
+        known = _resolved(location)
+        if known is None:
+            return None, time.monotonic() + UNKNOWN_PROCESSES_S
+        on_node = NodeAffinitySchedulingStrategy(known.node, soft=False)
+        task = ray.remote(processes_left).options(num_cpus=0, max_retries=0, scheduling_strategy=on_node)
+        return task.remote(known.pids, self._limit_s), time.monotonic() + TASK_START_S + self._limit_s
+
+
+def _processes_found(task: Ref) -> list[int] | None:
+    """Return the processes that a task has found running; none if its node is gone, None without an answer yet."""
+    ready, _ = ray.wait([task], timeout=0)
+    try:
+        return list(ray.get(task)) if ready else None
+    except RayError:
+        return []
 
 
 def processes_left(pids: Sequence[int], timeout_s: float) -> list[int]:

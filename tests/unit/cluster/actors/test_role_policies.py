@@ -52,7 +52,7 @@ def rollouts_of(run: Path, worker: LearnerWorker) -> RolloutWorker:
 
 async def written(rollouts: RolloutWorker, power: str) -> tuple[int, list[float]]:
     """Version and log-probabilities of the learner's first order sheet."""
-    turn = (await rollouts._policies["learner"].act(DiplomacyGame(1901).position, power, 7)).turn
+    turn = (await rollouts._trained.act(DiplomacyGame(1901).position, power, 7)).turn
     return turn.policy_version, turn.logprobs.tolist()
 
 

@@ -27,7 +27,7 @@ def row_of(games_per_country: int) -> dict[str, Any]:
     """France always leads and wins every second game; the others survive, in every second game with a tie."""
     results = [
         EvaluationResult(power, 20 if power == "FRANCE" else 4, power == "FRANCE" and even, power == "FRANCE" or even,
-                         True, 0.1, number)
+                         True, 0.1)
         for number in range(games_per_country)
         for power in POWERS
         for even in [number % 2 == 0]
@@ -77,7 +77,7 @@ def test_the_text_shows_intervals_within_80_columns(games_per_country: int) -> N
 
 
 def test_evaluation_rows_weigh_countries_equally_and_have_intervals() -> None:
-    base = EvaluationResult("FRANCE", 5, False, False, True, 0.2, 0)
+    base = EvaluationResult("FRANCE", 5, False, False, True, 0.2)
     results = [replace(base, power=power, centers=c) for power in POWERS for c in (4, 6)]
     row = summarize(results, checkpoint="checkpoints/0", against="random", until_year=1905)
     assert row["mean_centers"] == pytest.approx(5.0)
@@ -88,10 +88,9 @@ def test_evaluation_rows_weigh_countries_equally_and_have_intervals() -> None:
 
 
 def test_every_candidate_plays_the_same_games() -> None:
-    ours = evaluation_games("learner", "random", 2, 1901, 7)
-    bots = evaluation_games("hold", "random", 2, 1901, 7)
-    assert [(g.power, g.seed) for g in ours] == [(g.power, g.seed) for g in bots]
-    assert len({g.seed for g in ours}) == 14
-    result = asyncio.run(play_evaluation_game(bots[0], make_bot("hold"), make_bot("random")))
-    assert result.power == bots[0].power
+    games = evaluation_games("random", 2, 1901, 7)
+    assert games == evaluation_games("random", 2, 1901, 7)
+    assert len({game.seed for game in games}) == 14
+    result = asyncio.run(play_evaluation_game(games[0], make_bot("hold"), make_bot("random")))
+    assert result.power == games[0].power
     assert 0 <= result.centers <= 17

@@ -113,9 +113,9 @@ def test_rollout_actors_use_training_and_evaluation_sampling(run: Path, asked: l
         worker = RolloutWorker(CONFIG, str(run / "checkpoints" / "0"), str(run / "population.json"), None)
         worker._version = 0
         with pytest.raises(EngineError):
-            await worker._policies["learner"].act(DiplomacyGame(1901).position, "FRANCE", 0)
+            await worker._trained.act(DiplomacyGame(1901).position, "FRANCE", 0)
         with pytest.raises(EngineError):
-            await worker.play_evaluation([EvaluationGame("FRANCE", "learner", "random", 1901, 0)], 0)
+            await worker.play_evaluation([EvaluationGame("FRANCE", "random", 1901, 0)], 0)
         await worker.close()
 
     asyncio.run(act())
