@@ -6,7 +6,6 @@ over ``$window``. Series of one run are merged over exporters, so that a run res
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -69,11 +68,6 @@ class Dashboard:
     title: str
     text: str
     rows: tuple[Row, ...]
-
-    def panels(self) -> Iterator[Panel]:
-        """Return all panels, from top to bottom."""
-        for row in self.rows:
-            yield from row.panels
 
 
 def series(name: str, **labels: str) -> str:

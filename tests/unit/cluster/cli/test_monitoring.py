@@ -54,7 +54,8 @@ def test_every_metric_of_the_catalogue_is_in_a_panel() -> None:
     asked = {
         name
         for dashboard in DASHBOARDS
-        for panel in dashboard.panels()
+        for row in dashboard.rows
+        for panel in row.panels
         for query in panel.queries
         for name in names_in(query.expr)
     }
@@ -85,7 +86,7 @@ def test_panels_have_titles_descriptions_and_distinct_series(dashboard: Dashboar
     for row in dashboard.rows:
         titles = [panel.title for panel in row.panels]
         assert len(set(titles)) == len(titles)
-    for panel in dashboard.panels():
+    for panel in (panel for row in dashboard.rows for panel in row.panels):
         assert panel.text.endswith(".")
         assert panel.queries
         legends = [query.legend for query in panel.queries]
