@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from cluster.errors import RunError
@@ -237,12 +238,8 @@ def _trend(name: str, records: Sequence[Record]) -> Trend | None:
         return None
     third = max(1, len(values) // 3)
     middle = values[third:-third] or values
-    return Trend(_mean(values[:third]), _mean(middle), _mean(values[-third:]), min(values), max(values))
+    return Trend(fmean(values[:third]), fmean(middle), fmean(values[-third:]), min(values), max(values))
 
 
 def _fraction(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -177,8 +177,7 @@ def measure(case: Case, side: Side, device: torch.device, rounds: int) -> Measur
     peak = torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else None
     del model, step
     gc.collect()
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()
     return Measured(loss, seconds, peak)
 
 

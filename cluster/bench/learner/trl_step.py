@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
-from typing import Literal
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, Literal
+from unittest import mock
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from cluster.bench.figure import Figure, MissingRequirementError, interleaved_seconds, one_thread
 from cluster.bench.learner.batches import (
@@ -15,14 +22,18 @@ from cluster.bench.learner.batches import (
     VOCABULARY,
     Episodes,
     LearnerSide,
+    Step,
     ragged_episodes,
     require_equal,
+    turn_advantages,
 )
-from cluster.bench.learner.trl_trainer import TRL_ROWS, TrlSide
 from cluster.bench.models import small_model
 from cluster.bench.processes import in_fresh_process, peak_growth_mb, peak_is_measurable
 from grpo_core.settings import LearnerSettings
+from services.environments.diplomacy.notation import WORD_PATTERN, words
+from services.inference.word_tokenizer import make_word_tokenizer
 
+TRL_ROWS = 10  # turns of one of TRL's passes: padded, about 1,400 tokens
 CASES = {VOCABULARY: 20, 150_000: 4}  # episodes by vocabulary; with many ids TRL takes 10 s for a pass
 WARM_UP_EPISODES = 4  # the smallest batch
 SETTINGS = LearnerSettings(
@@ -100,7 +111,7 @@ def make_side(side: Side, vocabulary: int) -> LearnerSide | TrlSide:
     model = small_model(vocabulary)
     if side in OURS:
         return LearnerSide(model, SETTINGS)
-    return TrlSide(model, SETTINGS, completions_alone=side == "trl_completions")
+    return TrlSide(model, completions_alone=side == "trl_completions")
 
 
 def _peak_mb(side: Side, vocabulary: int, count: int) -> float:
@@ -109,3 +120,99 @@ def _peak_mb(side: Side, vocabulary: int, count: int) -> float:
     made.prepared(side_episodes(side, vocabulary, WARM_UP_EPISODES))()  # libraries and AdamW allocate what they keep
     made.model.zero_grad(set_to_none=True)
     return peak_growth_mb(made.prepared(side_episodes(side, vocabulary, count)))
+
+
+class TrlSide:
+    """Runs the loss of a ``GRPOTrainer`` (``loss_type = "grpo"``) over micro-batches, then one AdamW step."""
+
+    def __init__(self, model: nn.Module, *, completions_alone: bool) -> None:
+        self.model = model.train()  # no dropout; TRL divides by the accumulated passes only when it trains
+        self._completions_alone = completions_alone
+        self._trainer = _trainer(model)
+        self._optimizer = torch.optim.AdamW(
+            model.parameters(),
+            lr=SETTINGS.learning_rate,
+            betas=(0.9, SETTINGS.adam_beta2),
+            weight_decay=SETTINGS.weight_decay,
+            fused=True,
+        )
+
+    def prepared(self, episodes: Episodes) -> Step:
+        """Make a step on these episodes; advantages and padded tensors are made beforehand."""
+        passes = trl_inputs(episodes)
+
+        def step() -> Mapping[str, float]:
+            self._optimizer.zero_grad(set_to_none=True)
+            self._trainer.current_gradient_accumulation_steps = len(passes)
+            loss = 0.0
+            # TRL's head then selects labelled positions as it does where Triton runs; torch does the arithmetic.
+            as_with_triton = mock.patch("trl.trainer.utils._use_triton", return_value=True)
+            with as_with_triton if self._completions_alone else nullcontext():
+                for inputs in passes:
+                    part: Tensor = self._trainer.compute_loss(self.model, inputs)
+                    self._trainer.accelerator.backward(part)
+                    loss += float(part.detach())
+            norm = nn.utils.clip_grad_norm_(self.model.parameters(), SETTINGS.max_grad_norm)
+            self._optimizer.step()
+            return {"loss": loss, "grad_norm": float(norm)}
+
+        return step
+
+
+def trl_inputs(episodes: Episodes) -> list[dict[str, Tensor]]:
+    """Make the inputs of TRL's loss, ``TRL_ROWS`` turns a pass: prompts padded on the left, completions on the right.
+
+    ``tool_mask`` excludes forced tokens from the loss, as it does in TRL for tokens that were not sampled.
+    """
+    turns = [turn for episode in episodes for turn in episode.turns]
+    if len(turns) % TRL_ROWS:
+        raise ValueError(f"{len(turns)} turns do not fill passes of {TRL_ROWS}")
+    prompts, completions = [turn.prompt_ids for turn in turns], [turn.completion_ids for turn in turns]
+    inputs = {
+        "prompt_ids": _padded(prompts, "left").long(),
+        "prompt_mask": _padded(map(np.ones_like, prompts), "left").long(),
+        "completion_ids": _padded(completions).long(),
+        "completion_mask": _padded(map(np.ones_like, completions)).long(),
+        "tool_mask": _padded(turn.trained_mask for turn in turns).long(),
+        "old_per_token_logps": _padded(turn.logprobs for turn in turns),
+        "advantages": torch.tensor(turn_advantages(episodes)),
+    }
+    return [
+        {name: tensor[start : start + TRL_ROWS] for name, tensor in inputs.items()}
+        for start in range(0, len(turns), TRL_ROWS)
+    ]
+
+
+def _padded(rows: Iterable[NDArray[Any]], side: str = "right") -> Tensor:
+    return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True, padding_side=side)
+
+
+def _trainer(model: nn.Module) -> Any:
+    trl: Any = importlib.import_module("trl")
+    datasets: Any = importlib.import_module("datasets")
+    with tempfile.TemporaryDirectory() as folder:
+        settings = trl.GRPOConfig(
+            output_dir=folder,
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            report_to="none",
+            per_device_train_batch_size=TRL_ROWS,
+            num_generations=TRL_ROWS,
+            loss_type="grpo",
+            beta=0.0,
+            epsilon=SETTINGS.epsilon,
+            epsilon_high=SETTINGS.epsilon_high,
+            temperature=1.0,
+        )
+        return trl.GRPOTrainer(
+            model=model,
+            reward_funcs=_no_reward,
+            args=settings,
+            train_dataset=datasets.Dataset.from_list([{"prompt": "unused"}]),
+            processing_class=make_word_tokenizer(words(), WORD_PATTERN),
+        )
+
+
+def _no_reward(completions: Sequence[Any], **_: Any) -> list[float]:
+    return [0.0] * len(completions)

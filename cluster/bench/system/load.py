@@ -15,7 +15,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +56,33 @@ STALL_TIMEOUT_S = 300.0
 RECORDED = 2  # games of each country
 
 
-@dataclass(slots=True)
 class Carried:
-    """The measurements of one round."""
+    """The measurements of one round: episodes, and CPU time and memory of the parts."""
 
-    episodes: int = 0
-    seconds: float = 0.0
-    cpu_s: dict[str, float] = field(default_factory=dict)  # by part: actors, server, learner, driver
-    most_stored_bytes: float = 0.0  # of episodes, in the server
-    most_learner_bytes: float = 0.0  # resident
+    def __init__(self, parts: Mapping[str, Sequence[psutil.Process]], client: Any) -> None:
+        self._parts, self._client = parts, client
+        self.episodes = 0
+        self.seconds = 0.0
+        self.cpu_s: dict[str, float] = {}  # by part: actors, server, learner, driver
+        self.most_stored_bytes = 0.0  # of episodes, in the server
+        self.most_learner_bytes = 0.0  # resident
+        self.start()
+
+    def start(self) -> None:
+        """Count from now on."""
+        self._began, self._cpu_before = time.monotonic(), self._cpu_now()
+
+    def add(self, episodes: int) -> None:
+        """Count the episodes of an update."""
+        self.episodes += episodes
+        self.seconds = time.monotonic() - self._began
+        self.cpu_s = {name: seconds - self._cpu_before[name] for name, seconds in self._cpu_now().items()}
+        stored = float(self._client.info("memory")["used_memory_dataset"])
+        self.most_stored_bytes = max(self.most_stored_bytes, stored)
+        self.most_learner_bytes = max(self.most_learner_bytes, self._parts["learner"][0].memory_info().rss)
+
+    def _cpu_now(self) -> dict[str, float]:
+        return {name: sum(sum(each.cpu_times()[:2]) for each in processes) for name, processes in self._parts.items()}
 
     @property
     def rate(self) -> float:
@@ -150,8 +167,9 @@ def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int) -
         file = Path(place) / "population.json"
         matchmaker, _ = _matchmaker(file, GAMES_OF_A_BLOCK, config.run.seed, config.opponents)
         schedule = BlockSchedule(config.run.seed, config.learner, config.rollout, matchmaker, 0)
-        usage = _Usage({name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}, client)
-        return _drive(count, schedule, actors, learner, usage)
+        carried = Carried({name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}, client)
+        _drive(count, schedule, actors, learner, carried)
+        return carried
 
 
 def _matchmaker(file: Path, games: int, seed: int, settings: OpponentsSettings) -> tuple[Matchmaker, list[Member]]:
@@ -160,37 +178,13 @@ def _matchmaker(file: Path, games: int, seed: int, settings: OpponentsSettings) 
     return Matchmaker(population, games, seed, settings), list(population.active())
 
 
-class _Usage:
-    """Measures CPU time and memory of the parts."""
-
-    def __init__(self, parts: Mapping[str, Sequence[psutil.Process]], client: Any) -> None:
-        self._parts, self._client = parts, client
-        self._before: dict[str, float] = {}
-
-    def start(self) -> None:
-        """Count CPU time from now on."""
-        self._before = self._cpu_s()
-
-    def add_to(self, carried: Carried) -> None:
-        """Update CPU time and largest memory."""
-        stored = float(self._client.info("memory")["used_memory_dataset"])
-        learner = float(self._parts["learner"][0].memory_info().rss)
-        carried.most_stored_bytes = max(carried.most_stored_bytes, stored)
-        carried.most_learner_bytes = max(carried.most_learner_bytes, learner)
-        carried.cpu_s = {name: seconds - self._before[name] for name, seconds in self._cpu_s().items()}
-
-    def _cpu_s(self) -> dict[str, float]:
-        return {name: sum(sum(each.cpu_times()[:2]) for each in processes) for name, processes in self._parts.items()}
-
-
 def _drive(
-    count: int, schedule: BlockSchedule, actors: SimulatedActors, learner: HostProcess[LearnerSide], usage: _Usage
-) -> Carried:
+    count: int, schedule: BlockSchedule, actors: SimulatedActors, learner: HostProcess[LearnerSide], carried: Carried
+) -> None:
     """Run the driver's loop, as training does."""
     idle, playing = list(range(count)), dict[int, LineupBlock]()
     update: Future[int] | None = None
-    version, carried = 0, Carried()
-    began = last = time.monotonic()
+    version, last = 0, time.monotonic()
     while True:
         while idle and schedule.admits():
             block, actor = schedule.next_block(), idle.pop()
@@ -207,14 +201,11 @@ def _drive(
             schedule.updated()
             version, last = version + 1, time.monotonic()
             if version == WARM_UPDATES:
-                began = last
-                usage.start()
+                carried.start()
             elif version > WARM_UPDATES:
-                carried.episodes += episodes
-                carried.seconds = last - began
-                usage.add_to(carried)
+                carried.add(episodes)
                 if carried.seconds >= SECONDS:
-                    return carried
+                    return
         if time.monotonic() - last > STALL_TIMEOUT_S:
             raise RuntimeError(
                 f"nothing was stored or taken for {STALL_TIMEOUT_S:.0f} s at version {version}: {len(playing)} blocks "

@@ -10,7 +10,7 @@ from cluster.bench import suite
 from cluster.bench.figure import Figure
 from cluster.bench.learner import trl_step
 from cluster.bench.learner.batches import LONGEST_TURN, ragged_episodes
-from cluster.bench.learner.trl_trainer import TRL_ROWS, trl_inputs
+from cluster.bench.learner.trl_step import TRL_ROWS, trl_inputs
 from cluster.errors import RunError
 
 FREE = {"loss": 0.5, "grad_norm": 2.0}
