@@ -101,28 +101,6 @@ def test_turns_of_one_episode_are_not_in_each_others_leave_one_out_baseline():
     assert not group_advantages(returns, [group], {}, scale="none", episodes=np.zeros(4, np.int64))[1][0].zero_variance
 
 
-@given(cases, st.randoms())
-def test_group_advantages_do_not_depend_on_the_order_of_samples(case, random):
-    order = list(range(len(case)))
-    random.shuffle(order)
-    plain, _ = advantages_of(case)
-    shuffled, _ = advantages_of([case[index] for index in order])
-    assert shuffled == pytest.approx(plain[order], abs=1e-4)
-
-
-@given(cases)
-def test_renaming_countries_changes_no_advantage(case):
-    other = {"A": "B", "B": "A"}
-    swapped = dict(zip("AB", (RUNNING["B"], RUNNING["A"]), strict=True))
-    samples = [
-        Sample(other[role], index, {"country": other[role], "phase": phase})
-        for index, (role, phase, _) in enumerate(case)
-    ]
-    returns = np.array([value for _, _, value in case], np.float32)
-    renamed, _ = group_advantages(returns, make_groups(samples, CHAIN), swapped)
-    assert renamed.tolist() == advantages_of(case)[0].tolist()
-
-
 small_integers = st.lists(
     st.tuples(st.sampled_from("AB"), st.just("S1901M"), st.integers(-20, 20).map(float)), min_size=6, max_size=20
 ).filter(lambda case: all(sum(role == name for role, _, _ in case) >= 3 for name in "AB"))

@@ -162,20 +162,6 @@ def test_fractional_numbers_are_distinguished_by_their_text():
     assert [(group.key, group.members) for group in groups] == [(("A", "0.5"), (0, 2)), (("A", "0.25"), (1, 3))]
 
 
-@settings(deadline=None)
-@given(st.lists(st.tuples(st.sampled_from("AB"), st.integers(0, 9)), min_size=1, max_size=30))
-def test_renaming_countries_changes_no_bin(facts):
-    def groups(rename):
-        samples = [
-            Sample(rename[role], i, {"country": rename[role], "difficulty": value})
-            for i, (role, value) in enumerate(facts)
-        ]
-        settings = GroupingSettings(keys=("country+difficulty:3", "country"), min_group_size=2)
-        return [(group.key[1:], group.level, group.members, group.decided) for group in make_groups(samples, settings)]
-
-    assert groups({"A": "A", "B": "B"}) == groups({"A": "B", "B": "A"})
-
-
 def test_the_facts_a_configuration_requires_are_known_before_the_first_game():
     keys = ("country+fork+difficulty:4", "country+auto")
     assert required_facts(GroupingSettings(keys=keys, weight_key="country+season")) == {

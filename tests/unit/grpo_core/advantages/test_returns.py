@@ -26,10 +26,6 @@ def test_returns_are_discounted_once_per_elapsed_phase():
     assert returns_to_go(turns_with(rewards, elapsed), 0.9) == pytest.approx(expected, rel=1e-6)
 
 
-def test_a_discount_of_one_gives_the_plain_sum_of_remaining_rewards():
-    assert returns_to_go(turns_with([1, 2, 3], [5, 1, 2]), 1.0).tolist() == [6, 5, 3]
-
-
 def test_samples_are_episodes_or_their_turns_in_order():
     one = episode_of(turns_with([1, 1], [1, 1]), reward=7.0)
     two = episode_of(turns_with([4], [1]), reward=9.0)

@@ -27,8 +27,15 @@ def test_write_replaces_content_and_leaves_no_draft(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(("step", "expected"), [("os.fsync", b"old"), ("pathlib.Path.replace", b"old")])
-def test_crash_before_the_rename_keeps_the_old_content(
+@pytest.mark.parametrize(
+    ("step", "expected"),
+    [
+        ("os.fsync", b"old"),
+        ("pathlib.Path.replace", b"old"),
+        ("grpo_core.checkpoints.atomic_write.flush_to_disk", b"new"),
+    ],
+)
+def test_a_crash_keeps_the_old_content_before_the_rename_and_the_new_content_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, expected: bytes
 ) -> None:
     path = tmp_path / "state.json"
@@ -37,16 +44,6 @@ def test_crash_before_the_rename_keeps_the_old_content(
     with pytest.raises(_Crash):
         write_atomically(path, b"new")
     assert path.read_bytes() == expected
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_crash_after_the_rename_keeps_the_new_content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "state.json"
-    write_atomically(path, b"old")
-    monkeypatch.setattr("grpo_core.checkpoints.atomic_write.flush_to_disk", _crash)
-    with pytest.raises(_Crash):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"new"
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -147,14 +147,10 @@ def test_later_members_replace_those_retired_by_hand(tmp_path, keys):
     assert {who for _, who in matchmaker.block(0, newest_snapshot=9).opponents} == {"bot/random"}
 
 
-@given(st.lists(st.one_of(st.integers(), st.text(max_size=5)), max_size=4))
-def test_derived_seeds_are_in_range_and_reproducible(parts):
-    assert 0 <= derive_seed(*parts) < 2**63
-    assert derive_seed(*parts) == derive_seed(*parts)
-
-
-def test_derived_seeds_are_distinct_and_the_same_in_every_process():
-    assert len({derive_seed(first, second) for first in range(60) for second in range(60)}) == 3600
+def test_derived_seeds_are_distinct_in_range_and_the_same_in_every_process():
+    seeds = {derive_seed(first, second) for first in range(60) for second in range(60)}
+    assert len(seeds) == 3600
+    assert all(0 <= seed < 2**63 for seed in seeds)
     assert derive_seed(1, "2") != derive_seed("1", 2)
     source = "from opponents.matchmaking.matchmaker import derive_seed; print(derive_seed(7, 'game', 3))"
     printed = [

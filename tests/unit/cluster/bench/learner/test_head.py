@@ -21,10 +21,6 @@ def test_reference_head_is_a_softmax_over_the_admissible_ids() -> None:
         assert float(found[token]) == pytest.approx(expected, abs=1e-5)
 
 
-def test_both_heads_agree() -> None:
-    head.check_agreement(head.fast_model(VOCABULARY), head.masked_batches(VOCABULARY, episodes=4)[0])
-
-
 @pytest.mark.parametrize("wrong", ["value", "gradient"])
 def test_differing_heads_raise(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = head.token_logprobs

@@ -93,10 +93,6 @@ def test_wrong_weights_raise_with_their_name(weights, message):
         rewards.check_weights(weights)
 
 
-def test_weights_of_all_known_parts_are_accepted():
-    rewards.check_weights(dict.fromkeys(rewards.PARTS, 1.0))
-
-
 @pytest.mark.parametrize(
     ("phase", "expected"),
     [("S1901M", "opening"), ("W1903A", "opening"), ("S1904M", "midgame"), ("F1908R", "midgame"), ("S1909M", "endgame")],
