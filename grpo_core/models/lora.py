@@ -124,9 +124,7 @@ def adapter_payload(model: nn.Module, name: str = ONLY) -> bytes:
     another base.
     """
     wrapped: Any = model
-    config = wrapped.peft_config[name].to_dict()
-    config |= {"base_model_name_or_path": None, "inference_mode": True}
-    text = json.dumps(config, sort_keys=True, default=sorted)  # the values JSON cannot write are sets of names
+    text = _config_text(wrapped.peft_config[name].to_dict())
     return to_safetensors(_adapter_tensors(model, name), {"format": "pt", _CONFIG: text})
 
 
@@ -181,16 +179,29 @@ def load_adapters(model: nn.Module, folder: Path, name: str = ONLY) -> None:
 
 
 def folder_payload(folder: Path) -> bytes:
-    """Return the payload of the adapter that ``save_adapters`` wrote, equivalent to ``adapter_payload``.
+    """Return the payload of the adapter that ``save_adapters`` wrote: the bytes of ``adapter_payload``.
 
     Raises:
         CheckpointError: a file is missing or damaged.
     """
+    path = folder / CONFIG_FILE
     try:
-        text = (folder / CONFIG_FILE).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CheckpointError(f"the adapter's configuration {folder / CONFIG_FILE} cannot be read: {error}") from error
+        text = _config_text(dict(json.loads(path.read_text(encoding="utf-8"))))
+    except (OSError, ValueError, TypeError) as error:  # TypeError: JSON, but no table
+        raise CheckpointError(f"the adapter's configuration {path} cannot be read: {error}") from error
     return to_safetensors(_read(folder / WEIGHTS), {"format": "pt", _CONFIG: text})
+
+
+def _config_text(config: Mapping[str, Any]) -> str:
+    """Write an adapter's configuration the same way whether it was saved and loaded or not.
+
+    peft keeps names of modules as sets, which it saves as lists in any order.
+    """
+    written = {**config, "base_model_name_or_path": None, "inference_mode": True}
+    for name in ("target_modules", "exclude_modules"):
+        if isinstance(written.get(name), set | list):
+            written[name] = sorted(written[name])
+    return json.dumps(written, sort_keys=True, default=sorted)  # the values JSON cannot write are sets of names
 
 
 def _read(path: Path) -> dict[str, Tensor]:

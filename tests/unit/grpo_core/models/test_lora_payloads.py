@@ -15,7 +15,14 @@ from safetensors.torch import load, load_file
 from torch import Tensor, nn
 
 from grpo_core.errors import CheckpointError
-from grpo_core.models.lora import adapter_config_of, adapter_payload, add_adapters, merged, save_adapters
+from grpo_core.models.lora import (
+    adapter_config_of,
+    adapter_payload,
+    add_adapters,
+    folder_payload,
+    merged,
+    save_adapters,
+)
 from grpo_core.models.lora_merge import fingerprint
 from grpo_core.models.named_tensors import from_safetensors, to_safetensors
 from grpo_core.models.pretrained import named_tensors, policy_payload, weights_payload
@@ -216,3 +223,23 @@ def test_a_saved_adapter_folder_names_its_base_by_fingerprint(tmp_path: Path) ->
     save_adapters(model, tmp_path)
     config = json.loads((tmp_path / "adapter_config.json").read_text())
     assert config["revision"] == fingerprint(named_tensors(tiny_model()))
+
+
+@pytest.mark.parametrize("targets", [("all-linear",), ("v_proj", "q_proj")])
+def test_a_saved_adapter_has_the_bytes_of_the_sent_one(targets: tuple[str, ...], tmp_path: Path) -> None:
+    model = adapted(settings=LORA.model_copy(update={"lora_target_modules": targets}))
+    save_adapters(model, tmp_path)
+    assert folder_payload(tmp_path) == adapter_payload(model)
+    path = tmp_path / "adapter_config.json"
+    config = json.loads(path.read_text())
+    config["target_modules"].reverse()  # another process may write the names in another order
+    path.write_text(json.dumps(config))
+    assert folder_payload(tmp_path) == adapter_payload(model)
+
+
+@pytest.mark.parametrize("text", ["{", "3", "[1, 2]"])
+def test_a_saved_adapter_with_a_damaged_configuration_is_refused(text: str, tmp_path: Path) -> None:
+    save_adapters(adapted(), tmp_path)
+    (tmp_path / "adapter_config.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"configuration .* cannot be read"):
+        folder_payload(tmp_path)
