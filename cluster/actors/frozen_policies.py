@@ -37,7 +37,10 @@ class FrozenPolicies:
             yield
         finally:
             self._users.subtract(ids)
-            self._unload_idle()
+            idle = [member_id for member_id in self._loaded if not self._users[member_id]]
+            for member_id in idle[: max(0, len(self._loaded) - self._max_loaded)]:
+                del self._loaded[member_id]
+                self._unload(member_id)
 
     async def policy(self, member: Member) -> Policy:
         """Return the member's policy, loaded if necessary; call this inside ``in_use``.
@@ -58,9 +61,3 @@ class FrozenPolicies:
         finally:
             del self._loads[member.id]
         return policy
-
-    def _unload_idle(self) -> None:
-        idle = [member_id for member_id in self._loaded if not self._users[member_id]]
-        for member_id in idle[: max(0, len(self._loaded) - self._max_loaded)]:
-            del self._loaded[member_id]
-            self._unload(member_id)

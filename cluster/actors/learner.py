@@ -202,17 +202,13 @@ class LearnerWorker:
 
     def _sealed(self) -> Payload:
         if self._config.policy.specialists:
-            return make_role_payload(
-                self._learner.version,
-                {power: (data, self._probe_as(power)) for power, data in role_adapter_payloads(self._model).items()},
-            )
+            specialists: dict[str, tuple[bytes, Probe]] = {}
+            for power, data in role_adapter_payloads(self._model).items():
+                with active_role(self._model, power):  # its probe has its own country's view only
+                    specialists[power] = data, make_probe(self._model, probe_prompts(self._tokenizer, [power]))
+            return make_role_payload(self._learner.version, specialists)
         probe = make_probe(self._model, probe_prompts(self._tokenizer))
         return make_payload(self._learner.version, policy_payload(self._model), probe)
-
-    def _probe_as(self, power: str) -> Probe:
-        """Make a specialist's probe, from its own country's view only, because there are seven of them."""
-        with active_role(self._model, power):
-            return make_probe(self._model, probe_prompts(self._tokenizer, [power]))
 
     def _first_weights(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         config = self._config

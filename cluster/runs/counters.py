@@ -15,26 +15,6 @@ COUNTRY_EPISODES = {power: key("entente_country_episodes_total", country=power) 
 NONFINITE = "entente_nonfinite_updates_total"
 RUN_RESTARTS = "entente_run_restarts_total"
 OVERLAP = "entente_overlap_seconds_total"
-COUNTERS = (
-    "entente_games_total",
-    "entente_episodes_total",
-    "entente_topped_up_episodes_total",
-    "entente_learner_tokens_total",
-    "entente_learner_busy_seconds_total",
-    "entente_decisions_total",
-    "entente_completion_tokens_total",
-    "entente_rollout_busy_seconds_total",
-    OVERLAP,
-    "entente_run_seconds_total",
-    "entente_worker_restarts_total",
-    "entente_defective_orders_total",
-    "entente_truncated_decisions_total",
-    "entente_stale_episodes_total",
-    NONFINITE,
-    RUN_RESTARTS,
-    *COUNTRY_EPISODES.values(),
-    *SWAP_FAILURES.values(),
-)
 # Counters that repeated updates count again after a crash; a crash does not undo the others.
 MADE_AGAIN = (
     "entente_episodes_total",
@@ -44,6 +24,20 @@ MADE_AGAIN = (
     "entente_truncated_decisions_total",
     "entente_stale_episodes_total",
     *COUNTRY_EPISODES.values(),
+)
+COUNTERS = (
+    *MADE_AGAIN,
+    "entente_games_total",
+    "entente_learner_busy_seconds_total",
+    "entente_decisions_total",
+    "entente_completion_tokens_total",
+    "entente_rollout_busy_seconds_total",
+    OVERLAP,
+    "entente_run_seconds_total",
+    "entente_worker_restarts_total",
+    NONFINITE,
+    RUN_RESTARTS,
+    *SWAP_FAILURES.values(),
 )
 # Engine counter -> catalogue counter.
 ENGINE = {

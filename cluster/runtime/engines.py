@@ -10,7 +10,6 @@ from cluster.configs.schema import Config
 
 if TYPE_CHECKING:
     from services.inference.engine import Engine
-    from services.inference.vllm_backend.startup import CoreOptions
     from services.settings import InferenceSettings
 
 # The learner's engine gets this part of the GPU memory for inference if opponents have an engine of their own.
@@ -32,7 +31,8 @@ def make_engine(config: Config, folder: Path) -> tuple[Engine, Any]:
     on_gpu = torch.cuda.is_available()
     if not _uses_vllm(inference, on_gpu):
         return _torch_engine(folder, inference, policy.specialists), tokenizer
-    from services.inference.vllm_backend.startup import CoreOptions
+    from services.inference.vllm_backend.engine import VLLMEngine
+    from services.inference.vllm_backend.startup import CoreOptions, start_core, weights_dtype
 
     if policy.specialists:
         # The specialists of the learner and of as many opponents are batched together; any further ones wait.
@@ -48,7 +48,14 @@ def make_engine(config: Config, folder: Path) -> tuple[Engine, Any]:
     )
 
     def vllm_engine(settings: InferenceSettings) -> Engine:
-        return _vllm_engine(folder, settings, options, config.rollout.swap_timeout_s)
+        return VLLMEngine(
+            start_core(folder, settings, options),
+            folder,
+            keep_in_flight=settings.swap == "keep",
+            dtype=weights_dtype(folder, settings),
+            context_length=policy.context_length,
+            swap_timeout_s=config.rollout.swap_timeout_s,
+        )
 
     # Only snapshots of a policy without adapters are full weights.
     full_snapshots = config.opponents.snapshot_every and not policy.use_peft
@@ -114,17 +121,3 @@ def _torch_engine(folder: Path, inference: InferenceSettings, shared_base: bool)
 
     model, _ = load_model(folder, shared_base=shared_base)
     return TorchEngine(model, max_concurrent_decisions=inference.max_concurrent_decisions, threads=inference.threads)
-
-
-def _vllm_engine(folder: Path, inference: InferenceSettings, options: CoreOptions, swap_timeout_s: float) -> Engine:
-    from services.inference.vllm_backend.engine import VLLMEngine
-    from services.inference.vllm_backend.startup import start_core, weights_dtype
-
-    return VLLMEngine(
-        start_core(folder, inference, options),
-        folder,
-        keep_in_flight=inference.swap == "keep",
-        dtype=weights_dtype(folder, inference),
-        context_length=options.context_length,
-        swap_timeout_s=swap_timeout_s,
-    )

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LOOK_EVERY_S = 1.0
@@ -76,20 +76,12 @@ def guard(root: int) -> None:
     family: dict[int, int] = {}
     while not select.select([sys.stdin], [], [], LOOK_EVERY_S)[0]:
         family = descendants(root, since, family)
-    family = descendants(root, since, family)
-    deadline = time.monotonic() + GRACE_S
-    while family and time.monotonic() < deadline:
-        time.sleep(0.1)
-        family = descendants(root, since, family)
-    deadline = time.monotonic() + SWEEP_S
-    while family and time.monotonic() < deadline:
-        for pid in family:
-            try:
+    grace_ends = time.monotonic() + GRACE_S
+    while (family := descendants(root, since, family)) and time.monotonic() < grace_ends + SWEEP_S:
+        for pid in family if time.monotonic() >= grace_ends else ():
+            with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
         time.sleep(0.1)
-        family = descendants(root, since, family)
 
 
 if __name__ == "__main__":
