@@ -23,7 +23,7 @@ from cluster.configs.sections import RolloutSettings
 from cluster.runtime.placement import FurtherPlace
 from tests.paths import ROOT
 from tests.system.support.fake_players import Block
-from tests.system.support.fake_pool import Table, gone
+from tests.system.support.fake_pool import PoolHarness, gone
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 CPUS = 4
@@ -49,54 +49,54 @@ def free_cpus() -> float:
 
 @pytest.mark.usefixtures("local_ray")
 def test_removed_actors_finish_their_games_and_free_their_resources(tmp_path: Path) -> None:
-    with Table(tmp_path, actors=1, games_per_actor=2, further=room) as table:
-        table.pool.resize(3)
-        table.wait(lambda: table.pool.ready == 3 and table.swaps == 3, "two further actors with weights")
+    with PoolHarness(tmp_path, actors=1, games_per_actor=2, further=room) as harness:
+        harness.pool.resize(3)
+        harness.wait(lambda: harness.pool.ready == 3 and harness.swaps == 3, "two further actors with weights")
         assert free_cpus() < CPUS - 2
         blocks = [Block(f"b/{number}", seconds=2.0) for number in range(6)]
-        table.start(*blocks)
-        table.wait(lambda: table.log.read_text().count("plays") == 6, "six blocks at once on three actors")
-        table.pool.resize(1)
-        assert (table.pool.ready, table.pool.size) == (1, 3)
-        assert not table.pool.has_room(1), "a leaving actor was offered a game"
-        table.wait(lambda: table.pool.size == 1, "two actors to go")
-        table.wait(lambda: len(table.blocks) == 6, "all blocks")
-        assert table.played() == [f"b/{number}" for number in range(6)]
-        assert len({player for _, player in table.blocks}) == 3, "another actor had to replay their blocks"
-        assert table.pool.restarts == 0
-        assert table.pool.stats()["decisions"] == 30.0, "the counters of actors that left are lost"
-        table.wait(lambda: gone(table.pid(1)) and gone(table.pid(2)), "end of their processes")
-        table.wait(lambda: free_cpus() > CPUS - 1, "their room")
+        harness.start(*blocks)
+        harness.wait(lambda: harness.log.read_text().count("plays") == 6, "six blocks at once on three actors")
+        harness.pool.resize(1)
+        assert (harness.pool.ready, harness.pool.size) == (1, 3)
+        assert not harness.pool.has_room(1), "a leaving actor was offered a game"
+        harness.wait(lambda: harness.pool.size == 1, "two actors to go")
+        harness.wait(lambda: len(harness.blocks) == 6, "all blocks")
+        assert harness.played() == [f"b/{number}" for number in range(6)]
+        assert len({player for _, player in harness.blocks}) == 3, "another actor had to replay their blocks"
+        assert harness.pool.restarts == 0
+        assert harness.pool.stats()["decisions"] == 30.0, "the counters of actors that left are lost"
+        harness.wait(lambda: gone(harness.pid(1)) and gone(harness.pid(2)), "end of their processes")
+        harness.wait(lambda: free_cpus() > CPUS - 1, "their room")
 
         # A leaving actor that is wanted again stays, and a requested actor that is no longer wanted is cancelled.
-        table.pool.resize(2)
-        table.wait(lambda: table.pool.ready == 2, "a further actor")
-        table.start(Block("c/0", seconds=1.0), Block("c/1", seconds=1.0))
-        table.wait(lambda: table.log.read_text().count("plays c") == 2, "blocks on both")
-        table.pool.resize(1)
-        table.pool.resize(2)
-        assert (table.pool.ready, table.pool.pending) == (2, 0)
-        table.wait(lambda: len(table.blocks) == 8, "the last blocks")
+        harness.pool.resize(2)
+        harness.wait(lambda: harness.pool.ready == 2, "a further actor")
+        harness.start(Block("c/0", seconds=1.0), Block("c/1", seconds=1.0))
+        harness.wait(lambda: harness.log.read_text().count("plays c") == 2, "blocks on both")
+        harness.pool.resize(1)
+        harness.pool.resize(2)
+        assert (harness.pool.ready, harness.pool.pending) == (2, 0)
+        harness.wait(lambda: len(harness.blocks) == 8, "the last blocks")
 
 
 @pytest.mark.usefixtures("local_ray")
 def test_an_overdue_placement_is_cancelled_and_a_lost_actor_is_requested_again(tmp_path: Path) -> None:
     rooms = [100.0, 1.0, 1.0, 100.0]
-    with Table(tmp_path, actors=1, further=lambda: room(rooms.pop(0)), node_timeout_s=15.0) as table:
-        table.pool.resize(2)
-        assert table.pool.pending == 1
-        table.wait(lambda: table.pool.pending == 0, "end of the wait")
-        assert "no room for 1 further rollout actors within 15 s (rollout.node_timeout_s)" in table.notices[0]
-        table.pool.resize(2)
-        table.wait(lambda: table.pool.ready == 2, "a further actor")
-        os.kill(table.pid(1), 9)
-        table.start(Block("b/0"), Block("b/1"))
-        table.wait(lambda: table.pool.restarts == 1 and table.pool.ready == 2, "another in a room of its own")
-        table.wait(lambda: len(table.blocks) == 2, "the blocks")
+    with PoolHarness(tmp_path, actors=1, further=lambda: room(rooms.pop(0)), node_timeout_s=15.0) as harness:
+        harness.pool.resize(2)
+        assert harness.pool.pending == 1
+        harness.wait(lambda: harness.pool.pending == 0, "end of the wait")
+        assert "no room for 1 further rollout actors within 15 s (rollout.node_timeout_s)" in harness.notices[0]
+        harness.pool.resize(2)
+        harness.wait(lambda: harness.pool.ready == 2, "a further actor")
+        os.kill(harness.pid(1), 9)
+        harness.start(Block("b/0"), Block("b/1"))
+        harness.wait(lambda: harness.pool.restarts == 1 and harness.pool.ready == 2, "another in a room of its own")
+        harness.wait(lambda: len(harness.blocks) == 2, "the blocks")
         assert len(rooms) == 1
-        table.pool.resize(3)
-        table.pool.resize(2)
-        assert table.pool.pending == 0
+        harness.pool.resize(3)
+        harness.pool.resize(2)
+        assert harness.pool.pending == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux" or shutil.which("unshare") is None, reason="needs Linux's unshare")

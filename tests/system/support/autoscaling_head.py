@@ -91,7 +91,7 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
     from cluster.driver.autoscaling import Scaling
     from cluster.runtime.placement import FurtherPlace
     from tests.system.support.fake_players import Block
-    from tests.system.support.fake_pool import Table
+    from tests.system.support.fake_pool import PoolHarness
 
     ray.init(address=start_head(folder, sockets), log_to_driver=False)
     config = load_config(
@@ -104,44 +104,44 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
     def further() -> FurtherPlace:
         return FurtherPlace(placement_group([{"CPU": NODE_CPUS}]))
 
-    with Table(folder, actors=1, games_per_actor=2, further=further, start_timeout_s=300.0) as table:
+    with PoolHarness(folder, actors=1, games_per_actor=2, further=further, start_timeout_s=300.0) as harness:
         notes: list[str] = []
-        scaling = Scaling(config.rollout, config.learner.episodes_per_update, table.pool, notes.append)
+        scaling = Scaling(config.rollout, config.learner.episodes_per_update, harness.pool, notes.append)
         started: list[str] = []
         killed = False
         deadline = time.monotonic() + 600
 
         def look(*, learning: bool) -> None:
             nonlocal most_ready
-            assert time.monotonic() < deadline, f"nodes {seen}, {notes}, {table.notices}"
-            table.poll()
+            assert time.monotonic() < deadline, f"nodes {seen}, {notes}, {harness.notices}"
+            harness.poll()
             scaling.observe(learning=learning, updated=True)
-            most_ready = max(most_ready, table.pool.ready)
+            most_ready = max(most_ready, harness.pool.ready)
             if (now := nodes()) != seen[-1]:
                 seen.append(now)
 
         # The learner waits for episodes: all seats are taken at once, repeatedly.
-        while not (killed and most_ready == 3 and table.pool.ready == 3 and table.pool.restarts):
-            while table.pool.has_room(1):
+        while not (killed and most_ready == 3 and harness.pool.ready == 3 and harness.pool.restarts):
+            while harness.pool.has_room(1):
                 started.append(f"b/{len(started):04d}")
-                table.start(Block(started[-1], seconds=BLOCK_S))
+                harness.start(Block(started[-1], seconds=BLOCK_S))
             look(learning=False)
-            if table.pool.ready == 3 and not killed:
+            if harness.pool.ready == 3 and not killed:
                 killed = True
                 end_a_node()
         # Then the learner is busy.
-        while seen[-1] > 1 or len(table.blocks) < len(started):
+        while seen[-1] > 1 or len(harness.blocks) < len(started):
             look(learning=True)
         facts = {
             "nodes": seen,
             "most_ready": most_ready,
             "started": started,
-            "played": table.played(),
-            "by_further_actors": sum(player > 0 for _, player in table.blocks),
-            "replaced": table.pool.restarts,
-            "replacements_left": table.pool.replacements_left,
+            "played": harness.played(),
+            "by_further_actors": sum(player > 0 for _, player in harness.blocks),
+            "replaced": harness.pool.restarts,
+            "replacements_left": harness.pool.replacements_left,
             "notes": notes,
-            "notices": table.notices,
+            "notices": harness.notices,
         }
     ray.shutdown()
     return facts

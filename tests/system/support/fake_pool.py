@@ -17,7 +17,7 @@ from cluster.runtime.placement import FurtherPlace, Slot
 from tests.system.support.fake_players import Block, FakePlayer, Weights
 
 
-class Table:
+class PoolHarness:
     """A pool of fake players and its events."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Table:
         actor = ray.remote(FakePlayer).options(num_cpus=0.1, max_concurrency=100, **place)
         return actor.remote(number, str(self.log), **self._players.get(number, {}))
 
-    def __enter__(self) -> Table:
+    def __enter__(self) -> PoolHarness:
         self.pool.wait_ready()
         self.broadcast(Weights(0))
         self.wait(lambda: self.swaps == self.pool.size, "first weights")
@@ -78,7 +78,7 @@ class Table:
             assert time.monotonic() < deadline, f"no {what}:\n{self.log.read_text()}"
             self.poll()
 
-    def said(self, line: str) -> bool:
+    def has_logged(self, line: str) -> bool:
         return line in self.log.read_text().splitlines()
 
     def pid(self, number: int, what: str = "pid") -> int:

@@ -94,7 +94,7 @@ def collector_of(buffer: MemoryBuffer) -> BatchCollector:
     return BatchCollector(buffer, num_generations=2, max_staleness=1, top_up_episodes=0)
 
 
-def test_an_update_goes_on_without_an_unreadable_block(tmp_path: Path) -> None:
+def test_an_update_continues_without_an_unreadable_block(tmp_path: Path) -> None:
     # Its games count as stored and are not played again, so the update must not wait for them.
     buffer = PoisonedBuffer(["b000000/0", "b000000/1"])
     worker = LearnerWorker(CONFIG, str(tmp_path), buffer, resume=False)

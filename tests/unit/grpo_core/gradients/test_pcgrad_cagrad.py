@@ -100,7 +100,7 @@ class TestPCGrad:
             ([[1.0, 0.0], [-1.0, 1.0]], [0.25, 0.75]),  # (0.5, 0.5) and (0, 1)
             ([[1.0, 0.0], [-2.0, 0.0]], [0.0, 0.0]),  # opposite: nothing is left of either
             ([[1.0, 0.0], [0.0, 3.0]], [0.5, 1.5]),  # orthogonal: no conflict
-            ([[1.0, 0.0], [0.0, 0.0]], [0.5, 0.0]),  # a silent group objects to nothing
+            ([[1.0, 0.0], [0.0, 0.0]], [0.5, 0.0]),  # a zero gradient conflicts with none
         ],
     )
     def test_it_projects_two_conflicting_vectors(self, rows, expected):

@@ -65,7 +65,7 @@ def test_a_sheet_made_impossible_by_claims_fails_alone() -> None:
         assert one.completion_ids.tolist() == other.completion_ids.tolist()
 
 
-def test_a_failed_pass_fails_all_waiting_decisions_and_the_engine_goes_on() -> None:
+def test_a_failed_pass_fails_all_waiting_decisions_and_the_engine_continues() -> None:
     engine = TorchEngine(peaked_model(), max_concurrent_decisions=2)
     broken = peaked_model(seed=1)
     with torch.no_grad():
