@@ -177,14 +177,11 @@ class SheetState:
         while self._next_slot < len(slots):
             slot = slots[self._next_slot]
             self._next_slot += 1
-            if self._enter(self._remaining(slot).root):
+            trie = _trie(slot.alternatives, slot.claims)
+            if not self._taken.isdisjoint(trie.claims):
+                free = [claim not in self._taken for claim in slot.claims]
+                trie = _trie(tuple(compress(slot.alternatives, free)), tuple(compress(slot.claims, free)))
+            if self._enter(trie.root):
                 return
         self._node = None
         self._forced.append(self._sheet.end_id)
-
-    def _remaining(self, slot: SlotConstraint) -> _Trie:
-        trie = _trie(slot.alternatives, slot.claims)
-        if not self._taken or self._taken.isdisjoint(trie.claims):
-            return trie
-        free = [claim not in self._taken for claim in slot.claims]
-        return _trie(tuple(compress(slot.alternatives, free)), tuple(compress(slot.claims, free)))

@@ -8,6 +8,8 @@ import numpy as np
 
 from grpo_core.types import Episode, Turn
 
+_VOCABULARY = 150  # token ids
+
 
 def synthetic_episode(
     block_id: str,
@@ -19,8 +21,6 @@ def synthetic_episode(
     prompt_tokens: int = 100,
     completion_tokens: int = 100,
     choices: int = 8,
-    vocabulary: int = 150,
-    policy_version: int = 0,
 ) -> Episode:
     """Return the same episode for the same arguments; half of each completion is sampled among ``choices`` ids."""
     rng = np.random.default_rng(zlib.crc32(f"{block_id}/{member}".encode()))  # hash() differs between processes
@@ -30,13 +30,13 @@ def synthetic_episode(
         counts = rng.integers(1, 2 * choices, int(mask.sum()))
         phase = f"S{1901 + index // 2}M"
         return Turn(
-            prompt_ids=rng.integers(0, vocabulary, prompt_tokens, dtype=np.int32),
-            completion_ids=rng.integers(0, vocabulary, completion_tokens, dtype=np.int32),
+            prompt_ids=rng.integers(0, _VOCABULARY, prompt_tokens, dtype=np.int32),
+            completion_ids=rng.integers(0, _VOCABULARY, completion_tokens, dtype=np.int32),
             logprobs=np.where(mask, -rng.exponential(1.0, completion_tokens), 0).astype(np.float32),
             trained_mask=mask,
-            admissible_ids=rng.integers(0, vocabulary, int(counts.sum()), dtype=np.int32),
+            admissible_ids=rng.integers(0, _VOCABULARY, int(counts.sum()), dtype=np.int32),
             admissible_offsets=np.concatenate(([0], np.cumsum(counts))).astype(np.int32),
-            policy_version=policy_version,
+            policy_version=0,
             temperature=1.0,
             phase=phase,
             reward=float(rng.integers(-1, 2)),

@@ -179,12 +179,13 @@ class OpenAIClient:
                 failure = f"no connection ({error.__cause__ or error})"
                 advice = "is the server up, and base_url right?"
             except openai.APIStatusError as error:
-                if not _is_transient(error):
+                status = error.status_code
+                if error.code == "insufficient_quota" or (status not in _TRANSIENT and status < 500):
                     if isinstance(error, _INVALID_REQUEST):
                         raise
                     raise self._refusal(error, "extra_body" in request) from None
-                failure, wait = f"HTTP {error.status_code}: {self._explanation(error)}", retry_after_s(error)
-                advice = "wait, or lower max_in_flight" if error.status_code == 429 else "look at the server's log"
+                failure, wait = f"HTTP {status}: {self._explanation(error)}", retry_after_s(error)
+                advice = "wait, or lower max_in_flight" if status == 429 else "look at the server's log"
             if attempt + 1 < attempts:
                 self.counters.retries += 1
                 await asyncio.sleep(backoff_s(attempt) if wait is None else wait)
@@ -216,10 +217,6 @@ class OpenAIClient:
         if self._key != NO_KEY:
             line = line.replace(self._key, "***")
         return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}..."
-
-
-def _is_transient(error: openai.APIStatusError) -> bool:
-    return error.code != "insufficient_quota" and (error.status_code in _TRANSIENT or error.status_code >= 500)
 
 
 def retry_after_s(error: openai.APIStatusError) -> float | None:

@@ -30,6 +30,11 @@ def _stat(title: str, *queries: Query, text: str, **options: Any) -> Panel:
     return Panel(title, queries, text=text, kind="stat", width=3, height=4, **options)
 
 
+def _matrix(title: str, name: str, text: str, **options: Any) -> Panel:
+    by = ("country", "against")
+    return Panel(title, (Query(latest(name)),), text=text, kind="matrix", by=by, width=12, height=8, **options)
+
+
 _NOW = row(
     "Now",
     _stat(
@@ -139,24 +144,16 @@ _EVALUATIONS = row(
         width=8,
         repeat="against",
     ),
-    Panel(
+    _matrix(
         "Centres in the latest evaluation",
-        (Query(latest("entente_evaluation_mean_centers")),),
-        text="Mean final centres of each country against six of each bot.",
-        kind="matrix",
-        by=("country", "against"),
-        width=12,
-        height=8,
+        "entente_evaluation_mean_centers",
+        "Mean final centres of each country against six of each bot.",
     ),
-    Panel(
+    _matrix(
         "Solos in the latest evaluation",
-        (Query(latest("entente_evaluation_win_rate")),),
-        text="Share of games that each country won alone.",
-        kind="matrix",
-        by=("country", "against"),
+        "entente_evaluation_win_rate",
+        "Share of games that each country won alone.",
         unit=PERCENT,
-        width=12,
-        height=8,
     ),
 )
 

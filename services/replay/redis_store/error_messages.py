@@ -48,7 +48,9 @@ def explanation(error: RedisError, shown_url: str, timeout_s: float) -> str:
     if trouble is not None:
         return _tls_explanation(trouble, server, urlsplit(shown_url).hostname or "")
     if lacks_right(error):
-        return f"{server} refuses its user {_missing_right(str(error))}; cluster/manifests/redis.yaml has all it needs"
+        command = re.search(r"run the '([^']+)' command", str(error))
+        missing = f"the command {command[1]}: grant it +{command[1]}" if command else "a key: grant it ~entente:*"
+        return f"{server} refuses its user {missing}; cluster/manifests/redis.yaml has all it needs"
     match error:
         case AuthenticationError() | AuthorizationError():
             return f"{server} refuses us: check user and password in [redis] url"
@@ -71,14 +73,6 @@ def explanation(error: RedisError, shown_url: str, timeout_s: float) -> str:
             )
         case _:
             return f"{server} fails"
-
-
-def _missing_right(text: str) -> str:
-    """Name the missing rule of the access list, from the server's message."""
-    command = re.search(r"run the '([^']+)' command", text)
-    if command is not None:
-        return f"the command {command[1]}: grant it +{command[1]}"
-    return "a key: grant it ~entente:*"
 
 
 def _tls_trouble(error: BaseException) -> ssl.SSLError | None:

@@ -37,15 +37,8 @@ class LearnerLock:
         self._run_id = run_id
         self._connection = connection
         process = psutil.Process()
-        self.owner = json.dumps(
-            {
-                "host": socket.gethostname(),
-                "machine": _machine(),
-                "pid": process.pid,
-                "started": process.create_time(),
-                "token": uuid.uuid4().hex,
-            }
-        )
+        here = {"host": socket.gethostname(), "machine": _machine(), "pid": process.pid}
+        self.owner = json.dumps({**here, "started": process.create_time(), "token": uuid.uuid4().hex})
         self._acquire = connection.client.register_script(ACQUIRE)
         self._renew = connection.client.register_script(RENEW)
         self._release = connection.client.register_script(RELEASE)

@@ -37,58 +37,49 @@ local holder = redis.call('GET', KEYS[1])
 if holder ~= ARGV[1] then return {'held', holder or ''} end
 """
 
+
+def _learner_script(body: str) -> str:
+    return _HELD + body
+
+
 # KEYS: lock, roles, streams. ARGV: owner, group, then the streams' roles. Makes the consumer groups.
-OPEN = (
-    _HELD
-    + """
+OPEN = _learner_script("""
 for i = 3, #KEYS do
     redis.call('SADD', KEYS[2], ARGV[i])
     local made = redis.pcall('XGROUP', 'CREATE', KEYS[i], ARGV[2], '0', 'MKSTREAM')
     if made.err and not string.find(made.err, 'BUSYGROUP') then return made end
 end
 return {'ok'}
-"""
-)
+""")
 
 # KEYS: lock, streams. ARGV: owner, group, consumer, most entries of each stream. Returns seconds and microseconds of
 # the server's clock and what XREADGROUP answers (only entries never read before).
-READ = (
-    _HELD
-    + """
+READ = _learner_script("""
 local command = {'XREADGROUP', 'GROUP', ARGV[2], ARGV[3], 'COUNT', ARGV[4], 'STREAMS'}
 for i = 2, #KEYS do command[#command + 1] = KEYS[i] end
 for i = 2, #KEYS do command[#command + 1] = '>' end
 local time = redis.call('TIME')
 local read = #KEYS > 1 and redis.call(unpack(command)) or {}
 return {'ok', time[1], time[2], read}
-"""
-)
+""")
 
 # KEYS: lock, stream. ARGV: owner, group, consumer, cursor, most entries. Returns what XAUTOCLAIM answers: what was
 # read by any consumer and not acknowledged, from the cursor on.
-CLAIM = (
-    _HELD
-    + """
+CLAIM = _learner_script("""
 return {'ok', redis.call('XAUTOCLAIM', KEYS[2], ARGV[2], ARGV[3], 0, ARGV[4], 'COUNT', ARGV[5])}
-"""
-)
+""")
 
 # KEYS: lock, stream, counters. ARGV: owner, group, entry ids (at most 1,000). Returns how many there were.
-ACKNOWLEDGE = (
-    _HELD
-    + """
+ACKNOWLEDGE = _learner_script("""
 redis.call('XACK', KEYS[2], ARGV[2], unpack(ARGV, 3))
 local gone = redis.call('XDEL', KEYS[2], unpack(ARGV, 3))
 redis.call('HINCRBY', KEYS[3], 'acknowledged', gone)
 return {'ok', gone}
-"""
-)
+""")
 
 # KEYS: lock, stream, counters, poison stream, unreadable ids. ARGV: owner, group, entry id, role, episode id, reason,
 # data, most poison entries kept.
-POISON = (
-    _HELD
-    + """
+POISON = _learner_script("""
 redis.call('XACK', KEYS[2], ARGV[2], ARGV[3])
 if redis.call('XDEL', KEYS[2], ARGV[3]) == 1 then
     redis.call('HINCRBY', KEYS[3], 'poison', 1)
@@ -97,8 +88,7 @@ if redis.call('XDEL', KEYS[2], ARGV[3]) == 1 then
     if ARGV[5] ~= '' then redis.call('SADD', KEYS[5], ARGV[5]) end
 end
 return {'ok'}
-"""
-)
+""")
 
 # KEYS: lock. ARGV: owner, milliseconds it lasts, a dead holder that may be replaced (or ''). Returns {} when it
 # is the caller's now, else the holder and the milliseconds its lock still lasts.

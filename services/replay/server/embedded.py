@@ -60,16 +60,15 @@ class EmbeddedServer:
         try:
             _stop_orphan(folder / "server.json")
             attempts = _PORT_ATTEMPTS if port is None else 1  # another process may take a free port first
-            for attempt in range(attempts):
+            while True:
                 server = cls(binary, folder.resolve(), port or _free_port(), claim)
+                attempts -= 1
                 try:
                     server._wait_until_ready(timeout_s)
-                except _PortTakenError:
-                    if attempt + 1 == attempts:
-                        raise
-                else:
                     return server
-            raise AssertionError("unreachable: the last attempt returns or raises")
+                except _PortTakenError:
+                    if not attempts:
+                        raise
         except BaseException:
             claim.close()
             raise
@@ -115,8 +114,7 @@ class EmbeddedServer:
                         self.pid = int(client.info("server")["process_id"])
                         self._write_state()
                         return
-                except redis.AuthenticationError as error:
-                    last_error = error  # another server; this one will report that the port is in use, and exit
+                # Another server there refuses the password; this one will report that the port is in use, and exit.
                 except (redis.ConnectionError, redis.TimeoutError) as error:
                     last_error = error
                 time.sleep(_POLL_S)
