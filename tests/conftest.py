@@ -1,10 +1,14 @@
 """Settings of the whole test suite."""
 
 import gc
+import os
 import socketserver
 
 import pytest
 from hypothesis import settings
+
+# Tests with more threads than cores: a thread that waits leaves its core to the others. Read when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import grpo_core  # noqa: F401  (first: what it tells MKL has to be said before anything is multiplied)
 
