@@ -15,6 +15,17 @@ OUTCOME_KEYS = frozenset(
 )
 
 
+Normalizer = Literal["token", "batch_token", "turn", "episode", "max_completion_length"]
+_NORMALIZERS: dict[str, Normalizer] = {
+    "bnpo": "token",
+    "dapo": "batch_token",
+    "cispo": "batch_token",
+    "dr_grpo": "max_completion_length",
+    "grpo": "turn",
+    "rloo": "turn",
+}
+
+
 class Settings(BaseModel):
     """One section of the configuration: immutable, and unknown keys are refused."""
 
@@ -218,9 +229,7 @@ class LearnerSettings(Settings):
     minibatches: int = Field(2, ge=1, description="Optimizer steps an epoch (each over its share of the turns)")
     epochs: int = Field(1, ge=1, description="Passes over each batch")
     tokens_per_microbatch: int = Field(
-        2048,
-        ge=256,
-        description="Padded tokens of one forward and backward pass; 2048 suits a CPU, a GPU likes more",
+        2048, ge=256, description="Padded tokens of one forward and backward pass; 2048 suits a CPU, a GPU likes more"
     )
     gradient_checkpointing: bool = Field(
         False, description="Compute activations again in the backward pass: less memory, about a third more time"
@@ -249,19 +258,9 @@ class LearnerSettings(Settings):
     threads: int = Field(1, ge=1, description="CPU threads of the learner")
 
     @property
-    def named_normalizer(self) -> Literal["token", "batch_token", "turn", "episode", "max_completion_length"]:
+    def named_normalizer(self) -> Normalizer:
         """The normaliser in force: the one set or, under ``auto``, the loss type's own."""
-        if self.normalizer != "auto":
-            return self.normalizer
-        match self.loss_type:
-            case "bnpo":
-                return "token"
-            case "dapo" | "cispo":
-                return "batch_token"
-            case "dr_grpo":
-                return "max_completion_length"
-            case "grpo" | "rloo":
-                return "turn"
+        return _NORMALIZERS[self.loss_type] if self.normalizer == "auto" else self.normalizer
 
     @model_validator(mode="after")
     def _the_loss_fits_together(self) -> Self:
@@ -309,10 +308,7 @@ class LearnerSettings(Settings):
                 mode is not None and low is not None and high is not None and low >= high,
                 "importance_sampling_clip_min must be below importance_sampling_clip_max",
             ),
-            (
-                mode is None and low is not None,
-                "importance_sampling_clip_min needs importance_sampling_mode",
-            ),
+            (mode is None and low is not None, "importance_sampling_clip_min needs importance_sampling_mode"),
             (
                 self.beta > 0 and self.kl_estimator == "k1" and not self.use_bias_correction_kl,
                 "kl_estimator k1 has no gradient in expectation without use_bias_correction_kl",

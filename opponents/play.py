@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from grpo_core.types import Episode, KeyValue, Turn
 from opponents.matchmaking.lineup import LineupBlock
-from opponents.players.policy import Decision, Policy
+from opponents.players.policy import Policy
 from opponents.seeds import derive_seed
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game import DiplomacyGame, Outcome
@@ -26,17 +26,16 @@ class SeatRecord:
     _phases: list[int] = field(default_factory=list)  # game phase of each turn
 
     def add_turn(self, turn: Turn, phase: int) -> None:
-        """Append a turn, whose keys were known before it."""
+        """Append a turn."""
         self.turns.append(turn)
         self._phases.append(phase)
 
     def add_rewards(
         self, parts: Mapping[str, float], weights: Mapping[str, float], phase: int, discount: float
     ) -> None:
-        """Credit reward parts, earned in game phase ``phase``, to the latest turn.
+        """Credit reward parts, earned in game phase ``phase``, to the latest turn, discounted by the phases since.
 
-        The amount is discounted by the phases since that turn, so that a return-to-go is the same whether or not the
-        seat had a choice in between. Before the first turn, parts count for the episode only.
+        Before the first turn, parts count for the episode only.
         """
         for name, value in parts.items():
             self.parts[name] = self.parts.get(name, 0.0) + value
@@ -95,8 +94,10 @@ async def play_game(
         )
         for power, decision in zip(powers, decisions, strict=True):
             defective += len(game.set_orders(power, decision.orders))
-            if power in records:
-                _record_turn(records[power], decision, phases, _facts(position, power, alliances))
+            turn = decision.turn
+            # A decision without a choice is no training data; its rewards are credited to the choice before it.
+            if power in records and turn is not None and turn.trained_mask.any():
+                records[power].add_turn(replace(turn, keys=_facts(position, power, alliances)), phases)
         if records:
             alliances.observe(position, game.orders)
         before = game.centers()
@@ -120,13 +121,6 @@ def _facts(position: Position, power: str, alliances: AllianceLog) -> dict[str, 
         "own_centers": len(position.centers[power]),
         "alliance": alliances.fact(position, power),
     }
-
-
-def _record_turn(record: SeatRecord, decision: Decision, phase: int, facts: Mapping[str, KeyValue]) -> None:
-    turn = decision.turn
-    # A decision without a choice is no training data; its rewards are credited to the choice before it.
-    if turn is not None and turn.trained_mask.any():
-        record.add_turn(replace(turn, keys=facts), phase)
 
 
 def make_episode(

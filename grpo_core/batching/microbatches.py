@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from grpo_core.batching.token_weights import Normalizer
+from grpo_core.settings import Normalizer
 from grpo_core.types import Episode, IntArray, Turn
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-Normalizer = Literal["token", "batch_token", "turn", "episode", "max_completion_length"]
+from grpo_core.settings import Normalizer
 
 
 def turn_token_weights(

@@ -99,11 +99,7 @@ def gated(input: Tensor, gate: Projection, up: Projection) -> Tensor:
 
 
 def _packed(rows: Tensor) -> Tensor:
-    """Pad rows (n, width) of a decoding pass with zeros, in finer steps than the learner's.
-
-    Without padding, kernels and memory fragmentation grew a rollout actor's engine to 1.5 GiB within some thousand
-    decisions; with it the engine takes 0.8 GiB.
-    """
+    """Pad rows (n, width) of a decoding pass with zeros, in finer steps than the learner's; it halves memory."""
     step = 16 if len(rows) <= 512 else 64
     missing = -len(rows) % step
     return functional.pad(rows, (0, 0, 0, missing)) if missing else rows

@@ -190,5 +190,4 @@ def _sign_agreement(coordinates: Floats, reference: Floats) -> Floats:
 
 def _points_away(sketch: Floats, reference: Floats) -> Floats:
     others = (reference.sum(0) - reference) / (len(reference) - 1)
-    away: Floats = ((sketch * others).sum(1) < 0).astype(float)
-    return away
+    return np.asarray((sketch * others).sum(1) < 0, np.float64)

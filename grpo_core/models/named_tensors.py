@@ -18,13 +18,10 @@ _LONGEST_HEADER = 100_000_000  # bytes, the library's own limit
 
 def named_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Return parameters and saved buffers by name; a tensor with several names (tied embeddings) has its first."""
-    tensors: dict[str, Tensor] = {}
-    seen: set[int] = set()
+    first: dict[int, tuple[str, Tensor]] = {}
     for name, tensor in model.state_dict(keep_vars=True).items():
-        if id(tensor) not in seen:
-            seen.add(id(tensor))
-            tensors[name] = tensor
-    return tensors
+        first.setdefault(id(tensor), (name, tensor))
+    return dict(first.values())
 
 
 def to_safetensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:

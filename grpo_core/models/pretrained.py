@@ -26,8 +26,7 @@ from transformers.utils.logging import disable_progress_bar
 from grpo_core.errors import CheckpointError
 from grpo_core.models.fsdp import whole
 from grpo_core.models.lora import adapter_config_of, adapter_payload, has_adapters, merged_tensors, save_adapters
-from grpo_core.models.named_tensors import from_safetensors, to_safetensors
-from grpo_core.models.named_tensors import named_tensors as named_tensors
+from grpo_core.models.named_tensors import from_safetensors, named_tensors, to_safetensors
 from grpo_core.models.role_adapters import adapter_roles, save_role_adapters, saved_roles
 from grpo_core.settings import PolicySettings
 
@@ -138,10 +137,9 @@ def load_model(
 
 
 def _align(model: nn.Module) -> None:
-    """Copy loaded weights that are not aligned as torch allocates tensors.
+    """Copy loaded weights that are not aligned as torch allocates tensors: views of the mapped file.
 
-    They are views of the mapped file at any multiple of eight bytes. Vector units are slower there, and MKL may choose
-    another kernel, so a resumed learner would compute other bits than an uninterrupted one.
+    There MKL may choose another kernel, so a resumed learner would compute other bits than an uninterrupted one.
     """
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.data_ptr() % _ALIGNMENT:

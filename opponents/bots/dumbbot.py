@@ -146,14 +146,11 @@ class _Movement:
     def _make_useful(self, unit: str) -> None:
         """Let a holding unit support the best contested place in its reach where an own unit is or goes, if any."""
         best: tuple[float, str] | None = None
-        what: str | None
         for index, area, _ in _moves()[unit][1:]:
-            if area in self.moves_into:
-                what, contested = self.moves_into[area], self.competition[area] > 0
-            else:
-                what, contested = self.occupant.get(area), self.competition[area] > 1
-                if what in self.moving:
-                    what = None
+            what = self.moves_into.get(area)
+            contested = self.competition[area] > (1 if what is None else 0)
+            if what is None and self.occupant.get(area) not in self.moving:
+                what = self.occupant.get(area)
             if what is not None and contested and (best is None or self.places[index] > best[0]):
                 support = self._support(unit, what)
                 if support is not None:

@@ -70,14 +70,8 @@ def board() -> Board:
         entered = {other[2:] for other in neighbors}
         inflow[node_index[node]] = [other[2:] in entered or province(other[2:]) in entered for other in world.nodes]
     siblings = [np.flatnonzero(province_of_node == place) for place in province_of_node]
-    return Board(
-        node_index=node_index,
-        province_index=province_index,
-        province_of_node=province_of_node,
-        inflow=inflow,
-        siblings=np.stack([np.resize(row, 3) for row in siblings]),
-        reach=reach,
-    )
+    padded = np.stack([np.resize(row, 3) for row in siblings])
+    return Board(node_index, province_index, province_of_node, inflow, padded, reach)
 
 
 def values(position: Position) -> Values:

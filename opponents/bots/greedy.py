@@ -78,21 +78,21 @@ def _movement(view: _View, rng: random.Random) -> tuple[str, ...]:
     occupied = {province(unit[2:]): unit for unit in units}
     goal: dict[str, str] = {}  # unit -> unit-location it will stand at
     taken: set[str] = set()  # provinces of those
+
+    def is_open(node: str, unit: str) -> bool:
+        occupant = occupied.get(province(node[2:]))
+        return occupant is None or occupant == unit or goal.get(occupant, occupant) != occupant
+
     while len(goal) < len(units):
         # A province of an own unit opens once that unit is ordered out, so look again from the top each time.
         unit, node = next(
             (unit, node)
             for _, _, unit, node in steps
-            if unit not in goal and province(node[2:]) not in taken and _is_open(node, unit, occupied, goal)
+            if unit not in goal and province(node[2:]) not in taken and is_open(node, unit)
         )
         goal[unit] = node
         taken.add(province(node[2:]))
     return tuple(_written(view, unit, goal) for unit in units)
-
-
-def _is_open(node: str, unit: str, occupied: dict[str, str], goal: dict[str, str]) -> bool:
-    occupant = occupied.get(province(node[2:]))
-    return occupant is None or occupant == unit or goal.get(occupant, occupant) != occupant
 
 
 def _written(view: _View, unit: str, goal: dict[str, str]) -> str:
@@ -129,13 +129,12 @@ def _retreats(view: _View, rng: random.Random) -> tuple[str, ...]:
 
 
 def _adjustments(view: _View, rng: random.Random) -> tuple[str, ...]:
-    building = view.position.adjustments[view.power] > 0
+    sign = 1 if view.position.adjustments[view.power] > 0 else -1
 
     def choose(alternatives: tuple[str, ...]) -> str:
         units = [order for order in alternatives if order != "WAIVE"]
         if not units:
             return "WAIVE"
-        sign = 1 if building else -1
         return max((sign * view.nearness(order[:-2]), rng.random(), order) for order in units)[2]
 
     return fill_slots(sheet(view.position, view.power), choose)

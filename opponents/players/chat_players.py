@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -52,11 +53,11 @@ class ChatPlayers:
 
     def totals(self) -> dict[str, float]:
         """The counters summed over players, with ``remote_`` before their names; empty when none was opened."""
-        total: dict[str, float] = {}
+        total: defaultdict[str, float] = defaultdict(float)
         for counters in self.stats().values():
             for key, value in counters.items():
-                total[f"remote_{key}"] = total.get(f"remote_{key}", 0.0) + value
-        return total
+                total[f"remote_{key}"] += value
+        return dict(total)
 
     async def close(self) -> None:
         """Close all connections; the counters stay."""

@@ -56,17 +56,15 @@ class OrderTokens:
     def orders(self, slots: tuple[OrderSlot, ...], completion_ids: list[int]) -> tuple[str, ...]:
         """Read the orders of a completion under ``constraint(slots)``; ValueError if it does not fit the mask."""
         orders: list[str] = []
-        position = 0
+        start = 0
         for slot in slots:
             tokens = self._slot(slot)
-            for length in tokens.lengths:
-                order = tokens.orders.get(tuple(completion_ids[position : position + length]))
-                if order is not None:
-                    orders.append(order)
-                    position += length
-                    break
-            else:
-                raise ValueError(f"completion leaves its mask at token {position}: {completion_ids}")
+            spelled = (tuple(completion_ids[start : start + length]) for length in tokens.lengths)
+            found = next((ids for ids in spelled if ids in tokens.orders), None)
+            if found is None:
+                raise ValueError(f"completion leaves its mask at token {start}: {completion_ids}")
+            orders.append(tokens.orders[found])
+            start += len(found)
         return tuple(orders)
 
     def text(self, completion_ids: list[int]) -> str:
@@ -106,10 +104,7 @@ class LLMPolicy:
         self._max_completion_length = max_completion_length
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
-        """Generate one order sheet.
-
-        Raises EngineError if the engine cannot generate it (prompt too long, engine closed).
-        """
+        """Generate one order sheet; EngineError if the engine cannot (prompt too long, engine closed)."""
         slots = sheet(position, power)
         prompt_ids = self._tokens.prompt(render(position, power))
         generation = await self._engine.generate(
@@ -133,9 +128,8 @@ class LLMPolicy:
             if not generation.finished:
                 defects = (*defects, TRUNCATED)
         temperature = self._temperature or 1.0
-        return Decision(
-            orders, make_turn(prompt_ids, generation, position.phase, temperature=temperature, defects=defects)
-        )
+        turn = make_turn(prompt_ids, generation, position.phase, temperature=temperature, defects=defects)
+        return Decision(orders, turn)
 
 
 def make_turn(

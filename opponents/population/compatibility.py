@@ -78,16 +78,13 @@ def _whole(source: Source, adapter: bytes | None) -> bytes:
     """The full weights of a policy, in the dtype of its model's folder."""
     if source.member is not None and adapter is None:
         return read_weights(source.member[1], source.member[0])
-    model, _ = load_model(source.model, getattr(torch, _dtype(source.model)), shared_base=adapter is not None)
+    config = json.loads((source.model / "config.json").read_text(encoding="utf-8"))
+    dtype = str(config.get("dtype") or config.get("torch_dtype") or "float32")
+    model, _ = load_model(source.model, getattr(torch, dtype), shared_base=adapter is not None)
     is_base = source.member is not None or bool(saved_specialists(source.model))
     if adapter is None or not is_base:  # loading a checkpoint merged its one adapter
         return weights_payload(model)
     return to_safetensors(merged(named_tensors(model), adapter))
-
-
-def _dtype(model: Path) -> str:
-    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
-    return str(config.get("dtype") or config.get("torch_dtype") or "float32")
 
 
 def _check_tokenizers(theirs: Path, ours: Path, run: Path) -> None:

@@ -50,9 +50,8 @@ def find_source(folder: Path, member_id: str | None = None) -> Source:
         return checkpoint_source(checkpoint)
     if not (checkpoint / "config.json").exists():
         raise PopulationError(f"{folder} is no run with a checkpoint, and no model's folder either (no config.json)")
-    return Source(
-        model=folder, member=None, name=_plain_name(folder.resolve().name), version=0, source=str(folder.resolve())
-    )
+    whole = folder.resolve()
+    return Source(model=folder, member=None, name=_plain_name(whole.name), version=0, source=str(whole))
 
 
 def checkpoint_source(checkpoint: Path) -> Source:

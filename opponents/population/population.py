@@ -1,10 +1,10 @@
 """The versioned population: bots, chat players and frozen policies in one JSON file that many processes may change.
 
 Every change is one transaction (``Population.transaction``): under a lock the newest file is read, changed and replaced
-by a new revision. Training records the update it has reached at every update boundary, before it draws blocks of the
-new bound. A member added by hand may be drawn from the update after that one (``Population.join_update``), so it never
-changes a line-up that may have been drawn already, here or in a run that resumes from an older checkpoint. Retiring a
-member or changing its weight affects only later line-ups; earlier ones are logged and played to the end.
+by a new revision. Training records the update it has reached before it draws blocks of the new bound. A member added by
+hand may be drawn from the update after that one (``Population.join_update``), so it never changes a line-up that may
+have been drawn already, here or in a run that resumes from an older checkpoint. Retiring a member affects only later
+line-ups; earlier ones are logged and played to the end.
 """
 
 from __future__ import annotations

@@ -52,10 +52,8 @@ class PopulationMirror:
     def publish(self, document: Document, population_file: Path) -> bool:
         """Copy a saved state to the server; returns False if the server already had a newer one.
 
-        Weights are written before the document that names them. Copied weights stay when their file is gone. A member
-        with a damaged file and no copy yet is left out with a warning, because it may never be drawn.
-
-        Raises ReplayError if the server does not answer, or is full.
+        Weights are written before the document that names them. A member with a damaged file and no copy yet is left
+        out with a warning. Raises ReplayError if the server does not answer, or is full.
         """
         held = self._connection.call("list weights", self._sizes)
         wanted = self._fitting(document, population_file, held)
@@ -95,10 +93,7 @@ class PopulationMirror:
         return data
 
     def clear(self) -> None:
-        """Remove the document, so that a new training process can publish its file whatever was stored before.
-
-        Raises ReplayError if the server does not answer.
-        """
+        """Remove the document, so that a new training process can publish its file; ReplayError without an answer."""
         self._connection.call("remove the old population", partial(self._client.delete, self._document))
 
     def close(self) -> None:

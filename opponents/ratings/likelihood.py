@@ -1,8 +1,8 @@
 """The likelihood of a finishing order, given the strengths of the seven seats: Plackett-Luce, with ties.
 
-The places are filled from the first to the last; each time, one of the seats still without a place is drawn with
-probability proportional to exp(strength) (Luce 1959, Plackett 1975). So seat i finishes above seat j with
-probability 1 / (1 + exp(s_j - s_i)), whatever the other seats are.
+The places are filled from the first to the last; each time, one of the seats without a place is drawn with probability
+proportional to exp(strength) (Luce 1959, Plackett 1975). So seat i finishes above seat j with probability
+1 / (1 + exp(s_j - s_i)), whatever the other seats are.
 
 Tied seats take every order among themselves with equal weight, so a tie between two counts as half a win for each. If
 the order within the last place is unknown ("open"), that place is left out.

@@ -12,7 +12,8 @@ from transformers import PreTrainedModel
 from grpo_core.forward.fast_layers import use_fast_layers
 from grpo_core.forward.hidden_states import has_plain_blocks
 from grpo_core.models.lora import adapter_config_of, merged
-from grpo_core.models.pretrained import named_tensors, read_payload
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import read_payload
 from services.inference.torch_backend.plain_decoder import PlainDecoder, PlainWeights
 from services.inference.torch_backend.ragged_attention import RAGGED_ATTENTION
 from services.inference.torch_backend.ragged_pass import RaggedPass

@@ -21,7 +21,8 @@ from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
 from cluster.runs.folder import last_update
 from cluster.runs.imitation_report import UNTRAINED, ImitationTask
-from grpo_core.models.pretrained import load_model, named_tensors
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import load_model
 from tests.system.support.training_process import QUICK, TrainingProcess
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]

@@ -12,7 +12,8 @@ import torch
 from cluster.configs.loader import load_config
 from cluster.runs.folder import audits
 from grpo_core.models.lora import adapter_config_of, merged
-from grpo_core.models.pretrained import load_model, named_tensors
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import load_model
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.population.population import Population
 from services.metrics.jsonl import read_metrics

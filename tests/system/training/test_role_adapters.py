@@ -11,7 +11,8 @@ import torch
 
 from cluster.runs.folder import audits, episodes_used
 from grpo_core.models.lora import folder_payload, merged
-from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, saved_specialists
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import ADAPTER, load_model, saved_specialists
 from opponents.population.population import Population
 from opponents.ratings.storage import load_ratings
 from services.environments.diplomacy.position import POWERS

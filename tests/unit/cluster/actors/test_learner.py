@@ -23,7 +23,8 @@ from grpo_core.checkpoints.folders import passed_over
 from grpo_core.errors import CheckpointError, ResourceError
 from grpo_core.learner import UpdateResult
 from grpo_core.models.lora import adapter_config_of, merged
-from grpo_core.models.pretrained import load_model, named_tensors
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import load_model
 from grpo_core.types import Batch, Episode
 from opponents.population.member import Member
 from opponents.population.population import Population

@@ -19,7 +19,8 @@ from cluster.evaluation.players import open_policy
 from cluster.runs.folder import RunFolder, snapshot_files
 from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of, merged
-from grpo_core.models.pretrained import load_model, named_tensors
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import load_model
 from grpo_core.models.role_adapters import role_adapter_payloads
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.players.chat_players import ChatPlayers

@@ -15,7 +15,8 @@ from grpo_core.errors import CheckpointError
 from grpo_core.forward.fast_layers import use_fast_layers
 from grpo_core.forward.logprobs import check_head, token_logprobs
 from grpo_core.models.lora import adapters_off, add_adapters, load_adapters, merged_tensors
-from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, save_model, weights_payload
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import ADAPTER, load_model, save_model, weights_payload
 from grpo_core.settings import PolicySettings
 from tests.unit.grpo_core.support.adapters import logits, moved
 from tests.unit.grpo_core.support.cases import load_payload, micro_batches_of, ragged_episodes, tiny_model

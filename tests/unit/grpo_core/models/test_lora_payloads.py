@@ -24,8 +24,8 @@ from grpo_core.models.lora import (
     save_adapters,
 )
 from grpo_core.models.lora_merge import fingerprint
-from grpo_core.models.named_tensors import from_safetensors, to_safetensors
-from grpo_core.models.pretrained import named_tensors, policy_payload, weights_payload
+from grpo_core.models.named_tensors import from_safetensors, named_tensors, to_safetensors
+from grpo_core.models.pretrained import policy_payload, weights_payload
 from grpo_core.settings import PolicySettings
 from tests.unit.grpo_core.support.adapters import logits, moved
 from tests.unit.grpo_core.support.cases import load_payload, tiny_model

@@ -14,7 +14,8 @@ from grpo_core.errors import CheckpointError
 from grpo_core.learner import Learner
 from grpo_core.models.fsdp import Sharding
 from grpo_core.models.lora import adapter_payload, adapters_off, add_adapters, folder_payload, merged
-from grpo_core.models.pretrained import ADAPTER, load_model, named_tensors, save_model, saved_specialists
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import ADAPTER, load_model, save_model, saved_specialists
 from grpo_core.models.role_adapters import (
     active_role,
     adapter_roles,

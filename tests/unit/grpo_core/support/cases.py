@@ -11,7 +11,8 @@ from transformers import PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
 from grpo_core.advantages.grouping import Sample, groups_of, levels_of
 from grpo_core.batching.microbatches import MicroBatch, micro_batches, training_turns
 from grpo_core.gradients.pcgrad_cagrad import cagrad_weights, combined, gram_matrix, pcgrad_weights
-from grpo_core.models.pretrained import make_small_model, named_tensors, read_payload
+from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.pretrained import make_small_model, read_payload
 from grpo_core.settings import GroupingSettings, PolicySettings
 from grpo_core.types import Episode, Group, Turn
 

@@ -11,8 +11,8 @@ import pytest
 from cluster.cli.population import add
 from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of, folder_payload, merged
-from grpo_core.models.named_tensors import from_safetensors
-from grpo_core.models.pretrained import load_model, named_tensors
+from grpo_core.models.named_tensors import from_safetensors, named_tensors
+from grpo_core.models.pretrained import load_model
 from grpo_core.models.role_adapters import add_role_adapters
 from grpo_core.settings import PolicySettings
 from opponents.population.compatibility import compatible_weights

@@ -13,8 +13,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from grpo_core.models.lora import adapter_payload, add_adapters
-from grpo_core.models.named_tensors import from_safetensors, metadata_of, to_safetensors
-from grpo_core.models.pretrained import make_small_model, named_tensors, weights_payload
+from grpo_core.models.named_tensors import from_safetensors, metadata_of, named_tensors, to_safetensors
+from grpo_core.models.pretrained import make_small_model, weights_payload
 from grpo_core.settings import PolicySettings
 from services.inference.engine import LEARNER, EngineError, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
