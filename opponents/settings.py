@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -189,11 +189,7 @@ def member_id(name: str) -> str:
     return name if "/" in name else f"bot/{name}"
 
 
-def unknown_chat_player(name: str, known: Iterable[str]) -> str:
+def unknown_chat_player(name: str, known: Collection[str]) -> str:
     """The error message about a chat player that the configuration does not describe."""
-    there_are = ", ".join(sorted(known))
-    return f"no remote is called {name!r}; " + (
-        f"there are {there_are}"
-        if there_are
-        else f"describe it in a table [opponents.remotes.{name}] of the config (play and evaluate take --config FILE)"
-    )
+    advice = f"describe it in a table [opponents.remotes.{name}] of the config (play and evaluate take --config FILE)"
+    return f"no remote is called {name!r}; " + (f"there are {', '.join(sorted(known))}" if known else advice)

@@ -19,11 +19,11 @@ TRAINER_STATE = "trainer_state.json"
 
 def checkpoint_versions(run_dir: Path) -> tuple[int, ...]:
     """Return the versions of a run's complete checkpoints, ascending."""
-    parent = run_dir / "checkpoints"
-    if not parent.is_dir():
-        return ()
-    named = [path for path in parent.iterdir() if path.name.isascii() and path.name.isdigit()]
-    return tuple(sorted(int(path.name) for path in named if is_whole_checkpoint(path)))
+    return tuple(sorted(int(path.name) for path in _numbered(run_dir) if is_whole_checkpoint(path)))
+
+
+def _numbered(run_dir: Path) -> list[Path]:
+    return [path for path in (run_dir / "checkpoints").glob("*") if path.name.isascii() and path.name.isdigit()]
 
 
 def latest_checkpoint(run_dir: Path) -> Path | None:
@@ -34,8 +34,7 @@ def latest_checkpoint(run_dir: Path) -> Path | None:
 
 def passed_over(run_dir: Path, version: int) -> tuple[int, ...]:
     """Return the versions newer than the one a run resumes from: they are incomplete or damaged."""
-    named = [path.name for path in (run_dir / "checkpoints").glob("*") if path.name.isascii() and path.name.isdigit()]
-    return tuple(sorted(newer for newer in map(int, named) if newer > version))
+    return tuple(sorted(newer for path in _numbered(run_dir) if (newer := int(path.name)) > version))
 
 
 def prune_checkpoints(run_dir: Path, keep: int) -> tuple[int, ...]:

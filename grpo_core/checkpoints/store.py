@@ -96,11 +96,9 @@ def load_checkpoint(folder: Path) -> Checkpoint:
 
 def _put_in_place(partial: Path, final: Path) -> None:
     """Rename into place; replaces an older write of the same version."""
+    trash = final.parent / f".{final.name}.trash-{os.getpid()}"
+    shutil.rmtree(trash, ignore_errors=True)
     if final.exists():
-        trash = final.parent / f".{final.name}.trash-{os.getpid()}"
-        shutil.rmtree(trash, ignore_errors=True)
         os.rename(final, trash)
-        os.rename(partial, final)
-        shutil.rmtree(trash, ignore_errors=True)
-    else:
-        os.rename(partial, final)
+    os.rename(partial, final)
+    shutil.rmtree(trash, ignore_errors=True)

@@ -101,28 +101,15 @@ def _ratio_level(settings: LearnerSettings) -> RatioLevel:
 
 
 def _corrections(tokens: LossTokens, settings: LearnerSettings) -> Tensor | None:
+    behaviour_N, row_N, rows = tokens.behaviour_N, tokens.row_N, tokens.rows
     factors: list[Tensor] = []
     if tokens.proximal_N is not None and settings.decoupled:
-        factors.append(
-            importance_weights(
-                tokens.proximal_N,
-                tokens.behaviour_N,
-                tokens.row_N,
-                tokens.rows,
-                settings.importance_sampling_mode,
-                settings.importance_sampling_clip_min,
-                settings.importance_sampling_clip_max,
-            )
+        mode, low, high = (
+            settings.importance_sampling_mode,
+            settings.importance_sampling_clip_min,
+            settings.importance_sampling_clip_max,
         )
-    if settings.off_policy_mask_threshold is not None:
-        factors.append(
-            off_policy_mask(
-                tokens.logprobs_N,
-                tokens.behaviour_N,
-                tokens.advantages_N,
-                tokens.row_N,
-                tokens.rows,
-                settings.off_policy_mask_threshold,
-            )
-        )
+        factors.append(importance_weights(tokens.proximal_N, behaviour_N, row_N, rows, mode, low, high))
+    if (threshold := settings.off_policy_mask_threshold) is not None:
+        factors.append(off_policy_mask(tokens.logprobs_N, behaviour_N, tokens.advantages_N, row_N, rows, threshold))
     return torch.stack(factors).prod(0) if factors else None

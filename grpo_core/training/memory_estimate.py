@@ -104,9 +104,7 @@ def estimate_memory(
     """Estimate the memory of a learner on one device.
 
     Args:
-        shape: the model's.
-        policy: the policy's settings.
-        learner: the learner's settings.
+        shape, policy, learner: of the model and its settings.
         parameters: the model's parameters, adapters included.
         trained: the parameters that have a gradient.
         free_text: whether tokens are sampled from the whole vocabulary, whose logits are made block by block.

@@ -26,8 +26,7 @@ class ChatPolicy:
     async def act(self, position: Position, power: str, seed: int) -> Decision:
         """Request one order sheet; units left without a legal order hold (or disband).
 
-        Raises EndpointRefusedError if the endpoint refuses every call, EndpointError if this call failed and
-        ``on_failure`` is ``raise``.
+        Raises EndpointRefusedError, or EndpointError if the call failed and ``on_failure`` is ``raise``.
         """
         slots = sheet(position, power)
         self._decisions += 1

@@ -72,9 +72,7 @@ class StoredMembers:
     def transaction(self, timeout_s: float = LOCK_TIMEOUT_S) -> Iterator[Self]:
         """One transaction: the block starts from the newest state, and no other process writes while it runs.
 
-        The state is saved at the end of the block; if the block or the save raises, nothing is changed. Transactions
-        do not nest.
-
+        The state is saved at its end; if the block or the save raises, nothing is changed. Transactions do not nest.
         Raises PopulationError as ``refresh``, or if another process holds the lock for ``timeout_s`` seconds.
         """
         with locked(self.path, timeout_s):
