@@ -106,7 +106,8 @@ def evaluate(
             )
     finally:
         _print_lines(remotes.report())
-    _print_lines(map(_evaluation_text, rows))
+    for row in rows:
+        typer.echo(_evaluation_text(row))
     counters = remotes.stats()
     write_json(json_out, {"candidate": candidate, "evaluations": rows, **({"remotes": counters} if counters else {})})
 

@@ -35,10 +35,9 @@ def check_players(imitation: ImitationSettings, opponents: OpponentsSettings, ev
         elif (remote := name.removeprefix(REMOTE_PREFIX)) not in opponents.remotes:
             raise ValueError(f"opponents.members: {unknown_chat_player(remote, opponents.remotes)}")
     _check_bot("imitation.teacher", imitation.teacher)
-    for name in evaluation.against:
-        _check_bot("evaluation.against", name)
-    for name in evaluation.final_against:
-        _check_bot("evaluation.final_against", name)
+    for key, names in (("against", evaluation.against), ("final_against", evaluation.final_against)):
+        for name in names:
+            _check_bot(f"evaluation.{key}", name)
 
 
 def _check_bot(key: str, name: str, others: str = "") -> None:

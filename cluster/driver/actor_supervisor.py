@@ -120,7 +120,8 @@ class Supervisor:
         further.sort(key=lambda worker: (worker.loaded, worker.games))
         for worker in further[: max(0, surplus)]:
             worker.leaving = True
-            self._queue.put_back(worker.take_waiting())
+            self._queue.put_back(worker.waiting)
+            worker.waiting = []
             self._advance(worker)
 
     def broadcast(self, weights: Ref, version: int) -> None:

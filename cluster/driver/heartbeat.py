@@ -37,8 +37,7 @@ class StallTimer:
 class Heartbeat:
     """Calls the learner's process at intervals; a separate thread answers there, even during an update.
 
-    An update may take half an hour, so a limit on updates would find a stopped or unreachable process too late. A
-    computation that hangs in a live process is found by the limit on updates.
+    It finds a stopped process long before the limit on updates, which finds a computation that hangs.
     """
 
     def __init__(

@@ -18,9 +18,8 @@ class UpdateCall:
     """Calls the learner, one call at a time, from an update's first block to its report.
 
     Without topping up there is one call per update. With it the learner first collects its blocks, and returns which
-    further ones would replace those of zero-variance groups. These are played outside the admission bound (they replace
-    used ones, so no other block waits longer) and collected too, until none is missing, ``learner.top_up_episodes``
-    are used up, or ``learner.top_up_timeout_s`` has passed.
+    further ones would replace those of zero-variance groups. These are played and collected too, until none is missing,
+    ``learner.top_up_episodes`` are used up, or ``learner.top_up_timeout_s`` has passed.
     """
 
     def __init__(

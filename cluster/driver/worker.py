@@ -81,8 +81,7 @@ class Worker:
     """A rollout actor: it takes one step at a time and plays any number of jobs.
 
     An actor loads its engine, then takes weights (``swap``) whenever there are newer ones. If it shares the learner's
-    GPU, it also sleeps, and wakes before it takes the update's weights. The time limit of a swap begins when the actor
-    is ready for it. Jobs begin once the actor has the newest weights.
+    GPU, it also sleeps, and wakes before it takes the update's weights. Jobs begin once it has the newest weights.
     """
 
     def __init__(self, slot: Slot, actor: ActorHandle, limits: StepLimits, extra_s: float = 0.0) -> None:
@@ -174,11 +173,6 @@ class Worker:
         for call in self.calls.values():
             if isinstance(call.what, Job):
                 call.deadline += seconds
-
-    def take_waiting(self) -> list[Job]:
-        """Remove the jobs that have not begun and return them."""
-        jobs, self.waiting = self.waiting, []
-        return jobs
 
     def _begin(self, step: Step, ref: Ref, weights: Ref | None = None, version: int = -1, extra_s: float = 0.0) -> None:
         self.step = step

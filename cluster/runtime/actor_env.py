@@ -12,9 +12,8 @@ from grpo_core.reproducible import SETTING, VARIABLE
 def actor_variables(threads: int) -> dict[str, str]:
     """Environment variables of one actor: threads bounded, no downloads from a hub, freed memory kept.
 
-    MKL's choice of kernels follows the driver's, even if Ray's own processes were started without that variable. The
-    MALLOC variables keep glibc from returning the buffers of each forward pass to the kernel, which makes the torch
-    engine about a fifth faster on a CPU; other C libraries ignore them.
+    MKL's choice of kernels follows the driver's. The MALLOC variables keep glibc from returning the buffers of each
+    forward pass to the kernel, which makes the torch engine about a fifth faster on a CPU.
     """
     return {
         "OMP_NUM_THREADS": str(threads),
