@@ -87,8 +87,7 @@ class AllianceLog:
     def fact(self, position: Position, power: str) -> str:
         """Return the allies of ``power`` in the current position: ``"FRANCE+ITALY"``, or ``"none"``.
 
-        They are inferred from the phases before the current segment only. So they are constant within a segment,
-        ``"none"`` in the opening, and known before the actions that are grouped by them.
+        Only phases before the current segment count, so the fact is known before the actions that are grouped by it.
         """
         self._enter(position)
         if power not in self._facts:

@@ -1,7 +1,7 @@
-"""A narrow interface to vLLM, which runs in this process or in its own.
+"""A narrow interface to vLLM.
 
-In this process (``InlineCore``, for CPUs) vLLM starts in seconds and needs no second core, but games wait while it
-steps. In its own process (``ProcessCore``) games and the GPU work at the same time.
+In this process (``InlineCore``, for CPUs) it starts in seconds and needs no second core, but games wait while it steps.
+In a process of its own (``ProcessCore``) games and the GPU work at the same time.
 """
 
 from __future__ import annotations

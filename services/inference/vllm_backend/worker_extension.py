@@ -53,11 +53,7 @@ def patch_cpu_adapters() -> None:
 
 
 def _pack_tied_head(model: Any) -> None:
-    """Pack the weights of a tied output head again, on a CPU.
-
-    The head multiplies by a packed copy of its weights. A reload renews these copies, except that of a tied head: its
-    weights are the embedding's, which are not packed when they arrive.
-    """
+    """Pack a tied output head's weights again, on a CPU: a reload renews the packed copies of other heads only."""
     head, embedding = getattr(model, "lm_head", None), getattr(getattr(model, "model", None), "embed_tokens", None)
     head, embedding = getattr(head, "base_layer", head), getattr(embedding, "base_layer", embedding)
     if head is None or embedding is None or not hasattr(head, "cpu_linear"):

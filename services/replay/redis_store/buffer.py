@@ -37,10 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class RedisBuffer:
-    """A ``ReplayBuffer`` on the server at ``url``; threads of one process may share it.
-
-    The first ``take``, ``acknowledge`` or ``redeliver`` makes this object the run's only learner (see ``LearnerLock``).
-    """
+    """A ``ReplayBuffer`` on a server, for any threads; its first learner's call takes the run's ``LearnerLock``."""
 
     def __init__(
         self,
@@ -87,10 +84,7 @@ class RedisBuffer:
         return new
 
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
-        """See ``ReplayBuffer.take``.
-
-        A first call may wait for up to ``LOCK_TTL_S`` longer, until it is known whether the last learner is alive.
-        """
+        """See ``ReplayBuffer.take``; a first call may wait for the lock, for up to ``LOCK_TTL_S`` longer."""
         deadline_s = time.monotonic() + timeout_s
         pause_s = _SHORTEST_POLL_S
         while True:
@@ -149,10 +143,9 @@ class RedisBuffer:
         return frozenset(episode_id.decode(errors="replace") for episode_id in ids)
 
     def stats(self) -> Mapping[str, float]:
-        """See ``ReplayBuffer.stats``.
+        """See ``ReplayBuffer.stats``; ``bytes`` is the server's estimate.
 
-        The learner's counts are exact; in another process, episodes that the learner has read but not delivered yet
-        count as delivered. ``bytes`` is the server's estimate.
+        Outside the learner's process, episodes that it has read but not delivered yet count as delivered.
         """
         with self._mutex:
             delivered = set(self._delivered) if self._is_learner else None

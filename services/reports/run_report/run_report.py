@@ -25,10 +25,9 @@ _SECTIONS = (
 
 
 def write_report(run_dir: Path, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> Path:
-    """Write ``report.html`` into a run folder, from its summary, metrics, configuration and audit records.
+    """Write ``report.html`` into a run folder, without charts that have no data; ``ReportError`` says why it cannot.
 
-    Charts without data are left out. With the configuration's ``defaults`` the page lists the values that differ.
-    Raises ``ReportError`` for other folders, a damaged file, or a page that cannot be written.
+    With the configuration's ``defaults`` the page lists the values that differ.
     """
     run = load_run(run_dir)
     made = charts(run)
