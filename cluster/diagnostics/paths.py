@@ -16,6 +16,7 @@ from safetensors import safe_open
 from cluster.configs.sections import RunSettings
 from cluster.diagnostics.access import on_cluster
 from cluster.diagnostics.finding import Finding, fault, ok, warn
+from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runtime.memory import GIB, small_policy_parameters
 from grpo_core.errors import EntenteError
@@ -43,7 +44,12 @@ def run_folder(run: RunSettings, run_dir: Path | None) -> Iterator[Finding]:
     elif RunFolder(path).in_use():
         yield fault(subject, f"another process is training in {path}: wait for it, or choose another folder")
     elif RunFolder(path).begun:
-        yield warn(subject, f"{path} holds a run: --resume continues it, another --run-dir starts a new one")
+        try:
+            RunFolder(path).check_format()
+        except RunError as error:
+            yield fault(subject, f"{error} in another --run-dir")
+        else:
+            yield warn(subject, f"{path} holds a run: --resume continues it, another --run-dir starts a new one")
     else:
         yield ok(subject, f"{path} can be written")
 

@@ -163,6 +163,10 @@ def test_an_unwritable_or_used_run_folder_is_reported(tmp_path: Path) -> None:
     assert "--resume continues it" in only(run_folder(LOCAL.run, folder.path)).text
     with folder.held():
         assert "another process is training in" in only(run_folder(LOCAL.run, folder.path)).text
+    (folder.path / "format").write_text("1\n")
+    older = only(run_folder(LOCAL.run, folder.path))
+    assert older.level == "fault"
+    assert "has format 1" in older.text
     assert only(run_folder(LOCAL.run, None)).text == "runs/run can be written"
     assert only(disk(tmp_path / "a" / "b")).subject == "disk"
 
