@@ -82,11 +82,11 @@ def test_removed_actors_finish_their_games_and_free_their_resources(tmp_path: Pa
 @pytest.mark.usefixtures("local_ray")
 def test_an_overdue_placement_is_cancelled_and_a_lost_actor_is_requested_again(tmp_path: Path) -> None:
     rooms = [100.0, 1.0, 1.0, 100.0]
-    with PoolHarness(tmp_path, actors=1, further=lambda: room(rooms.pop(0)), node_timeout_s=15.0) as harness:
+    with PoolHarness(tmp_path, actors=1, further=lambda: room(rooms.pop(0)), node_timeout_s=10.0) as harness:
         harness.pool.resize(2)
         assert harness.pool.pending == 1
         harness.wait(lambda: harness.pool.pending == 0, "end of the wait")
-        assert "no room for 1 further rollout actors within 15 s (rollout.node_timeout_s)" in harness.notices[0]
+        assert "no room for 1 further rollout actors within 10 s (rollout.node_timeout_s)" in harness.notices[0]
         harness.pool.resize(2)
         harness.wait(lambda: harness.pool.ready == 2, "a further actor")
         os.kill(harness.pid(1), 9)

@@ -71,15 +71,15 @@ def test_other_actors_play_while_one_is_stuck(tmp_path: Path) -> None:
 
 
 def test_a_slow_start_has_its_own_limit_and_is_no_failed_swap(tmp_path: Path) -> None:
-    players = {1: {"loading_s": 3600.0}, 2: {"loading_s": 7.0}}
-    with PoolHarness(tmp_path, players=players, actors=1, swap_timeout_s=5.0, start_timeout_s=40.0) as harness:
+    players = {1: {"loading_s": 3600.0}, 2: {"loading_s": 4.0}}
+    with PoolHarness(tmp_path, players=players, actors=1, swap_timeout_s=2.0, start_timeout_s=30.0) as harness:
         os.kill(harness.pid(0), signal.SIGKILL)
         harness.start(Block("b"))  # starting a block reveals the dead actor
         harness.wait(lambda: bool(harness.blocks), "block")
         assert harness.has_logged("2 has 0")
         assert harness.pool.restarts == 2
         assert "died" in harness.notices[0]
-        assert "was not ready after 40 s (rollout.start_timeout_s)" in harness.notices[1]
+        assert "was not ready after 30 s (rollout.start_timeout_s)" in harness.notices[1]
         assert not harness.pool.swap_failures
 
 
@@ -195,12 +195,12 @@ def test_engines_that_fail_at_an_evaluation_are_replaced_up_to_the_limit_of_repl
 
 
 def test_a_rest_pauses_games_and_their_time_limits(tmp_path: Path) -> None:
-    with PoolHarness(tmp_path, actors=1, block_timeout_s=10.0) as harness:
+    with PoolHarness(tmp_path, actors=1, block_timeout_s=6.0) as harness:
         harness.start(Block("long", seconds=1.0))
         harness.wait(lambda: harness.has_logged("0 plays long"), "block")
         harness.wait(harness.pool.rest, "rest")
         assert not harness.pool.has_room(1)
-        end = time.monotonic() + 11.0
+        end = time.monotonic() + 7.0
         harness.wait(lambda: time.monotonic() > end, "longer rest than a block may take")
         assert not harness.blocks
         harness.broadcast(Weights(1))
