@@ -50,6 +50,7 @@ class Plan:
     in_flight_at_swap: int
     games: tuple[Games, ...]
     needed_bytes: int = 0
+    most_rounds: int | None = None
 
 
 ONE_SEAT, ALL_SEATS = Games("one seat", 64, 1903, False), Games("all seven seats", 64, 1903, True)
@@ -72,6 +73,7 @@ LARGE = Plan(  # little is measured of it: a CPU takes seconds for every decisio
     in_flight_at_swap=8,
     games=(Games("one seat", 8, 1902, all_seats=False),),
     needed_bytes=13 * _GB,  # ten times its weights (in vLLM, in the copy, in transit), and 3 GB
+    most_rounds=3,
 )
 
 
@@ -89,7 +91,7 @@ def run(rounds: int) -> list[Figure]:
 
 def measure(plan: Plan, rounds: int) -> list[Figure]:
     """Measure rates, swaps and games of one policy; without enough memory, print a line and return no figures."""
-    available = available_bytes()
+    available, rounds = available_bytes(), min(rounds, plan.most_rounds or rounds)
     if available < plan.needed_bytes:
         print(
             f"vllm: the {plan.name} is left out: it needs {plan.needed_bytes / _GB:.0f} GB of memory, "

@@ -6,7 +6,8 @@ import importlib.util
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 from unittest import mock
 
 import numpy as np
@@ -34,11 +35,23 @@ from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.inference.word_tokenizer import make_word_tokenizer
 
 TRL_ROWS = 10  # turns of one of TRL's passes: padded, about 1,400 tokens
-CASES = {VOCABULARY: 20, 150_000: 4}  # episodes by vocabulary; with many ids TRL takes 10 s for a pass
 WARM_UP_EPISODES = 4  # the smallest batch
 SETTINGS = LearnerSettings(
     learning_rate=1e-5, lr_warmup_updates=0, minibatches=1, tokens_per_microbatch=TRL_ROWS * LONGEST_TURN
 )
+
+
+class Case(NamedTuple):
+    """The size of one comparison."""
+
+    vocabulary: int
+    episodes: int
+    turns: int  # of each episode
+    most_rounds: int
+
+
+# With many ids TRL takes 20 s for two passes: fewer rounds keep the benchmark under five minutes.
+CASES = (Case(VOCABULARY, 20, TURNS_EACH, most_rounds=10), Case(150_000, 4, 5, most_rounds=2))
 
 Side = Literal["free", "masked", "trl", "trl_completions"]
 OURS: dict[Side, str] = {"free": "free text", "masked": "legal-order mask"}
@@ -59,15 +72,17 @@ def run(rounds: int) -> list[Figure]:
     if importlib.util.find_spec("trl") is None:
         raise MissingRequirementError("TRL is not installed; get it with: pip install 'trl>=1.16,<1.17'")
     with one_thread():
-        return [figure for vocabulary, count in CASES.items() for figure in _figures(vocabulary, count, rounds)]
+        return [figure for case in CASES for figure in _figures(case, min(rounds, case.most_rounds))]
 
 
-def _figures(vocabulary: int, count: int, rounds: int) -> list[Figure]:
-    steps = {side: make_side(side, vocabulary).prepared(side_episodes(side, vocabulary, count)) for side in SIDES}
+def _figures(case: Case, rounds: int) -> list[Figure]:
+    vocabulary = case.vocabulary
+    episodes = {side: side_episodes(side, vocabulary, case.episodes, case.turns) for side in SIDES}
+    steps = {side: make_side(side, vocabulary).prepared(episodes[side]) for side in SIDES}
     check_agreement({side: steps[side]() for side in SIDES})  # these first steps warm up, too
     seconds = interleaved_seconds(steps, rounds)
-    tokens = sum(episode.tokens for episode in side_episodes("free", vocabulary, count))
-    work = f"{count * TURNS_EACH} turns of 65-140 tokens, 4 x 128 policy, 1 thread"
+    tokens = sum(episode.tokens for episode in episodes["free"])
+    work = f"{case.episodes * case.turns} turns of 65-140 tokens, 4 x 128 policy, 1 thread"
     rates = {side: tokens / each for side, each in seconds.items()}
     measured = {"": ("tokens/s", rates, f"{work}, optimizer step included, median of {rounds}")}
     if peak_is_measurable():
@@ -75,7 +90,7 @@ def _figures(vocabulary: int, count: int, rounds: int) -> list[Figure]:
             f"{work}, {SETTINGS.tokens_per_microbatch} padded tokens a pass; growth of resident memory over one "
             "step in a fresh process: gradients, activations and logits; weights and moments were there before"
         )
-        peaks = {side: in_fresh_process(_peak_mb, side, vocabulary, count) for side in SIDES}
+        peaks = {side: in_fresh_process(_peak_mb, side, case) for side in SIDES}
         measured[" memory"] = ("MB", peaks, note)
     return [
         Figure(
@@ -101,9 +116,10 @@ def check_agreement(metrics: Mapping[Side, Mapping[str, float]]) -> None:
         require_equal("the gradient norm", ours["grad_norm"], metrics[side]["grad_norm"], rel_tol=1e-3)
 
 
-def side_episodes(side: Side, vocabulary: int, count: int) -> Episodes:
-    """Make ``count`` ragged episodes, decoded under masks for side ``masked``, else freely."""
-    return ragged_episodes(count, vocabulary, masked=side == "masked")
+def side_episodes(side: Side, vocabulary: int, count: int, turns: int = TURNS_EACH) -> Episodes:
+    """Make ``count`` ragged episodes of ``turns`` turns, decoded under masks for side ``masked``, else freely."""
+    episodes = ragged_episodes(count, vocabulary, masked=side == "masked")
+    return tuple(replace(episode, turns=episode.turns[:turns]) for episode in episodes)
 
 
 def make_side(side: Side, vocabulary: int) -> LearnerSide | TrlSide:
@@ -114,12 +130,14 @@ def make_side(side: Side, vocabulary: int) -> LearnerSide | TrlSide:
     return TrlSide(model, completions_alone=side == "trl_completions")
 
 
-def _peak_mb(side: Side, vocabulary: int, count: int) -> float:
+def _peak_mb(side: Side, case: Case) -> float:
     torch.set_num_threads(1)
-    made = make_side(side, vocabulary)
-    made.prepared(side_episodes(side, vocabulary, WARM_UP_EPISODES))()  # libraries and AdamW allocate what they keep
+    made = make_side(side, case.vocabulary)
+    made.prepared(
+        side_episodes(side, case.vocabulary, WARM_UP_EPISODES)
+    )()  # libraries and AdamW allocate what they keep
     made.model.zero_grad(set_to_none=True)
-    return peak_growth_mb(made.prepared(side_episodes(side, vocabulary, count)))
+    return peak_growth_mb(made.prepared(side_episodes(side, case.vocabulary, case.episodes, case.turns)))
 
 
 class TrlSide:
