@@ -14,8 +14,9 @@ export SSL_CERT_FILE ?= $(shell $(PYTHON) -c "import ssl; print(ssl.get_default_
 export RAY_DEDUP_LOGS = 0
 export RAY_USAGE_STATS_ENABLED = 0
 RUN ?= runs/demo
-# One thread each: two processes with two threads on two cores would wait for one another.
-UNIT_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit --numprocesses=auto --maxprocesses=4
+# One thread each: two processes with two threads on two cores would wait for one another. Work is stolen, not dealt out,
+# so that most files stay with one process, which builds their fixtures once.
+UNIT_TESTS := OMP_NUM_THREADS=1 $(BIN)/pytest tests/unit --numprocesses=auto --maxprocesses=4 --dist=worksteal
 
 # These compute and must hold on every CPU, so they run a second time as on a CPU without AVX-512.
 NUMERICAL_TESTS := $(addprefix tests/unit/,grpo_core/forward grpo_core/learner grpo_core/models grpo_core/checkpoints \
