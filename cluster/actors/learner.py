@@ -15,9 +15,9 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from cluster.actors.audit_batch import save_last_batch
 from cluster.actors.batch_collector import BatchCollector, ids_set_aside
 from cluster.actors.initial_policy import make_policy, probe_prompts
-from cluster.actors.last_batch import save_last_batch
 from cluster.actors.learner_device import LearnerDevice
 from cluster.actors.learner_metrics import catalogued, country_intervals
 from cluster.actors.messages import Shortage, UpdateReport

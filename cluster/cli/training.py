@@ -42,7 +42,7 @@ def train(
         typer.echo(config_reference(Config))
         return
     from cluster.runs.ray_job import short_stop
-    from cluster.runs.request import requested_run
+    from cluster.runs.run_request import requested_run
     from cluster.runtime.ray_session import stop_at_sigterm
 
     request = requested_run(config, overrides or (), run_dir, resume=resume, start_or_resume=start_or_resume)

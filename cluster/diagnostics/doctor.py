@@ -11,9 +11,9 @@ from pathlib import Path
 
 from cluster.configs.schema import Config
 from cluster.configs.sections import RunSettings, TrainingSettings
-from cluster.diagnostics.access import on_cluster, ray_access, replay_access
 from cluster.diagnostics.finding import Finding, fault, ok, warn
 from cluster.diagnostics.paths import disk, metrics_port, policy_files, run_folder
+from cluster.diagnostics.security import on_cluster, ray_access, replay_access
 from cluster.runtime.memory import GIB, available_bytes, needed_bytes
 from cluster.runtime.placement import gpus_asked, lacking_gpus
 from services.inference.vllm_backend.startup import vllm_installed

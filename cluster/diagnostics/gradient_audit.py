@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cluster.actors.last_batch import last_batch_path, load_last_batch
+from cluster.actors.audit_batch import last_batch_path, load_last_batch
 from cluster.configs.loader import load_config
 from cluster.diagnostics.groups_audit import find_leaks
 from cluster.errors import RunError

@@ -14,8 +14,8 @@ from pathlib import Path
 from safetensors import safe_open
 
 from cluster.configs.sections import RunSettings
-from cluster.diagnostics.access import on_cluster
 from cluster.diagnostics.finding import Finding, fault, ok, warn
+from cluster.diagnostics.security import on_cluster
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runtime.memory import GIB, small_policy_parameters

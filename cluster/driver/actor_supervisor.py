@@ -13,11 +13,11 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from cluster.configs.sections import RolloutSettings
 from cluster.driver.pending_placements import PendingPlacements
-from cluster.driver.worker import Call, Goal, Job, JobQueue, PoolEvents, Worker, step_limits
+from cluster.driver.rollout_worker import Call, Goal, Job, JobQueue, PoolEvents, Worker, step_limits
 from cluster.errors import LateError, RunError
+from cluster.runtime.ended_processes import EndedProcesses, Ref, lost_with_its_node
 from cluster.runtime.placement import FurtherPlace, Slot
 from cluster.runtime.ray_calls import cause_of_death, loss_of
-from cluster.runtime.termination_watch import EndedProcesses, Ref, lost_with_its_node
 
 MAX_OVERDUE = 3  # workers late with the same job before the run ends
 MAX_FAILED = 3  # workers whose engine could not play the same job before the run ends

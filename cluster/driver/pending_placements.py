@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from cluster.runtime.ended_processes import Ref
 from cluster.runtime.placement import FurtherPlace
-from cluster.runtime.termination_watch import Ref
 
 
 class PendingPlacements:

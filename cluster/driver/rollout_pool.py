@@ -11,9 +11,9 @@ from ray.exceptions import RayError
 
 from cluster.actors.messages import BlockReport
 from cluster.driver.actor_supervisor import Supervisor
-from cluster.driver.worker import Job, PoolEvents
+from cluster.driver.rollout_worker import Job, PoolEvents
 from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
-from cluster.runtime.termination_watch import Ref
+from cluster.runtime.ended_processes import Ref
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.member import Member
 

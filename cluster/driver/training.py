@@ -18,9 +18,9 @@ from cluster.configs.schema import Config
 from cluster.driver.autoscaling import Scaling
 from cluster.driver.block_schedule import BlockSchedule
 from cluster.driver.heartbeat import HEARTBEAT_GROUP, Heartbeat, StallTimer
+from cluster.driver.learner_update import UpdateCall
 from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.driver.rollout_pool import RolloutPool
-from cluster.driver.update_call import UpdateCall
 from cluster.errors import LateError, RunError
 from cluster.evaluation.evaluation_games import evaluation_games, summarize
 from cluster.imitation.warm_start import evaluate_untrained, warm_start

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from cluster.cli.app import app
 from cluster.configs.loader import load_config
-from cluster.diagnostics.access import replay_access
+from cluster.diagnostics.security import replay_access
 from cluster.runs.folder import last_update
 from cluster.runtime.replay_server import PASSWORD_VARIABLE
 from opponents.population.population import Population

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cluster.actors.last_batch import load_last_batch
+from cluster.actors.audit_batch import load_last_batch
 from cluster.runs.folder import RunFolder, audits, episodes_used, last_update
 from opponents.matchmaking.lineup import learner_of_block
 from services.environments.diplomacy.position import POWERS

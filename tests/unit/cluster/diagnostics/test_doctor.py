@@ -20,9 +20,9 @@ from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.diagnostics import doctor
 from cluster.diagnostics import paths as doctor_places
-from cluster.diagnostics.access import _openness, ray_access
 from cluster.diagnostics.finding import Finding
 from cluster.diagnostics.paths import disk, metrics_port, policy_files, run_folder
+from cluster.diagnostics.security import _openness, ray_access
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.ray_job import JOB_VARIABLE
@@ -123,9 +123,9 @@ def test_unreachable_cluster_and_unused_address_are_reported(
     def unreachable(address: str) -> None:
         raise RunError(f"no Ray cluster at {address}")
 
-    monkeypatch.setattr("cluster.diagnostics.access.check_reachable", unreachable)
+    monkeypatch.setattr("cluster.diagnostics.security.check_reachable", unreachable)
     assert [finding.level for finding in ray_access(CLUSTER.run)] == ["warn", "fault"]
-    monkeypatch.setattr("cluster.diagnostics.access.check_reachable", lambda address: None)
+    monkeypatch.setattr("cluster.diagnostics.security.check_reachable", lambda address: None)
     assert [finding.level for finding in ray_access(CLUSTER.run)] == ["warn", "ok"]
     monkeypatch.setenv("RAY_ADDRESS", "elsewhere:6379")
     assert "a run starts its own Ray" in list(ray_access(LOCAL.run))[-1].text

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster.actors.last_batch import load_last_batch
+from cluster.actors.audit_batch import load_last_batch
 from cluster.actors.learner import LearnerWorker
 from cluster.cli import app as cli
 from cluster.configs.loader import dump_config, load_config

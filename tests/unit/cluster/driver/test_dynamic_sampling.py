@@ -17,14 +17,14 @@ import pytest
 from safetensors.numpy import load
 
 import cluster.driver.heartbeat
-import cluster.driver.update_call
+import cluster.driver.learner_update
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.messages import BlockReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.block_schedule import BlockSchedule
+from cluster.driver.rollout_worker import PoolEvents
 from cluster.driver.training import TrainingRun, learn
-from cluster.driver.worker import PoolEvents
 from cluster.errors import LateError
 from cluster.runs.folder import RunFolder
 from opponents.league.league import League
@@ -174,7 +174,7 @@ class Run:
 
 @pytest.fixture(autouse=True)
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster.driver.update_call, "get_answer", lambda ref, *_: ref)
+    monkeypatch.setattr(cluster.driver.learner_update, "get_answer", lambda ref, *_: ref)
     monkeypatch.setattr(cluster.driver.heartbeat, "_answered", lambda ref: True)
     monkeypatch.setattr("os.fsync", lambda _: None)  # only the driver dies in these tests, never the machine
 

@@ -11,7 +11,7 @@ import torch
 
 from cluster.actors.learner_device import LearnerDevice
 from cluster.configs.loader import load_config
-from cluster.driver.update_call import UpdateCall
+from cluster.driver.learner_update import UpdateCall
 from cluster.errors import RunError
 from grpo_core.learner import Learner
 from grpo_core.settings import GroupingSettings, LearnerSettings

@@ -15,7 +15,7 @@ from cluster.configs.loader import load_config
 from cluster.errors import ConfigError, RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.ray_job import JOB_VARIABLE, STOP_VARIABLE, check_run_dir, in_job, on_its_cluster, short_stop
-from cluster.runs.request import RunRequest, requested_run
+from cluster.runs.run_request import RunRequest, requested_run
 from cluster.runtime.ray_session import ray_cluster
 
 CONFIG = load_config("smoke")

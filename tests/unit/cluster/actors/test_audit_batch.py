@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster.actors.last_batch import last_batch_path, load_last_batch, save_last_batch
+from cluster.actors.audit_batch import last_batch_path, load_last_batch, save_last_batch
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from grpo_core.types import Batch

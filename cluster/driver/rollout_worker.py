@@ -11,8 +11,8 @@ from ray.actor import ActorHandle
 
 from cluster.actors.messages import BlockReport
 from cluster.configs.sections import RolloutSettings
+from cluster.runtime.ended_processes import Ref, process_location
 from cluster.runtime.placement import Slot
-from cluster.runtime.termination_watch import Ref, process_location
 
 LEAVE_TIMEOUT_S = 10.0  # for a leaving actor to report its counters
 Step = Literal["load", "swap", "sleep", "wake", "leave"]
