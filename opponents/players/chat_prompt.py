@@ -83,7 +83,7 @@ def _board(position: Position) -> str:
         lines.append(f"{power}: {'; '.join(parts)}")
     owned = {center for centers in position.centers.values() for center in centers}
     if free := sorted(set(standard_map().scs) - owned):
-        lines.append(f"Centres of nobody: {' '.join(free)}")
+        lines.append(f"Centres without an owner: {' '.join(free)}")
     return "\n".join(lines)
 
 

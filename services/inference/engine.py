@@ -55,7 +55,10 @@ class Engine(Protocol):
     """Writes decisions for many games at once."""
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        """Queue one decision and wait; ``EngineError``: unknown policy, no room for prompt or sheet, or closed."""
+        """Queue one decision and wait for it.
+
+        Raises ``EngineError`` if the policy is unknown, prompt or sheet do not fit, or the engine is closed.
+        """
 
     async def update_weights(
         self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None

@@ -53,7 +53,7 @@ class FreeState:
 
 
 def initial_state(request: GenerationRequest, limits: ModelLimits) -> SheetState | FreeState:
-    """Return a decision's state before its first token; ``EngineError``: prompt or sheet do not fit the model."""
+    """Return a decision's first state. Raises ``EngineError`` if prompt or sheet do not fit the model."""
     if not request.temperature >= 0:
         raise EngineError(f"temperature {request.temperature} is not a number from 0 on")
     prompt, size, context = request.prompt_ids, len(limits.vocabulary), limits.context

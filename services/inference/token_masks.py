@@ -154,7 +154,7 @@ class SheetState:
         return self._node.admissible
 
     def advance(self, token_id: int) -> None:
-        """Write ``token_id``; ``ConstraintError``: not admissible, or claims left a later slot nothing to choose."""
+        """Write ``token_id``. Raises ``ConstraintError`` if it is inadmissible or leaves a later slot no choice."""
         child = self._node.child(token_id) if self._node is not None else None
         if child is None:
             raise ConstraintError(f"token {token_id} is not admissible here")

@@ -183,7 +183,7 @@ CATALOGUE: Mapping[str, Metric] = {metric.name: metric for metric in METRICS}
 
 
 def key(name: str, **labels: str) -> str:
-    """Return the key of a measurement, labels in the catalogue's order; ``MetricsError``: no such metric or label."""
+    """Return a measurement's key, labels in order. Raises ``MetricsError`` if the metric or a label is unknown."""
     metric = _known(name)
     if set(labels) != set(metric.labels):
         raise MetricsError(f"{name} takes labels {list(metric.labels)}, not {sorted(labels)}")

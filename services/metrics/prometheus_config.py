@@ -31,7 +31,7 @@ class ScrapeConfig:
 
 
 def prometheus_yaml(config: ScrapeConfig, command: str) -> str:
-    """Make the configuration that ``command`` writes; ``MetricsError``: nothing to scrape, or a value is unusable."""
+    """Make the configuration that ``command`` writes. Raises ``MetricsError`` if a value or target is unusable."""
     _check(config)
     jobs = ""
     if config.targets:

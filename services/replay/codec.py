@@ -106,7 +106,7 @@ def encode(episode: Episode) -> bytes:
 
 
 def decode(data: bytes) -> Episode:
-    """Decode an episode, with read-only arrays; ``CodecError``: another schema version, damaged, or too large."""
+    """Decode an episode (read-only arrays). Raises ``CodecError`` if it is damaged, too large or of another schema."""
     if not data.startswith(_MAGIC) or len(data) <= _HEADER_BYTES:
         raise CodecError("not an episode: it does not begin with this format's mark")
     version = data[SCHEMA_AT]

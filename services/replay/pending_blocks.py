@@ -84,7 +84,7 @@ class PendingBlocks:
         )
 
     def take(self, blocks: Mapping[str, int], now_s: float) -> Delivery:
-        """Remove and return the oldest ready blocks, in the order of ``blocks``; ``ValueError``: some are missing."""
+        """Remove and return the oldest ready blocks, as in ``blocks``. Raises ``ValueError`` if some are missing."""
         if missing := self.missing(blocks, now_s):
             raise ValueError(f"not ready: {missing}")
         taken: list[tuple[Receipt, Episode]] = []

@@ -72,7 +72,7 @@ def make_payload(version: int, data: bytes, probe: Probe | None = None) -> Paylo
 
 
 def make_role_payload(version: int, adapters: Mapping[str, tuple[bytes, Probe | None]]) -> Payload:
-    """Make one payload of roles' adapters, each safetensors bytes and a probe; ``WeightsError``: there is no role."""
+    """Make one payload of roles' adapters (bytes and probe of each). Raises ``WeightsError`` if there are none."""
     if not adapters:
         raise WeightsError(f"version {version} has no role adapter")
     parts = tuple(RolePart(role, len(data), probe) for role, (data, probe) in adapters.items())

@@ -54,7 +54,7 @@ class OpenAIClient:
     """One endpoint. It belongs to the event loop that first used it."""
 
     def __init__(self, name: str, settings: EndpointSettings) -> None:
-        """Open no connection yet; ``name`` is for errors. ``EndpointRefusedError``: the key's variable is not set."""
+        """Open no connection yet. Raises ``EndpointRefusedError`` if the key's variable is not set."""
         self._settings = settings
         self._where = f"{name} ({settings.model} at {settings.base_url})"
         variable = settings.api_key_variable

@@ -44,7 +44,7 @@ class ModelRunner:
         self._loaded: object = None  # the weights that the transformers model points to
 
     def read(self, payload: bytes | memoryview) -> dict[str, Tensor]:
-        """Return a payload's weights, full or an adapter's, like ``base``; ``CheckpointError``: they do not fit it."""
+        """Return a payload's weights, full or an adapter's. Raises ``CheckpointError`` if they do not fit ``base``."""
         if adapter_config_of(payload) is not None:
             return merged(self.base, payload)
         # Copies: tensors inside the payload are badly aligned for vector units, and would keep all of it alive.

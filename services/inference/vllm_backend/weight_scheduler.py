@@ -45,7 +45,7 @@ class WeightScheduler(Generic[Weights]):
 
     @asynccontextmanager
     async def decision(self, needed: Callable[[], Weights]) -> AsyncIterator[None]:
-        """Run one decision under the weights that ``needed`` returns; ``EngineError``: they cannot be loaded."""
+        """Run one decision under the weights of ``needed``. Raises ``EngineError`` if they cannot be loaded."""
         admitted = not self._waiting  # a decision that was admitted once does not queue behind other weights again
         while not admitted or self._exclusive or self._swap.locked() or needed() is not self.loaded:
             await self._wait(needed)
@@ -71,7 +71,7 @@ class WeightScheduler(Generic[Weights]):
             self._start_rotation()
 
     async def drain(self) -> None:
-        """Wait, with exclusive access, until the running decisions have finished; ``EngineError``: not in time."""
+        """Wait, with exclusive access, for the running decisions. Raises ``EngineError`` if they are late."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 while self._running:

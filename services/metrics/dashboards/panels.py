@@ -71,7 +71,7 @@ class Dashboard:
 
 
 def series(name: str, **labels: str) -> str:
-    """Return a series of the dashboard's run; ``KeyError``: the catalogue has no such metric, or it no such label."""
+    """Return a series of the dashboard's run. Raises ``KeyError`` if the catalogue lacks the metric or the label."""
     if foreign := labels.keys() - metric_of(name).labels:
         raise KeyError(f"{name} has no label {', '.join(foreign)}")
     matchers = "".join(f',{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in labels.items())

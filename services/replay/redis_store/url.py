@@ -32,7 +32,7 @@ def hide_password(url: str) -> str:
 
 
 def client_of(url: str, **options: Any) -> redis.Redis:
-    """Return a client, not connected yet, with redis-py's options; ``ReplayError``: the url or a file is unusable."""
+    """Return a client, not connected yet. Raises ``ReplayError`` if the url or a file of it is unusable."""
     shown = hide_password(url)
     try:
         client = redis.Redis.from_url(url, **options)

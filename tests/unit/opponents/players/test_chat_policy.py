@@ -72,7 +72,7 @@ def test_the_prompt_lists_units_centres_and_legal_orders() -> None:
 def test_the_prompt_of_known_positions_has_the_expected_text() -> None:
     text = text_of(OPENING, "FRANCE")
     assert text.startswith("Spring 1901, movement\nAUSTRIA: A BUD, A VIE, F TRI; centres BUD TRI VIE (3)\n")
-    assert "\nCentres of nobody: BEL BUL DEN GRE HOL NWY POR RUM SER SPA SWE TUN\n" in text
+    assert "\nCentres without an owner: BEL BUL DEN GRE HOL NWY POR RUM SER SPA SWE TUN\n" in text
     assert "\nF BRE: F BRE - ENG | F BRE - GAS | F BRE - MAO | F BRE - PIC | F BRE H" in text
     builds = board("W1902A", {"RUSSIA": ["A UKR"]}, {"RUSSIA": ["MOS", "SEV", "RUM"]})
     assert "RUSSIA must build up to 2; give 2 orders. Legal orders:\nA MOS B\n" in text_of(builds, "RUSSIA")
