@@ -33,7 +33,7 @@ def test_learner_and_trl_make_the_same_update() -> None:
 
 def test_the_bench_measures_learner_and_trl(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("trl")
-    monkeypatch.setattr(trl_step, "CASES", {VOCABULARY: 4})
+    monkeypatch.setattr(trl_step, "CASES", (trl_step.Case(VOCABULARY, 4, 10, most_rounds=1),))
     figures = trl_step.run(rounds=1)
     rates = [figure for figure in figures if figure.unit == "tokens/s"]
     assert len(rates) == 4
