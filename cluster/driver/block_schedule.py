@@ -105,7 +105,8 @@ class BlockSchedule:
         """Whether a further block may start: AReaL's staleness bound on how far rollouts run ahead of the learner.
 
         Games start only while all episodes ever started fit ``(version + max_staleness + 1) * episodes_per_update``. So
-        an episode is used at most ``max_staleness`` updates after the version that began it, and none is discarded.
+        a block is used at most ``max_staleness`` updates after the version that began it, unless it is so slow that a
+        later block of its country is used first; the learner sets aside and counts episodes that are too old by then.
         Extra blocks do not count here: each replaces a used one.
         """
         admitted = (self._version + self._max_staleness + 1) * self._per_update

@@ -151,12 +151,13 @@ class LearnerSide:
         self._version = 0
 
     def update(self, blocks: Mapping[str, int]) -> int:
-        """Make an update of this many blocks of each country; returns its number of episodes."""
+        """Make an update of this many blocks of each country; returns the number of episodes, stale ones included."""
         self._collector.take(blocks, TAKE_TIMEOUT_S)
         episodes = self._collector.fresh(self._version)
         compute_advantages(episodes, self._config.learner, self._config.grouping, {})
         training_turns(episodes, self._version)
-        self._buffer.acknowledge(self._collector.receipts)
+        receipts = self._collector.receipts
+        self._buffer.acknowledge(receipts)
         self._collector.clear()
         self._version += 1
-        return len(episodes)
+        return len(receipts)
