@@ -55,7 +55,7 @@ def bench(
             "overlap, which trains for ten minutes a round, is measured only when it is named.",
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 3,
     json_out: Annotated[Path, typer.Option("--json", help="Where the figures go as JSON.")] = Path("bench.json"),
 ) -> None:
     """Measure every figure beside its yardstick, in the same run."""

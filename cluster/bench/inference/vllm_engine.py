@@ -73,7 +73,7 @@ LARGE = Plan(  # little is measured of it: a CPU takes seconds for every decisio
     in_flight_at_swap=8,
     games=(Games("one seat", 8, 1902, all_seats=False),),
     needed_bytes=13 * _GB,  # ten times its weights (in vLLM, in the copy, in transit), and 3 GB
-    most_rounds=3,
+    most_rounds=2,
 )
 
 
