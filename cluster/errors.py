@@ -1,6 +1,7 @@
 """The tree of errors, and the exit code of a command that one of them ends.
 
 An error in this tree answers the user: the command prints its message as one line on stderr, without a traceback.
+Control characters that the message quotes are left out, and a line has at most 500 characters (``one_line``).
 
     EntenteError                2  grpo_core.errors
       CheckpointError           2  grpo_core.errors
@@ -17,23 +18,27 @@ An error in this tree answers the user: the command prints its message as one li
         RatingsError            2  opponents.ratings.book
       ReplayError               2  services.replay.buffer
         BlocksMissingError      2  services.replay.buffer: the learner asks again
+          UnreadableError       2  services.replay.buffer: other blocks are played in place of these, a few times
         ServerLostError         2  services.replay.buffer: an accident, see below
       ReportError               2  services.reports.page
       ResourceError             2  grpo_core.errors
       RunError                  2  cluster.errors
         LostError               2  cluster.errors: an accident, see below
+          ControlServiceLostError 2  cluster.errors
           LateError             2  cluster.errors
         NoGradientsError        2  cluster.diagnostics.gradient_audit: `entente groups audit` leaves gradients out
-      SavedGameError            2  services.environments.diplomacy.game
+      SavedGameError            2  services.environments.diplomacy.saved_game
+      StorageError              2  grpo_core.errors: a file cannot be written
       WeightsError              2  services.weights.payload
 
 After an accident a run restarts from its last checkpoint (``cluster.runs.restarts``).
 
-Other exit codes: 0 after success; 2 for a wrong command line, and for ``entente doctor`` with a fault;
+Other exit codes: 0 after success; 2 for a wrong command line, for a file that the operating system refuses and no
+command expected (its name and the reason are the line), and for ``entente doctor`` with a fault;
 130 after an interruption; 1 with a traceback for every other exception, which is a bug.
 
-Two errors are internal, because their callers catch them and count a defect: ``CodecError`` (an episode's bytes) and
-``ConstraintError`` (an order sheet that does not fit its mask).
+Three errors are internal, because their callers catch them and count a defect: ``CodecError`` (an episode's bytes),
+``ConstraintError`` (an order sheet that does not fit its mask) and ``InvalidAnswerError`` (an endpoint's bytes).
 """
 
 from __future__ import annotations
@@ -51,6 +56,10 @@ class RunError(EntenteError, RuntimeError):
 
 class LostError(RunError):
     """A process that the run needs has died or stopped responding; nothing durable is lost, so a restart continues."""
+
+
+class ControlServiceLostError(LostError):
+    """Ray's control service has ended; actors still answer for about a minute."""
 
 
 class LateError(LostError):

@@ -1,10 +1,12 @@
-"""Typed, strict settings of the mathematics; the other floors derive their own sections from ``Settings``."""
+"""Typed, strict settings of the mathematics."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, Strict, field_validator, model_validator
+
+from grpo_core.section import LONGEST_WAIT_S, Settings, Texts
 
 # Known only after a game. What is known before it has other names: own_centers, scenario_length, difficulty.
 OUTCOME_KEYS = frozenset(
@@ -26,12 +28,6 @@ _NORMALIZERS: dict[str, Normalizer] = {
 }
 
 
-class Settings(BaseModel):
-    """One section of the configuration: immutable, and unknown keys are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
-
-
 class PolicySettings(Settings):
     """The policy to train: a small model made from nothing, or a Hugging Face folder."""
 
@@ -42,8 +38,10 @@ class PolicySettings(Settings):
     hidden_size: int = Field(128, ge=32, le=4096, description="Width of the small policy; a multiple of head_dim")
     layers: int = Field(4, ge=1, le=64, description="Transformer blocks of the small policy")
     head_dim: int = Field(32, description="Size of one attention head; 32, 64, 80, 96, 112 and 128 run in vLLM")
-    intermediate_size: int = Field(384, ge=32, description="Width of the feed-forward blocks of the small policy")
-    context_length: int = Field(512, ge=128, description="Most tokens of prompt and completion together")
+    intermediate_size: int = Field(
+        384, ge=32, le=1 << 20, description="Width of the feed-forward blocks of the small policy"
+    )
+    context_length: int = Field(512, ge=128, le=1 << 24, description="Most tokens of prompt and completion together")
     dtype: Literal["float32", "bfloat16"] = Field(
         "float32", description="Type of the learner's weights; bfloat16 is for the frozen base under use_peft"
     )
@@ -51,9 +49,9 @@ class PolicySettings(Settings):
     specialists: bool = Field(
         False, description="One adapter a country, trained on that country's games alone; needs use_peft = true"
     )
-    lora_r: int = Field(16, ge=1, description="Rank of the adapters")
+    lora_r: int = Field(16, ge=1, le=4096, description="Rank of the adapters")
     lora_alpha: int = Field(32, ge=1, description="The adapters' output is multiplied by lora_alpha / lora_r")
-    lora_target_modules: tuple[str, ...] = Field(
+    lora_target_modules: Texts = Field(
         ("all-linear",),
         min_length=1,
         description="Names of the linear layers that get adapters, e.g. q_proj; all-linear: every one but the output",
@@ -87,7 +85,7 @@ class PolicySettings(Settings):
 class GroupingSettings(Settings):
     """Which samples are compared with one another."""
 
-    keys: tuple[str, ...] = Field(
+    keys: Texts = Field(
         ("country+phase", "country+segment", "country"),
         min_length=1,
         description="Key expressions from fine to coarse, facts joined by '+': country, lineup, phase, "
@@ -123,13 +121,13 @@ class GroupingSettings(Settings):
     min_group_weight: float = Field(0.5, gt=0, le=1, description="Smallest group weight; the mean over episodes is 1")
     max_group_weight: float = Field(2.0, ge=1, description="Largest group weight")
     n_groups: int = Field(4, ge=1, description="Clusters a country of auto and adaptive; the most of dirichlet")
-    cluster_features: tuple[str, ...] = Field(
+    cluster_features: Texts = Field(
         (), description="Numbers known at an episode's start that clusters are made from; none named: all of them"
     )
     cluster_window: int = Field(
         1000, ge=1, description="Latest episodes of a country that adaptive clusters are made from"
     )
-    cluster_seed: int = Field(0, ge=0, description="Seed of the clusters' starts")
+    cluster_seed: int = Field(0, ge=0, le=(1 << 32) - 1, description="Seed of the clusters' starts")
     gradient_surgery: Literal["none", "pcgrad", "cagrad"] = Field(
         "none",
         description="What to do where the groups of surgery_key pull in different directions; one backward pass and "
@@ -248,14 +246,17 @@ class LearnerSettings(Settings):
         "groups (DAPO's dynamic sampling); those leave the loss and its normalizer; 0: none, and they stay in both",
     )
     top_up_timeout_s: float = Field(
-        600.0, gt=0, description="Seconds that an update waits for these episodes before it goes on without the rest"
+        600.0,
+        gt=0,
+        le=LONGEST_WAIT_S,
+        description="Seconds that an update waits for these episodes before it goes on without the rest",
     )
-    updates: int = Field(100, ge=1, description="Updates of the whole run")
+    updates: int = Field(100, ge=1, le=10**9, description="Updates of the whole run")
     checkpoint_every: int = Field(
         10, ge=1, description="Updates between durable checkpoints (episodes are acknowledged then)"
     )
     keep_checkpoints: int = Field(3, ge=1, description="Newest checkpoints kept on disk, besides the first and last")
-    threads: int = Field(1, ge=1, description="CPU threads of the learner")
+    threads: int = Field(1, ge=1, le=4096, description="CPU threads of the learner")
 
     @property
     def named_normalizer(self) -> Normalizer:
@@ -324,7 +325,7 @@ class AlignmentSettings(Settings):
     """Which roles are drawn together, how strongly, and what keeps them from collapsing."""
 
     weight: float = Field(0.0, ge=0, description="Weight of the alignment loss beside the policy loss; 0: off")
-    pairs: tuple[tuple[str, str], ...] = Field(
+    pairs: Annotated[tuple[Annotated[tuple[str, str], Strict(False)], ...], Strict(False)] = Field(
         (("ENGLAND", "TURKEY"),), description="Pairs of roles whose hidden states are drawn together"
     )
     variance: float = Field(

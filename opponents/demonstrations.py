@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from grpo_core.errors import one_line
 from grpo_core.types import Turn
 from opponents.play import play_game
 from opponents.players.llm_policy import OrderTokens, make_turn
 from opponents.players.policy import Decision, Policy
-from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
+from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, check, sheet
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
 from services.inference.sequence import teacher_forced_generation
 
 
@@ -61,14 +62,15 @@ def saved_demonstrations(file: Path, tokens: OrderTokens) -> Iterator[Turn]:
     in another notation. Raises SavedGameError if the file is not a saved game.
     """
     DiplomacyGame.load(file, 1999)  # raises SavedGameError, with the reason
-    for phase in json.loads(file.read_text(encoding="utf-8"))["phases"]:
+    for phase in read_saved_game(file)["phases"]:
         # The phase in which a game was saved has no orders yet, or one empty list per power.
         if not any((phase.get("orders") or {}).values()) or phase["state"]["name"] == "COMPLETED":
             continue
         try:
             position = DiplomacyGame.from_state(phase["state"], 1999).position
-        except (KeyError, TypeError, ValueError) as error:
-            raise SavedGameError(f"{file}: phase {phase.get('name')}: {type(error).__name__}: {error}") from error
+        except Exception as error:  # as for the whole game
+            reason = one_line(f"{type(error).__name__}: {error}", 200)
+            raise SavedGameError(f"{file}: phase {phase.get('name')}: {reason}") from error
         for power in position.to_move:
             orders = check(phase["orders"].get(power) or (), position, power).orders
             if not orders:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from grpo_core.settings import Settings
+from grpo_core.section import Settings, Texts
 from services.inference.chat_endpoint.settings import EndpointSettings
 
 # Facts known before a game and before each of its turns; group keys are made of them.
@@ -20,6 +20,7 @@ MatchmakingStrategy = Literal[
     "weighted", "uniform", "latest", "pfsp_hard", "pfsp_variance", "rating_window", "curriculum"
 ]
 
+LARGEST_WEIGHT = 1e6  # of a member; sums and products of weights stay finite
 REMOTE_PREFIX = "remote:"  # marks the name of a chat player where bots and folders can be named too
 _CHAT_PLAYER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
@@ -43,7 +44,7 @@ class ChatPlayerSettings(EndpointSettings):
 class OpponentsSettings(Settings):
     """The population and how line-ups are drawn from it."""
 
-    members: dict[str, float] = Field(
+    members: dict[str, Annotated[float, Field(ge=0, le=LARGEST_WEIGHT)]] = Field(
         default_factory=lambda: {"random": 1.0},
         description="Members of the population and how often each is drawn: hold, random, greedy, dumbbot, remote:NAME",
     )
@@ -68,11 +69,13 @@ class OpponentsSettings(Settings):
     max_snapshots: int = Field(
         8,
         ge=1,
+        le=10**6,
         description="How many newest snapshots may be drawn (for specialists: per country); older ones stay on file",
     )
     max_members: int = Field(
         0,
         ge=0,
+        le=10**6,
         description="Snapshots of this run that stay active (for specialists: per country); when more have joined, the "
         "weakest and most alike retire; pinned and imported members and bots never do; 0: no bound",
     )
@@ -98,7 +101,7 @@ class OpponentsSettings(Settings):
         le=1,
         description="Share of every country's blocks that are played against anchors alone, spread evenly",
     )
-    anchors: tuple[str, ...] = Field(
+    anchors: Texts = Field(
         (), description="The anchors, as in members or by id (policy/v20); empty: all bots among the members"
     )
     self_play_seats: int = Field(
@@ -120,7 +123,7 @@ class OpponentsSettings(Settings):
         gt=0,
         description="Largest distance in rating points under rating_window; the three nearest may always be drawn",
     )
-    curriculum: tuple[str, ...] = Field(
+    curriculum: Texts = Field(
         ("random", "greedy", "dumbbot"),
         min_length=1,
         description="The members of the curriculum, easiest first; snapshots follow, the newest last",

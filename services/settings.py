@@ -2,11 +2,38 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from typing import Literal
+from urllib.parse import unquote, urlsplit
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from grpo_core.settings import Settings
+from grpo_core.errors import one_line
+from grpo_core.section import LONGEST_WAIT_S, Settings
+
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?\.?")
+
+
+def check_host(host: str) -> None:
+    """Raise ValueError if the text is neither a host's name nor an IP address."""
+    try:
+        if ":" in host:
+            ipaddress.ip_address(host)
+            return
+        plain = host.encode("idna").decode("ascii")  # refuses empty and long labels, which the resolver cannot encode
+    except ValueError as error:  # a UnicodeError is one
+        raise ValueError(f"{one_line(repr(host), 80)} is no host: {one_line(error, 80)}") from None
+    if not _HOST.fullmatch(plain):
+        raise ValueError(f"{one_line(repr(host), 80)} is no host: give a name such as head.example.org, or an address")
+
+
+def check_host_and_port(address: str) -> None:
+    """Raise ValueError if the text is not ``HOST:PORT``."""
+    host, _, port = address.rpartition(":")
+    if not host or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= 65535):
+        raise ValueError(f"{one_line(repr(address), 80)} is not host:port, with a port from 1 to 65535")
+    check_host(host.removeprefix("[").removesuffix("]"))
 
 
 class GameSettings(Settings):
@@ -29,10 +56,12 @@ class InferenceSettings(Settings):
     decoding: Literal["constrained", "free"] = Field(
         "constrained", description="constrained: only legal order sheets can be sampled; free: parsed and repaired"
     )
-    max_concurrent_decisions: int = Field(64, ge=1, description="Decisions decoded together (rows of the KV cache)")
-    max_completion_length: int = Field(224, ge=16, description="Tokens of the longest order sheet")
+    max_concurrent_decisions: int = Field(
+        64, ge=1, le=10**6, description="Decisions decoded together (rows of the KV cache)"
+    )
+    max_completion_length: int = Field(224, ge=16, le=1 << 24, description="Tokens of the longest order sheet")
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of training games")
-    threads: int = Field(1, ge=1, description="CPU threads of one engine")
+    threads: int = Field(1, ge=1, le=4096, description="CPU threads of one engine")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
         "auto", description="Number format of vllm's weights; auto: that of the policy's folder"
     )
@@ -41,13 +70,18 @@ class InferenceSettings(Settings):
         description="What vllm does with decisions in flight when full weights arrive; wait: they finish under the "
         "weights they began with, new ones are held; keep: they are held and go on under the new ones",
     )
-    tensor_parallel_size: int = Field(1, ge=1, description="GPUs of one vllm engine")
+    tensor_parallel_size: int = Field(1, ge=1, le=1024, description="GPUs of one vllm engine")
     gpu_memory_utilization: float = Field(0.85, gt=0, le=1, description="Share of a GPU's memory that vllm takes")
     kv_cache_mib: int | None = Field(
-        None, ge=16, description="MiB of vllm's KV cache; unset: what its memory share leaves, on a CPU what is needed"
+        None,
+        ge=16,
+        le=1 << 30,
+        description="MiB of vllm's KV cache; unset: what its memory share leaves, on a CPU what is needed",
     )
     quantization: str | None = Field(None, description="vllm's quantization of the weights, such as fp8; unset: none")
-    max_loras: int = Field(4, ge=1, description="LoRA adapters that vllm batches together, opponents' included")
+    max_loras: int = Field(
+        4, ge=1, le=10_000, description="LoRA adapters that vllm batches together, opponents' included"
+    )
     enforce_eager: bool = Field(False, description="vllm without CUDA graphs: slower, less memory; always so on a CPU")
     opponent_engine: Literal["auto", "second", "turns"] = Field(
         "auto",
@@ -70,19 +104,56 @@ class RedisSettings(Settings):
         "server asks for a certificate, &ssl_certfile=FILE&ssl_keyfile=FILE (at the same path on every machine). "
         "Unset: one is started in the run folder",
     )
-    connect_timeout_s: float = Field(5.0, gt=0, description="Seconds to wait for the server to answer at the start")
+    connect_timeout_s: float = Field(
+        5.0, gt=0, le=LONGEST_WAIT_S, description="Seconds to wait for the server to answer at the start"
+    )
     answer_timeout_s: float = Field(
-        30.0, gt=0, description="Seconds to wait for it later on; long enough for it to be restarted"
+        30.0, gt=0, le=LONGEST_WAIT_S, description="Seconds to wait for it later on; long enough for it to be restarted"
+    )
+    away_timeout_s: float = Field(
+        900.0,
+        gt=0,
+        description="Seconds that a run waits for an external server that cannot be reached, before it ends; nothing "
+        "else counts as late meanwhile",
     )
     group_timeout_s: float = Field(
-        120.0, gt=0, description="Seconds after which an incomplete line-up block is delivered as it is"
+        120.0,
+        gt=0,
+        le=LONGEST_WAIT_S,
+        description="Seconds after which an incomplete line-up block is delivered as it is",
     )
+    max_episode_mib: int = Field(
+        64,
+        ge=1,
+        le=256,
+        description="MiB of the largest stored episode; what is larger is set aside unread. A long game of a large "
+        "model takes a few",
+    )
+
+    @field_validator("url")
+    @classmethod
+    def _names_a_host(cls, value: str | None) -> str | None:
+        if value is None:
+            return value
+        try:
+            parts = urlsplit(value)
+            _ = parts.port
+        except ValueError as error:  # its text may quote the url with its password
+            raise ValueError("it is no url: its port is no number up to 65535, or its host is damaged") from error
+        if parts.hostname is not None:
+            check_host(unquote(parts.hostname))
+        return value
 
 
 class MetricsSettings(Settings):
     """The metrics' exporter and display."""
 
-    port: int | None = Field(None, ge=0, le=65535, description="Prometheus exporter port; 0: any free one; unset: off")
+    port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Prometheus exporter port; 0: any free one, kept over restarts and resumes; unset: off",
+    )
     host: str = Field(
         "127.0.0.1",
         min_length=1,
@@ -91,3 +162,9 @@ class MetricsSettings(Settings):
         "included) without a password; it shows no weights, games or keys, and nothing can be changed through it",
     )
     display: bool = Field(True, description="Live terminal display (falls back to plain lines without a terminal)")
+
+    @field_validator("host")
+    @classmethod
+    def _is_a_host(cls, value: str) -> str:
+        check_host(value)
+        return value

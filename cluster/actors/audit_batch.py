@@ -12,7 +12,9 @@ import msgspec
 
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
-from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.checkpoints.atomic_write import write_atomically, writing
+from grpo_core.errors import one_line
+from grpo_core.files import read_bytes
 from grpo_core.types import Batch
 from services.replay.codec import CodecError, decode, encode
 
@@ -33,10 +35,14 @@ def last_batch_path(folder: RunFolder) -> Path:
 
 
 def save_last_batch(folder: RunFolder, batch: Batch) -> Path:
-    """Replace the batch on disk in one step. Raises CodecError if an episode breaks ``grpo_core.types``' rules."""
+    """Replace the batch on disk in one step.
+
+    Raises CodecError if an episode breaks ``grpo_core.types``' rules, StorageError if the file cannot be written.
+    """
     record = _Record(batch.learner_version, tuple(encode(episode) for episode in batch.episodes))
     path = last_batch_path(folder)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, _MAGIC + bytes([SCHEMA_VERSION]) + msgspec.msgpack.encode(record))
     return path
 
@@ -45,7 +51,7 @@ def load_last_batch(folder: RunFolder) -> Batch | None:
     """Load the batch from disk, if any. Raises RunError if it cannot be read, or has another schema version."""
     path = last_batch_path(folder)
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, None)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -59,5 +65,5 @@ def load_last_batch(folder: RunFolder) -> Batch | None:
     try:
         record = msgspec.msgpack.decode(data[_HEADER_BYTES:], type=_Record)
         return Batch(tuple(decode(episode) for episode in record.episodes), record.learner_version)
-    except (msgspec.DecodeError, CodecError) as error:
-        raise RunError(f"{path} is damaged: {error}; the run's next checkpoint replaces it") from None
+    except (ValueError, RecursionError, CodecError) as error:  # msgspec's errors are ValueErrors
+        raise RunError(f"{path} is damaged: {one_line(error, 200)}; the run's next checkpoint replaces it") from None

@@ -4,24 +4,44 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from cluster.actors.messages import Shortage
 from grpo_core.advantages.dynamic_sampling import missing_blocks, within_bound
 from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.learner import Learner
 from grpo_core.types import Episode
-from services.replay.buffer import BlocksMissingError, Delivery, Receipt, ReplayBuffer
+from services.replay.buffer import (
+    NAMELESS,
+    BlocksMissingError,
+    Delivery,
+    Receipt,
+    ReplayBuffer,
+    UnreadableError,
+    block_of,
+)
 
+FIRST_LOOK_S = 1.0  # after which blocks that are missing may be found unreadable, and are not waited for
 _log = logging.getLogger(__name__)
 
 
 class BatchCollector:
     """Deliveries for one update: the first holds the update's own blocks, later ones top it up."""
 
-    def __init__(self, buffer: ReplayBuffer, num_generations: int, max_staleness: int, top_up_episodes: int) -> None:
-        """Collect nothing yet; a block has ``num_generations`` episodes, ``max_staleness`` is in updates."""
+    def __init__(
+        self,
+        buffer: ReplayBuffer,
+        num_generations: int,
+        max_staleness: int,
+        top_up_episodes: int,
+        fault: Callable[[Episode], str | None] | None = None,
+    ) -> None:
+        """Collect nothing yet; a block has ``num_generations`` episodes, ``max_staleness`` is in updates.
+
+        ``fault`` says why an episode cannot be used, and such ones are set aside as poison; None: all can.
+        """
         self._buffer = buffer
+        self._fault = fault
         self._num_generations = num_generations
         self._max_staleness = max_staleness
         self._most_extra = top_up_episodes // num_generations
@@ -57,7 +77,11 @@ class BatchCollector:
         self._excused = set(blocks)
 
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> None:
-        """Add these blocks, if any, except unreadable ones; raises as ``ReplayBuffer.take`` does."""
+        """Add these blocks, if any, except unreadable ones.
+
+        Raises as ``ReplayBuffer.take`` does; UnreadableError if there is nothing else, neither here nor collected
+        before. Unreadable blocks are then skipped, so that others can be taken in their place.
+        """
         if not any(blocks.values()):
             return
         delivery = self._take_readable(blocks, timeout_s)
@@ -71,24 +95,72 @@ class BatchCollector:
 
         If any other block is missing, it is lost and the error is raised.
         """
-        try:
-            return self._buffer.take(blocks, timeout_s)
-        except BlocksMissingError as error:
-            excused = {role: self._unreadable_blocks(role)[:count] for role, count in error.missing.items()}
-            lost = any(len(excused[role]) < count for role, count in error.missing.items())
-            there = {role: count - error.missing.get(role, 0) for role, count in blocks.items()}
-            if lost or not (any(there.values()) or self._deliveries):
+        first_s = min(FIRST_LOOK_S, timeout_s)
+        for wait_s in (first_s, timeout_s - first_s):
+            try:
+                return self._take_usable(blocks, wait_s)
+            except UnreadableError:
                 raise
-            _log.warning("going on without blocks that cannot be read: %s", excused)
-        delivery = self._buffer.take(there, timeout_s)
-        self._excused_now.update(name for names in excused.values() for name in names)
+            except BlocksMissingError as error:
+                missing, lost = error.missing, error
+            excused = {role: self._unreadable_blocks(role)[:count] for role, count in missing.items()}
+            if all(len(excused[role]) == count for role, count in missing.items()):
+                break
+        else:
+            raise lost
+        names = [name for of_role in excused.values() for block in of_role for name in block]
+        there = {role: count - missing.get(role, 0) for role, count in blocks.items()}
+        _log.warning("going on without blocks that cannot be read: %s", ", ".join(names))
+        delivery = self._take_usable(there, timeout_s) if any(there.values()) else Delivery((), ())
+        self._excused_now.update(names)
+        if not (delivery.episodes or self._deliveries):
+            raise self._unreadable(missing, names)
         return delivery
 
-    def _unreadable_blocks(self, role: str) -> list[str]:
-        """Find blocks of which all episodes are unreadable, and which no update has skipped yet."""
-        episodes = Counter(episode_id.rpartition("/")[0] for episode_id in self._buffer.unreadable_ids(role))
-        whole = {block for block, count in episodes.items() if count >= self._num_generations}
-        return sorted(whole - self._excused - self._excused_now)
+    def _take_usable(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
+        """Take the blocks; set aside episodes that cannot be used. Raises UnreadableError if none is left."""
+        delivery = self._buffer.take(blocks, timeout_s)
+        pairs = list(zip(delivery.episodes, delivery.receipts, strict=True))
+        if self._fault is None:
+            return delivery
+        faults = {receipt: fault for episode, receipt in pairs if (fault := self._fault(episode)) is not None}
+        for episode, receipt in pairs if faults else ():
+            if receipt in faults:
+                self._buffer.set_aside(receipt, episode.episode_id, faults[receipt])
+        usable = [(episode, receipt) for episode, receipt in pairs if receipt not in faults]
+        blocks_left = {episode.block_id for episode, _ in usable}
+        gone = {episode.block_id: episode.role for episode, _ in pairs if episode.block_id not in blocks_left}
+        self._excused_now.update(gone)  # they count as delivered, and excuse no other block
+        if gone and not (usable or self._deliveries):
+            raise self._unreadable(Counter(gone.values()), sorted(gone))
+        return Delivery(tuple(episode for episode, _ in usable), tuple(receipt for _, receipt in usable))
+
+    @staticmethod
+    def _unreadable(missing: Mapping[str, int], names: Sequence[str]) -> UnreadableError:
+        return UnreadableError(
+            f"none of the blocks can be read: all were set aside as poison, for instance {names[0]}; the learner's log "
+            "and the poison stream of the replay server have the reasons",
+            missing,
+        )
+
+    def _unreadable_blocks(self, role: str) -> list[list[str]]:
+        """Find blocks of which all episodes are unreadable, and which no update has skipped yet, by their names.
+
+        Unreadable episodes without an id may be any: they complete the blocks that lack the fewest, and then make
+        blocks of their own.
+        """
+        unreadable = self._buffer.unreadable_ids(role)
+        nameless = sorted(name for name in unreadable if name.startswith(NAMELESS))
+        nameless = [name for name in nameless if name not in self._excused | self._excused_now]
+        episodes = Counter(block_of(name) for name in unreadable if not name.startswith(NAMELESS))
+        found: list[list[str]] = []
+        for block, count in sorted(episodes.items(), key=lambda item: (-item[1], item[0])):
+            lacking = max(0, self._num_generations - count)
+            if block not in self._excused | self._excused_now and lacking <= len(nameless):
+                found.append([block, *nameless[:lacking]])
+                del nameless[:lacking]
+        size = self._num_generations
+        return found + [nameless[at : at + size] for at in range(0, len(nameless) - size + 1, size)]
 
     def fresh(self, version: int) -> tuple[Episode, ...]:
         """Select the episodes that update ``version`` learns from: those not stale, or all if all are stale."""
@@ -113,7 +185,7 @@ class BatchCollector:
         self._wanted = {}
 
 
-def ids_set_aside(delivered: Sequence[Episode], used: Sequence[Episode]) -> list[str]:
-    """Ids of the delivered episodes that the update did not use, in order."""
+def set_aside(delivered: Sequence[Episode], used: Sequence[Episode]) -> list[Episode]:
+    """The delivered episodes that the update did not use, in order."""
     used_ids = {episode.episode_id for episode in used}
-    return [episode.episode_id for episode in delivered if episode.episode_id not in used_ids]
+    return [episode for episode in delivered if episode.episode_id not in used_ids]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import math
 import time
 from collections import Counter
@@ -16,17 +15,19 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from cluster.actors.audit_batch import save_last_batch
-from cluster.actors.batch_collector import BatchCollector, ids_set_aside
+from cluster.actors.batch_collector import BatchCollector, set_aside
+from cluster.actors.checkpoint_extra import read_extra
+from cluster.actors.episode_check import EpisodeCheck
 from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.actors.learner_device import LearnerDevice
-from cluster.actors.learner_metrics import catalogued, country_intervals
+from cluster.actors.learner_metrics import catalogued, country_intervals, game_length
 from cluster.actors.messages import Shortage, UpdateReport
 from cluster.actors.resume import newest_checkpoint
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runtime.memory import available_bytes
-from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.checkpoints.atomic_write import write_atomically, writing
 from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
 from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
 from grpo_core.learner import Learner
@@ -35,11 +36,11 @@ from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy
 from grpo_core.models.role_adapters import active_role, add_role_adapters, load_role_adapters, role_adapter_payloads
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
-from grpo_core.types import Batch
+from grpo_core.types import Batch, Episode
 from opponents.players.llm_policy import TRUNCATED
 from services.environments.diplomacy.position import POWERS
 from services.metrics.rolling_windows import CountryWindows
-from services.replay.buffer import Receipt, ReplayBuffer
+from services.replay.buffer import Receipt, ReplayBuffer, ServerLostError
 from services.weights.payload import Payload, make_payload, make_role_payload
 
 
@@ -54,13 +55,19 @@ class LearnerWorker:
         self._buffer = buffer
         self._device = LearnerDevice(config.learner.gpus, shared=config.rollout.share_gpu_with_learner)
         self._collector = BatchCollector(
-            buffer, config.rollout.num_generations, config.rollout.max_staleness, config.learner.top_up_episodes
+            buffer,
+            config.rollout.num_generations,
+            config.rollout.max_staleness,
+            config.learner.top_up_episodes,
+            self._fault,
         )
+        self._check: EpisodeCheck | None = None  # once the policy is loaded
         self._windows = CountryWindows()
         self._report: UpdateReport | None = None
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
         self._last_batch: Batch | None = None  # of this process's newest update
         self._durable: Path | None = None  # the current version's checkpoint, once it is on disk
+        self._hurried = False
         buffer.redeliver()  # first: it refuses a second learner before anything is written
         # The checkpoint to resume from, and how many episodes were used before the receipts above.
         checkpoint, self._used = newest_checkpoint(self._folder.path, buffer) if resume else (None, 0)
@@ -104,10 +111,12 @@ class LearnerWorker:
         the driver after a restart.
 
         Raises ReplayError if the blocks are not there within ``timeout_s``; DivergenceError if the loss or gradient is
-        not finite.
+        not finite; StorageError if a file cannot be written.
         """
         collector = self._collector
         collector.take(blocks, timeout_s)
+        # Asked before anything changes: the server may be away.
+        buffered, memory = self._buffer.stats(), self._buffer.memory()
         taken = time.perf_counter()
         delivered = collector.episodes
         oldest = self._learner.version - self._config.rollout.max_staleness
@@ -121,15 +130,21 @@ class LearnerWorker:
         for episode in episodes:
             self._windows.add(episode)
         version = self._learner.version
-        self._folder.audit.mkdir(exist_ok=True)
-        used = [episode.episode_id for episode in episodes]
-        audit = {**result.audit, "episodes": used, "set_aside": ids_set_aside(delivered, episodes)}
-        write_atomically(self._folder.audit / f"{version:06d}.json", json.dumps(audit).encode())
+        late = set_aside(delivered, episodes)
+        audit = {
+            **result.audit,
+            "episodes": [episode.episode_id for episode in episodes],
+            "lengths": [game_length(episode) for episode in episodes],
+            "set_aside": [episode.episode_id for episode in late],
+            "set_aside_lengths": [game_length(episode) for episode in late],
+        }
+        self._folder.write_audit(version, audit)
         figures = catalogued(result.metrics, result.audit, episodes)
+        figures |= {**self._windows.metrics(), **country_intervals(self._windows.facts())}
         metrics = {name: value for name, value in figures.items() if math.isfinite(value)}
         self._report = UpdateReport(
             version=version,
-            metrics={**metrics, **self._windows.metrics(), **country_intervals(self._windows.facts())},
+            metrics=metrics,
             countries={power: self._windows.summary(power) for power in POWERS},
             episodes=len(episodes),
             stale_episodes=sum(episode.oldest_version < oldest for episode in delivered),
@@ -138,11 +153,11 @@ class LearnerWorker:
             defective_orders=sum(len(turn.defects) for episode in episodes for turn in episode.turns),
             truncated=sum(TRUNCATED in turn.defects for episode in episodes for turn in episode.turns),
             weight_bytes=len(payload.data),
-            buffer=self._buffer.stats(),
+            buffer=buffered,
             topped_up_episodes=collector.extra_episodes,
             topped_up=dict(topped_up or {}),
             country_episodes=Counter(episode.role for episode in episodes),
-            memory=self._buffer.memory(),
+            memory=memory,
             nonfinite=tuple(sorted(figures.keys() - metrics.keys())),
         )
         collector.clear()
@@ -179,17 +194,29 @@ class LearnerWorker:
                 "config_digest": self._config.digest,
             },
         )
-        self._buffer.acknowledge(self._receipts)
+        self._durable = folder
+        try:
+            self._buffer.acknowledge(self._receipts)
+        except ServerLostError:
+            if not self._hurried:
+                raise
+            return str(folder)  # the process that resumes from it acknowledges what it used
         self._used += len(self._receipts)
         self._receipts.clear()
-        prune_checkpoints(self._folder.path, self._config.learner.keep_checkpoints)
-        self._durable = folder
+        with writing(self._folder.checkpoints):
+            prune_checkpoints(self._folder.path, self._config.learner.keep_checkpoints)
         return str(folder)
+
+    def hurry(self) -> None:
+        """From now on, do not wait for a replay server that is away: the run ends, and saves what it has."""
+        self._hurried = True
+        self._buffer.hurry()
 
     def snapshot(self, path: str) -> int:
         """Write the weights as safetensors (``snapshot_files``), for the population; return their version."""
         target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
+        with writing(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
         specialists = self._config.policy.specialists
         by_role = role_adapter_payloads(self._model) if specialists else {}
         for country, file in snapshot_files(target, specialists=specialists).items():
@@ -199,6 +226,12 @@ class LearnerWorker:
     def close(self) -> None:
         """Disconnect from the buffer."""
         self._buffer.close()
+
+    def _fault(self, episode: Episode) -> str | None:
+        """Why the policy cannot learn from an episode; None if it can."""
+        if self._check is None:
+            self._check = EpisodeCheck.of(self._config, plain_model(self._model).config.get_text_config().vocab_size)
+        return self._check.fault(episode)
 
     def _sealed(self) -> Payload:
         if self._config.policy.specialists:
@@ -290,7 +323,7 @@ class LearnerWorker:
             self._model, self._tokenizer = load_model(folder)
         self._learner = self._make_learner()
         self._learner.load_state(checkpoint.state)
-        extra = checkpoint.extra
-        self._windows.load_state(extra["countries"])
-        self._collector.restore_excused(extra.get("excused_blocks", ()))  # older checkpoints have none
-        self._report = None if extra["report"] is None else msgspec.convert(extra["report"], UpdateReport)
+        extra = read_extra(checkpoint)
+        self._windows.load_state(extra.countries)
+        self._collector.restore_excused(extra.excused_blocks)
+        self._report = extra.report

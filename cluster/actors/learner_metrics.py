@@ -12,6 +12,11 @@ from services.metrics.rolling_windows import EpisodeFacts
 from services.reports.statistics import clustered_mean, clustered_rate
 
 
+def game_length(episode: Episode) -> float:
+    """Return how long an episode's game was, in phases; in turns, if its world counts no phases."""
+    return episode.outcome.get("phases", float(len(episode.turns)))
+
+
 def country_intervals(windows: Mapping[str, Sequence[EpisodeFacts]]) -> dict[str, float]:
     """Compute the bounds of the intervals of mean centres and rates, by catalogue key.
 

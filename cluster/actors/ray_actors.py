@@ -27,10 +27,14 @@ class LearnerActor:
         from cluster.actors.learner import LearnerWorker
 
         config = Config.model_validate_json(config_json)
-        self._worker = LearnerWorker(config, run_dir, redis_buffer(config.redis, redis_url, run_id), resume)
+        buffer = redis_buffer(config.redis, redis_url, run_id, patient=resume)
+        self._worker = LearnerWorker(config, run_dir, buffer, resume)
 
     def heartbeat(self) -> None:
         """Return at once; it runs in a separate thread, and so answers during updates."""
+
+    def hurry(self) -> None:  # noqa: D102  (in the same thread as heartbeats)
+        self._worker.hurry()
 
     def version(self) -> int:  # noqa: D102
         return self._worker.version()
@@ -59,13 +63,15 @@ class LearnerActor:
 class RolloutActor:
     """Ray actor of a ``RolloutWorker``, whose methods it forwards."""
 
-    def __init__(self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str) -> None:
+    def __init__(
+        self, config_json: str, policy_folder: str, population_file: str, redis_url: str, run_id: str, patient: bool
+    ) -> None:
         from cluster.actors.rollout import RolloutWorker, wait_for_checkpoint
 
         config = Config.model_validate_json(config_json)
         wait_for_checkpoint(Path(policy_folder), config.rollout.start_timeout_s)
-        buffer = redis_buffer(config.redis, redis_url, run_id)
-        mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, run_id)
+        buffer = redis_buffer(config.redis, redis_url, run_id, patient=patient)
+        mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, run_id, patient=True)
         self._worker = RolloutWorker(config, policy_folder, population_file, buffer, mirror)
 
     async def ready(self) -> Mapping[str, float]:  # noqa: D102

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cluster.actors.checkpoint_extra import CheckpointExtra, read_extra
 from grpo_core.checkpoints.folders import checkpoint_versions
 from grpo_core.checkpoints.store import Checkpoint, load_checkpoint
 from grpo_core.errors import CheckpointError
@@ -21,16 +22,17 @@ def newest_checkpoint(run_dir: Path, buffer: ReplayBuffer) -> tuple[Checkpoint |
     """
     damage: CheckpointError | None = None
     found: Checkpoint | None = None
+    extra: CheckpointExtra | None = None
     for version in reversed(checkpoint_versions(run_dir)):
         try:
             found = load_checkpoint(run_dir / "checkpoints" / str(version))
+            extra = read_extra(found)
             break
         except CheckpointError as error:
-            damage = damage or error
-    extra = {} if found is None else found.extra
-    buffer.acknowledge([Receipt(role, entry_id) for role, entry_id in extra.get("receipts", ())])
+            found, damage = None, damage or error
+    buffer.acknowledge([Receipt(*receipt) for receipt in (extra.receipts if extra else ())])
     acknowledged = int(buffer.stats()["acknowledged"])
-    used = int(extra.get("used", 0 if found is None else acknowledged))  # older checkpoints lack it
+    used = 0 if extra is None else acknowledged if extra.used is None else extra.used  # older checkpoints lack it
     if acknowledged > used:
         place = run_dir / "checkpoints" if found is None else found.folder
         raise damage or CheckpointError(

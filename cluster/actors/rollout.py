@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 from cluster.actors.frozen_policies import FrozenPolicies
 from cluster.actors.messages import BlockReport
@@ -30,6 +32,11 @@ from services.inference.engine import LEARNER
 from services.replay.buffer import ReplayBuffer
 from services.weights.payload import Payload, verify
 
+BUFFER_THREADS = 8  # of one actor; each may wait for a replay server that is away
+
+A = TypeVar("A")
+T = TypeVar("T")
+
 
 class RolloutWorker:
     """Plays blocks and evaluations; a plain asyncio object that lives in a ``RolloutActor``."""
@@ -53,6 +60,8 @@ class RolloutWorker:
         self._population_file = Path(population_file)
         self._mirror = mirror
         self._buffer = buffer
+        # Its own threads: finished games wait there while the replay server is away, and engines need the others.
+        self._buffer_threads = ThreadPoolExecutor(BUFFER_THREADS, "entente-buffer")
         self._specialists = Specialists(self._engine, self._language_policy) if config.policy.specialists else None
         self._trained = self._learner_seat(config.inference.temperature)
         self._evaluated = self._learner_seat(config.evaluation.temperature)
@@ -106,7 +115,7 @@ class RolloutWorker:
             players[LEARNER] = self._trained
             seats = {power: players[player] for power, player in block.players.items()}
             ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
-            present = await asyncio.to_thread(self._buffer.stored_ids, ids)
+            present = await self._in_buffer_thread(self._buffer.stored_ids, ids)
             missing = [member for member in range(block.num_generations) if ids[member] not in present]
             scores = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
         return BlockReport(block, len(missing), tuple(scores))
@@ -138,6 +147,8 @@ class RolloutWorker:
         if self._mirror is not None:
             self._mirror.close()
         if self._buffer is not None:
+            self._buffer.hurry()
+            self._buffer_threads.shutdown()
             self._buffer.close()
 
     async def _wait_for_weights(self, version: int) -> None:
@@ -169,8 +180,11 @@ class RolloutWorker:
         episode = make_episode(block, member, block.learner_power, record, game_config.reward)
         outcome = record.outcome
         solo = outcome.winners[0] if outcome.kind == "solo" else None
-        await asyncio.to_thread(self._buffer.append, [episode])
+        await self._in_buffer_thread(self._buffer.append, [episode])
         return GameScore(block.players, outcome.centers, solo)
+
+    async def _in_buffer_thread(self, call: Callable[[list[A]], T], argument: list[A]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._buffer_threads, call, argument)
 
     async def _evaluate(self, spec: EvaluationGame) -> EvaluationResult:
         async with self._table_seats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -10,8 +11,9 @@ import typer
 from typer.exceptions import TyperException
 
 from cluster.cli import diagnostics, evaluation, groups, training
+from cluster.cli.output import say
 from cluster.cli.population import population_app
-from grpo_core.errors import EntenteError
+from grpo_core.errors import EntenteError, one_line
 
 app = typer.Typer(
     help="Train language-model policies to play full seven-power Diplomacy by country-grouped GRPO.",
@@ -28,7 +30,12 @@ app.add_typer(diagnostics.buffer, name="buffer")
 
 
 def main(prefix: Sequence[str] = ()) -> NoReturn:
-    """Run the command line; an ``EntenteError`` is one line on stderr (exit codes: ``cluster.errors``)."""
+    """Run the command line; an ``EntenteError`` is one line on stderr (exit codes: ``cluster.errors``).
+
+    So is a file or folder that the operating system refuses and no command expected.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a path may hold bytes that are no text
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code: Any = app(args=[*prefix, *sys.argv[1:]], standalone_mode=False, prog_name="entente")
     except typer.Exit as end:
@@ -36,16 +43,20 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
     except (typer.Abort, KeyboardInterrupt):
         stop("stopped", 130)
     except TyperException as error:
-        message = " ".join(str(error.format_message()).split()) if hasattr(error, "format_message") else str(error)
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
         if type(error).__name__ == "NoArgsIsHelpError":  # the help is on the screen already
             sys.exit(2)
         stop(f"error: {message} (entente --help shows the commands)", 2)
     except EntenteError as error:
-        stop(f"error: {' '.join(str(error).split())}", error.exit_code)
+        stop(f"error: {error}", error.exit_code)
+    except OSError as error:
+        if error.filename is None:
+            raise
+        stop(f"error: {error.filename}: {error.strerror}; name another place, or mend this one", 2)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def stop(text: str, code: int) -> NoReturn:
-    """End the command with one line on stderr."""
-    print(text, file=sys.stderr)
+    """End the command with one line on stderr, of at most 500 printable characters."""
+    say(one_line(text), err=True)
     sys.exit(code)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from cluster.cli.tables import new_table, print_note
+from cluster.cli.tables import new_table, plain, print_note
 from cluster.diagnostics.gradient_audit import BATCH, GradientAudit
 from cluster.diagnostics.groups_audit import FOLLOWED, GroupsAudit, KeyAudit
 from grpo_core.gradients.quality import Interval
@@ -46,7 +46,7 @@ def show_gradients(audit: GradientAudit, console: Console) -> None:
     for name, way in audit.ways.items():
         gain = way.effective_samples
         effective = "" if gain is None else "1" if name == BATCH else _interval(gain)
-        table.add_row(name, _interval(way.bias), _interval(way.deviation), effective)
+        table.add_row(plain(name), _interval(way.bias), _interval(way.deviation), effective)
     console.print(table)
     print_note(
         console,
@@ -86,7 +86,7 @@ def _show_keys(audit: GroupsAudit, console: Console) -> None:
     table = new_table("key", "declared", "R²", "eta²", "groups", "by country", number_width=NUMBER_WIDTH)
     for each in shown:
         place, explained = each.place or "", (f"{each.leave_one_out_r2:.3f}", f"{each.eta_squared:.3f}")
-        table.add_row(each.key, str(place), *explained, f"{each.groups:.1f}", f"{each.by_country_fraction:.1%}")
+        table.add_row(plain(each.key), str(place), *explained, f"{each.groups:.1f}", f"{each.by_country_fraction:.1%}")
     console.print(table)
     left = len(audit.keys) - len(shown)
     print_note(
@@ -105,7 +105,9 @@ def _levels(audit: GroupsAudit) -> Table:
     table = new_table("key", "judged", "share", "groups", "size", "zero", number_width=NUMBER_WIDTH)
     for level in audit.levels:
         share, zero = f"{level.judged_fraction:.1%}", f"{level.zero_variance_fraction:.1%}"
-        table.add_row(level.level, f"{level.judged:,}", share, f"{level.groups:,}", f"{level.mean_size:.1f}", zero)
+        table.add_row(
+            plain(level.level), f"{level.judged:,}", share, f"{level.groups:,}", f"{level.mean_size:.1f}", zero
+        )
     return table
 
 

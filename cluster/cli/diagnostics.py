@@ -10,6 +10,7 @@ import typer
 from cluster.cli.monitoring import EXAMPLES, monitoring
 from cluster.cli.options import Overrides, Run
 from cluster.drill.cli import drill
+from grpo_core.errors import one_line
 
 commands = typer.Typer()
 buffer = typer.Typer(help="Look into the replay buffer.", no_args_is_help=True)
@@ -40,7 +41,7 @@ def doctor(
         findings = examine(load_config(config, overrides or ()) if config else None, run_dir)
     marks = {"ok": "ok  ", "warn": "warn", "fault": "FAIL"}
     for finding in findings:
-        typer.echo(f"{marks[finding.level]}  {finding.subject}: {finding.text}")
+        typer.echo(f"{marks[finding.level]}  {finding.subject}: {one_line(finding.text, 450)}")
     if any(finding.level == "fault" for finding in findings):
         raise typer.Exit(2)
 
@@ -55,7 +56,9 @@ def bench(
             "overlap, which trains for ten minutes a round, is measured only when it is named.",
         ),
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="Alternating rounds of each measurement; the median counts.")] = 3,
+    rounds: Annotated[
+        int, typer.Option(min=1, max=1000, help="Alternating rounds of each measurement; the median counts.")
+    ] = 3,
     json_out: Annotated[Path, typer.Option("--json", help="Where the figures go as JSON.")] = Path("bench.json"),
 ) -> None:
     """Measure every figure beside its yardstick, in the same run."""

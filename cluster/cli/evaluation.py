@@ -8,7 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from cluster.cli.options import ChatPlayersConfig, Json, check_output, comma_separated, write_json
+from cluster.cli.options import (
+    LARGEST_SEED,
+    MOST_GAMES,
+    ChatPlayersConfig,
+    Json,
+    check_output,
+    comma_separated,
+    write_json,
+)
 
 commands = typer.Typer()
 
@@ -28,7 +36,7 @@ def play(
     ] = None,
     default: Annotated[str, typer.Option(help="The player of all other powers.")] = "random",
     until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year played to its end.")] = 1910,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed plays the same game.")] = 7,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed plays the same game.")] = 7,
     html: Annotated[
         Path | None, typer.Option(callback=check_output, help="Also write a page that shows it phase by phase.")
     ] = None,
@@ -65,13 +73,18 @@ def evaluate(
     against: Annotated[
         str, typer.Option(help="Bots or remote:NAMEs, comma-separated; each fills the six other seats in turn.")
     ] = "random",
-    games_per_country: Annotated[int, typer.Option(min=1, help="Games as each of the seven powers.")] = 10,
+    games_per_country: Annotated[
+        int, typer.Option(min=1, max=MOST_GAMES, help="Games as each of the seven powers.")
+    ] = 10,
     until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year of a game.")] = 1910,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed gives every candidate the same games.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives every candidate the same games.")
+    ] = 0,
     temperature: Annotated[
         float | None,
         typer.Option(
             min=0,
+            max=100,
             help="Sampling temperature of a candidate that is a checkpoint; 0 is greedy.",
             show_default="evaluation.temperature of its run, or 1",
         ),

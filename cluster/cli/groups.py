@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cluster.cli.options import Json, Run, check_output, write_json
+from cluster.cli.options import LARGEST_SEED, MOST_GAMES, Json, Run, check_output, write_json
 
 commands = typer.Typer(help="Look into how a run grouped its samples.", no_args_is_help=True)
 
@@ -20,7 +20,7 @@ def audit(
         bool, typer.Option(help="Also group the last batch in every way and measure its gradient's bias and noise.")
     ] = True,
     turns: Annotated[
-        int, typer.Option(min=1, help="Most turns to take gradients of (whole line-up blocks); 25 ms each.")
+        int, typer.Option(min=1, max=10**9, help="Most turns to take gradients of (whole line-up blocks); 25 ms each.")
     ] = 4000,
     json_out: Json = None,
 ) -> None:
@@ -54,8 +54,8 @@ def study(
     checkpoint: Annotated[
         Path, typer.Argument(help="Checkpoint or run folder of a partly trained policy, which plays.")
     ],
-    batches: Annotated[int, typer.Option(min=4, help="Independent batches of 112 episodes.")] = 24,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the positions and games.")] = 0,
+    batches: Annotated[int, typer.Option(min=4, max=MOST_GAMES, help="Independent batches of 112 episodes.")] = 24,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the positions and games.")] = 0,
     json_out: Annotated[Path, typer.Option("--json", callback=check_output, help="Where the figures go.")] = Path(
         "study.json"
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.cli.options import Json, Run, comma_separated, write_json
+from cluster.cli.options import LARGEST_SEED, MOST_GAMES, Json, Run, comma_separated, write_json
 
 if TYPE_CHECKING:
     from opponents.population.member import Member
@@ -24,7 +24,7 @@ Country = Annotated[
     str | None,
     typer.Option(help="A specialist: it plays this power alone; where the checkpoint has one for each, this one's."),
 ]
-Weight = Annotated[float, typer.Option(min=0, help="How often it is drawn, relative to the others.")]
+Weight = Annotated[float, typer.Option(min=0, max=1e6, help="How often it is drawn, relative to the others.")]
 Pin = Annotated[bool, typer.Option("--pin", help="Keep it drawable however many newer snapshots there are.")]
 
 
@@ -105,7 +105,9 @@ def add(
 @population_app.command(epilog="Example: `entente population promote runs/demo --checkpoint 40 --id strong`")
 def promote(
     run: Run,
-    checkpoint: Annotated[int | None, typer.Option(help="Its version.", show_default="the newest")] = None,
+    checkpoint: Annotated[
+        int | None, typer.Option(min=0, max=10**9, help="Its version.", show_default="the newest")
+    ] = None,
     name: Name = None,
     country: Country = None,
     weight: Weight = 1.0,
@@ -177,14 +179,14 @@ def pin(
 @population_app.command(epilog="Example: `entente population rate runs/demo --games 5 --against random,dumbbot,greedy`")
 def rate(
     run: Run,
-    games: Annotated[int, typer.Option(min=1, help="Seats of every player as each country.")] = 10,
+    games: Annotated[int, typer.Option(min=1, max=MOST_GAMES, help="Seats of every player as each country.")] = 10,
     against: Annotated[
         str, typer.Option(help="Bots and remote:NAMEs, comma-separated, that play too; '' for none.")
     ] = "random,dumbbot",
     until: Annotated[
         int | None, typer.Option(min=1901, max=1999, help="Last year of a match.", show_default="the run's")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the seats and the matches.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the seats and the matches.")] = 0,
     json_out: Json = None,
 ) -> None:
     """Play matches between the members and the newest checkpoint, and rate all players, overall and as each country.

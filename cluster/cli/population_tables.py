@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from cluster.cli.tables import new_table, print_note
+from cluster.cli.tables import new_table, plain, print_note
 from cluster.evaluation.rating_matches import saved_ratings
 from opponents.league.league import RESULTS
 from opponents.league.results import Results
@@ -69,7 +69,7 @@ def show_members(population: Population, standings: Mapping[str, Standing], cons
         score = "" if standing.score is None else f"{standing.score:.0%}"
         numbers = (points, str(standing.games or ""), score, f"{member.weight:g}", str(member.created_at_update))
         style = "dim" if member.retired else ""
-        table.add_row(member.id, *numbers, _what(member), member.source or "", style=style)
+        table.add_row(plain(member.id), *numbers, _what(member), plain(member.source or ""), style=style)
     console.print(table)
     print_note(
         console,
@@ -85,7 +85,7 @@ def show_member(facts: Mapping[str, Any], console: Console) -> None:
     table.add_column(overflow="fold")
     for name, value in facts.items():
         shown = "-" if value is None else " <- ".join(value) if isinstance(value, list) else str(value)
-        table.add_row(name.replace("_", " "), shown)
+        table.add_row(name.replace("_", " "), plain(shown))
     console.print(table)
 
 
@@ -147,8 +147,8 @@ def show_ratings(book: RatingBook, console: Console) -> None:
     for player in _by_strength(book):
         rating, style = book.rating(player), "dim" if player in book.anchors else ""
         interval = "fixed" if player in book.anchors else "{:.0f} to {:.0f}".format(*rating.interval)
-        overall.add_row(player, f"{rating.mu:.0f}", interval, str(rating.games), style=style)
-        by_country.add_row(player, *(_points(book.rating(player, power)) for power in POWERS), style=style)
+        overall.add_row(plain(player), f"{rating.mu:.0f}", interval, str(rating.games), style=style)
+        by_country.add_row(plain(player), *(_points(book.rating(player, power)) for power in POWERS), style=style)
     by_country.add_section()
     by_country.add_row("its worth", *(_points(book.country(power), sign="+") for power in POWERS))
     console.print(overall)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from grpo_core.errors import one_line
 
 
 def new_table(first: str, *numbers: str, number_width: int | None = None) -> Table:
@@ -14,6 +17,11 @@ def new_table(first: str, *numbers: str, number_width: int | None = None) -> Tab
     for name in numbers:
         table.add_column(name, justify="right", min_width=number_width, no_wrap=True)
     return table
+
+
+def plain(text: str) -> Text:
+    """A text of a file as a cell: printable, and not taken for markup."""
+    return Text(one_line(text))
 
 
 def print_note(console: Console, text: str) -> None:

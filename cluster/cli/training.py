@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 
 from cluster.cli.options import Overrides
+from cluster.cli.output import say
 
 commands = typer.Typer()
 
@@ -41,34 +41,41 @@ def train(
 
         typer.echo(config_reference(Config))
         return
-    from cluster.runs.ray_job import short_stop
-    from cluster.runs.run_request import requested_run
-    from cluster.runtime.ray_session import stop_at_sigterm
+    from cluster.runtime.stop_signals import shielded, stop_at_signals
+
+    stop_at_signals()
+    with shielded():  # libraries start threads
+        from cluster.driver.metrics_server import MetricsServer
+        from cluster.runs.folder import RunFolder
+        from cluster.runs.ray_job import short_stop
+        from cluster.runs.restarts import keep_training
+        from cluster.runs.run_request import requested_run
+        from cluster.runtime.local_ray import prepare_local_ray
 
     request = requested_run(config, overrides or (), run_dir, resume=resume, start_or_resume=start_or_resume)
     if request.config.run.ray_address is None:
-        # A local Ray asks every client for a token; set here because Ray reads the variable when it is imported.
-        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        prepare_local_ray()
     try:
-        stop_at_sigterm()
-        from cluster.driver.training import SAVE_TIMEOUT_S
-        from cluster.driver.training import train as train_once
-        from cluster.runs.restarts import keep_training
+        with shielded():  # imports Ray, which then reads what was prepared
+            from cluster.driver.training import SAVE_TIMEOUT_S, check_machine
+            from cluster.driver.training import train as train_once
 
         if warning := short_stop(request.config.redis, SAVE_TIMEOUT_S):
-            typer.echo(warning, err=True)
-        keep_training(
-            lambda resume: train_once(request.config, request.run_dir, resume=resume),
-            request.run_dir,
-            resume=request.resume,
-            max_restarts=request.config.run.max_restarts,
-            say=lambda text: typer.echo(f"{time.strftime('%H:%M:%S')} {text}"),
-        )
+            say(warning, err=True)
+        check_machine(request.config)
+        with RunFolder(request.run_dir).held(), MetricsServer() as metrics:
+            keep_training(
+                lambda resume: train_once(request.config, request.run_dir, resume=resume, metrics=metrics),
+                request.run_dir,
+                resume=request.resume,
+                max_restarts=request.config.run.max_restarts,
+                say=lambda text: say(f"{time.strftime('%H:%M:%S')} {text}"),
+            )
     except KeyboardInterrupt:
         again = "the same command" if start_or_resume else f"entente train --resume --run-dir {request.run_dir}"
-        typer.echo(f"stopped; continue with: {again}", err=True)
+        say(f"stopped; continue with: {again}", err=True)
         raise typer.Exit(130) from None
-    typer.echo(f"done: {request.run_dir / 'summary.json'} and {request.run_dir / 'report.html'}")
+    say(f"done: {request.run_dir / 'summary.json'} and {request.run_dir / 'report.html'}")
 
 
 @commands.command(
@@ -82,7 +89,9 @@ def imitate(
     ] = "laptop",
     games: Annotated[
         int | None,
-        typer.Option(min=0, help="Games of seven teachers to play and imitate.", show_default="the config's, or 400"),
+        typer.Option(
+            min=0, max=10**6, help="Games of seven teachers to play and imitate.", show_default="the config's, or 400"
+        ),
     ] = None,
     teacher: Annotated[
         str | None, typer.Option(help="The bot to imitate.", show_default="the config's, dumbbot")
@@ -97,7 +106,9 @@ def imitate(
     from cluster.imitation.launcher import imitate as imitate_games
     from cluster.runs.imitation_report import ImitationTask
     from cluster.runs.progress_bars import progress_bars
+    from cluster.runtime.stop_signals import stop_at_signals
 
+    stop_at_signals()
     options = {"games": games, "teacher": teacher, "saved_games": None if saved_games is None else str(saved_games)}
     given = [f"imitation.{key}={json.dumps(value)}" for key, value in options.items() if value is not None]
     settings = load_config(config, [*given, *(overrides or ())])

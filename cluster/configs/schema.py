@@ -14,7 +14,8 @@ from cluster.configs.sections import (
     RunSettings,
     TrainingSettings,
 )
-from grpo_core.settings import AlignmentSettings, GroupingSettings, PolicySettings, Settings
+from grpo_core.section import Settings
+from grpo_core.settings import AlignmentSettings, GroupingSettings, PolicySettings
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rewards import check_weights

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from pydantic import Field, field_validator
 
-from pydantic import Field
-
-from grpo_core.settings import LearnerSettings, Settings
+from grpo_core.section import LONGEST_WAIT_S, Settings, Texts
+from grpo_core.settings import LearnerSettings
+from services.settings import check_host_and_port
 
 
 class RunSettings(Settings):
     """One run: its name, its seed and the machine it may use."""
 
-    name: str = Field("run", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", description="Folder of the run under runs/")
+    name: str = Field(
+        "run", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100, description="Folder of the run under runs/"
+    )
     seed: int = Field(0, ge=0, description="Seed of weights, line-ups, games and sampling")
     ray_address: str | None = Field(
         None, description="Address of a running Ray cluster, or 'auto'; unset: a local one is started"
@@ -26,28 +28,41 @@ class RunSettings(Settings):
     silence_timeout_s: float = Field(
         60.0,
         gt=0,
+        le=LONGEST_WAIT_S,
         description="Seconds without a heartbeat of the learner's process, which answers also during a computation, "
         "before it counts as lost",
     )
+
+    @field_validator("ray_address")
+    @classmethod
+    def _can_be_connected_to(cls, value: str | None) -> str | None:
+        if value is not None and value != "auto":
+            check_host_and_port(value.removeprefix("ray://"))
+        return value
 
 
 class RolloutSettings(Settings):
     """The rollout actors: how many, their resources, and how far they run ahead of the learner."""
 
-    actors: int = Field(1, ge=1, description="Rollout actors, one engine each")
+    actors: int = Field(1, ge=1, le=10_000, description="Rollout actors, one engine each")
     max_actors: int | None = Field(
         None,
         ge=1,
+        le=10_000,
         description="Rollout actors at most: when the learner needs more than rollout.actors, they are requested from "
         "the cluster, whose autoscaler may add nodes, and released when idle; unset: always rollout.actors",
     )
     scale_every_s: float = Field(
         30.0,
         gt=0,
+        le=LONGEST_WAIT_S,
         description="Seconds between two measurements of the load; several must agree before actors are added",
     )
     node_timeout_s: float = Field(
-        900.0, gt=0, description="Seconds for the cluster to have room for a further rollout actor, or for a lost one"
+        900.0,
+        gt=0,
+        le=LONGEST_WAIT_S,
+        description="Seconds for the cluster to have room for a further rollout actor, or for a lost one",
     )
     cpus_per_actor: float = Field(1.0, gt=0, description="CPU cores that Ray keeps for one rollout actor")
     gpus_per_actor: float = Field(
@@ -64,22 +79,27 @@ class RolloutSettings(Settings):
         "gpus_per_actor = learner.gpus, 1 or (turns on the CPU) 0",
     )
     num_generations: int = Field(
-        8, ge=1, description="Games of one line-up block: same country, opponents and versions"
+        8, ge=1, le=10_000, description="Games of one line-up block: same country, opponents and versions"
     )
-    games_per_actor: int = Field(64, ge=1, description="Games one actor plays at once")
+    games_per_actor: int = Field(64, ge=1, le=10**6, description="Games one actor plays at once")
     max_staleness: int = Field(
         1, ge=0, description="Updates that an episode may lag behind the learner; 0: strictly on-policy"
     )
-    start_timeout_s: float = Field(180.0, gt=0, description="Seconds for an actor to load its model and report ready")
+    start_timeout_s: float = Field(
+        180.0, gt=0, le=LONGEST_WAIT_S, description="Seconds for an actor to load its model and report ready"
+    )
     swap_timeout_s: float = Field(
         60.0,
         gt=0,
+        le=LONGEST_WAIT_S,
         description="Seconds for an engine to take published weights, counted once it is ready for them; also for it "
         "to free the GPU and to take it back",
     )
-    block_timeout_s: float = Field(900.0, gt=0, description="Seconds for one block before its actor is replaced")
+    block_timeout_s: float = Field(
+        900.0, gt=0, le=LONGEST_WAIT_S, description="Seconds for one block before its actor is replaced"
+    )
     update_timeout_s: float = Field(
-        1800.0, gt=0, description="Seconds for one learner update, waiting for episodes included"
+        1800.0, gt=0, le=LONGEST_WAIT_S, description="Seconds for one learner update, waiting for episodes included"
     )
     max_replacements: int = Field(
         20,
@@ -91,26 +111,32 @@ class RolloutSettings(Settings):
 class TrainingSettings(LearnerSettings):
     """The learner's update, and its GPU."""
 
-    gpus: Literal[0, 1] = Field(0, description="GPUs that Ray keeps for the learner; 0: it computes on CPUs")
+    gpus: int = Field(0, ge=0, le=1, description="GPUs that Ray keeps for the learner; 0: it computes on CPUs")
 
 
 class ImitationSettings(Settings):
     """Games of other players that the policy imitates before it plays its own."""
 
     games: int = Field(
-        0, ge=0, description="Games of seven teachers that are played and imitated before the first update; 0: none"
+        0,
+        ge=0,
+        le=10**6,
+        description="Games of seven teachers that are played and imitated before the first update; 0: none",
     )
     teacher: str = Field("dumbbot", description="Bot that is imitated")
-    until_year: int = Field(1908, ge=1901, description="Last year of a teacher's game")
+    until_year: int = Field(1908, ge=1901, le=1999, description="Last year of a teacher's game")
     saved_games: str | None = Field(
         None, description="Folder of saved games (*.json) that are imitated too, all powers of each"
     )
-    epochs: int = Field(4, ge=1, description="Passes over all decisions")
+    epochs: int = Field(4, ge=1, le=10_000, description="Passes over all decisions")
     learning_rate: float = Field(2e-3, gt=0, description="Highest step size of AdamW")
     decisions_per_step: int = Field(128, ge=1, description="Decisions of one optimizer step")
     held_out: float = Field(0.05, gt=0, lt=1, description="Share of the games that is only measured, not learned from")
     processes: int = Field(
-        2, ge=1, description="Processes that play the games and compute gradients, one CPU each; 1 takes a GPU if any"
+        2,
+        ge=1,
+        le=1024,
+        description="Processes that play the games and compute gradients, one CPU each; 1 takes a GPU if any",
     )
 
     @property
@@ -122,9 +148,9 @@ class ImitationSettings(Settings):
 class EvaluationSettings(Settings):
     """Evaluations: games against fixed anchors, all seven countries in rotation."""
 
-    against: tuple[str, ...] = Field(("random",), description="Bots that fill the other six seats, one evaluation each")
-    games_per_country: int = Field(10, ge=1, description="Games the policy plays as each country")
-    until_year: int = Field(1905, ge=1901, description="Last year of an evaluation game")
+    against: Texts = Field(("random",), description="Bots that fill the other six seats, one evaluation each")
+    games_per_country: int = Field(10, ge=1, le=10**6, description="Games the policy plays as each country")
+    until_year: int = Field(1905, ge=1901, le=1999, description="Last year of an evaluation game")
     temperature: float = Field(1.0, ge=0, description="Sampling temperature of evaluation games; 0: greedy")
     every: int = Field(0, ge=0, description="Updates between evaluations besides the first and last; 0: none")
-    final_against: tuple[str, ...] = Field((), description="Further bots met by the trained policy only")
+    final_against: Texts = Field((), description="Further bots met by the trained policy only")

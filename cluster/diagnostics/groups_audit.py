@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from grpo_core.advantages.grouping import CLUSTER_FACTS, RUNNING_LEVEL, parse_expression
-from grpo_core.errors import GroupingError
+from grpo_core.errors import GroupingError, one_line
+from grpo_core.files import read_json
 from grpo_core.settings import OUTCOME_KEYS
 from grpo_core.training.audit import AUDIT_SCHEMA
 
 Record = Mapping[str, Any]
 
 BEST = 3  # undeclared keys that the gradient audit measures
-SUMS = ("between", "within", "left_out", "groups", "by_country")
+
+# The types of what is read of a record; any number is small enough that sums of many are finite.
+_Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
+_Number = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]
+_Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]
 
 #: Metrics of the records that are followed over the updates, with display names.
 FOLLOWED = {
@@ -36,6 +42,42 @@ FOLLOWED = {
     "fresh_logprob_gap": "fresh logprob gap",
     "grad_norm": "gradient norm",
 }
+
+
+class _SchemaOnly(msgspec.Struct):
+    schema: int
+
+
+class _Group(msgspec.Struct):
+    level: _Name
+    size: _Count
+    judged: _Count
+    zero_variance: bool
+
+
+class _Sums(msgspec.Struct):
+    between: _Number
+    within: _Number
+    left_out: _Number
+    groups: _Number
+    by_country: _Number
+
+
+class _Explained(msgspec.Struct):
+    samples: _Count
+    keys: dict[_Name, _Sums]
+    same: dict[_Name, _Name]
+
+
+class _Record(msgspec.Struct):
+    version: _Count
+    keys: list[_Name]
+    cluster_features: list[_Name]
+    turn_facts: list[_Name]
+    outcome_keys_allowed: bool
+    groups: list[_Group]
+    explained: _Explained
+    metrics: dict[_Name, _Number | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,22 +155,17 @@ def read_records(run_dir: Path) -> list[Record]:
 
 def _record(path: Path) -> Record:
     try:
-        record: Any = json.loads(path.read_text(encoding="utf-8"))
-        schema = record["schema"]
+        record: Any = read_json(path)
+        schema = msgspec.convert(record, _SchemaOnly).schema
         if schema != AUDIT_SCHEMA:
             raise RunError(f"{path} is of schema {schema}, and this version of Entente reads {AUDIT_SCHEMA}")
-        _ = [
-            record[name]
-            for name in ("version", "keys", "cluster_features", "turn_facts", "outcome_keys_allowed", "metrics")
-        ]
-        _ = [group[name] for group in record["groups"] for name in ("level", "size", "judged", "zero_variance")]
-        explained = record["explained"]
-        _ = [row[name] for row in explained["keys"].values() for name in SUMS]
-        _ = [explained["keys"][key] for key in explained["same"].values()]
+        explained = msgspec.convert(record, _Record).explained
+        if unknown := sorted(set(explained.same.values()) - explained.keys.keys()):
+            raise ValueError(f"it has no sums of {unknown[0]}")
     except OSError as error:
         raise RunError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, TypeError, KeyError) as error:
-        raise RunError(f"{path} is no audit record ({type(error).__name__}: {error}); remove it to go on") from None
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        raise RunError(f"{path} is no audit record ({one_line(error, 200)}); remove it to go on") from None
     return record  # type: ignore[no-any-return]
 
 

@@ -76,11 +76,12 @@ def policy_files(policy: PolicySettings, run: RunSettings) -> Iterator[Finding]:
 
 
 def _files_of(folder: Path) -> Finding:
+    from grpo_core.models.folder_files import weight_files
     from grpo_core.models.pretrained import load_model, load_tokenizer
 
     try:
         load_tokenizer(folder)  # opens every file of weights, too
-        weights = sorted(folder.glob("*.safetensors"))
+        weights = sorted(folder / name for name in weight_files(folder))
         size = sum(path.stat().st_size for path in weights)
         if size <= LOADED_BYTES:
             load_model(folder)

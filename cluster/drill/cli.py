@@ -13,23 +13,31 @@ import typer
 
 
 def drill(
-    faults: Annotated[int, typer.Option(min=1, help="Number of faults, all kinds in turn.")] = 30,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the moments, the order and the victims.")] = 0,
+    faults: Annotated[int, typer.Option(min=1, max=10_000, help="Number of faults, all kinds in turn.")] = 30,
+    seed: Annotated[int, typer.Option(min=0, max=1 << 53, help="Seed of the moments, the order and the victims.")] = 0,
     run_dir: Annotated[
         Path | None, typer.Option(help="Folder of the run, which is kept.", show_default="a temporary one")
     ] = None,
     engine: Annotated[
         Literal["torch", "vllm"], typer.Option(help="Engine of the rollout actor; vllm: in a process of its own.")
     ] = "torch",
+    server: Annotated[
+        Literal["embedded", "external"],
+        typer.Option(help="Replay server; external: one that the drill starts, and that is away for a while."),
+    ] = "embedded",
     only: Annotated[
         list[str] | None, typer.Option(metavar="KIND", help="Only faults of this kind; repeatable.")
     ] = None,
+    compare: Annotated[
+        bool, typer.Option(help="Also train as long without faults, and compare the lengths of the games.")
+    ] = True,
     json_out: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
 ) -> None:
     """Cause faults in a short training, and check that it recovers from each and loses nothing.
 
-    It kills and stops rollout actors, learner, replay server and driver, fills the server, damages episodes and leaves
-    half a checkpoint. It touches only processes that it started, on this machine. About half a minute a fault.
+    It kills and stops rollout actors, learner, replay server and driver, ends the run as job managers do, fills the
+    server, damages episodes and blocks, writes foreign values and leaves half a checkpoint. It touches only processes
+    that it started, on this machine. About half a minute a fault.
     """
     from cluster.drill.record import Record
     from cluster.drill.runner import Plan
@@ -38,16 +46,16 @@ def drill(
     from cluster.drill.training_process import DrillFailedError
     from cluster.runs.folder import check_writable
     from cluster.runtime.orphan_reaper import guarded
-    from cluster.runtime.ray_session import stop_at_sigterm
+    from cluster.runtime.stop_signals import stop_at_signals
 
     if json_out is not None:
         check_writable(json_out)
-    stop_at_sigterm()
-    plan = Plan(faults, seed, run_dir or Path(tempfile.gettempdir()), engine, tuple(only or ()))
+    stop_at_signals()
+    plan = Plan(faults, seed, run_dir or Path(tempfile.gettempdir()), engine, server, tuple(only or ()), compare)
     plan.check()
     if run_dir is None:
         plan = replace(plan, run_dir=Path(tempfile.mkdtemp(prefix="entente-drill-")))
-    record = Record(engine, seed, faults)
+    record = Record(engine, server, seed, faults)
     failure: DrillFailedError | None = None
     with guarded(), shown(record) as notify:
         try:
@@ -56,11 +64,12 @@ def drill(
             failure = error
     if json_out is not None:
         kinds = "".join(f" --only {name}" for name in plan.only)
-        command = f"entente drill --faults {faults} --seed {seed} --engine {engine}{kinds}"
+        kinds += "" if compare else " --no-compare"
+        command = f"entente drill --faults {faults} --seed {seed} --engine {engine} --server {server}{kinds}"
         json_out.write_text(json.dumps(record.document(command), indent=1) + "\n", encoding="utf-8")
         typer.echo(f"written to {json_out}")
     if failure is not None:
-        typer.echo(f"drill failed: {' '.join(str(failure).split())} (the run is in {plan.run_dir})", err=True)
+        typer.echo(f"drill failed: {failure} (the run is in {plan.run_dir})", err=True)
         raise typer.Exit(failure.exit_code)
     if run_dir is None:
         shutil.rmtree(plan.run_dir, ignore_errors=True)

@@ -55,7 +55,7 @@ def read_reconciliation(run_dir: Path, store: ReplayClient, seen_stored: Collect
         stored=store.stored().union(seen_stored),
         used=episodes_used(run_dir),
         poison=tuple(store.poison()),
-        waiting=store.waiting(),
+        waiting=frozenset(store.waiting()),
         poison_counted=counters.get("poison", 0),
         acknowledged_counted=counters.get("acknowledged", 0),
     )

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from cluster.drill.faults import Reaction
+from cluster.drill.endings import Ending
+from cluster.drill.faults.context import Reaction
 from cluster.drill.reconciliation import Balance, Reconciliation
 from cluster.runs.provenance import commit, provenance
 
@@ -23,6 +24,7 @@ class RecoveredFault:
     reaction: Reaction  # what the run did
     recovered_s: float  # until it had made a further update
     further_update: int
+    ending: Ending | None = None  # if the fault asked the run to end
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,12 @@ class Record:
     """A drill under way."""
 
     engine: str
+    server: str
     seed: int
     wanted: int  # faults
     recovered: list[RecoveredFault] = field(default_factory=list)
     checks: list[Check] = field(default_factory=list)
+    lengths: dict[str, Any] | None = None  # of games, with and without faults
     failure: str | None = None  # the first failure
     began: float = field(default_factory=time.monotonic)
 
@@ -59,10 +63,12 @@ class Record:
             "command": command,
             "machine": provenance(),
             "engine": self.engine,
+            "server": self.server,
             "seed": self.seed,
             "wall_seconds": round(self.elapsed_s, 1),
             "faults": [asdict(fault) for fault in self.recovered],
             "checks": [asdict(check) for check in self.checks],
+            "lengths": self.lengths,
             "failure": self.failure,
         }
 

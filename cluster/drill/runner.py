@@ -5,16 +5,22 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cluster.configs.loader import dump_config
-from cluster.drill.faults import DrillContext, Reaction, draw, faults_of
+from cluster.configs.schema import Config
+from cluster.drill.endings import end_run
+from cluster.drill.external_server import ExternalServer
+from cluster.drill.faults.context import DrillContext, Reaction
+from cluster.drill.faults.table import Fault, draw, faults_of
+from cluster.drill.lengths import compare
 from cluster.drill.reconciliation import balance, damaged_checkpoints, read_reconciliation, updates_recorded
 from cluster.drill.record import Check, Record, RecoveredFault, episode_checks
 from cluster.drill.replay_client import ReplayClient
-from cluster.drill.settings import RECOVERY_TIMEOUT_S, STOPPED_S, Engine, drill_config
+from cluster.drill.settings import RECOVERY_TIMEOUT_S, STOPPED_S, Engine, Server, drill_config
 from cluster.drill.training_process import DrillFailedError, TrainingProcess, runs
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
@@ -26,7 +32,7 @@ from services.settings import RedisSettings
 FIRST_UPDATE_S = 600.0  # loading included, on a machine that is busy
 PAUSE_S = (0.2, 4.0)  # between two faults: shortest, longest
 LAST_UPDATES = 2  # made undisturbed at the end
-INTERRUPTED = 130  # exit status of a run that was stopped and has saved
+UNDISTURBED_TIMEOUT_S = 7200.0  # for the training without faults
 
 Notify = Callable[[str], None]  # called with every stage
 
@@ -39,20 +45,28 @@ class Plan:
     seed: int
     run_dir: Path
     engine: Engine
+    server: Server = "embedded"
     only: tuple[str, ...] = ()  # kinds; none: all
+    compares: bool = True  # whether it also trains without faults, and compares the lengths of the games
+
+    @property
+    def faults_known(self) -> Mapping[str, Fault]:
+        """All kinds that this drill can cause."""
+        return faults_of(self.engine, self.server)
 
     @property
     def kinds(self) -> list[str]:
         """The kinds of faults, in the order of their table."""
-        return [name for name in faults_of(self.engine) if not self.only or name in self.only]
+        return [name for name in self.faults_known if not self.only or name in self.only]
 
     def check(self) -> None:
         """Raise RunError if a kind of fault does not exist, vLLM is not installed, or the folder has a run already."""
-        known = list(faults_of(self.engine))
+        known = list(self.faults_known)
         for name in self.only:
             if name not in known:
                 raise RunError(
-                    f"no fault is called {name!r} with the {self.engine} engine; there are {', '.join(known)}"
+                    f"no fault is called {name!r} with the {self.engine} engine and the {self.server} replay server; "
+                    f"there are {', '.join(known)}"
                 )
         if self.engine == "vllm" and not vllm_installed():
             raise RunError("vLLM is not installed: `make vllm` brings its CPU build")
@@ -65,37 +79,76 @@ def drill(plan: Plan, record: Record, notify: Notify) -> None:
 
     Raises DrillFailedError if the run did not recover or a check failed.
     """
-    rng = random.Random(plan.seed)
-    kinds = draw(plan.kinds, plan.faults, rng)
-    folder = RunFolder(plan.run_dir)
     plan.run_dir.mkdir(parents=True, exist_ok=True)
-    config = drill_config(plan.engine, plan.faults, plan.seed)
-    file = plan.run_dir / "drill.toml"
+    with ExitStack() as stack:
+        external = None
+        if plan.server == "external":
+            external = stack.enter_context(ExternalServer(plan.run_dir / "external-redis"))
+        config = drill_config(plan.engine, plan.faults, plan.seed, None if external is None else external.url)
+        training = training_of(config, plan.run_dir)
+        stack.callback(training.close)
+        context = DrillContext(
+            training,
+            RunFolder(plan.run_dir),
+            random.Random(plan.seed),
+            config.learner.checkpoint_every,
+            config.rollout.num_generations,
+            STOPPED_S,
+            external,
+        )
+        try:
+            _carry_out(plan, config, context, record, notify)
+        except DrillFailedError as error:
+            record.failure = str(error)
+            raise
+
+
+def _carry_out(plan: Plan, config: Config, context: DrillContext, record: Record, notify: Notify) -> None:
+    training, rng = context.training, context.rng
+    kinds = draw(plan.kinds, plan.faults, rng)
+    notify("starting the training")
+    training.start()
+    training.wait(lambda: training.update >= 1, "first update", FIRST_UPDATE_S)
+    for kind in kinds:
+        time.sleep(rng.uniform(*PAUSE_S))
+        fault = plan.faults_known[kind]
+        notify(f"{kind}: {fault.does}")
+        record.recovered.append(recover(kind, fault, context, record))
+    notify("letting the run finish")
+    finish(training, record)
+    undisturbed = None
+    if plan.compares:
+        notify("training as long without faults")
+        undisturbed = train_undisturbed(plan, training.update)
+    notify("reconciling the episodes")
+    check_run(config.redis, context, undisturbed, record)
+
+
+def training_of(config: Config, run_dir: Path) -> TrainingProcess:
+    """A training in ``run_dir``, not started yet."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    file = run_dir / "drill.toml"
     file.write_text(dump_config(config), encoding="utf-8")
-    training = TrainingProcess(plan.run_dir, file, plan.run_dir / "drill.log")
-    context = DrillContext(training, folder, rng, config.learner.checkpoint_every, STOPPED_S)
+    file.chmod(0o600)  # it may hold a server's password
+    return TrainingProcess(run_dir, file, run_dir / "drill.log")
+
+
+def train_undisturbed(plan: Plan, updates: int) -> Path:
+    """Make the same training without faults; returns its folder. Raises DrillFailedError if it fails."""
+    training = training_of(drill_config(plan.engine, plan.faults, plan.seed), plan.run_dir / "undisturbed")
     try:
-        notify("starting the training")
-        training.start()
-        training.wait(lambda: training.update >= 1, "first update", FIRST_UPDATE_S)
-        for kind in kinds:
-            time.sleep(rng.uniform(*PAUSE_S))
-            notify(f"{kind}: {faults_of(plan.engine)[kind].does}")
-            record.recovered.append(recover(kind, context, record, plan.engine))
-        notify("letting the run finish")
-        finish(training, record)
-        notify("reconciling the episodes")
-        check_episodes(config.redis, context, record)
-    except DrillFailedError as error:
-        record.failure = str(error)
-        raise
+        training.start([f"learner.updates={updates}"])
+        status = training.finish(UNDISTURBED_TIMEOUT_S)
     finally:
         training.close()
+    if status:
+        raise DrillFailedError(f"the training without faults ended with status {status}: {training.last_line()}")
+    return training.run_dir
 
 
-def recover(kind: str, context: DrillContext, record: Record, engine: Engine) -> RecoveredFault:
+def recover(kind: str, fault: Fault, context: DrillContext, record: Record) -> RecoveredFault:
     """Cause a fault and wait for the recovery. Raises DrillFailedError unless the run recovers in the expected way."""
-    fault, training = faults_of(engine)[kind], context.training
+    training = context.training
     update, before, driver = training.update, len(restarts(context.folder.path)), training.driver
     at_s, start = record.elapsed_s, time.monotonic()
     context.note_stored()
@@ -120,9 +173,8 @@ def recover(kind: str, context: DrillContext, record: Record, engine: Engine) ->
     reaction = _reaction(training.driver != driver, len(restarts(context.folder.path)) - before)
     if reaction != fault.reaction:
         raise DrillFailedError(f"after {caused} the run {reaction}, expected: it {fault.reaction}")
-    return RecoveredFault(
-        kind, done.what, round(at_s, 1), update, reaction, round(time.monotonic() - start, 1), training.update
-    )
+    recovered_s = round(time.monotonic() - start, 1)
+    return RecoveredFault(kind, done.what, round(at_s, 1), update, reaction, recovered_s, training.update, done.ending)
 
 
 def finish(training: TrainingProcess, record: Record) -> None:
@@ -130,10 +182,7 @@ def finish(training: TrainingProcess, record: Record) -> None:
 
     Raises DrillFailedError if it did not stop or end as expected.
     """
-    training.driver.send_signal(signal.SIGTERM)
-    status = training.finish(RECOVERY_TIMEOUT_S)
-    if status != INTERRUPTED:
-        raise DrillFailedError(f"the run was stopped, and ended with status {status}")
+    end_run(training, signal.SIGTERM, to_all=False)
     training.start([f"learner.updates={training.update + LAST_UPDATES}"])
     status = training.finish(RECOVERY_TIMEOUT_S)
     if status:
@@ -142,11 +191,15 @@ def finish(training: TrainingProcess, record: Record) -> None:
     record.checks.append(Check("no process is left behind", not left, "; ".join(left) or "none is"))
 
 
-def check_episodes(redis: RedisSettings, context: DrillContext, record: Record) -> None:
-    """Check episodes, checkpoints and updates of the finished run. Raises DrillFailedError if a check failed."""
+def check_run(redis: RedisSettings, context: DrillContext, undisturbed: Path | None, record: Record) -> None:
+    """Check episodes, checkpoints and updates of the finished run; its games' lengths if another was ``undisturbed``.
+
+    Raises DrillFailedError if a check failed.
+    """
     folder = context.folder
     with replay_server(redis, folder.redis) as url, ReplayClient(url, folder.run_id) as store:
         reconciliation = read_reconciliation(folder.path, store, context.seen_stored)
+        waiting = store.waiting().values()
     record.checks += episode_checks(reconciliation, balance(reconciliation), len(context.damaged))
     damaged, lines = damaged_checkpoints(folder), updates_recorded(folder)
     record.checks += [
@@ -157,6 +210,10 @@ def check_episodes(redis: RedisSettings, context: DrillContext, record: Record) 
             f"{context.training.update} updates, {len(lines)} lines of {len(set(lines))} updates",
         ),
     ]
+    if undisturbed is not None:
+        lengths = compare(folder.path, waiting, undisturbed)
+        record.lengths = asdict(lengths)
+        record.checks.append(lengths.check())
     failed = [check for check in record.checks if not check.passed]
     if failed:
         raise DrillFailedError("; ".join(f"failed: {check.text} ({check.found})" for check in failed))

@@ -8,6 +8,7 @@ from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 
 Engine = Literal["torch", "vllm"]
+Server = Literal["embedded", "external"]  # of the replay: the run starts it, or the drill does
 
 UPDATES_PER_FAULT = 100  # more than a run makes between two faults; the drill ends it
 STOPPED_S = 12.0  # that the driver is stopped; longer than any other process waits
@@ -24,16 +25,22 @@ _LIMITS = (
 )
 _WORK = (
     "run.name=drill",
-    "game.until_year=1901",
+    "game.until_year=1905",  # games of 13 to 22 phases: their lengths are compared with those of a run without faults
     "evaluation.until_year=1901",
     "learner.checkpoint_every=2",
     "rollout.max_replacements=1000",
     "metrics.display=false",
 )
+_EXTERNAL = ("redis.connect_timeout_s=2", "redis.answer_timeout_s=5", "redis.away_timeout_s=240")
 _OWN_PROCESS = ("inference.engine=vllm", "inference.engine_process=own", "rollout.start_timeout_s=280")
 
 
-def drill_config(engine: Engine, faults: int, seed: int) -> Config:
-    """The configuration of the run: the shipped ``smoke`` with shorter games and time limits."""
+def drill_config(engine: Engine, faults: int, seed: int, server_url: str | None = None) -> Config:
+    """The configuration of the run: the shipped ``smoke`` with shorter games and time limits.
+
+    ``server_url`` names an external replay server; None: the run starts one.
+    """
     overrides = [*_LIMITS, *_WORK, f"run.seed={seed}", f"learner.updates={UPDATES_PER_FAULT * (faults + 1)}"]
+    if server_url is not None:
+        overrides += [*_EXTERNAL, f"redis.url={server_url}"]
     return load_config("smoke", [*overrides, *(_OWN_PROCESS if engine == "vllm" else ("inference.engine=torch",))])

@@ -53,14 +53,28 @@ def faults_table(record: Record) -> Table:
 
 def summary_table(record: Record) -> Table:
     """One row a kind."""
-    table = Table("fault", "times", "the run", "recovered: median", "longest", title="Recovered faults")
+    table = Table(
+        "fault",
+        "times",
+        "the run",
+        "recovered: median",
+        "longest",
+        "ended: median",
+        "longest",
+        title="Recovered faults",
+    )
     kinds: dict[str, list[RecoveredFault]] = {}
     for done in record.recovered:
         kinds.setdefault(done.kind, []).append(done)
     for kind, same in sorted(kinds.items()):
         took = [done.recovered_s for done in same]
-        table.add_row(kind, str(len(same)), same[0].reaction, f"{statistics.median(took):.1f} s", f"{max(took):.1f} s")
+        ended = [done.ending.seconds for done in same if done.ending is not None]
+        table.add_row(kind, str(len(same)), same[0].reaction, *_median_and_longest(took), *_median_and_longest(ended))
     return table
+
+
+def _median_and_longest(seconds: list[float]) -> tuple[str, str]:
+    return (f"{statistics.median(seconds):.1f} s", f"{max(seconds):.1f} s") if seconds else ("", "")
 
 
 def checks_table(record: Record) -> Table:

@@ -50,7 +50,7 @@ class TrainingProcess:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                preexec_fn=_restore_interrupts,
+                preexec_fn=_restore_signals,
             )
         self._driver = psutil.Process(self._process.pid)
 
@@ -128,9 +128,13 @@ class TrainingProcess:
             for child in self.driver.children(recursive=True):
                 self._family[child.pid, child.create_time()] = child
 
-    def _last_line(self) -> str:
+    def last_line(self) -> str:
+        """The last line that the run printed."""
         lines = self._log.read_text(errors="replace").strip().splitlines()
-        return f"{lines[-1] if lines else 'no output'} ({self._log})"
+        return lines[-1] if lines else "no output"
+
+    def _last_line(self) -> str:
+        return f"{self.last_line()} ({self._log})"
 
 
 def runs(process: psutil.Process) -> bool:
@@ -156,9 +160,10 @@ def _title(process: psutil.Process) -> str:
         return "(gone)"
 
 
-def _restore_interrupts() -> None:
-    """Make the child accept SIGINT, which a drill in the background ignores."""
+def _restore_signals() -> None:
+    """Make the child accept SIGINT and SIGHUP, which a drill in the background or under ``nohup`` ignores."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def kill(process: psutil.Process) -> None:

@@ -17,7 +17,8 @@ from cluster.driver.rollout_worker import Call, Goal, Job, JobQueue, PoolEvents,
 from cluster.errors import LateError, RunError
 from cluster.runtime.ended_processes import EndedProcesses, Ref, lost_with_its_node
 from cluster.runtime.placement import FurtherPlace, Slot
-from cluster.runtime.ray_calls import cause_of_death, loss_of
+from cluster.runtime.ray_calls import cause_of_death, check_waiting, loss_of, wait_for_all
+from grpo_core.errors import one_line
 
 MAX_OVERDUE = 3  # workers late with the same job before the run ends
 MAX_FAILED = 3  # workers whose engine could not play the same job before the run ends
@@ -32,11 +33,13 @@ class Supervisor:
         settings: RolloutSettings,
         republish: Callable[[], Ref] | None = None,
         further: Callable[[], FurtherPlace] | None = None,
+        away_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Start the actors; ``spawn`` makes that of a slot: ``0 <= slot < rollout.actors``, or a further place.
 
         ``republish`` returns a new reference to the newest weights after one was lost; None: the old one is resent.
-        ``further`` asks the cluster for room for one more actor; None: there are always ``rollout.actors``.
+        ``further`` asks the cluster for room for one more actor; None: there are always ``rollout.actors``. ``away_s``
+        returns the seconds so far in which the time limits stood still, because the replay server was away.
         """
         self.restarts = 0  # workers replaced
         self.swap_failures: Counter[str] = Counter()  # by cause: died, timed_out, refused, lost
@@ -44,6 +47,8 @@ class Supervisor:
         self._settings = settings
         self._republish = republish
         self._placements = None if further is None else PendingPlacements(further, settings.node_timeout_s)
+        self._away_s = away_s
+        self._stood_s = away_s()  # of these seconds, those that calls under way were given more
         self._limits = step_limits(settings)
         self._goal = Goal()
         self._workers: list[Worker] = []
@@ -88,7 +93,7 @@ class Supervisor:
         raised, LostError if one died: it is not replaced, because at the first start the user should see what is wrong.
         """
         refs = [ref for worker in self._workers for ref in worker.calls]
-        ready, waiting = ray.wait(refs, num_returns=len(refs), timeout=self._settings.start_timeout_s)
+        ready, waiting = wait_for_all(refs, self._settings.start_timeout_s)
         for ref in ready:
             try:
                 ray.get(ref)
@@ -164,7 +169,11 @@ class Supervisor:
             worker.advance(self._goal)
 
     def _wait(self, others: Sequence[Ref], timeout_s: float) -> list[Ref]:
-        """Wait until a reference is ready; return those of ``others`` that are."""
+        """Wait until a reference is ready; return those of ``others`` that are.
+
+        Raises ControlServiceLostError if Ray is gone.
+        """
+        check_waiting()
         places = [] if self._placements is None else self._placements.refs
         refs = [*others, *places, *(ref for worker in self._workers for ref in worker.calls)]
         if not refs:
@@ -214,7 +223,7 @@ class Supervisor:
         from services.inference.engine import EngineError
         from services.weights.payload import WeightsError
 
-        what, reason = call.what, " ".join(str(cause).split())
+        what, reason = call.what, one_line(cause)
         refused = isinstance(cause, (EngineError, WeightsError))
         if what == "load":
             self._replace(worker, f"could not start: {reason}")
@@ -253,6 +262,10 @@ class Supervisor:
 
         Call it after ``_wait``, which reads answers that came in time. ``blocks``: whether block limits count too.
         """
+        stood_s = self._away_s()
+        for worker in self._workers if stood_s > self._stood_s else ():
+            worker.prolong(stood_s - self._stood_s)
+        self._stood_s = stood_s
         now = time.monotonic()
         if self._placements is not None and (late := self._placements.give_up_overdue()):
             self._events.notices.append(

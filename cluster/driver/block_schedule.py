@@ -174,11 +174,14 @@ class BlockSchedule:
             self._late[power] -= late
             self._taken_late += late
             self._due[power] += late + asked[power]
-            for _ in range(asked[power]):
-                index = extra_block(self._version, power, self._asked[power])
-                self._asked[power] += 1
-                self._play_extra(self._version, index, self._stored_extra.get(self._version, {}).pop(index, False))
+            self._ask(power, asked[power])
         return any(self._due.values())
+
+    def replace(self, blocks: Mapping[str, int]) -> None:
+        """Request others for blocks of the update under way that were handed over and cannot be read."""
+        for power, count in sorted(blocks.items()):
+            self._due[power] += count
+            self._ask(power, count)
 
     def updated(self) -> None:
         """Record that the update under way is done; blocks that it still lacked will be late."""
@@ -189,6 +192,13 @@ class BlockSchedule:
         self._scheduled.update(self._due)
         self._asked.clear()
         self._taken_late = 0
+
+    def _ask(self, power: str, count: int) -> None:
+        """Request so many more extra blocks of a country for the update under way."""
+        for _ in range(count):
+            index = extra_block(self._version, power, self._asked[power])
+            self._asked[power] += 1
+            self._play_extra(self._version, index, self._stored_extra.get(self._version, {}).pop(index, False))
 
     def _within_room(self, lacking: Mapping[str, int]) -> Counter[str]:
         """Choose as many of these as the update has room for, one by one for the country that lacks the most."""

@@ -14,23 +14,32 @@ HEARTBEAT_EVERY_S = 2.0
 MAX_STEP_S = 5.0  # longer times between two checks count as this long
 
 
+def _never() -> float:
+    return 0.0
+
+
 class StallTimer:
     """A limit on waiting that counts only while the driver checks it: a driver may be suspended for hours."""
 
-    def __init__(self, limit_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, limit_s: float, clock: Callable[[], float] = time.monotonic, away_s: Callable[[], float] = _never
+    ) -> None:
+        """Start the wait; ``away_s`` returns the seconds so far in which it stood still (``ServerWatch``)."""
         self.limit_s = limit_s
         self._clock = clock
+        self._away_s = away_s
         self.restart()
 
     def restart(self) -> None:
         """Start the wait again from zero."""
-        self._checked, self._waited_s = self._clock(), 0.0
+        self._checked, self._stood_s, self._waited_s = self._clock(), self._away_s(), 0.0
 
     def over(self) -> bool:
         """Whether the limit is passed; call this at every poll."""
-        now = self._clock()
-        self._waited_s += min(now - self._checked, MAX_STEP_S)
-        self._checked = now
+        now, stood_s = self._clock(), self._away_s()
+        waited_s = now - self._checked - (stood_s - self._stood_s)
+        self._waited_s += min(max(0.0, waited_s), MAX_STEP_S)
+        self._checked, self._stood_s = now, stood_s
         return self._waited_s > self.limit_s
 
 
@@ -46,14 +55,15 @@ class Heartbeat:
         limit_s: float,
         clock: Callable[[], float] = time.monotonic,
         answered: Callable[[Any], bool] | None = None,
+        away_s: Callable[[], float] = _never,
     ) -> None:
-        """Send nothing yet; ``limit_s`` is the longest silence allowed.
+        """Send nothing yet; ``limit_s`` is the longest silence allowed, ``away_s`` as for ``StallTimer``.
 
         ``send`` calls the process and returns a reference to its answer. ``answered`` tells whether a reference has its
         answer, by default from Ray; it raises LostError if the process has ended.
         """
         self._send = send
-        self._silence = StallTimer(limit_s, clock)
+        self._silence = StallTimer(limit_s, clock, away_s)
         self._clock = clock
         self._answered = answered or _answered
         self._waits_for: Any = None

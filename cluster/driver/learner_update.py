@@ -10,8 +10,10 @@ from cluster.actors.messages import Shortage, UpdateReport
 from cluster.driver.block_schedule import BlockSchedule
 from cluster.runtime.ray_calls import get_answer
 from grpo_core.settings import LearnerSettings
+from services.replay.buffer import UnreadableError
 
 ANSWER_S = 0.5  # to fetch a result that is known to be ready
+MAX_REPLACED = 3  # times that an update's blocks are replaced because none of them can be read
 
 
 class UpdateCall:
@@ -47,6 +49,7 @@ class UpdateCall:
         self._learning = False  # whether that call is the update itself
         self._collected = settings.top_up_episodes == 0  # no more blocks are taken before the update
         self._deadline: float | None = None  # of the extra blocks
+        self._replaced = 0  # times, in the update under way
 
     @property
     def waits_for(self) -> list[Any]:
@@ -75,17 +78,35 @@ class UpdateCall:
             self._refs = [self._learner.collect.remote(blocks, self._take_timeout_s)]
 
     def finish(self, version: int) -> tuple[UpdateReport, Any] | None:
-        """Read the answer, which must be ready: report and weights of an update, or None after a collecting call."""
+        """Read the answer, which must be ready: report and weights of an update, or None after a collecting call.
+
+        If no block of the update can be read, others are requested in their place, and it returns None, too; raises
+        UnreadableError after ``MAX_REPLACED`` times.
+        """
+        try:
+            answer = get_answer(self._refs[0], ANSWER_S, "the learner")
+        except UnreadableError as error:
+            self._replace(version, error)
+            return None
         if not self._learning:
-            self._top_up(version, get_answer(self._refs[0], ANSWER_S, "the learner"))
+            self._top_up(version, answer)
             self._refs = []
             return None
-        report: UpdateReport = get_answer(self._refs[0], ANSWER_S, "the learner")
+        report: UpdateReport = answer
         weights = self._refs[1]
         self._schedule.updated()
-        self._refs, self._learning, self._deadline = [], False, None
+        self._refs, self._learning, self._deadline, self._replaced = [], False, None, 0
         self._collected = self._settings.top_up_episodes == 0
         return report, weights
+
+    def _replace(self, version: int, error: UnreadableError) -> None:
+        self._replaced += 1
+        if self._replaced > MAX_REPLACED:
+            raise error
+        self._schedule.replace(error.missing)
+        self._refs, self._learning = [], False
+        blocks = ", ".join(f"{count} of {country}" for country, count in sorted(error.missing.items()))
+        self._log(f"update {version + 1}: no block can be read ({blocks}); others are played in their place")
 
     def _top_up(self, version: int, shortage: Shortage) -> None:
         if self._deadline is None:

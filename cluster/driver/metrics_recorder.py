@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from cluster.runs.counters import (
     COUNTERS,
     COUNTRY_EPISODES,
     ENGINE,
+    ENGINE_WORK,
     MADE_AGAIN,
     NONFINITE,
     OVERLAP,
@@ -26,8 +28,9 @@ from cluster.runs.counters import (
 )
 from cluster.runs.folder import RunFolder
 from cluster.runs.restarts import restarts
-from grpo_core.errors import DivergenceError
-from services.metrics.catalogue import Value, key
+from grpo_core.errors import DivergenceError, StorageError
+from services.environments.diplomacy.position import POWERS
+from services.metrics.catalogue import Value, finite, key
 from services.metrics.display.display import Display
 from services.metrics.display.layout import DisplaySnapshot
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
@@ -35,6 +38,7 @@ from services.metrics.prometheus_exporter import Exporter
 from services.metrics.sink import FanOut, MetricsSink
 
 PROGRESS_TIME = "entente_progress_timestamp_seconds"
+EVALUATING = "entente_evaluating"
 WORKER_RESTARTS = "entente_worker_restarts_total"
 
 
@@ -49,7 +53,7 @@ class MetricsRecorder:
         resume_after: int | None,
         exporter: Exporter | None = None,
     ) -> None:
-        """Open the sinks; ``exporter`` is closed with this object.
+        """Open the sinks; ``exporter`` stays open, for it outlives restarts of the run.
 
         ``resume_after`` is the version from which a resumed run continues; None for a new run.
 
@@ -57,11 +61,12 @@ class MetricsRecorder:
         """
         self.display = display
         self._checkpoint_every = config.learner.checkpoint_every
-        resume = resume_after is not None
-        self._summary = RunSummary(folder, config.run.name, config.digest, resume=resume)
-        recorded = folder.metrics.exists() and resume
+        self._evaluation = config.evaluation
+        self._summary = RunSummary(folder, config.run.name, config.digest, resume_after)
+        recorded = folder.metrics.exists() and resume_after is not None
         before = read_metrics(folder.metrics) if recorded else []  # all lines: the sink removes some
-        sinks: list[MetricsSink] = [JsonlSink(folder.metrics, resume_after)]
+        self._lines = JsonlSink(folder.metrics, resume_after)
+        sinks: list[MetricsSink] = [self._lines]
         if exporter is not None:
             display.log(f"metrics at {exporter.url}")
             sinks.append(exporter)
@@ -79,11 +84,13 @@ class MetricsRecorder:
         self._swap_seconds: list[float] = []
         self._workers: dict[str, float] = {}
         self._engine_stats: dict[str, float] = {}  # when last read
-        self._updated = time.monotonic()
+        self._updated = time.monotonic()  # or, after an evaluation, so much later that its time does not count
         left = {"entente_worker_replacements_left": float(config.rollout.max_replacements)}
         self._serve(_highest(before))  # also of updates that are repeated
         bounds = limits(config.learner.updates, config.rollout)
-        self._serve({**self._counters, **bounds, **_versions(self._version), **left})
+        self._serve({**self._counters, **bounds, **_versions(self._version), **left, EVALUATING: 0.0})
+        for row in self._summary.evaluations:
+            self._serve(_evaluation_metrics(row))
 
     def __enter__(self) -> Self:
         """Nothing to do; the sinks are open."""
@@ -92,12 +99,22 @@ class MetricsRecorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write the summary so far and close the sinks."""
-        if isinstance(error, DivergenceError):
-            self._counters[NONFINITE] += 1
-            self._sink.record(self._version, {NONFINITE: self._counters[NONFINITE]})
-        self.training_ends()
-        self._sink.close()
+        """Write the summary so far and close the file of measurements.
+
+        Raises StorageError if the summary cannot be written, unless another error is on its way.
+        """
+        try:
+            self._serve({"entente_workers": 0.0, "entente_workers_playing": 0.0})
+            if isinstance(error, DivergenceError):
+                self._counters[NONFINITE] += 1
+                self._sink.record(self._version, {NONFINITE: self._counters[NONFINITE]})
+            self.training_ends()
+        except StorageError as refused:
+            if error is None:
+                raise
+            self.display.log(str(refused))
+        finally:
+            self._lines.close()
 
     def catch_up(self, report: UpdateReport | None, workers: int, league: Mapping[str, float]) -> None:
         """After a restart, record the checkpoint's update if the last process died before it did."""
@@ -128,13 +145,35 @@ class MetricsRecorder:
         """Record how long each engine took for new weights."""
         self._swap_seconds.extend(seconds)
 
-    def engine(self, stats: Mapping[str, float]) -> None:
-        """Add the counters of engines and remote players, which may restart at 0."""
+    def engine(self, stats: Mapping[str, float], leave_out: Collection[str] = ()) -> None:
+        """Add the counters of engines and remote players, which may restart at 0, except those to ``leave_out``."""
         for ours, name in self._engine_counters.items():
             now = stats.get(ours, 0.0)
             before = self._engine_stats.get(ours, 0.0)
-            self._counters[name] += now - before if now >= before else now
+            if ours not in leave_out:
+                self._counters[name] += now - before if now >= before else now
             self._engine_stats[ours] = now
+
+    @contextmanager
+    def evaluating(self, stats: Callable[[], Mapping[str, float]]) -> Iterator[None]:
+        """Leave what happens inside the block out of the run's time and throughput: an evaluation is not training.
+
+        That includes the work of training games in flight, which share the engines with it. ``stats`` returns the
+        pool's counters.
+        """
+        self._serve({EVALUATING: 1.0})
+        start, before, training = time.monotonic(), stats(), self._summary.training
+        self.engine(before)
+        self._summary.training_ends(self._counters)
+        yield
+        after = stats()
+        self.engine(after, leave_out=ENGINE_WORK)
+        self._updated += time.monotonic() - start
+        if training:
+            # Games that ended meanwhile are reported later, and must not count then.
+            ended = self._counters["entente_games_total"] + after["games"] - before["games"]
+            self._summary.training_begins({**self._counters, "entente_games_total": ended})
+        self._serve({EVALUATING: 0.0})
 
     def update(
         self,
@@ -153,12 +192,14 @@ class MetricsRecorder:
         now = time.monotonic()
         took, self._updated = now - self._updated, now
         self._counters["entente_run_seconds_total"] += took
-        if report.nonfinite:
-            self.display.log(f"update {report.version}: not finite, hence left out: {', '.join(report.nonfinite)}")
+        measured: dict[str, Value] = {**report.metrics, **league}
+        nonfinite = {*report.nonfinite, *(measured.keys() - finite(measured).keys())}
+        if nonfinite:
+            self._counters[NONFINITE] += 1
+            self.display.log(f"update {report.version}: not finite, hence left out: {', '.join(sorted(nonfinite))}")
         values: dict[str, Value] = {
             **self._counters,
-            **report.metrics,
-            **league,
+            **finite(measured),
             **_versions(report.version),
             "entente_update_seconds": took,
             "entente_workers": float(workers),
@@ -188,25 +229,22 @@ class MetricsRecorder:
         self._serve({PROGRESS_TIME: time.time()})
 
     def training_ends(self) -> None:
-        """Stop counting; evaluations are not training."""
+        """Stop counting time and work."""
         self._summary.training_ends(self._counters)
         self._summary.write(self._version, self._counters)
 
+    def has_evaluation(self, label: str, checkpoint: str, against: str) -> bool:
+        """Whether the summary has this evaluation with the configured games; the last one may stand for an earlier."""
+        settings = self._evaluation
+        games = len(POWERS) * settings.games_per_country
+        return self._summary.has_evaluation({label, "trained"}, checkpoint, against, games, settings.until_year)
+
     def evaluation(self, label: str, row: dict[str, Any], seconds: float) -> None:
         """Record one evaluation; ``label`` is ``untrained``, ``imitated``, ``trained`` or a version."""
-        against = str(row["against"])
         self._summary.add_evaluation(label, row, seconds)
-        values: dict[str, Value] = {key("entente_evaluation_centers", against=against): row["mean_centers"]}
-        if row["mean_centers_ci95"] is not None:
-            low, high = row["mean_centers_ci95"]
-            values[key("entente_evaluation_centers_low", against=against)] = low
-            values[key("entente_evaluation_centers_high", against=against)] = high
-        for country, cell in row["by_country"].items():
-            values[key("entente_evaluation_mean_centers", against=against, country=country)] = cell["mean_centers"]
-            values[key("entente_evaluation_win_rate", against=against, country=country)] = cell["win_rate"]
-        self._sink.record(self._version, values)
+        self._sink.record(self._version, _evaluation_metrics(row))
         self._serve({PROGRESS_TIME: time.time()})
-        self.display.log(f"{label} policy against six {against}: {describe(row)}")
+        self.display.log(f"{label} policy against six {row['against']}: {describe(row)}")
         self._summary.write(self._version, self._counters)
 
     def _count_update(self, report: UpdateReport, restarts: int, swap_failures: Mapping[str, int]) -> None:
@@ -218,7 +256,6 @@ class MetricsRecorder:
         counters["entente_stale_episodes_total"] += report.stale_episodes
         counters["entente_defective_orders_total"] += report.defective_orders
         counters["entente_truncated_decisions_total"] += report.truncated
-        counters[NONFINITE] += bool(report.nonfinite)
         for power, episodes in report.country_episodes.items():
             counters[COUNTRY_EPISODES[power]] += episodes
         counters[WORKER_RESTARTS] = before[WORKER_RESTARTS] + restarts
@@ -258,6 +295,19 @@ class MetricsRecorder:
 
 def _versions(version: int) -> dict[str, Value]:
     return {"entente_updates_total": float(version), "entente_policy_version": float(version)}
+
+
+def _evaluation_metrics(row: Mapping[str, Any]) -> dict[str, Value]:
+    against = str(row["against"])
+    values: dict[str, Value] = {key("entente_evaluation_centers", against=against): row["mean_centers"]}
+    if row["mean_centers_ci95"] is not None:
+        low, high = row["mean_centers_ci95"]
+        values[key("entente_evaluation_centers_low", against=against)] = low
+        values[key("entente_evaluation_centers_high", against=against)] = high
+    for country, cell in row["by_country"].items():
+        values[key("entente_evaluation_mean_centers", against=against, country=country)] = cell["mean_centers"]
+        values[key("entente_evaluation_win_rate", against=against, country=country)] = cell["win_rate"]
+    return values
 
 
 def _last_update(lines: Sequence[MetricsLine]) -> int:

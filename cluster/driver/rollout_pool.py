@@ -36,6 +36,7 @@ class RolloutPool(Supervisor):
 
         def done(report: BlockReport) -> None:
             self._events.blocks.append(report)
+            self._counters["games"] += report.games
 
         self._queue.add(Job(block.block_id, block.num_generations, send, done, self._settings.block_timeout_s))
         self._place()
@@ -84,7 +85,10 @@ class RolloutPool(Supervisor):
         return [result for number in sorted(results) for result in results[number]]
 
     def stats(self) -> dict[str, float]:
-        """Sum the engines' counters over all workers so far; without an answer within 10 s the last values count."""
+        """Sum the engines' counters over all workers so far; without an answer within 10 s the last values count.
+
+        ``games`` are the training games that ended.
+        """
         asked = {worker.actor.stats.remote(): worker for worker in self._workers if worker.loaded}
         ready, _ = ray.wait(list(asked), num_returns=len(asked), timeout=10.0) if asked else ([], [])
         for ref in ready:
@@ -93,7 +97,7 @@ class RolloutPool(Supervisor):
             except RayError:
                 continue  # it is replaced at the next poll
             self._count(asked[ref], counters)
-        return dict(self._counters)
+        return {"games": 0.0, **self._counters}
 
     def _place(self) -> None:
         self._queue.place(self._workers, self._goal)

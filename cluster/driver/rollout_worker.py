@@ -174,6 +174,11 @@ class Worker:
             if isinstance(call.what, Job):
                 call.deadline += seconds
 
+    def prolong(self, seconds: float) -> None:
+        """Give all calls that it has not answered more time."""
+        for call in self.calls.values():
+            call.deadline += seconds
+
     def _begin(self, step: Step, ref: Ref, weights: Ref | None = None, version: int = -1, extra_s: float = 0.0) -> None:
         self.step = step
         self.calls[ref] = Call(step, time.monotonic() + self._limits[step][0] + extra_s, weights, version)

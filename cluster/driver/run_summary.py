@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from cluster.runs.counters import COUNTERS, NONFINITE
@@ -23,23 +23,37 @@ _WORK = {
 class RunSummary:
     """Adds up training time and work from the run's ``counters``, keeps evaluations, and writes ``summary.json``."""
 
-    def __init__(self, folder: RunFolder, run_name: str, config_digest: str, *, resume: bool) -> None:
-        """Begin a summary, or continue the one on disk if ``resume``."""
+    def __init__(self, folder: RunFolder, run_name: str, config_digest: str, resume_after: int | None) -> None:
+        """Begin a summary, or continue the one on disk from version ``resume_after``.
+
+        Evaluations of later versions are left out: their updates are made again, and so are they.
+        """
         self._folder = folder
         # Read before the training loop: git may take seconds.
         self._identity = {"run": run_name, "commit": commit(), "config_digest": config_digest}
         self._provenance = provenance()
-        stored = folder.read_summary() if resume else {}
+        stored = {} if resume_after is None else folder.read_summary()
         # The metrics may lack these last values; the summary is written whenever a run ends.
         self.stored_counters = {
             NONFINITE: float(stored.get("nonfinite_updates", 0)),
             "entente_games_total": float(stored.get("games", 0)),
         }
-        self._evaluations: list[dict[str, Any]] = list(stored.get("evaluations", []))
+        rows: list[dict[str, Any]] = stored.get("evaluations", [])
+        self._evaluations = [row for row in rows if _version(row["checkpoint"]) <= (resume_after or 0)]
         self._training: dict[str, float] = dict(stored.get("training", {}))
         self._wall_before = float(stored.get("wall_seconds", 0.0))
         self._opened = time.monotonic()
         self._begin: tuple[float, dict[str, float]] | None = None
+
+    @property
+    def training(self) -> bool:
+        """Whether time and work count for the throughput now."""
+        return self._begin is not None
+
+    @property
+    def evaluations(self) -> Sequence[Mapping[str, Any]]:
+        """The rows of the evaluations, in the order in which they were made."""
+        return self._evaluations
 
     def training_begins(self, counters: Mapping[str, float]) -> None:
         """Start to count time and work for the throughput."""
@@ -49,6 +63,16 @@ class RunSummary:
         """Stop counting; evaluations are not training."""
         self._training = self._training_total(counters)
         self._begin = None
+
+    def has_evaluation(
+        self, labels: Collection[str], checkpoint: str, against: str, games: int, until_year: int
+    ) -> bool:
+        """Whether there is a row of these games under one of these labels."""
+        wanted = (checkpoint, against, games, until_year)
+        return any(
+            row["label"] in labels and wanted == (row["checkpoint"], row["against"], row["games"], row["until_year"])
+            for row in self._evaluations
+        )
 
     def add_evaluation(self, label: str, row: Mapping[str, Any], seconds: float) -> None:
         """Add a row; it replaces an older one of the same checkpoint and opponent."""
@@ -102,3 +126,9 @@ class RunSummary:
             for name, value in done.items():
                 total[name] = total.get(name, 0.0) + value
         return total
+
+
+def _version(checkpoint: str) -> int:
+    """Return the version of ``checkpoints/<version>``; 0 for another folder: the policy before it imitated."""
+    folder, _, version = checkpoint.partition("/")
+    return int(version) if folder == "checkpoints" else 0

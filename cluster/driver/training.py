@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -15,15 +14,16 @@ import ray
 from cluster.actors.messages import UpdateReport
 from cluster.actors.ray_actors import LearnerActor, RolloutActor
 from cluster.configs.schema import Config
+from cluster.driver import evaluations
 from cluster.driver.autoscaling import Scaling
 from cluster.driver.block_schedule import BlockSchedule
 from cluster.driver.heartbeat import HEARTBEAT_GROUP, Heartbeat, StallTimer
 from cluster.driver.learner_update import UpdateCall
 from cluster.driver.metrics_recorder import MetricsRecorder
+from cluster.driver.metrics_server import MetricsServer
 from cluster.driver.rollout_pool import RolloutPool
-from cluster.errors import LateError, RunError
-from cluster.evaluation.evaluation_games import evaluation_games, summarize
-from cluster.imitation.warm_start import evaluate_untrained, warm_start
+from cluster.errors import ControlServiceLostError, LateError, RunError
+from cluster.imitation.warm_start import warm_start
 from cluster.runs.counters import while_loading
 from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runs.imitation_report import ImitationTask
@@ -33,7 +33,9 @@ from cluster.runtime.memory import check_memory
 from cluster.runtime.placement import Placement, Slot, check_gpus, cpus_asked, gpus_asked, placed
 from cluster.runtime.ray_calls import get_answer
 from cluster.runtime.ray_session import ray_cluster
-from cluster.runtime.replay_server import population_mirror, redis_buffer, replay_server
+from cluster.runtime.replay_server import population_mirror, redis_buffer, replay_server, watched
+from cluster.runtime.server_watch import ServerWatch
+from cluster.runtime.stop_signals import ignore_further_signals, shielded
 from grpo_core.checkpoints.folders import checkpoint_versions, passed_over
 from opponents.league.league import League
 from opponents.players.chat_players import add_members
@@ -42,10 +44,12 @@ from opponents.population.redis_mirror import PopulationMirror
 from opponents.settings import OpponentsSettings
 from services.metrics.display.display import Display
 from services.metrics.prometheus_exporter import Exporter
+from services.replay.buffer import ServerLostError
 from services.reports.run_report.run_report import write_report
 
 POLL_S = 0.5  # the display and the time limits are updated this often
 SAVE_TIMEOUT_S = 60.0  # for the last checkpoint of an interrupted run
+SAVE_ALONE_TIMEOUT_S = 6.0  # for the learner to save after Ray was lost, which ends its process soon
 
 
 @dataclass(slots=True)
@@ -59,6 +63,7 @@ class TrainingRun:
     schedule: BlockSchedule
     league: League
     recorder: MetricsRecorder
+    watch: ServerWatch
     version: int  # of the learner's newest weights
 
     @property
@@ -72,50 +77,49 @@ class TrainingRun:
         return self.config.redis.group_timeout_s + self.config.redis.answer_timeout_s
 
 
-def train(config: Config, run_dir: Path, *, resume: bool = False) -> RunFolder:
-    """Train a policy; returns after the last update and evaluation.
+def check_machine(config: Config) -> None:
+    """Raise RunError if this machine lacks the GPUs or the memory for the run, before anything is started."""
+    check_gpus(gpus_asked(config.rollout, config.learner.gpus), config.run.ray_address)
+    check_memory(config)
+
+
+def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: MetricsServer | None = None) -> RunFolder:
+    """Train a policy in a folder that this process holds; returns after the last update and evaluation.
+
+    ``metrics`` keeps the exporter until the run starts again in this process; None: it ends with this call.
 
     Raises RunError, ReplayError, CheckpointError or MetricsError with one line that says what to do. Nothing durable is
     lost, and the run continues with ``resume=True`` (after an accident ``cluster.runs.restarts`` does that). Raises
     KeyboardInterrupt after it has saved the learner's state.
     """
     folder = RunFolder(run_dir)
-    check_gpus(gpus_asked(config.rollout, config.learner.gpus), config.run.ray_address)
-    check_memory(config)
     with ExitStack() as stack:
-        stack.enter_context(folder.held())
         folder.open(config, resume=resume)
-        display = stack.enter_context(Display(config.learner.updates, enabled=config.metrics.display))
-        exporter = open_exporter(config, folder, stack)
+        with shielded():  # their threads
+            display = stack.enter_context(Display(config.learner.updates, enabled=config.metrics.display))
+            metrics = metrics or stack.enter_context(MetricsServer())
+            # Before any actor starts, so that a taken port is reported at once.
+            exporter = metrics.open(config.metrics, config.run.name, folder, display.log)
+        if exporter is not None:
+            exporter.record(0, while_loading(checkpoint_versions(folder.path), config.learner.updates, config.rollout))
         if config.imitation.wanted and not checkpoint_versions(folder.path):
             warm_start(ImitationTask.of(config), folder, display)
         run = set_up(config, folder, stack, display, exporter, resume)
         try:
-            if run.version == 0:
-                if config.imitation.wanted:
-                    evaluate_untrained(
-                        config.evaluation, config.run.seed, folder, display.stage, run.recorder.evaluation
-                    )
-                for against in config.evaluation.against:
-                    evaluate(run, against, "imitated" if config.imitation.wanted else "untrained")
+            evaluate_due(run)
             learn(run)
-            for against in dict.fromkeys((*config.evaluation.against, *config.evaluation.final_against)):
-                evaluate(run, against, "trained")
+            evaluate_due(run)
         except KeyboardInterrupt:
             save_interrupted(run)
             raise
+        except ControlServiceLostError:
+            save_without_ray(run)
+            raise
+        except ServerLostError:
+            run.watch.check()  # one that was away for the whole time limit is no accident, which starts the run again
+            raise
     write_report(folder.path, Config().model_dump(mode="json"))
     return folder
-
-
-def open_exporter(config: Config, folder: RunFolder, stack: ExitStack) -> Exporter | None:
-    """Serve metrics if the config asks for it; before any actor starts, so that a taken port is reported at once."""
-    if config.metrics.port is None:
-        return None
-    exporter = Exporter(config.metrics.port, config.metrics.host, config.run.name)
-    stack.callback(exporter.close)
-    exporter.record(0, while_loading(checkpoint_versions(folder.path), config.learner.updates, config.rollout))
-    return exporter
 
 
 def set_up(
@@ -123,9 +127,10 @@ def set_up(
 ) -> TrainingRun:
     """Start the replay server, Ray, the learner and the rollout actors; on resume, recover what earlier ones did."""
     display.stage("starting the replay server and Ray")
-    redis_url = stack.enter_context(replay_server(config.redis, folder.redis))
+    redis_url = stack.enter_context(replay_server(config.redis, folder.redis, display.log if resume else None))
+    watch = stack.enter_context(watched(config.redis, display.log))
     address, cpus = config.run.ray_address, cpus_asked(config.rollout, config.learner.gpus)
-    stack.enter_context(ray_cluster(address, cpus, embedded_replay=config.redis.url is None))
+    stack.enter_context(ray_cluster(address, cpus, embedded_replay=config.redis.url is None, notice=display.log))
     placement = stack.enter_context(placed(config.rollout, config.learner.gpus, may_grow=address is not None))
     display.stage("loading the policy")
     learner = start_learner(config, folder, placement, redis_url, resume)
@@ -135,11 +140,11 @@ def set_up(
     if config.rollout.share_gpu_with_learner:
         # A starting engine measures how much of the GPU is free, so it waits until the learner has left the GPU.
         get_answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
-    pool = start_rollouts(config, folder, placement, redis_url, learner)
+    pool = start_rollouts(config, folder, placement, redis_url, learner, watch)
     stack.callback(pool.close)
     version: int = get_answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
     recorder = stack.enter_context(MetricsRecorder(config, folder, display, version if resume else None, exporter))
-    mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, folder.run_id)
+    mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, folder.run_id, patient=resume)
     stack.callback(mirror.close)
     population = open_population(config.opponents, folder, version, mirror)
     pool.wait_ready()
@@ -156,7 +161,7 @@ def set_up(
     )
     stack.enter_context(league)
     schedule = BlockSchedule(config.run.seed, config.learner, config.rollout, league, version)
-    run = TrainingRun(config, folder, learner, pool, schedule, league, recorder, version)
+    run = TrainingRun(config, folder, learner, pool, schedule, league, recorder, watch, version)
     if resume:
         recover(run, redis_url)
     return run
@@ -187,7 +192,7 @@ def start_learner(config: Config, folder: RunFolder, placement: Placement, redis
 
 
 def start_rollouts(
-    config: Config, folder: RunFolder, placement: Placement, redis_url: str, learner: Any
+    config: Config, folder: RunFolder, placement: Placement, redis_url: str, learner: Any, watch: ServerWatch
 ) -> RolloutPool:
     """A pool of new rollout actors; in a new run they import modules while the learner writes its first checkpoint.
 
@@ -200,12 +205,13 @@ def start_rollouts(
 
     def spawn(slot: Slot) -> Any:
         options = {**placement.of_rollout(slot), "max_concurrency": 1000, "runtime_env": environment}
-        return ray.remote(RolloutActor).options(**options).remote(*arguments)
+        # At the first start a server that does not answer is more likely out of the actor's reach than away.
+        return ray.remote(RolloutActor).options(**options).remote(*arguments, folder.begun)
 
     # Publishing computes a probe; a shared GPU has no memory for that while an engine is awake.
     republish = None if config.rollout.share_gpu_with_learner else learner.publish.remote
     further = None if config.rollout.max_actors is None else placement.further
-    return RolloutPool(spawn, config.rollout, republish, further)
+    return RolloutPool(spawn, config.rollout, republish, further, watch.away_s)
 
 
 def recover(run: TrainingRun, redis_url: str) -> None:
@@ -214,7 +220,7 @@ def recover(run: TrainingRun, redis_url: str) -> None:
     for damaged in passed_over(folder.path, version):
         run.log(f"checkpoint {damaged} is not whole, or altered: passed over for checkpoint {version}")
     report: UpdateReport | None = get_answer(run.learner.last_report.remote(), SAVE_TIMEOUT_S, "the learner")
-    with closing(redis_buffer(config.redis, redis_url, folder.run_id)) as buffer:
+    with closing(redis_buffer(config.redis, redis_url, folder.run_id, patient=True)) as buffer:
         run.schedule.recover(buffer, {} if report is None else report.topped_up)
     change_population(run)  # the last process may have crashed before it did
     run.recorder.catch_up(report, run.pool.size, run.league.updated(version))
@@ -228,9 +234,11 @@ def learn(run: TrainingRun) -> None:
     call = UpdateCall(config.learner, run.take_timeout_s, run.learner, run.schedule, run.log, may_learn=may_learn)
     scaling = Scaling(config.rollout, config.learner.episodes_per_update, pool, run.log)
     heartbeat = Heartbeat(
-        run.learner.heartbeat.options(concurrency_group=HEARTBEAT_GROUP).remote, config.run.silence_timeout_s
+        run.learner.heartbeat.options(concurrency_group=HEARTBEAT_GROUP).remote,
+        config.run.silence_timeout_s,
+        away_s=run.watch.away_s,
     )
-    stall_timer = StallTimer(config.rollout.update_timeout_s)
+    stall_timer = StallTimer(config.rollout.update_timeout_s, away_s=run.watch.away_s)
     recorder.training_begins()
     while run.version < config.learner.updates:
         # 1. Start as many blocks as admission and the actors' free seats allow.
@@ -243,6 +251,7 @@ def learn(run: TrainingRun) -> None:
         if both_busy:
             recorder.overlapped(time.monotonic() - wait_start)
         heartbeat.check()
+        run.watch.check()
         scaling.observe(learning=bool(call.waits_for), updated=bool(events.other))
         recorder.workers(pool.ready, scaling.wanted, pool.replacements_left)
         for played in events.blocks:
@@ -280,16 +289,14 @@ def start_blocks(run: TrainingRun) -> None:
 
 def finish_update(run: TrainingRun, report: UpdateReport, weights: Any) -> bool:
     """Broadcast and record an update, change the population, and evaluate if it is time; returns whether it was."""
-    pool, recorder, evaluation = run.pool, run.recorder, run.config.evaluation
+    pool, recorder = run.pool, run.recorder
     pool.broadcast(weights, report.version)
     run.version = report.version
     recorder.engine(pool.stats())
     change_population(run)
     recorder.update(report, pool.size, pool.restarts, pool.swap_failures, run.league.updated(run.version))
-    if not evaluation.every or run.version % evaluation.every or run.version >= run.config.learner.updates:
+    if run.version >= run.config.learner.updates or not evaluate_due(run):  # the last ones come after the training
         return False
-    for against in evaluation.against:
-        evaluate(run, against, f"v{run.version}")
     recorder.display.stage("training")
     return True
 
@@ -309,28 +316,25 @@ def change_population(run: TrainingRun) -> None:
         run.log(notice)
 
 
-def evaluate(run: TrainingRun, against: str, label: str) -> None:
-    """Play the policy as each country alike against six of one bot; one game of each country is saved."""
-    settings = run.config.evaluation
-    saved = run.folder.games / f"{label}-{against}"
-    saved.mkdir(parents=True, exist_ok=True)
-    seed = run.config.run.seed
-    games = evaluation_games(against, settings.games_per_country, settings.until_year, seed, saved)
-    display = run.recorder.display
-    display.stage(f"evaluating the {label} policy against six {against}", total=len(games))
-    start = time.monotonic()
-    results = run.pool.evaluate(games, display.advance, run.config.rollout.block_timeout_s)
-    row = summarize(results, checkpoint=f"checkpoints/{run.version}", against=against, until_year=settings.until_year)
-    run.recorder.evaluation(label, row, time.monotonic() - start)
+def evaluate_due(run: TrainingRun) -> bool:
+    """Make the evaluations due at this version that are not recorded; return whether there were any."""
+    return evaluations.evaluate_due(run.config, run.folder, run.pool, run.recorder, run.version)
 
 
 def save_interrupted(run: TrainingRun) -> None:
     """Save a last checkpoint within a bounded time; further signals are ignored so that they do not cut it short."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    ignore_further_signals()
     limit_s = SAVE_TIMEOUT_S + run.take_timeout_s
     run.recorder.display.stage(f"stopping: saving a checkpoint (at most {limit_s:.0f} s)")
+    if run.watch.away:  # a checkpoint needs no server, and the learner may be waiting for it
+        run.learner.hurry.options(concurrency_group=HEARTBEAT_GROUP).remote()
     try:
         get_answer(run.learner.checkpoint.remote(), limit_s, "the learner, saving,")
     except ACCIDENTS as error:
         raise RunError(f"{error}; the last checkpoint is intact: go on with --resume") from None
+
+
+def save_without_ray(run: TrainingRun) -> None:
+    """Ask the learner, which Ray's loss has not ended yet, to save; without an answer the last checkpoint counts."""
+    run.recorder.display.stage("Ray is gone: saving a checkpoint")
+    ray.wait([run.learner.checkpoint.remote()], timeout=SAVE_ALONE_TIMEOUT_S)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cluster.errors import RunError
 from cluster.evaluation.evaluation_games import (
     EvaluationGame,
     EvaluationResult,
@@ -29,8 +28,8 @@ def play(seats: Mapping[str, str], until_year: int, seed: int, out: Path, remote
     ``seats`` names each power's player: bot name, checkpoint or run folder, remote:NAME of ``remotes``, which are
     closed when the game is over.
 
-    Raises RunError for an unknown player or if the file cannot be written, EndpointError for an unknown remote player
-    or one that does not answer.
+    Raises RunError for an unknown player, StorageError if the file cannot be written, EndpointError for an unknown
+    remote player or one that does not answer.
     """
     players = {name: open_policy(name, remotes) for name in sorted(set(seats.values()))}
     game = DiplomacyGame(until_year, game_id=out.stem)
@@ -42,10 +41,7 @@ def play(seats: Mapping[str, str], until_year: int, seed: int, out: Path, remote
             await remotes.close()
 
     record = asyncio.run(play_out())
-    try:
-        game.save(out)
-    except OSError as error:
-        raise RunError(f"cannot save the game to {out}: {error.strerror}") from error
+    game.save(out)
     return record
 
 

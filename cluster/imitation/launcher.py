@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -17,10 +16,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cluster.errors import RunError
+from cluster.runs.folder import strict_json
 from cluster.runs.imitation_report import REPORT, Failed, ImitationReport, ImitationTask, Message, StageBegan, StepsDone
 from cluster.runs.progress_bars import AddBar
 from cluster.runtime.actor_env import actor_variables, started_with
-from grpo_core.checkpoints.atomic_write import write_atomically
+from cluster.runtime.stop_signals import start_shielded
+from grpo_core.checkpoints.atomic_write import write_atomically, writing
 
 SILENCE_TIMEOUT_S = 300.0  # without a step of any process
 END_TIMEOUT_S = 10.0
@@ -33,7 +34,8 @@ def imitate(task: ImitationTask, folder: Path, add_bar: AddBar) -> ImitationRepo
     ``folder/imitation.json`` is the report.
 
     Raises:
-        RunError: there is nothing to imitate, the folder exists or cannot be written, or a process failed.
+        RunError: there is nothing to imitate, the folder exists, or a process failed.
+        StorageError: the folder cannot be written.
     """
     if not task.settings.wanted:
         raise RunError("there is nothing to imitate: set imitation.games or imitation.saved_games")
@@ -41,13 +43,13 @@ def imitate(task: ImitationTask, folder: Path, add_bar: AddBar) -> ImitationRepo
         raise RunError(f"{folder} is there already; choose another folder, or remove it")
     draft = folder.with_name(f".{folder.name}.draft-{os.getpid()}")
     try:
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
+        with writing(folder):
+            shutil.rmtree(draft, ignore_errors=True)
+            draft.mkdir(parents=True)
         report = _in_processes(task, draft, add_bar)
-        write_atomically(draft / REPORT, json.dumps(asdict(report), indent=2).encode() + b"\n")
-        draft.rename(folder)
-    except OSError as error:
-        raise RunError(f"cannot write the policy to {folder}: {error.strerror}") from error
+        write_atomically(draft / REPORT, strict_json(asdict(report), indent=2) + b"\n")
+        with writing(folder):
+            draft.rename(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return report
@@ -62,7 +64,7 @@ def _in_processes(task: ImitationTask, draft: Path, add_bar: AddBar) -> Imitatio
             for rank in range(task.settings.processes):
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=_run_rank, args=(task, rank, f"{meeting}/ranks", draft, theirs))
-                process.start()
+                start_shielded(process)  # this process ends it
                 theirs.close()
                 connections.append(ours)
                 processes.append(process)

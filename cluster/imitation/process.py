@@ -19,7 +19,8 @@ from cluster.actors.initial_policy import make_policy
 from cluster.errors import RunError
 from cluster.runs.imitation_report import UNTRAINED, Failed, ImitationReport, ImitationTask, StageBegan, StepsDone
 from grpo_core.batching.microbatches import TrainingTurn, training_turn
-from grpo_core.errors import EntenteError
+from grpo_core.checkpoints.atomic_write import writing
+from grpo_core.errors import EntenteError, one_line
 from grpo_core.models.fsdp import Sharding, process_group
 from grpo_core.models.pretrained import save_model
 from grpo_core.training.behavior_cloning import BehaviorCloner
@@ -41,7 +42,7 @@ def run_rank(task: ImitationTask, rank: int, meeting: str, draft: Path, connecti
         try:
             _Rank(task, rank, connection).run(meeting, draft)
         except Exception as error:
-            connection.send(Failed(" ".join(str(error).split()) or type(error).__name__))
+            connection.send(Failed(one_line(error)))
             if not isinstance(error, EntenteError):
                 raise
 
@@ -74,10 +75,12 @@ class _Rank:
                     "the orders of imitation.saved_games in the engine's notation?"
                 )
             if self._rank == 0:
-                save_model(self._model, self._tokenizer, draft / UNTRAINED)
+                with writing(draft):
+                    save_model(self._model, self._tokenizer, draft / UNTRAINED)
             before, after = self._learn(learned, measured, counts[1], ranks)
             if self._rank == 0:
-                save_model(self._model.cpu(), self._tokenizer, draft)
+                with writing(draft):
+                    save_model(self._model.cpu(), self._tokenizer, draft)
         if self._rank == 0:
             self._connection.send(
                 ImitationReport(

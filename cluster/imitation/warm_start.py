@@ -17,6 +17,7 @@ from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
 from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import UNTRAINED, ImitationTask, read_report
+from cluster.runtime.stop_signals import start_shielded
 from grpo_core.errors import EntenteError
 from services.metrics.display.display import Display
 
@@ -82,7 +83,7 @@ def _measuring(candidate: Path, settings: EvaluationSettings, seed: int) -> Iter
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_measure, args=(theirs, str(candidate), settings, seed))
-    process.start()
+    start_shielded(process)  # this process ends it
     theirs.close()
     try:
         yield ours
@@ -126,6 +127,6 @@ def _measure(rows: Connection, candidate: str, settings: EvaluationSettings, see
                     seed=seed,
                 )
             except EntenteError as error:
-                rows.send(" ".join(str(error).split()))
+                rows.send(str(error))
                 return
             rows.send(row)

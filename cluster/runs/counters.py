@@ -48,10 +48,15 @@ ENGINE = {
     "cached_prompt_tokens": "entente_cached_prompt_tokens_total",
     "weight_switches": "entente_weight_switches_total",
 }
+# Those of them that an evaluation adds to.
+ENGINE_WORK = ("decisions", "completion_tokens", "busy_seconds", "prompt_tokens", "cached_prompt_tokens")
 # The same for remote players, in runs with remote players.
 REMOTES = {
     f"remote_{name}": f"entente_remote_{name}_total"
-    for name in ("calls", "retries", "failures", "defects", "held", "prompt_tokens", "completion_tokens", "cost")
+    for name in (
+        *("calls", "retries", "failures", "defects", "held"),
+        *("prompt_tokens", "completion_tokens", "usage_unknown", "cost"),
+    )
 }
 # Entry of ``ReplayBuffer.memory`` -> gauge.
 SERVER_MEMORY = {"used": "entente_buffer_server_bytes", "limit": "entente_buffer_server_bytes_limit"}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
+import re
 import secrets
 import shutil
 import time
@@ -12,18 +12,54 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+from pydantic_core import to_json
 
 from cluster.configs.loader import dump_config, load_config, load_sections
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from grpo_core.checkpoints.atomic_write import remove_old_drafts, write_atomically
+from grpo_core.checkpoints.atomic_write import remove_old_drafts, write_atomically, writing
+from grpo_core.errors import one_line
+from grpo_core.files import read_json, read_text
 from services.environments.diplomacy.position import POWERS
 
 FORMAT = 2  # of a run's records: names of metrics, audit records, summary. Runs without a ``format`` file have 1.
 # The run's blocks, checkpoints and buffer depend on these keys.
 FIXED = ("run.name", "run.seed", "policy", "rollout.num_generations", "learner.episodes_per_update")
 LOCK_ATTEMPTS, LOCK_PAUSE_S = 6, 0.02  # ``in_use`` also holds the lock for a moment
+
+
+_AUDIT_NAME = re.compile(r"[0-9]{1,9}\.json")
+_RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
+_Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+
+
+class _Country(msgspec.Struct):
+    mean_centers: _Number | None
+
+
+class _Evaluation(msgspec.Struct):
+    label: str
+    checkpoint: str | int
+    against: str
+    by_country: dict[str, _Country]
+
+
+class _Summary(msgspec.Struct):
+    """The parts of a summary with which a resumed run goes on."""
+
+    nonfinite_updates: _Number = 0
+    games: _Number = 0
+    evaluations: list[_Evaluation] = []
+    training: dict[str, _Number] = {}
+    wall_seconds: _Number = 0
+
+
+class _UsedEpisodes(msgspec.Struct):
+    episodes: list[str]
+    set_aside: list[str]
 
 
 class RunFolder:
@@ -33,6 +69,7 @@ class RunFolder:
         self.path = path
         self.config = path / "config.toml"  # the resolved configuration
         self.metrics = path / "metrics.jsonl"  # one JSON object for each update
+        self.metrics_port = path / "metrics_port"  # of the exporter, where the config leaves it free
         self.checkpoints = path / "checkpoints"  # one folder for each durable version
         self.audit = path / "audit"  # one record for each update
         self.games = path / "games"
@@ -46,7 +83,10 @@ class RunFolder:
     @property
     def run_id(self) -> str:
         """The run's unique name in a shared replay server, so that runs of one name never mix."""
-        return self._run_id.read_text(encoding="utf-8").strip()
+        found = self._text(self._run_id)
+        if not _RUN_ID.fullmatch(found):
+            raise RunError(f"{self._run_id} is damaged: it does not hold the name that the run was given")
+        return found
 
     @property
     def begun(self) -> bool:
@@ -56,7 +96,8 @@ class RunFolder:
     def open(self, config: Config, *, resume: bool) -> None:
         """Begin a new run, or continue the one in the folder, which this process must hold (``held``).
 
-        Raises RunError if there is a run already, none to resume, or one of another format, or without write access.
+        Raises RunError if there is a run already, none to resume, or one of another format; StorageError if the folder
+        cannot be written.
         """
         started = self.begun
         if not resume and started:
@@ -65,7 +106,7 @@ class RunFolder:
             )
         if resume:
             self._check_can_resume()
-        try:
+        with writing(self.path):
             if not started:
                 self._clear_false_start()
             for folder in (self.path, self.checkpoints, self.audit, self.games):
@@ -75,20 +116,16 @@ class RunFolder:
                 write_atomically(self._format, f"{FORMAT}\n".encode())
                 write_atomically(self._run_id, f"{config.run.name}-{secrets.token_hex(4)}\n".encode())
             write_atomically(self.config, dump_config(config).encode(), mode=0o600)  # it may hold a server's password
-        except OSError as error:
-            raise RunError(f"cannot write the run folder {self.path}: {error.strerror}") from error
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Keep other processes out of the folder inside the block; the lock ends with the process in any case.
 
-        Raises RunError if another process holds it, or the folder cannot be made.
+        Raises RunError if another process holds it, StorageError if the folder cannot be made.
         """
-        try:
+        with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
             file = (self.path / ".lock").open("w")
-        except OSError as error:
-            raise RunError(f"cannot write the run folder {self.path}: {error.strerror}") from error
         with file:
             for left in reversed(range(LOCK_ATTEMPTS)):
                 try:
@@ -133,12 +170,21 @@ class RunFolder:
         """Raise RunError for a run whose records have another format."""
         if not self._run_id.exists():
             return
-        written = self._format.read_text(encoding="utf-8").strip() if self._format.exists() else "1"
+        written = self._text(self._format) if self._format.exists() else "1"
         if written != str(FORMAT):
             raise RunError(
-                f"the run in {self.path} has format {written}, and this version of Entente reads and continues runs of "
-                f"format {FORMAT}; use the version that wrote it, or start a new run"
+                f"the run in {self.path} has format {one_line(written, 20)}, and this version of Entente reads and "
+                f"continues runs of format {FORMAT}; use the version that wrote it, or start a new run"
             )
+
+    def _text(self, path: Path) -> str:
+        """Read a file of one word. Raises RunError if it is missing or damaged."""
+        try:
+            return read_text(path, 4096).strip()
+        except OSError as error:
+            raise RunError(f"{path} cannot be read: {error.strerror}") from error
+        except ValueError:
+            raise RunError(f"{path} is damaged: it is no text") from None
 
     def resumed_config(self, overrides: Sequence[str]) -> Config:
         """Load the configuration of the run to resume, with ``section.key=value`` changes.
@@ -171,32 +217,65 @@ class RunFolder:
     def read_summary(self) -> dict[str, Any]:
         """Read the last summary, or return an empty one. Raises RunError if it is damaged."""
         try:
-            summary: dict[str, Any] = json.loads(self.summary.read_text(encoding="utf-8"))
+            summary: dict[str, Any] = read_json(self.summary)
+            msgspec.convert(summary, _Summary)
         except FileNotFoundError:
             return {}
-        except json.JSONDecodeError as error:
-            message = f"{self.summary} is damaged ({error}); remove it to resume without its evaluations"
+        except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
+            message = f"{self.summary} is damaged ({one_line(error, 200)}); remove it to resume without its evaluations"
             raise RunError(message) from None
         return summary
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Replace the summary in one step."""
-        write_atomically(self.summary, json.dumps(summary, indent=2).encode() + b"\n")
+        """Replace the summary in one step. Raises StorageError if it cannot be written."""
+        write_atomically(self.summary, strict_json(summary, indent=2) + b"\n")
+
+    def write_audit(self, version: int, record: Mapping[str, Any]) -> None:
+        """Write the record of the update that made ``version``. Raises StorageError if it cannot be written."""
+        with writing(self.audit):
+            self.audit.mkdir(exist_ok=True)
+        write_atomically(self.audit / f"{version:06d}.json", strict_json(record))
+
+
+def strict_json(document: Any, indent: int | None = None) -> bytes:
+    """Return JSON with null for numbers that are not finite: NaN and Infinity, which Python writes, are not JSON."""
+    return to_json(document, indent=indent, inf_nan_mode="null")
 
 
 def last_update(run_dir: Path) -> int:
     """Return the newest update with an audit record; after a restart, updates since the checkpoint are made again."""
-    return max((int(file.stem) for file in (run_dir / "audit").glob("*.json")), default=0)
+    return max((int(file.stem) for file in _audit_files(run_dir)), default=0)
 
 
 def audits(run_dir: Path) -> dict[int, dict[str, Any]]:
-    """Read the audit records by the version that their update made, in order."""
-    return {int(file.stem): json.loads(file.read_text()) for file in sorted((run_dir / "audit").glob("*.json"))}
+    """Read the audit records by the version that their update made, in order. Raises RunError if one is damaged."""
+    return {int(file.stem): _audit(file) for file in _audit_files(run_dir)}
+
+
+def _audit_files(run_dir: Path) -> list[Path]:
+    return sorted(path for path in (run_dir / "audit").glob("*.json") if _AUDIT_NAME.fullmatch(path.name))
+
+
+def _audit(path: Path) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = read_json(path)
+        if not isinstance(record, dict):
+            raise ValueError("it is no table")
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path} is no audit record: {one_line(error, 200)}") from None
+    return record
 
 
 def episodes_used(run_dir: Path) -> Counter[str]:
-    """Count how often each episode was used for the newest policy, or left out because it came too late."""
-    return Counter(name for record in audits(run_dir).values() for name in (*record["episodes"], *record["set_aside"]))
+    """Count how often each episode was used for the newest policy, or left out because it came too late.
+
+    Raises RunError if a record is damaged.
+    """
+    try:
+        records = [msgspec.convert(record, _UsedEpisodes) for record in audits(run_dir).values()]
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        raise RunError(f"{run_dir}: a record in audit/ names no episodes: {one_line(error, 200)}") from None
+    return Counter(name for record in records for name in (*record.episodes, *record.set_aside))
 
 
 def config_of(folder: Path) -> Config:

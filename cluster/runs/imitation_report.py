@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from cluster.configs.schema import Config
 from cluster.configs.sections import ImitationSettings
+from cluster.errors import RunError
+from grpo_core.errors import one_line
+from grpo_core.files import read_json
 from grpo_core.settings import PolicySettings
 
 REPORT = "imitation.json"
@@ -80,9 +85,14 @@ class ImitationTask:
 
 
 def read_report(folder: Path) -> dict[str, Any] | None:
-    """Read the ``ImitationReport`` in an imitating policy's folder as plain data; None if there is none."""
+    """Read the ``ImitationReport`` in an imitating policy's folder as plain data; None if there is none.
+
+    Raises RunError if it is damaged.
+    """
+    path = folder / REPORT
     try:
-        report: dict[str, Any] = json.loads((folder / REPORT).read_text(encoding="utf-8"))
+        return asdict(msgspec.convert(read_json(path), ImitationReport))
     except FileNotFoundError:
         return None
-    return report
+    except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
+        raise RunError(f"{path} is damaged ({one_line(error, 200)}); remove {folder} to imitate again") from error

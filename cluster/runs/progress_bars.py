@@ -18,7 +18,7 @@ def progress_bars(console: Console | None = None) -> Iterator[AddBar]:
     if not console.is_terminal:
         yield lambda name, steps: _lines(console, name, steps)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console) as bars:
 
         def add_bar(name: str, steps: int) -> Callable[[int], None]:

@@ -7,13 +7,20 @@ stays full (``ServerLostError``). Other errors end the run, because they would r
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import msgspec
+
 from cluster.errors import LateError, LostError, RunError
 from cluster.runs.folder import RunFolder, last_update
+from grpo_core.checkpoints.atomic_write import writing
+from grpo_core.errors import StorageError
+from grpo_core.files import read_bytes
 from services.replay.buffer import ServerLostError
 
 ACCIDENTS = (LostError, ServerLostError)
@@ -31,23 +38,30 @@ class Restart:
 
 
 def note_restart(run_dir: Path, version: int, reason: str) -> None:
-    """Add a restart to the run's record."""
-    with (run_dir / RESTARTS).open("a", encoding="utf-8") as file:
-        file.write(json.dumps(asdict(Restart(round(time.time(), 3), version, reason))) + "\n")
+    """Add a restart to the run's record. Raises StorageError if it cannot be written."""
+    path = run_dir / RESTARTS
+    line = json.dumps(asdict(Restart(round(time.time(), 3), version, reason))) + "\n"
+    with writing(path), path.open("a+b") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        torn = file.read(1) not in (b"", b"\n")  # a crash cut the last line short
+        file.write(b"\n" * torn + line.encode())
 
 
 def restarts(run_dir: Path) -> list[Restart]:
-    """Read all restarts of a run, the oldest first; a line that a crash cut short is left out."""
+    """Read all restarts of a run, the oldest first; a line that a crash cut short is left out.
+
+    Raises RunError if the file cannot be read.
+    """
     try:
-        text = (run_dir / RESTARTS).read_text(encoding="utf-8")
+        lines = read_bytes(run_dir / RESTARTS).splitlines()
     except FileNotFoundError:
         return []
+    except OSError as error:
+        raise RunError(f"{run_dir / RESTARTS} cannot be read: {error.strerror}") from error
     found = []
-    for line in text.splitlines():
-        try:
-            found.append(Restart(**json.loads(line)))
-        except (ValueError, TypeError):
-            continue
+    for line in lines:
+        with suppress(ValueError, RecursionError):  # msgspec's errors are ValueErrors
+            found.append(msgspec.json.decode(line, type=Restart))
     return found
 
 
@@ -63,11 +77,29 @@ def keep_training(
     """Call ``train(resume)`` until the run ends, with at most ``max_restarts`` restarts in a row without an update.
 
     Repeated updates do not count, because a run may fail at the same place each time. Each restart is a line in
-    ``restarts.jsonl``. ``train`` must stop all its processes before it raises; ``say`` prints a line.
+    ``restarts.jsonl``. ``train`` must stop all its processes before it raises; ``say`` prints a line. The caller holds
+    the folder (``RunFolder.held``), so that no other process takes it between two restarts.
 
-    Raises RunError after one accident too many, with the last one's message; any other error of ``train`` at once.
+    Raises RunError after one accident too many, with the last one's message; any other error of ``train`` at once, a
+    StorageError with how to go on.
     """
     folder = RunFolder(run_dir)
+    try:
+        _keep_training(train, folder, resume, max_restarts, say, sleep)
+    except StorageError as error:
+        go_on = "go on with --resume: nothing that was durable is lost" if folder.begun else "start again"
+        raise StorageError(f"{error}, then {go_on}") from error
+
+
+def _keep_training(
+    train: Callable[[bool], object],
+    folder: RunFolder,
+    resume: bool,
+    max_restarts: int,
+    say: Callable[[str], None],
+    sleep: Callable[[float], None],
+) -> None:
+    run_dir = folder.path
     furthest, before, in_a_row = last_update(run_dir), _recorded(run_dir), 0
     while True:
         try:
@@ -85,7 +117,7 @@ def keep_training(
                 raise RunError(
                     f"{error}{tried if in_a_row else ''}; the last checkpoint is intact: go on with --resume"
                 ) from error
-            reason = " ".join(str(error).split())
+            reason = str(error)
             pause_s = PAUSES_S[min(in_a_row, len(PAUSES_S) - 1)]
             in_a_row += 1
             say(

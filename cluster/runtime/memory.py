@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,10 +10,12 @@ import psutil
 
 from cluster.configs.schema import Config
 from cluster.errors import RunError
+from grpo_core.files import read_json
 from grpo_core.settings import PolicySettings
 from grpo_core.training.memory_estimate import MemoryEstimate, ModelShape, estimate_memory
 
 GIB = 1 << 30
+LARGEST_SIZE = 1 << 31  # of a dimension of any model
 SMALL_VOCABULARY = 512  # about that of the small policy
 # Resident memory measured on Linux x86-64 with the CPU build of torch.
 DRIVER_AND_RAY_BYTES = int(1.2 * GIB)
@@ -89,17 +91,17 @@ def policy_size(policy: PolicySettings) -> tuple[ModelShape, int]:
     """
     if policy.path is not None:
         try:
-            text = (Path(policy.path) / "config.json").read_text(encoding="utf-8")
-            model = SimpleNamespace(**json.loads(text))
+            model = SimpleNamespace(**read_json(Path(policy.path) / "config.json"))
             shape = ModelShape.of(model)
-        except (OSError, ValueError, TypeError, AttributeError, ZeroDivisionError):
+            matrices = 1 if getattr(model, "tie_word_embeddings", True) else 2
+        except (OSError, ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError):
             pass
         else:
-            attention = 2 * shape.hidden * (shape.query + shape.key_value)
-            feed_forward = 3 * shape.hidden * shape.feed_forward
-            matrices = 1 if getattr(model, "tie_word_embeddings", True) else 2
-            blocks = shape.layers * (attention + feed_forward)
-            return shape, blocks + matrices * shape.vocab_size * shape.hidden
+            if all(type(size) is int and 0 < size <= LARGEST_SIZE for size in dataclasses.astuple(shape)):
+                attention = 2 * shape.hidden * (shape.query + shape.key_value)
+                feed_forward = 3 * shape.hidden * shape.feed_forward
+                blocks = shape.layers * (attention + feed_forward)
+                return shape, blocks + matrices * shape.vocab_size * shape.hidden
     width = policy.hidden_size
     key_value = max(policy.head_dim, width // policy.head_dim // 2 * policy.head_dim)
     shape = ModelShape(SMALL_VOCABULARY, width, policy.layers, width, key_value, policy.intermediate_size)

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -24,13 +24,16 @@ SWEEP_S = 10.0
 
 
 @contextmanager
-def guarded() -> Iterator[None]:
-    """Ensure that processes started inside the block end soon after it, however this process ends."""
+def guarded() -> Iterator[Callable[[], None]]:
+    """Ensure that processes started inside the block end soon after it, however this process ends.
+
+    Yields a function that makes them end ``GRACE_S`` after it is called, for the last step inside the block.
+    """
     reaper = subprocess.Popen([sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE, start_new_session=True)
+    assert reaper.stdin is not None
     try:
-        yield
+        yield reaper.stdin.close
     finally:
-        assert reaper.stdin is not None
         reaper.stdin.close()
         try:
             reaper.wait(GRACE_S + SWEEP_S + 5.0)
@@ -85,5 +88,8 @@ def guard(root: int) -> None:
 
 
 if __name__ == "__main__":
+    # Sent to every process of a run at once; the run decides when it ends.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
         guard(os.getppid())

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 from cluster.configs.sections import RolloutSettings
 from cluster.errors import RunError
+from cluster.runtime.gcs_watch import control_service_lost
+from cluster.runtime.ray_calls import check_waiting
 
 LEARNER_CPUS = 1.0
 WAIT_STEP_S = 1.0  # Ray's own wait cannot be interrupted
@@ -75,9 +77,7 @@ class FurtherPlace:
 
     def give_back(self) -> None:
         """Free the place, or cancel the request; processes that still run there are ended."""
-        from ray.util.placement_group import remove_placement_group
-
-        remove_placement_group(self.group)
+        _remove(self.group)
 
 
 Slot: TypeAlias = int | FurtherPlace  # a rollout actor's place
@@ -122,7 +122,7 @@ def placed(rollout: RolloutSettings, learner_gpus: int, *, may_grow: bool) -> It
     Raises RunError if they are not there within ``rollout.start_timeout_s`` (at once if the Ray can never hold them).
     """
     import ray
-    from ray.util.placement_group import placement_group, remove_placement_group
+    from ray.util.placement_group import placement_group
 
     wanted = bundles(rollout, learner_gpus)
     group = placement_group(wanted, strategy="PACK")
@@ -132,10 +132,18 @@ def placed(rollout: RolloutSettings, learner_gpus: int, *, may_grow: bool) -> It
         limit_s = rollout.start_timeout_s if may_grow or fits else 0.0
         deadline = time.monotonic() + limit_s
         while not group.wait(WAIT_STEP_S):
+            check_waiting()
             if time.monotonic() >= deadline:
                 raise RunError(_unsatisfied(wanted, limit_s))
         yield Placement(rollout, learner_gpus, group)
     finally:
+        _remove(group)
+
+
+def _remove(group: Any) -> None:
+    from ray.util.placement_group import remove_placement_group
+
+    if not control_service_lost():  # else the call hangs, and there is nothing left to free
         remove_placement_group(group)
 
 

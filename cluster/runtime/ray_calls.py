@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from cluster.errors import LateError, LostError, RunError
+from cluster.runtime.gcs_watch import check_control_service
+from cluster.runtime.stop_signals import check_stop
+from grpo_core.errors import EntenteError, StorageError
 from services.replay.buffer import ServerLostError
+
+LOOK_EVERY_S = 0.5  # whether Ray is still there
+FETCH_S = 5.0  # for an answer that is there
 
 
 def cause_of_death(error: Any) -> str:
@@ -17,12 +24,13 @@ def cause_of_death(error: Any) -> str:
     return f"died ({lines[0]})"
 
 
-def loss_of(who: str, error: Any) -> RunError:
+def loss_of(who: str, error: Any) -> EntenteError:
     """Make the error of a run whose actor (``who``) has ended: an accident, unless its constructor raised an error."""
-    kind: type[RunError] = LostError
+    kind: type[EntenteError] = LostError
     if getattr(error, "actor_init_failed", False):
         raised = _lines(error)[-1].partition(":")[0].rpartition(".")[2]  # Ray passes on only the text of the error
-        kind = LateError if raised == ServerLostError.__name__ else RunError
+        kinds = {ServerLostError.__name__: LateError, StorageError.__name__: StorageError}
+        kind = kinds.get(raised, RunError)
     return kind(f"{who} {cause_of_death(error)}")
 
 
@@ -30,17 +38,50 @@ def _lines(error: Any) -> list[str]:
     return [line.strip() for line in str(error).splitlines() if line.strip()] or ["no reason given"]
 
 
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, or the name of its class."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def check_waiting() -> None:
+    """Look whether a wait for Ray still makes sense; every loop that waits for Ray calls this.
+
+    Raises KeyboardInterrupt if a signal asked to stop, ControlServiceLostError if Ray is gone.
+    """
+    check_stop()
+    check_control_service()
+
+
+def wait_for_all(refs: list[Any], timeout_s: float) -> tuple[list[Any], list[Any]]:
+    """Wait until all are ready, for up to ``timeout_s``; return those that are and those that are not.
+
+    Raises as ``check_waiting``.
+    """
+    import ray
+
+    deadline = time.monotonic() + timeout_s
+    while True:
+        left_s = max(0.0, deadline - time.monotonic())
+        ready, waiting = ray.wait(refs, num_returns=len(refs), timeout=min(left_s, LOOK_EVERY_S))
+        if not waiting or not left_s:
+            return ready, waiting
+        check_waiting()
+
+
 def get_answer(ref: Any, timeout_s: float, who: str) -> Any:
     """Return the result of an actor's method.
 
     Raises LateError if there was no answer within ``timeout_s``; LostError if it died, or its answer was lost with the
-    machine that held it; RunError if its constructor raised. An error of the method itself is raised unchanged.
+    machine that held it; ControlServiceLostError if Ray is gone; RunError or StorageError if its constructor raised. An
+    error of the method itself is raised unchanged.
     """
     import ray
     from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
+    deadline = time.monotonic() + timeout_s
     try:
-        return ray.get(ref, timeout=timeout_s)
+        ready, _ = wait_for_all([ref], timeout_s)
+        return ray.get(ref, timeout=max(FETCH_S, deadline - time.monotonic()) if ready else 0.0)
     except GetTimeoutError:
         raise LateError(
             f"{who} did not answer within {timeout_s:.0f} s; look at its log in Ray's session folder"

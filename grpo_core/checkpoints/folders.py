@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
-from grpo_core.errors import CheckpointError
+from grpo_core.errors import CheckpointError, one_line
+from grpo_core.files import check_regular, path_inside, read_json
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
 OPTIMIZER = "optimizer.safetensors"
 TRAINER_STATE = "trainer_state.json"
+_LARGEST_VERSION = 10**9  # updates; a run makes some hundreds
 
 
 def checkpoint_versions(run_dir: Path) -> tuple[int, ...]:
@@ -23,7 +24,8 @@ def checkpoint_versions(run_dir: Path) -> tuple[int, ...]:
 
 
 def _numbered(run_dir: Path) -> list[Path]:
-    return [path for path in (run_dir / "checkpoints").glob("*") if path.name.isascii() and path.name.isdigit()]
+    folders = (run_dir / "checkpoints").glob("*")
+    return [path for path in folders if path.name.isascii() and path.name.isdigit() and len(path.name) < 10]
 
 
 def latest_checkpoint(run_dir: Path) -> Path | None:
@@ -59,8 +61,8 @@ def is_whole_checkpoint(folder: Path) -> bool:
     """Check that every file in the manifest exists with its size; ``load_checkpoint`` compares contents too."""
     try:
         files = read_manifest(folder)["files"]
-        return all((folder / name).stat().st_size == expected["bytes"] for name, expected in files.items())
-    except (CheckpointError, FileNotFoundError):
+        return all(check_regular(folder / name) == expected["bytes"] for name, expected in files.items())
+    except (CheckpointError, OSError):
         return False
 
 
@@ -73,9 +75,13 @@ def verified_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_manifest(folder)
     for name, expected in manifest["files"].items():
         path = folder / name
-        if not path.is_file():
-            raise CheckpointError(f"checkpoint {folder} lacks {name}, which its manifest lists")
-        if fingerprint(path) != expected:
+        try:
+            is_same = check_regular(path) == expected["bytes"] and fingerprint(path) == expected
+        except FileNotFoundError:
+            raise CheckpointError(f"checkpoint {folder} lacks {name}, which its manifest lists") from None
+        except OSError as error:
+            raise CheckpointError(f"checkpoint {folder}: {name} cannot be read: {error.strerror}") from error
+        if not is_same:
             raise CheckpointError(f"checkpoint {folder}: {name} is not what was written (size or SHA-256 differs)")
     return manifest
 
@@ -88,20 +94,36 @@ def fingerprint(path: Path) -> dict[str, Any]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read a checkpoint's manifest.
+    """Read a checkpoint's manifest: its version, and size and SHA-256 of files in the folder or below.
 
     Raises:
-        CheckpointError: it is missing, unreadable, incomplete or of an unknown schema.
+        CheckpointError: it is missing, unreadable, incomplete or of an unknown schema, or names a file elsewhere.
     """
     try:
-        manifest = json.loads((folder / MANIFEST).read_text())
+        manifest = read_json(folder / MANIFEST)
     except FileNotFoundError:
         raise CheckpointError(f"{folder} is no whole checkpoint: it has no {MANIFEST}") from None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"checkpoint {folder}: {MANIFEST} cannot be read: {error}") from error
+    except OSError as error:
+        raise CheckpointError(f"checkpoint {folder}: {MANIFEST} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        reason = one_line(error, 200)
+        raise CheckpointError(f"checkpoint {folder}: {MANIFEST} cannot be read: {reason}") from error
     if not isinstance(manifest, dict) or manifest.get("schema") != SCHEMA:
         raise CheckpointError(f"checkpoint {folder}: {MANIFEST} is not of schema {SCHEMA}")
-    lacking = {TRAINER_STATE, OPTIMIZER} - set(manifest.get("files", {}))
+    version, files = manifest.get("version"), manifest.get("files")
+    if type(version) is not int or not 0 <= version <= _LARGEST_VERSION:
+        raise CheckpointError(f"checkpoint {folder}: {MANIFEST} has no number of updates as its version")
+    if not isinstance(files, dict):
+        raise CheckpointError(f"checkpoint {folder}: {MANIFEST} has no table of files")
+    for name, entry in files.items():
+        try:
+            path_inside(folder, name)
+        except ValueError as error:
+            raise CheckpointError(f"checkpoint {folder}: {MANIFEST} is damaged: {error}") from None
+        if not isinstance(entry, dict) or type(entry.get("bytes")) is not int:
+            shown = one_line(repr(name), 80)
+            raise CheckpointError(f"checkpoint {folder}: {MANIFEST} has no size and SHA-256 for {shown}")
+    lacking = {TRAINER_STATE, OPTIMIZER} - set(files)
     if lacking:
         raise CheckpointError(f"checkpoint {folder}: {MANIFEST} does not list {min(lacking)}")
     return manifest

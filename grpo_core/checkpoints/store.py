@@ -18,9 +18,10 @@ from typing import Any
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from grpo_core.checkpoints.atomic_write import flush_to_disk
+from grpo_core.checkpoints.atomic_write import flush_to_disk, writing
 from grpo_core.checkpoints.folders import MANIFEST, OPTIMIZER, SCHEMA, TRAINER_STATE, fingerprint, verified_manifest
-from grpo_core.errors import CheckpointError
+from grpo_core.errors import CheckpointError, one_line
+from grpo_core.files import read_json
 from grpo_core.learner import Learner
 from grpo_core.training.learner_state import LearnerState
 
@@ -44,38 +45,38 @@ def save_checkpoint(
     that must be as durable as the weights, e.g. receipts of the episodes they used.
 
     Raises:
-        CheckpointError: the disk cannot be written, or ``save_model`` wrote a pickle.
+        StorageError: the disk cannot be written; no older checkpoint is changed.
+        CheckpointError: ``save_model`` wrote a pickle.
     """
     parent = run_dir / "checkpoints"
     final = parent / str(learner.version)
     partial = parent / f".{learner.version}.partial-{os.getpid()}"
     state = learner.state()
-    try:
-        parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir()
-        save_model(partial)
-        pickled = [path.name for path in partial.rglob("*") if path.suffix in {".bin", ".pt", ".pth", ".pkl"}]
-        if pickled:
-            raise CheckpointError(f"the model was saved as {pickled[0]}; only safetensors are written")
-        save_file(state.tensors, partial / OPTIMIZER)
-        record = {"schema": SCHEMA, "learner": state.record, "extra": dict(extra)}
-        (partial / TRAINER_STATE).write_text(json.dumps(record, indent=1, allow_nan=False))
-        files = sorted(path for path in partial.rglob("*") if path.is_file())
-        manifest = {
-            "schema": SCHEMA,
-            "version": learner.version,
-            "files": {path.relative_to(partial).as_posix(): fingerprint(path) for path in files},
-        }
-        (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
-        flush_to_disk(*files, partial / MANIFEST)
-        flush_to_disk(*(path for path in partial.rglob("*") if path.is_dir()), partial)
-        _put_in_place(partial, final)
-        flush_to_disk(parent)
-    except OSError as error:
-        raise CheckpointError(f"cannot write checkpoint {final}: {error}") from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+    with writing(final):
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            save_model(partial)
+            pickled = [path.name for path in partial.rglob("*") if path.suffix in {".bin", ".pt", ".pth", ".pkl"}]
+            if pickled:
+                raise CheckpointError(f"the model was saved as {pickled[0]}; only safetensors are written")
+            save_file(state.tensors, partial / OPTIMIZER)
+            record = {"schema": SCHEMA, "learner": state.record, "extra": dict(extra)}
+            (partial / TRAINER_STATE).write_text(json.dumps(record, indent=1, allow_nan=False))
+            files = sorted(path for path in partial.rglob("*") if path.is_file())
+            manifest = {
+                "schema": SCHEMA,
+                "version": learner.version,
+                "files": {path.relative_to(partial).as_posix(): fingerprint(path) for path in files},
+            }
+            (partial / MANIFEST).write_text(json.dumps(manifest, indent=1))
+            flush_to_disk(*files, partial / MANIFEST)
+            flush_to_disk(*(path for path in partial.rglob("*") if path.is_dir()), partial)
+            _put_in_place(partial, final)
+            flush_to_disk(parent)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
     return final
 
 
@@ -87,11 +88,14 @@ def load_checkpoint(folder: Path) -> Checkpoint:
     """
     manifest = verified_manifest(folder)
     try:
-        record = json.loads((folder / TRAINER_STATE).read_text())
+        record = read_json(folder / TRAINER_STATE)
         tensors = load_file(folder / OPTIMIZER)
-        return Checkpoint(folder, int(manifest["version"]), LearnerState(tensors, record["learner"]), record["extra"])
+        learner, extra = record["learner"], record["extra"]
+        if not isinstance(learner, dict) or not isinstance(extra, dict):
+            raise TypeError("its parts are no tables")
+        return Checkpoint(folder, manifest["version"], LearnerState(tensors, learner), extra)
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise CheckpointError(f"checkpoint {folder} cannot be read: {error!r}") from error
+        raise CheckpointError(f"checkpoint {folder} cannot be read: {one_line(repr(error), 200)}") from error
 
 
 def _put_in_place(partial: Path, final: Path) -> None:

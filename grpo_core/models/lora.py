@@ -17,7 +17,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from grpo_core.errors import CheckpointError
+from grpo_core.errors import CheckpointError, one_line
+from grpo_core.files import check_regular, read_json
 from grpo_core.models.fsdp import whole
 from grpo_core.models.lora_merge import Lora, fingerprint, merge
 from grpo_core.models.named_tensors import from_safetensors, metadata_of, named_tensors, to_safetensors
@@ -186,9 +187,12 @@ def folder_payload(folder: Path) -> bytes:
     """
     path = folder / CONFIG_FILE
     try:
-        text = _config_text(dict(json.loads(path.read_text(encoding="utf-8"))))
-    except (OSError, ValueError, TypeError) as error:  # TypeError: JSON, but no table
-        raise CheckpointError(f"the adapter's configuration {path} cannot be read: {error}") from error
+        text = _config_text(dict(read_json(path)))
+    except OSError as error:
+        raise CheckpointError(f"the adapter's configuration {path} cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError) as error:  # TypeError: no table, or modules that are no names
+        reason = one_line(error, 200)
+        raise CheckpointError(f"the adapter's configuration {path} cannot be read: {reason}") from error
     return to_safetensors(_read(folder / WEIGHTS), {"format": "pt", _CONFIG: text})
 
 
@@ -206,9 +210,10 @@ def _config_text(config: Mapping[str, Any]) -> str:
 
 def _read(path: Path) -> dict[str, Tensor]:
     try:
+        check_regular(path)
         tensors: dict[str, Tensor] = load_file(path)
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"the adapter {path} cannot be read: {error}") from error
+        raise CheckpointError(f"the adapter {path} cannot be read: {one_line(error, 200)}") from error
     return tensors
 
 

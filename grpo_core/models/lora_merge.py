@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,11 +11,13 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from grpo_core.errors import CheckpointError
+from grpo_core.errors import CheckpointError, one_line
+from grpo_core.files import parse_json
 
 _PREFIX = "base_model.model."  # peft puts it before every name in a file
 _A, _B = ".lora_A.weight", ".lora_B.weight"
 _FINGERPRINT = "weights-"
+_LARGEST_RANK = 1 << 20
 _SAMPLE = 64  # values of each tensor that a fingerprint reads
 # With these options of peft a layer does not compute W x + scale B A x.
 _NOT_PLAIN = (
@@ -43,17 +44,20 @@ class Lora:
             CheckpointError: it is not JSON or not plain LoRA.
         """
         try:
-            config = json.loads(text)
+            config = parse_json(text)
             kind, rank, alpha = config["peft_type"], config["r"], float(config["lora_alpha"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"the adapter's configuration cannot be read: {error!r}") from error
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            reason = one_line(repr(error), 200)
+            raise CheckpointError(f"the adapter's configuration cannot be read: {reason}") from error
         special = [name for name in _NOT_PLAIN if config.get(name)]
         special += ["bias"] if config.get("bias", "none") != "none" else []
         special += ["init_lora_weights"] if config.get("init_lora_weights") not in _PLAIN_INITS else []
         if kind != "LORA" or special:
-            raise CheckpointError(f"only plain LoRA adapters can be merged: this is {kind} with {special or 'nothing'}")
-        if not isinstance(rank, int) or rank < 1 or not math.isfinite(alpha):
-            raise CheckpointError(f"the adapter's configuration has r {rank!r} and lora_alpha {alpha!r}")
+            shown = f"{one_line(kind, 40)} with {special or 'nothing'}"
+            raise CheckpointError(f"only plain LoRA adapters can be merged: this is {shown}")
+        if not isinstance(rank, int) or not 1 <= rank <= _LARGEST_RANK or not math.isfinite(alpha):
+            shown = f"r {one_line(repr(rank), 40)} and lora_alpha {alpha!r}"
+            raise CheckpointError(f"the adapter's configuration has {shown}")
         revision = config.get("revision")
         known = isinstance(revision, str) and revision.startswith(_FINGERPRINT)
         scale = alpha / (math.sqrt(rank) if config.get("use_rslora") else rank)

@@ -9,7 +9,8 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from grpo_core.errors import CheckpointError
+from grpo_core.errors import CheckpointError, one_line
+from grpo_core.files import parse_json
 
 # A safetensors file: the header's length (8 bytes, little-endian), the header (JSON), the tensors' bytes.
 _LENGTH = 8
@@ -50,7 +51,7 @@ def from_safetensors(payload: bytes | memoryview) -> dict[str, Tensor]:
     try:
         tensors: dict[str, Tensor] = safetensors.torch.load(bytes(payload))
     except (SafetensorError, ValueError, KeyError) as error:
-        raise CheckpointError(f"weights are not safetensors: {str(error).splitlines()[0]}") from error
+        raise CheckpointError(f"weights are not safetensors: {one_line(error, 200)}") from error
     return tensors
 
 
@@ -65,8 +66,8 @@ def metadata_of(payload: bytes | memoryview) -> dict[str, str]:
     if len(view) < _LENGTH or length > min(_LONGEST_HEADER, len(view) - _LENGTH):
         raise CheckpointError(f"weights are not safetensors: {len(view)} bytes without a whole header")
     try:
-        header = json.loads(bytes(view[_LENGTH : _LENGTH + length]))
-    except (ValueError, RecursionError) as error:
+        header = parse_json(bytes(view[_LENGTH : _LENGTH + length]))
+    except ValueError as error:
         raise CheckpointError("weights are not safetensors: their header is not JSON") from error
     texts = header.get("__metadata__", {}) if isinstance(header, dict) else None
     if not isinstance(texts, dict) or not all(isinstance(text, str) for text in texts.values()):

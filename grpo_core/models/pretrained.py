@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
@@ -21,9 +20,10 @@ from transformers import (
     Qwen3Config,
     Qwen3ForCausalLM,
 )
-from transformers.utils.logging import disable_progress_bar
+from transformers.utils.logging import disable_progress_bar, get_verbosity, set_verbosity, set_verbosity_error
 
 from grpo_core.errors import CheckpointError
+from grpo_core.models.folder_files import check_files, reason, some
 from grpo_core.models.fsdp import whole
 from grpo_core.models.lora import adapter_config_of, adapter_payload, has_adapters, merged_tensors, save_adapters
 from grpo_core.models.named_tensors import from_safetensors, named_tensors, to_safetensors
@@ -107,33 +107,50 @@ def load_model(
     """
     if not shared_base and (roles := saved_specialists(folder)):
         raise CheckpointError(
-            f"{folder} holds specialists ({_some(list(roles))}), and here one policy for all roles is needed: take one "
+            f"{folder} holds specialists ({some(list(roles))}), and here one policy for all roles is needed: take one "
             "that was trained without policy.specialists"
         )
     tokenizer = load_tokenizer(folder)
     if not sys.stderr.isatty():
         disable_progress_bar()  # its bar of loaded weights is noise in a log
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, use_safetensors=True, local_files_only=True, output_loading_info=True
-        )
-    # transformers raises these for wrong types, unknown classes, absent parts and unequal shapes.
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
-        raise CheckpointError(f"{folder} cannot be loaded as a causal LM: {_one_line(error)}") from error
+        with _quiet():
+            model, report = AutoModelForCausalLM.from_pretrained(
+                folder,
+                dtype=dtype,
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+                trust_remote_code=False,  # else it asks at the terminal
+            )
+    except Exception as error:  # transformers checks little of a configuration, so that any kind may come of it
+        raise CheckpointError(f"{folder} cannot be loaded as a causal LM: {reason(error)}") from error
     for kind in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         names = sorted(str(name) for name in report.get(kind) or ())
         if names:
             raise CheckpointError(
-                f"{folder}: weights do not fit config.json ({kind.replace('_', ' ')}: {_some(names)}); "
+                f"{folder}: weights do not fit config.json ({kind.replace('_', ' ')}: {some(names)}); "
                 "take both files from the same checkpoint"
             )
-    if len(tokenizer) > model.config.vocab_size:
+    size = max(tokenizer.get_vocab().values(), default=-1) + 1  # ids need not be without gaps
+    if size > model.config.vocab_size:
         raise CheckpointError(
-            f"{folder}: the tokenizer has {len(tokenizer)} tokens, the model {model.config.vocab_size}; "
+            f"{folder}: the tokenizer has {size} tokens, the model {model.config.vocab_size}; "
             "take both from the same checkpoint"
         )
     _align(model)
     return model.eval(), tokenizer
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep transformers' warnings off the terminal: they quote the folder's files, and our own errors say the same."""
+    before = get_verbosity()
+    set_verbosity_error()
+    try:
+        yield
+    finally:
+        set_verbosity(before)
 
 
 def _align(model: nn.Module) -> None:
@@ -157,14 +174,16 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
     Raises:
         CheckpointError: a file is missing, damaged or of the wrong kind.
     """
-    _check_config(folder)
-    _check_weights(folder)
+    check_files(folder)
     if not any((folder / name).is_file() for name in ("tokenizer.json", "tokenizer_config.json", "tokenizer.model")):
         raise CheckpointError(f"{folder} has no tokenizer (tokenizer.json): copy the one the model was trained with")
     try:
-        tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, ImportError) as error:
-        raise CheckpointError(f"the tokenizer of {folder} cannot be loaded: {_one_line(error)}") from error
+        with _quiet():
+            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # as in load_model; tokenizers raises nothing more specific
+        raise CheckpointError(f"the tokenizer of {folder} cannot be loaded: {reason(error)}") from error
     return tokenizer
 
 
@@ -212,7 +231,7 @@ def read_payload(payload: bytes | memoryview, like: Mapping[str, Tensor]) -> dic
     if tensors.keys() != like.keys():
         missing, extra = sorted(like.keys() - tensors.keys()), sorted(tensors.keys() - like.keys())
         raise CheckpointError(
-            f"weights of another model: missing {_some(missing)}, unexpected {_some(extra)}; "
+            f"weights of another model: missing {some(missing)}, unexpected {some(extra)}; "
             "publish from the model the engine was started with"
         )
     for name, tensor in tensors.items():
@@ -221,47 +240,3 @@ def read_payload(payload: bytes | memoryview, like: Mapping[str, Tensor]) -> dic
                 f"weights of another shape: {name} is {tuple(tensor.shape)}, expected {tuple(like[name].shape)}"
             )
     return tensors
-
-
-def _check_config(folder: Path) -> None:
-    if not folder.is_dir():
-        raise CheckpointError(f"{folder} is not a folder: give one in Hugging Face layout")
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise CheckpointError(f"{folder} has no config.json: not a Hugging Face model folder") from None
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{folder / 'config.json'} is not JSON: {_one_line(error)}") from error
-    classes = config.get("architectures") if isinstance(config, dict) else None
-    if not isinstance(classes, list) or not classes or not str(classes[0]).endswith("ForCausalLM"):
-        raise CheckpointError(f"{folder / 'config.json'} names {classes} as its classes: a ...ForCausalLM is needed")
-
-
-def _check_weights(folder: Path) -> None:
-    """Open every safetensors file, to name one that is absent or truncated."""
-    index = folder / "model.safetensors.index.json"
-    names = {"model.safetensors"}
-    if index.is_file():
-        try:
-            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise CheckpointError(f"{index} is not a safetensors index: {_one_line(error)}") from error
-    for name in sorted(names):
-        path = folder / name
-        if not path.is_file():
-            pickled = sorted(file.name for pattern in ("*.bin", "*.pt", "*.pth") for file in folder.glob(pattern))
-            hint = f"; {_some(pickled)} is pickled and never read: convert it to safetensors" if pickled else ""
-            raise CheckpointError(f"{folder} has no {name}{hint}")
-        try:
-            with safe_open(path, framework="pt"):
-                pass
-        except (SafetensorError, OSError) as error:
-            raise CheckpointError(f"{path} is damaged or truncated: {_one_line(error)}; copy it again") from error
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "") if names else "none"
-
-
-def _one_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

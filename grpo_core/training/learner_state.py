@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
+from pydantic import BaseModel, Field, NonNegativeInt
 from torch import Tensor, nn
 
 from grpo_core.advantages.group_baseline import RunningBaseline
 from grpo_core.advantages.pipeline import AdvantageMemory
-from grpo_core.errors import CheckpointError
+from grpo_core.errors import CheckpointError, one_line
 
 _ADVANTAGES = "advantages/"  # prefix of the arrays of ``AdvantageMemory`` among a state's tensors
 _MOMENTS = ("exp_avg", "exp_avg_sq")
@@ -25,6 +26,23 @@ class LearnerState:
     # Optimizer moments "exp_avg/<parameter name>" and ``AdvantageMemory``'s arrays "advantages/<name>".
     tensors: dict[str, Tensor]
     record: dict[str, Any]  # JSON-able: version, optimizer steps, generator, running baselines, ``AdvantageMemory``
+
+
+_Two = Annotated[list[float], Field(min_length=2, max_length=2)]
+_Three = Annotated[list[float], Field(min_length=3, max_length=3)]
+
+
+class _Advantages(BaseModel, strict=True):
+    clusters: dict[str, list[str]]
+    progress: dict[str, _Three]
+
+
+class _Record(BaseModel, strict=True):
+    version: NonNegativeInt
+    optimizer_steps: dict[str, float]
+    generator: dict[str, Any]
+    baselines: dict[str, _Two]
+    advantages: _Advantages
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +89,6 @@ def unpacked(state: LearnerState, named: Mapping[str, nn.Parameter]) -> Restored
     Raises:
         CheckpointError: the state is another model's or incomplete.
     """
-    record = state.record
     arrays = {
         name.removeprefix(_ADVANTAGES): tensor.numpy().copy()
         for name, tensor in state.tensors.items()
@@ -79,16 +96,19 @@ def unpacked(state: LearnerState, named: Mapping[str, nn.Parameter]) -> Restored
     }
     generator = np.random.Generator(np.random.PCG64())
     try:
-        generator.bit_generator.state = record["generator"]
+        record = _Record.model_validate(state.record)
+        generator.bit_generator.state = record.generator
         return Restored(
-            version=int(record["version"]),
-            baselines={role: RunningBaseline(*pair) for role, pair in record["baselines"].items()},
-            memory=AdvantageMemory.restore(record["advantages"], arrays),
-            moments=_restored_moments(state.tensors, record["optimizer_steps"], named),
+            version=record.version,
+            baselines={role: RunningBaseline(*pair) for role, pair in record.baselines.items()},
+            memory=AdvantageMemory.restore(record.advantages.model_dump(), arrays),
+            moments=_restored_moments(state.tensors, record.optimizer_steps, named),
             generator=generator,
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"the learner state does not fit this model or is incomplete: {error!r}") from error
+    # numpy raises the last three for numbers of another size or kind.
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError, RuntimeError) as error:
+        reason = one_line(repr(error), 200)
+        raise CheckpointError(f"the learner state does not fit this model or is incomplete: {reason}") from error
 
 
 def _restored_moments(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from grpo_core.errors import StorageError
 from opponents.league.membership import MembershipChange, NewSnapshot
 from opponents.league.results import Results
 from opponents.matchmaking.curriculum import Curriculum
@@ -52,7 +55,7 @@ class League:
         Blocks have ``num_generations`` games to the end of ``until_year``. Other processes may change the population
         between updates. Without ``resume``, files that a failed start has left in the folder are deleted.
 
-        Raises PopulationError if a file is damaged, or cannot be read and written.
+        Raises PopulationError if a file is damaged, StorageError if one cannot be read and written.
         """
         if not resume:
             for name in (RESULTS, CURRICULUM, RATINGS, LINEUPS, PROMOTIONS):
@@ -62,7 +65,7 @@ class League:
         self._seed = seed
         self._version = version
         self._results = Results.load(folder / RESULTS, settings.results_half_life)
-        self._ratings = load_ratings(folder / RATINGS) if (folder / RATINGS).exists() else RatingBook()
+        self._ratings = load_ratings(folder / RATINGS) if os.path.lexists(folder / RATINGS) else RatingBook()
         self._curriculum: Curriculum | None = None
         if settings.matchmaking == "curriculum":
             self._curriculum = Curriculum.load(folder / CURRICULUM, settings, until_year)
@@ -78,15 +81,18 @@ class League:
         """Return the league; its files are open already."""
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """Save the results since the last update, and close the log of line-ups."""
-        self._save()
-        self._lineups.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Save the results since the last update, unless an error is on its way that says why, and close the log."""
+        try:
+            with suppress(*([] if error is None else [StorageError])):
+                self._save()
+        finally:
+            self._lineups.close()
 
     def block(self, index: int, newest_snapshot: int | None = None) -> LineupBlock:
         """The block at ``index``: as logged if it ever began, else drawn now and logged.
 
-        Raises PopulationError as ``Matchmaker.draw``, or if the log cannot be written.
+        Raises PopulationError as ``Matchmaker.draw``, StorageError if the log cannot be written.
         """
         record = self._lineups.get(index)
         if record is not None and self._is_playable(record):
@@ -166,14 +172,13 @@ class League:
         drawable = [member.id for member in self._matchmaker.drawable()]
         for member_id in drawable:
             if member_id in games:
-                label = _label(member_id)
-                values[key("entente_opponent_score", opponent=label)] = self._results.score(member_id)
-                values[key("entente_opponent_games_total", opponent=label)] = float(games[member_id])
+                values[key("entente_opponent_score", opponent=member_id)] = self._results.score(member_id)
+                values[key("entente_opponent_games_total", opponent=member_id)] = float(games[member_id])
         for player in (LEARNER, *drawable):
             rating = self._ratings.rating(player)
             if rating.games:
-                values[key("entente_rating", player=_label(player))] = rating.mu
-                values[key("entente_rating_deviation", player=_label(player))] = rating.sigma
+                values[key("entente_rating", player=player)] = rating.mu
+                values[key("entente_rating_deviation", player=player)] = rating.sigma
         retired = sum(member.retired for member in self.population.members)
         values[key("entente_population_size", state="retired")] = float(retired)
         values[key("entente_population_size", state="active")] = float(len(self.population.members) - retired)
@@ -228,8 +233,3 @@ class League:
         """Whether all players of a record exist; a resume further back may have removed a snapshot."""
         complete = set(record.members) == set(POWERS) - {learner_of_block(self._seed, record.index)}
         return complete and all(who == LEARNER or who in self.population for who in record.members.values())
-
-
-def _label(player: str) -> str:
-    """A player's id with the characters that metric keys cannot hold replaced."""
-    return "".join("_" if mark in "{},=\n" else mark for mark in player)

@@ -8,26 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from opponents.population.files import read_document, write_document
+from opponents.population.member import LARGEST_VERSION
 from opponents.ratings.game_score import GameScore
 from services.inference.engine import LEARNER
 
 SCHEMA_VERSION = 1
 
 PRIOR_SCORE = (1.0, 1.0)  # Beta prior: one win and one loss against every member
+_COUNT = msgspec.Meta(ge=0, le=10**12)
 COUNTRY_GAMES = 4.0  # weight, in games, of the overall score as the prior of a country's score
 
 
 class Tally(msgspec.Struct, forbid_unknown_fields=True):
     """Sums over games. ``weight``, ``points`` and ``share`` fade; ``games`` does not."""
 
-    games: int = 0
-    weight: float = 0.0  # sum of the games' weights
-    points: float = 0.0  # pairwise scores: 1 if the learner finished above, 0.5 if level, 0 if below
-    share: float = 0.0  # the learner's shares of the sum of squares
+    games: Annotated[int, _COUNT] = 0
+    weight: Annotated[float, _COUNT] = 0.0  # sum of the games' weights
+    points: Annotated[float, _COUNT] = 0.0  # pairwise scores: 1 if the learner finished above, 0.5 if level, 0 if below
+    share: Annotated[float, _COUNT] = 0.0  # the learner's shares of the sum of squares
 
     def add(self, points: float, share: float) -> None:
         """Count one more game."""
@@ -39,7 +42,7 @@ class Tally(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
     schema: int
-    update: int
+    update: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_VERSION)]
     members: dict[str, dict[str, Tally]]
     countries: dict[str, Tally]
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -30,9 +31,10 @@ KEPT_GAMES = 4  # the newest games that count, as a multiple of opponents.curric
 class CountryLevel(msgspec.Struct, forbid_unknown_fields=True):
     """The level of one country."""
 
-    level: int = 0  # the opponent's place in today's order
+    level: Annotated[int, msgspec.Meta(ge=0)] = 0  # the opponent's place in today's order
     opponent: str = ""  # member id; "": none yet
-    shares: list[float] = []  # shares of the sum of squares in the newest games at this level
+    # Shares of the sum of squares in the newest games at this level.
+    shares: list[Annotated[float, msgspec.Meta(ge=0, le=1)]] = []
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,15 @@ finishes an incomplete block as it began. If two lines are about one block, the 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+from grpo_core.checkpoints.atomic_write import writing
+from grpo_core.errors import one_line
+from grpo_core.files import check_regular
+from opponents.population.files import decode_json
 from opponents.population.member import PopulationError
 
 
@@ -32,11 +37,13 @@ class LineupLog:
     def __init__(self, path: Path) -> None:
         """Read the file. A last line that a crash cut short is removed: its block was not being played yet.
 
-        Raises PopulationError if another line is damaged, or the file cannot be read or written.
+        Raises PopulationError if another line is damaged, StorageError if the file cannot be read and written.
         """
         self._path = path
         self._records: dict[int, LineupRecord] = {}
-        try:
+        with writing(path):
+            if path.exists():
+                check_regular(path)
             self._file = path.open("a+b")
             self._file.seek(0)
             lines = self._file.read().splitlines(keepends=True)
@@ -46,30 +53,28 @@ class LineupLog:
                 self._records[record.index] = record
             self._file.seek(0, os.SEEK_END)
             self._file.truncate(sum(map(len, whole)))
-        except OSError as error:
-            raise PopulationError(f"{path} cannot be read and written: {error.strerror}") from error
 
     def get(self, index: int) -> LineupRecord | None:
         """The newest record of a block."""
         return self._records.get(index)
 
     def write(self, record: LineupRecord) -> None:
-        """Append a record. Raises PopulationError if it cannot be written."""
-        try:
+        """Append a record. Raises StorageError if it cannot be written."""
+        with writing(self._path):
             self._file.write(msgspec.json.encode(record) + b"\n")
             self._file.flush()
-        except OSError as error:
-            raise PopulationError(f"{self._path} cannot be written: {error.strerror}") from error
         self._records[record.index] = record
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with suppress(OSError):  # of a line that could not be written, which ``write`` has reported
+            self._file.close()
 
     def _decoded(self, line: bytes, number: int) -> LineupRecord:
         try:
-            return msgspec.json.decode(line, type=LineupRecord)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is a DecodeError
+            return decode_json(line, LineupRecord)
+        except ValueError as error:
             raise PopulationError(
-                f"{self._path} is damaged in line {number} ({error}); remove the line, and its block is drawn again"
+                f"{self._path} is damaged in line {number} ({one_line(error, 200)}); remove the line, and its block is "
+                "drawn again"
             ) from error

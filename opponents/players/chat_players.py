@@ -85,4 +85,5 @@ def _settings_of(name: str, known: Mapping[str, ChatPlayerSettings]) -> ChatPlay
 def _line(name: str, counters: Mapping[str, float]) -> str:
     counted = ", ".join(f"{counter} {counters[counter]:,.0f}" for counter in _REPORTED)
     tokens = f"{counters['prompt_tokens']:,.0f} + {counters['completion_tokens']:,.0f}"
-    return f"remote:{name}: {counted}; tokens {tokens}, cost {counters['cost']:.4f}"
+    unknown = f" (unknown of {counters['usage_unknown']:,.0f} calls)" if counters["usage_unknown"] else ""
+    return f"remote:{name}: {counted}; tokens {tokens}{unknown}, cost {counters['cost']:.4f}"

@@ -14,6 +14,10 @@ from services.inference.chat_endpoint.client import Message
 # only mentioned.
 LONG_LIST = 60
 
+# What is read of an answer: its last lines, and the beginning of each. A sheet has at most 34 short orders.
+MOST_LINES, LONGEST_LINE = 1000, 200
+_QUOTED_CHARACTERS, _QUOTED_DEFECTS = 20_000, 40  # in the request for a correction
+
 _SEASONS = {"S": "Spring", "F": "Fall", "W": "Winter"}
 _KINDS = {"M": "movement", "R": "retreats", "A": "adjustments"}
 _RULES = """You play {power} in a game of Diplomacy on the standard map, without messages between the players. \
@@ -48,9 +52,10 @@ def messages(position: Position, power: str, slots: Sequence[OrderSlot]) -> list
 
 def correction(answer: str, defects: Sequence[OrderDefect]) -> list[Message]:
     """The messages that follow an answer which left units without an order."""
-    wrong = "\n".join(f"{defect.order}: {defect.reason.replace('_', ' ')}" for defect in defects)
+    quoted = defects[:_QUOTED_DEFECTS]
+    wrong = "\n".join(f"{defect.order}: {defect.reason.replace('_', ' ')}" for defect in quoted)
     return [
-        {"role": "assistant", "content": answer},
+        {"role": "assistant", "content": answer[-_QUOTED_CHARACTERS:]},
         {"role": "user", "content": f"That cannot stand:\n{wrong}\nWrite the whole list again, from the legal orders."},
     ]
 
@@ -65,10 +70,14 @@ def sheet_regex(slots: Sequence[OrderSlot]) -> str:
 
 
 def order_lines(answer: str) -> str:
-    """An answer stripped of what chat models put around orders: reasoning, fences, numbers, bullets, emphasis."""
+    """An answer stripped of what chat models put around orders: reasoning, fences, numbers, bullets, emphasis.
+
+    Of a longer one, the last ``MOST_LINES`` lines and ``LONGEST_LINE`` characters of each.
+    """
     _, closed, after = answer.rpartition("</think>")
-    lines = (after if closed else answer).splitlines()
-    return "\n".join(_DECORATION.sub("", line).strip() for line in lines if not line.lstrip().startswith("```"))
+    written = [line for line in (after if closed else answer).splitlines() if line.strip()]
+    lines = [line.strip()[:LONGEST_LINE] for line in written[-MOST_LINES:]]
+    return "\n".join(_DECORATION.sub("", line).strip() for line in lines if not line.startswith("```"))
 
 
 def _board(position: Position) -> str:

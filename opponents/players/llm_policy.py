@@ -9,6 +9,7 @@ from functools import lru_cache
 import numpy as np
 from transformers import PreTrainedTokenizerBase
 
+from grpo_core.errors import CheckpointError, one_line
 from grpo_core.types import Turn
 from opponents.players.policy import Decision
 from services.environments.diplomacy.notation import render
@@ -34,13 +35,20 @@ class OrderTokens:
     """Order sheets in the tokens of one tokenizer; repeated orders and slots are tokenised once."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Raises CheckpointError if the tokenizer cannot write orders."""
         self._tokenizer = tokenizer
         if tokenizer.eos_token_id is None:
-            raise ValueError("the tokenizer has no end-of-sequence token; order sheets end with it")
+            raise CheckpointError("the tokenizer has no end-of-sequence token; order sheets end with it")
         self.end_id = int(tokenizer.eos_token_id)
         fast = word_encoder(tokenizer)
         self._encode = fast or (lambda text: tuple(tokenizer.encode(text)))
         self._encode_bare = fast or (lambda text: tuple(tokenizer.encode(text, add_special_tokens=False)))
+        try:
+            written = self._encode_bare("A PAR - BUR\n")
+        except Exception as error:  # tokenizers raises nothing more specific, e.g. for words without an unknown token
+            raise CheckpointError(f"the tokenizer cannot write an order: {one_line(error, 200)}") from error
+        if not written:
+            raise CheckpointError("the tokenizer writes an order as nothing; take the one the model was trained with")
         # Legal orders of a unit recur from game to game; the bound limits the memory of long runs.
         self._slot = lru_cache(maxsize=1 << 16)(self._slot_uncached)
         self._order = lru_cache(maxsize=1 << 16)(lambda order: self._encode_bare(order + "\n"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import torch
@@ -10,13 +9,16 @@ from safetensors import SafetensorError
 
 from grpo_core.checkpoints.folders import MANIFEST
 from grpo_core.checkpoints.store import load_checkpoint
-from grpo_core.errors import CheckpointError
+from grpo_core.errors import CheckpointError, one_line
+from grpo_core.files import read_bytes, read_json
 from grpo_core.models.lora import adapter_config_of, folder_payload, merged
 from grpo_core.models.named_tensors import named_tensors, to_safetensors
 from grpo_core.models.pretrained import ADAPTER, load_model, read_payload, saved_specialists, weights_payload
 from opponents.population.importer import Source, base_of
 from opponents.population.member import PopulationError
 from opponents.population.weights import read_weights
+
+_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 def compatible_weights(source: Source, run: Path, country: str | None = None) -> bytes:
@@ -33,7 +35,8 @@ def compatible_weights(source: Source, run: Path, country: str | None = None) ->
         return _compatible_weights(source, run, country)
     except (OSError, ValueError, SafetensorError) as error:
         raise PopulationError(
-            f"{source.model} cannot be read: {error}; if its run is training, which prunes checkpoints, try again"
+            f"{source.model} cannot be read: {one_line(error, 200)}; if its run is training, which prunes checkpoints, "
+            "try again"
         ) from error
 
 
@@ -78,9 +81,12 @@ def _whole(source: Source, adapter: bytes | None) -> bytes:
     """The full weights of a policy, in the dtype of its model's folder."""
     if source.member is not None and adapter is None:
         return read_weights(source.member[1], source.member[0])
-    config = json.loads((source.model / "config.json").read_text(encoding="utf-8"))
-    dtype = str(config.get("dtype") or config.get("torch_dtype") or "float32")
-    model, _ = load_model(source.model, getattr(torch, dtype), shared_base=adapter is not None)
+    config = read_json(source.model / "config.json")
+    named = (config.get("dtype") or config.get("torch_dtype") or "float32") if isinstance(config, dict) else None
+    dtype = getattr(torch, str(named), None)
+    if dtype not in _DTYPES:
+        raise PopulationError(f"{source.model}: its dtype in config.json is none of {', '.join(map(str, _DTYPES))}")
+    model, _ = load_model(source.model, dtype, shared_base=adapter is not None)
     is_base = source.member is not None or bool(saved_specialists(source.model))
     if adapter is None or not is_base:  # loading a checkpoint merged its one adapter
         return weights_payload(model)
@@ -90,5 +96,5 @@ def _whole(source: Source, adapter: bytes | None) -> bytes:
 def _check_tokenizers(theirs: Path, ours: Path, run: Path) -> None:
     """Refuse another tokenizer: all policies of a game read the same prompt ids."""
     both = [folder / "tokenizer.json" for folder in (theirs, ours)]
-    if all(path.is_file() for path in both) and both[0].read_bytes() != both[1].read_bytes():
+    if all(path.is_file() for path in both) and read_bytes(both[0]) != read_bytes(both[1]):
         raise PopulationError(f"{theirs} has another tokenizer than {run}: the same ids would mean other words to it")

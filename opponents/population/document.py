@@ -7,14 +7,15 @@ from typing import Annotated, Any
 
 import msgspec
 
-from opponents.population.files import schema_of
-from opponents.population.member import Member, PopulationError, check_member
+from grpo_core.errors import one_line
+from opponents.population.files import decode_json, schema_of
+from opponents.population.member import LARGEST_VERSION, Member, PopulationError, check_member
 
 SCHEMA_VERSION = 2
 READABLE = (1, 2)
 
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Member))
-_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_VERSION)]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,25 +56,29 @@ def decode(text: bytes, where: str) -> Document:
             known = " and ".join(map(str, READABLE))
             raise PopulationError(f"{where} has population schema {schema}; this version reads {known}")
         if schema == 1:
-            members = _members(msgspec.json.decode(text, type=_Schema1).members, where)
+            members = _members(decode_json(text, _Schema1).members, where)
             reached = max((member.created_at_update for member in members), default=0)
             return Document(update=reached, members=members)
-        document = msgspec.json.decode(text, type=_Schema2)
+        document = decode_json(text, _Schema2)
         return Document(document.revision, document.update, _members(document.members, where))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:  # a ValidationError is a DecodeError
-        raise PopulationError(f"{where} is not a population file: {error}") from error
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        raise PopulationError(f"{where} is not a population file: {one_line(error, 200)}") from error
+
+
+def _shown(text: str) -> str:
+    return repr(one_line(text, 80))
 
 
 def _members(entries: list[dict[str, Any]], where: str) -> tuple[Member, ...]:
     members: dict[str, Member] = {}
     for entry in entries:
         if unknown := sorted(entry.keys() - _FIELDS):
-            raise PopulationError(f"{where} is not a population file: a member has a field {unknown[0]!r}")
+            raise PopulationError(f"{where} is not a population file: a member has a field {_shown(unknown[0])}")
         member = msgspec.convert(entry, Member)
         if not member.id.startswith(f"{member.kind}/"):
-            raise PopulationError(f"{where} is not a population file: {member.id!r} is no id of a {member.kind}")
+            raise PopulationError(f"{where} is not a population file: {_shown(member.id)} is no id of a {member.kind}")
+        check_member(member)
         if member.id in members:
             raise PopulationError(f"{where} is not a population file: it has {member.id!r} twice")
-        check_member(member)
         members[member.id] = member
     return tuple(members.values())

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 import re
 from pathlib import Path
 
-from grpo_core.checkpoints.atomic_write import flush_to_disk
+from grpo_core.checkpoints.atomic_write import flush_to_disk, writing
 from grpo_core.checkpoints.folders import MANIFEST, TRAINER_STATE, checkpoint_versions, latest_checkpoint, read_manifest
-from grpo_core.errors import CheckpointError
+from grpo_core.errors import CheckpointError, one_line
+from grpo_core.files import read_json, read_text
 from opponents.population.member import Member, PopulationError
 from opponents.population.population import Population
 from opponents.population.weights import form_of
@@ -56,11 +56,12 @@ def find_source(folder: Path, member_id: str | None = None) -> Source:
 
 def checkpoint_source(checkpoint: Path) -> Source:
     """A checkpoint of a run, which may be training at the same time. Raises CheckpointError if it is incomplete."""
-    version = int(read_manifest(checkpoint)["version"])
+    version = read_manifest(checkpoint)["version"]
     try:
-        extra = json.loads((checkpoint / TRAINER_STATE).read_text(encoding="utf-8"))["extra"]
-    except (OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"checkpoint {checkpoint}: {TRAINER_STATE} cannot be read: {error!r}") from error
+        digest = read_json(checkpoint / TRAINER_STATE)["extra"].get("config_digest")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = one_line(repr(error), 200)
+        raise CheckpointError(f"checkpoint {checkpoint}: {TRAINER_STATE} cannot be read: {reason}") from error
     run = checkpoint.resolve().parent.parent
     return Source(
         model=checkpoint,
@@ -68,7 +69,7 @@ def checkpoint_source(checkpoint: Path) -> Source:
         name=f"{_plain_name(run.name)}-v{version}",
         version=version,
         source=_run_id(run) or str(checkpoint.resolve()),
-        config_digest=extra.get("config_digest"),
+        config_digest=None if digest is None else str(digest),
     )
 
 
@@ -105,41 +106,41 @@ def import_policy(
 ) -> Member:
     """Copy weights beside a population's file and add them as a member; works while the run is training.
 
-    Raises PopulationError if the id is taken, or a member has the same weights already; no file is left behind.
+    Raises PopulationError if the id is taken, or a member has the same weights already, StorageError if a file cannot
+    be written; no file is left behind.
     """
     target = population.path.parent / FOLDER / f"{member_id.removeprefix('policy/')}.safetensors"
     checksum = hashlib.sha256(data).hexdigest()
     _check_new(population, member_id, checksum, country)
     incoming = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        incoming.write_bytes(data)
-        flush_to_disk(incoming, incoming.parent)
-        member = Member(
-            id=member_id,
-            kind="policy",
-            name=f"{FOLDER}/{target.name}",
-            version=source.version,
-            checksum=checksum,
-            parent=source.parent,
-            created_at_update=0,
-            weight=weight,
-            form=form_of(member_id, incoming),
-            country=country,
-            config_digest=source.config_digest,
-            source=source.source,
-            pinned=pinned,
-        )
-        with population.transaction():
-            _check_new(population, member_id, checksum, country)
-            joined = population.add(dataclasses.replace(member, created_at_update=population.join_update))
-            incoming.replace(target)
-            flush_to_disk(target, target.parent)
-        return joined
-    except OSError as error:
-        raise PopulationError(f"{member_id}: {target} cannot be written: {error.strerror}") from error
-    finally:
-        incoming.unlink(missing_ok=True)
+    with writing(target):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            incoming.write_bytes(data)
+            flush_to_disk(incoming, incoming.parent)
+            member = Member(
+                id=member_id,
+                kind="policy",
+                name=f"{FOLDER}/{target.name}",
+                version=source.version,
+                checksum=checksum,
+                parent=source.parent,
+                created_at_update=0,
+                weight=weight,
+                form=form_of(member_id, incoming),
+                country=country,
+                config_digest=source.config_digest,
+                source=source.source,
+                pinned=pinned,
+            )
+            with population.transaction():
+                _check_new(population, member_id, checksum, country)
+                joined = population.add(dataclasses.replace(member, created_at_update=population.join_update))
+                incoming.replace(target)
+                flush_to_disk(target, target.parent)
+            return joined
+        finally:
+            incoming.unlink(missing_ok=True)
 
 
 def _member_source(run: Path, member_id: str) -> Source:
@@ -171,7 +172,10 @@ def _check_new(population: Population, member_id: str, checksum: str, country: s
 
 def _run_id(run: Path) -> str | None:
     path = run / "run_id"
-    return path.read_text(encoding="utf-8").strip() if path.is_file() else None
+    try:
+        return read_text(path, 4096).strip() if path.is_file() else None
+    except (OSError, ValueError):
+        return None  # damaged; the run is then named by its folder
 
 
 def _plain_name(name: str) -> str:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import math
+import re
 from importlib import metadata
+from pathlib import Path
 from typing import Literal
 
-from grpo_core.errors import EntenteError
+from grpo_core.errors import EntenteError, one_line
+from grpo_core.files import path_inside
+from opponents.settings import LARGEST_WEIGHT
 from services.environments.diplomacy.position import POWERS
 
 Kind = Literal["bot", "policy", "remote"]
 Form = Literal["full", "adapter"]
+
+LARGEST_VERSION = 10**9  # updates; a run makes some hundreds
+LONGEST_TEXT = 500  # characters of an origin
+_ID = re.compile(r"(bot|policy|remote)/[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
 class PopulationError(EntenteError):
@@ -50,13 +57,33 @@ class Member:
 
 
 def check_member(member: Member) -> None:
-    """Raise PopulationError for an impossible weight, form or country."""
-    if not (math.isfinite(member.weight) and member.weight >= 0):
-        raise PopulationError(f"{member.id}: weight must be a finite number >= 0, not {member.weight}")
+    """Raise PopulationError for an impossible id, path, origin, weight, form or country.
+
+    A policy's weights lie beside the population's file or below: a file from elsewhere must not name any other.
+    """
+    if not _ID.fullmatch(member.id):
+        raise PopulationError(
+            f"a member's id is its kind, / and letters, digits, dots, - and _, not {one_line(repr(member.id), 80)}"
+        )
+    if member.kind == "policy":
+        try:
+            path_inside(Path(), member.name)
+        except ValueError:
+            shown = one_line(repr(member.name), 80)
+            raise PopulationError(f"{member.id}: its weights {shown} are not in the population's folder") from None
+    for text in (member.name, member.checksum, member.parent, member.config_digest, member.source):
+        if text is not None and not (len(text) <= LONGEST_TEXT and text.isprintable()):
+            raise PopulationError(f"{member.id}: {one_line(repr(text), 80)} is no name or origin of a member")
+    for number in (member.version, member.created_at_update):
+        if not 0 <= number <= LARGEST_VERSION:
+            raise PopulationError(f"{member.id}: {number} is no number of updates")
+    if not 0 <= member.weight <= LARGEST_WEIGHT:  # NaN is not either
+        raise PopulationError(f"{member.id}: weight must be a number from 0 to {LARGEST_WEIGHT:g}, not {member.weight}")
     if member.form is not None and member.kind != "policy":
         raise PopulationError(f"{member.id}: a {member.kind} has no weights, so it has no form {member.form!r}")
     if member.country is not None and member.country not in POWERS:
-        raise PopulationError(f"{member.id}: there is no country {member.country!r}; the seven are {', '.join(POWERS)}")
+        shown = one_line(repr(member.country), 80)
+        raise PopulationError(f"{member.id}: there is no country {shown}; the seven are {', '.join(POWERS)}")
 
 
 def release_checksum(text: str) -> str:

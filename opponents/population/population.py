@@ -14,7 +14,7 @@ import os
 from pathlib import Path
 from typing import Any, Literal
 
-from grpo_core.checkpoints.atomic_write import flush_to_disk
+from grpo_core.checkpoints.atomic_write import flush_to_disk, writing
 from opponents.population.member import Member, PopulationError, check_member, package_version, release_checksum
 from opponents.population.storage import StoredMembers
 from opponents.population.weights import check_checksum, checksum_of, form_of
@@ -64,7 +64,8 @@ class Population(StoredMembers):
         """
         member_id = f"policy/v{version}" if country is None else f"policy/v{version}-{country}"
         form = form_of(member_id, weights)
-        flush_to_disk(weights, weights.parent)
+        with writing(weights):
+            flush_to_disk(weights, weights.parent)
         return self.add(
             Member(
                 id=member_id,

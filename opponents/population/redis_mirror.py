@@ -19,12 +19,15 @@ from opponents.population.weights import check_checksum, read_weights
 from services.replay.redis_store.connection import Connection
 
 MIB = 1 << 20
+MAX_DOCUMENT_BYTES = 64 * MIB  # thousands of times a large population
 _log = logging.getLogger(__name__)
 
 # KEYS: population, weights. ARGV: revision, document, then checksums that no member needs. An atomic step: a call with
-# an older revision changes nothing. Returns the revision stored afterwards.
+# an older revision changes nothing; one that is no number, which something else wrote, is older than any. Returns the
+# revision stored afterwards.
 _PUBLISH = """#!lua
-local held = tonumber(redis.call('HGET', KEYS[1], 'revision') or '-1')
+local found = redis.call('HGET', KEYS[1], 'revision') or ''
+local held = string.find(found, '^%d+$') and #found < 16 and tonumber(found) or -1
 if held > tonumber(ARGV[1]) then return held end
 redis.call('HSET', KEYS[1], 'revision', ARGV[1], 'document', ARGV[2])
 for i = 3, #ARGV do redis.call('HDEL', KEYS[2], ARGV[i]) end
@@ -36,14 +39,22 @@ class PopulationMirror:
     """One run's population on a Redis server; connects at its first use, safe to share between threads."""
 
     def __init__(
-        self, url: str, run_id: str, *, connect_timeout_s: float, limit_mib: int, answer_timeout_s: float | None = None
+        self,
+        url: str,
+        run_id: str,
+        *,
+        connect_timeout_s: float,
+        limit_mib: int,
+        answer_timeout_s: float | None = None,
+        away_timeout_s: float | None = None,
+        patient: bool = False,
     ) -> None:
         """Set the address; ReplayError if ``url`` is not a Redis address.
 
-        ``limit_mib`` bounds the weights of frozen policies in all; 0: none are kept. ``answer_timeout_s`` applies after
-        the first answer; None: as ``connect_timeout_s``.
+        ``limit_mib`` bounds the weights of frozen policies in all; 0: none are kept. The time limits are those of
+        ``Connection``.
         """
-        self._connection = Connection(url, connect_timeout_s, answer_timeout_s)
+        self._connection = Connection(url, connect_timeout_s, answer_timeout_s, away_timeout_s, patient=patient)
         self._limit_bytes = limit_mib * MIB
         self._document, self._weights = f"entente:{run_id}:population", f"entente:{run_id}:population:weights"
         self._client: Any = self._connection.client  # its stubs allow text replies, which are not requested here
@@ -58,7 +69,7 @@ class PopulationMirror:
         held = self._connection.call("list weights", self._sizes)
         wanted = self._fitting(document, population_file, held)
         for member in wanted:
-            if member.checksum in held:
+            if member.checksum.encode() in held:
                 continue
             try:
                 data = read_weights(member, population_file)
@@ -67,8 +78,8 @@ class PopulationMirror:
                 continue
             put = partial(self._client.hset, self._weights, member.checksum, data)
             self._connection.call(f"keep the weights of {member.id}", put)
-        unwanted = sorted(held.keys() - {member.checksum for member in wanted})
-        arguments: list[int | bytes | str] = [document.revision, encode(document), *unwanted]
+        unwanted = sorted(held.keys() - {member.checksum.encode() for member in wanted})
+        arguments: list[int | bytes] = [document.revision, encode(document), *unwanted]
         publish = partial(self._publish, keys=[self._document, self._weights], args=arguments)
         return int(self._connection.call("publish the population", publish)) == document.revision
 
@@ -77,7 +88,7 @@ class PopulationMirror:
 
         Raises PopulationError if the stored value is not a population, ReplayError if the server does not answer.
         """
-        text = self._connection.call("read the population", partial(self._client.hget, self._document, "document"))
+        text = self._value("read the population", self._document, "document", MAX_DOCUMENT_BYTES)
         return None if text is None else decode(text, f"the population at {self._connection.shown_url}")
 
     def weights(self, member: Member) -> bytes | None:
@@ -85,8 +96,8 @@ class PopulationMirror:
 
         Raises PopulationError if they are not the recorded ones, ReplayError if the server does not answer.
         """
-        ask = partial(self._client.hget, self._weights, member.checksum)
-        data: bytes | None = self._connection.call(f"read the weights of {member.id}", ask)
+        what = f"read the weights of {member.id}"
+        data = self._value(what, self._weights, member.checksum, max(self._limit_bytes, MIB))
         if data is None:
             return None
         check_checksum(member, hashlib.sha256(data).hexdigest(), f"the copy at {self._connection.shown_url}")
@@ -100,23 +111,33 @@ class PopulationMirror:
         """Close the connections."""
         self._connection.close()
 
-    def _sizes(self) -> dict[str, int]:
-        """Size in bytes of every kept policy, by checksum."""
-        names = [name.decode() for name in self._client.hkeys(self._weights)]
-        return {name: int(self._client.hstrlen(self._weights, name)) for name in names}
+    def _value(self, what: str, key: str, field: str, most_bytes: int) -> bytes | None:
+        """Read a field of a hash; None if it is missing. Raises PopulationError for more bytes than a run writes."""
+        size = int(self._connection.call(what, partial(self._client.hstrlen, key, field)))
+        if size > most_bytes:
+            raise PopulationError(
+                f"cannot {what}: {key} at {self._connection.shown_url} has {size:,} bytes there, more than the "
+                f"{most_bytes:,} that a run keeps; something else wrote it: remove it by HDEL {key} {field}"
+            )
+        data: bytes | None = self._connection.call(what, partial(self._client.hget, key, field))
+        return data
 
-    def _fitting(self, document: Document, population_file: Path, held: Mapping[str, int]) -> list[Member]:
+    def _sizes(self) -> dict[bytes, int]:
+        """Size in bytes of every kept policy, by checksum; fields that something else wrote are among them."""
+        return {name: int(self._client.hstrlen(self._weights, name)) for name in self._client.hkeys(self._weights)}
+
+    def _fitting(self, document: Document, population_file: Path, held: Mapping[bytes, int]) -> list[Member]:
         """Policies whose weights fit: pinned ones first, then the newest; last retired ones that are kept already.
 
         Blocks against retired ones may still be played, or played again after a restart.
         """
         policies = [member for member in document.members if member.kind == "policy"]
         drawn = [member for member in policies if not member.retired and member.weight > 0]
-        past = [member for member in policies if member not in drawn and member.checksum in held]
+        past = [member for member in policies if member not in drawn and member.checksum.encode() in held]
         room, chosen = self._limit_bytes, []
         for member in (*_newest_first(drawn), *_newest_first(past)):
             path = population_file.parent / member.name
-            size = held.get(member.checksum) or (path.stat().st_size if path.is_file() else 0)
+            size = held.get(member.checksum.encode()) or (path.stat().st_size if path.is_file() else 0)
             if 0 < size <= room:
                 room -= size
                 chosen.append(member)

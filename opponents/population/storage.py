@@ -12,7 +12,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Self
 
-from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.checkpoints.atomic_write import write_atomically, writing
+from grpo_core.errors import one_line
+from grpo_core.files import read_bytes
 from opponents.population.document import Document, decode, encode
 from opponents.population.member import Member, PopulationError
 
@@ -73,7 +75,8 @@ class StoredMembers:
         """One transaction: the block starts from the newest state, and no other process writes while it runs.
 
         The state is saved at its end; if the block or the save raises, nothing is changed. Transactions do not nest.
-        Raises PopulationError as ``refresh``, or if another process holds the lock for ``timeout_s`` seconds.
+        Raises PopulationError as ``refresh``, or if another process holds the lock for ``timeout_s`` seconds;
+        StorageError if the file cannot be written.
         """
         with locked(self.path, timeout_s):
             self.refresh()
@@ -104,7 +107,7 @@ class StoredMembers:
         try:
             return self._members[member_id]
         except KeyError:
-            raise PopulationError(f"{self.path} has no member {member_id!r}") from None
+            raise PopulationError(f"{self.path} has no member {one_line(repr(member_id), 80)}") from None
 
     @property
     def members(self) -> tuple[Member, ...]:
@@ -113,7 +116,7 @@ class StoredMembers:
 
     def _read(self) -> Document:
         try:
-            text = self.path.read_bytes()
+            text = read_bytes(self.path)
         except FileNotFoundError as error:
             raise PopulationError(f"no population file at {self.path}") from error
         except OSError as error:
@@ -130,7 +133,8 @@ class StoredMembers:
         if document == self._saved and self.path.exists():
             return
         document = dataclasses.replace(document, revision=self.revision + 1)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with writing(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(self.path, encode(document))
         self._saved = document
 
@@ -140,20 +144,18 @@ def locked(path: Path, timeout_s: float) -> Iterator[None]:
     """Hold the lock of ``path`` while the block runs. It does not nest, not even within one thread.
 
     The lock is a file beside ``path``; the operating system frees it however its holder ends. Raises PopulationError
-    if another process held it for ``timeout_s`` seconds (the message names it), or the folder cannot be written.
+    if another process held it for ``timeout_s`` seconds (the message names it); StorageError if it cannot be written.
     """
     lock = path.with_name(f".{path.name}.lock")
-    try:
+    with writing(lock):
         lock.parent.mkdir(parents=True, exist_ok=True)
         file = lock.open("a+")
-    except OSError as error:
-        raise PopulationError(f"cannot change {path}: {lock} cannot be written: {error.strerror}") from error
     with file:
         _acquire(file, path, timeout_s)
         try:
-            file.truncate(0)
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
+            with writing(lock):  # unbuffered: what a full disk refuses is not tried again at closing
+                os.ftruncate(file.fileno(), 0)
+                os.write(file.fileno(), f"process {os.getpid()} on {socket.gethostname()}".encode())
             yield
         finally:
             fcntl.flock(file, fcntl.LOCK_UN)  # also if a child process has inherited the open file
@@ -168,7 +170,7 @@ def _acquire(file: IO[str], path: Path, timeout_s: float) -> None:
         except BlockingIOError:
             if time.monotonic() > deadline:
                 file.seek(0)
-                holder = file.read().strip() or "another process"
+                holder = one_line(file.read(200), 80) or "another process"
                 raise PopulationError(
                     f"{path} has been held by {holder} for {timeout_s:g} s, where a change takes a moment: let that "
                     "process go on or end it, then try again"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from opponents.population.files import schema_of, write_document
+from grpo_core.errors import one_line
+from grpo_core.files import read_bytes
+from opponents.population.files import decode_json, schema_of, write_document
 from opponents.ratings.belief import BLOCK, Prior
 from opponents.ratings.book import RatingBook, RatingsError
 from opponents.ratings.likelihood import SEATS, Array
 from services.environments.diplomacy.position import POWERS
 
 SCHEMA_VERSION = 1
+_LARGEST = 1e6  # points; ratings are within some thousands
 
 
 class _Anchor(msgspec.Struct, forbid_unknown_fields=True):
@@ -29,8 +33,8 @@ class _Player(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Count(msgspec.Struct, forbid_unknown_fields=True):
     id: str
-    games: int
-    seats: list[int]
+    games: Annotated[int, msgspec.Meta(ge=0)]
+    seats: list[Annotated[int, msgspec.Meta(ge=0)]]
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,7 +48,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def save_ratings(book: RatingBook, path: Path) -> None:
-    """Replace the file in one step. Raises OSError if it cannot be written."""
+    """Replace the file in one step. Raises StorageError if it cannot be written."""
     belief = book.belief
     document = _Document(
         schema=SCHEMA_VERSION,
@@ -64,16 +68,16 @@ def save_ratings(book: RatingBook, path: Path) -> None:
 def load_ratings(path: Path) -> RatingBook:
     """Read a ratings file with its anchors; RatingsError if it is missing, damaged, or of another kind or schema."""
     try:
-        text = path.read_bytes()
+        text = read_bytes(path)
     except OSError as error:
         raise RatingsError(f"cannot read the ratings {path}: {error.strerror}") from error
     try:
         schema = schema_of(text)
         if schema != SCHEMA_VERSION:
             raise RatingsError(f"{path} has ratings schema {schema}; this version reads {SCHEMA_VERSION}")
-        return _book_of(msgspec.json.decode(text, type=_Document))
-    except (msgspec.DecodeError, ValueError) as error:  # a ValidationError is a DecodeError
-        raise RatingsError(f"{path} is not a ratings file, or is damaged: {error}") from error
+        return _book_of(decode_json(text, _Document))
+    except ValueError as error:  # msgspec's errors are ValueErrors
+        raise RatingsError(f"{path} is not a ratings file, or is damaged: {one_line(error, 200)}") from error
 
 
 def _book_of(document: _Document) -> RatingBook:
@@ -84,6 +88,11 @@ def _book_of(document: _Document) -> RatingBook:
         raise ValueError("a player is in it twice")
     sevens: list[list[float]] = [anchor.points for anchor in document.anchors]
     sevens += [document.countries, *(player.deviations for player in document.players)]
+    prior = document.prior
+    numbers = [prior.mu, prior.sigma, prior.deviation_sigma, prior.country_sigma]
+    numbers += [player.strength for player in document.players]
+    if any(abs(number) > _LARGEST for values in (numbers, *sevens) for number in values):
+        raise ValueError(f"a rating in it is beyond {_LARGEST:g} points")
     if any(len(values) != SEATS for values in sevens) or any(len(count.seats) != SEATS for count in document.counts):
         raise ValueError(f"it must have {SEATS} numbers where there is one for each country")
     book = RatingBook(
@@ -106,8 +115,8 @@ def _symmetric(packed: bytes, size: int) -> Array:
     triangle = np.frombuffer(packed, "<f8") if len(packed) % 8 == 0 else np.zeros(0)
     if triangle.size != size * (size + 1) // 2:
         raise ValueError(f"its covariance is {len(packed)} bytes, not those of {size} numbers")
-    if not np.isfinite(triangle).all():
-        raise ValueError("its covariance is not finite")
+    if not (np.abs(triangle) <= _LARGEST**2).all():  # NaN is not either
+        raise ValueError("its covariance is not finite, or beyond that of any rating")
     matrix = np.zeros((size, size))
     matrix[np.tril_indices(size)] = triangle
     matrix += np.tril(matrix, -1).T

@@ -2,6 +2,7 @@
 
 A measurement is named by a *key*: the metric's name alone, or with its labels in the catalogue's order:
 ``entente_country_centers{country=FRANCE}``, ``entente_evaluation_win_rate{against=dumbbot,country=ITALY}``.
+A label's value may be any text; in the key it is one printable line, in which ``%2C`` and such stand for a key's marks.
 Its value is, for a counter, the total since the run began (resumes included); for a gauge, the latest
 value; for a histogram, the list of observations since the previous record. The ends of an interval have the metric's
 name and a suffix: ``entente_country_centers_low`` and ``_high``.
@@ -14,12 +15,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from urllib.parse import unquote
 
-from grpo_core.errors import EntenteError
+from grpo_core.errors import EntenteError, one_line
 
 Kind = Literal["counter", "gauge", "histogram"]
 Value = float | Sequence[float]
 COUNTRY = ("country",)
+_LONGEST_LABEL = 200  # characters
+_MARKS = {ord(mark): f"%{ord(mark):02X}" for mark in "%{},="}  # of a key
 
 
 class MetricsError(EntenteError, ValueError):
@@ -63,8 +67,9 @@ METRICS = (
     _counter("entente_games_total", "games", "Training games finished"),
     _counter("entente_episodes_total", "episodes", "Episodes the learner used"),
     _counter("entente_topped_up_episodes_total", "episodes", "Of these, replacements of zero-variance groups"),
-    _counter("entente_run_seconds_total", "seconds", "Wall time, downtime left out"),
+    _counter("entente_run_seconds_total", "seconds", "Wall time of training, evaluations and downtime left out"),
     _gauge("entente_policy_version", "version", "The learner's published policy version"),
+    _gauge("entente_evaluating", "1", "Whether an evaluation is played: 1, or 0"),
     _gauge("entente_update_seconds", "seconds", "Wall time of the latest update, waiting included"),
     _gauge("entente_updates_planned", "updates", "Updates after which the run is done"),
     _gauge("entente_progress_timestamp_seconds", "seconds", "Unix time of the latest update or evaluation"),
@@ -112,14 +117,18 @@ METRICS = (
     _gauge("entente_staleness_updates_max", "updates", "Largest staleness of a trained turn"),
     _gauge("entente_staleness_updates_limit", "updates", "Largest staleness that admission allows"),
     # Throughput
-    _counter("entente_decisions_total", "decisions", "Decisions the inference engines finished"),
-    _counter("entente_completion_tokens_total", "tokens", "Tokens written, forced ones included"),
-    _counter("entente_prompt_tokens_total", "tokens", "Tokens of the prompts that were answered"),
+    _counter("entente_decisions_total", "decisions", "Decisions the inference engines finished, evaluations left out"),
+    _counter("entente_completion_tokens_total", "tokens", "Tokens written, forced ones included, evaluations left out"),
+    _counter("entente_prompt_tokens_total", "tokens", "Tokens of the prompts that were answered, evaluations left out"),
     _counter("entente_cached_prompt_tokens_total", "tokens", "Prompt tokens that vLLM had in its prefix cache"),
     _counter("entente_weight_switches_total", "switches", "Switches between full weights in a vLLM engine"),
     _counter("entente_learner_tokens_total", "tokens", "Prompt and completion tokens learned from"),
     _counter("entente_learner_busy_seconds_total", "seconds", "Time the learner spent on updates"),
-    _counter("entente_rollout_busy_seconds_total", "seconds", "Time spent on games, summed over workers"),
+    _counter(
+        "entente_rollout_busy_seconds_total",
+        "seconds",
+        "Time spent on games, summed over workers, evaluations left out",
+    ),
     _counter("entente_overlap_seconds_total", "seconds", "Time that games were played while the learner learned"),
     _gauge("entente_workers", "workers", "Rollout workers alive"),
     _gauge("entente_workers_playing", "workers", "Of these, workers that may get games"),
@@ -170,6 +179,7 @@ METRICS = (
     _counter("entente_remote_held_total", "decisions", "Decisions that held all units after a failed call"),
     _counter("entente_remote_prompt_tokens_total", "tokens", "Prompt tokens, as the endpoints count them"),
     _counter("entente_remote_completion_tokens_total", "tokens", "Completion tokens, as the endpoints count them"),
+    _counter("entente_remote_usage_unknown_total", "calls", "Calls answered without plausible numbers of tokens"),
     _counter("entente_remote_cost_total", "currency", "Cost of these tokens at the configured prices"),
     # Evaluation
     _gauge("entente_evaluation_mean_centers", "centers", "Mean final centres by country", ("against", "country")),
@@ -187,12 +197,9 @@ def key(name: str, **labels: str) -> str:
     metric = _known(name)
     if set(labels) != set(metric.labels):
         raise MetricsError(f"{name} takes labels {list(metric.labels)}, not {sorted(labels)}")
-    for label, value in labels.items():
-        if not value or any(mark in value for mark in "{},=\n"):
-            raise MetricsError(f"{name}: {label} cannot be {value!r}")
     if not labels:
         return name
-    return f"{name}{{{','.join(f'{label}={labels[label]}' for label in metric.labels)}}}"
+    return f"{name}{{{','.join(f'{label}={_encoded(labels[label])}' for label in metric.labels)}}}"
 
 
 def parse_key(text: str) -> tuple[Metric, tuple[str, ...]]:
@@ -204,11 +211,30 @@ def parse_key(text: str) -> tuple[Metric, tuple[str, ...]]:
             raise MetricsError(f"{name} takes labels {list(metric.labels)}")
         return metric, ()
     pairs = [part.partition("=") for part in rest.removesuffix("}").split(",")]
-    labels = {label: value for label, _, value in pairs}
+    labels = {label: decoded(value) for label, _, value in pairs}
     if key(name, **labels) != text:
         example = key(name, **dict.fromkeys(metric.labels, "..."))
         raise MetricsError(f"{text!r} is no metric key; {name} is written {example}")
     return metric, tuple(labels[label] for label in metric.labels)
+
+
+def decoded(value: str) -> str:
+    """Return a label's value from its text in a key."""
+    return unquote(value)
+
+
+def _encoded(value: str) -> str:
+    """Return a label's value, text from anywhere, as it is in a key; Prometheus takes an empty value for no label."""
+    return (one_line(value, _LONGEST_LABEL) or "-").translate(_MARKS)
+
+
+def finite(values: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the measurements without those that are not finite."""
+    return {text: value for text, value in values.items() if _is_finite(value)}
+
+
+def _is_finite(value: Value) -> bool:
+    return all(map(math.isfinite, value if isinstance(value, Sequence) else (value,)))
 
 
 def check(values: Mapping[str, Value]) -> None:
@@ -218,7 +244,7 @@ def check(values: Mapping[str, Value]) -> None:
         if isinstance(value, Sequence) != (metric.kind == "histogram"):
             wanted = "a list of observations" if metric.kind == "histogram" else "one number"
             raise MetricsError(f"{text} is a {metric.kind} and takes {wanted}")
-        if not all(map(math.isfinite, value if isinstance(value, Sequence) else (value,))):
+        if not _is_finite(value):
             raise MetricsError(f"{text} is {value}; leave out what has no data")
 
 

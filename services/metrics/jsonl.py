@@ -9,20 +9,28 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
-from grpo_core.checkpoints.atomic_write import write_atomically
+import msgspec
+
+from grpo_core.checkpoints.atomic_write import write_atomically, writing
+from grpo_core.errors import one_line
+from grpo_core.files import read_bytes
 from services.metrics.catalogue import MetricsError, Value, check
+
+_Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]  # finite, and so are sums of many
 
 
 @dataclass(frozen=True, slots=True)
 class MetricsLine:
     """One update's measurements."""
 
-    update: int
-    time: float  # unix seconds
-    metrics: Mapping[str, float | list[float]]
+    update: Annotated[int, msgspec.Meta(ge=0, le=10**9)]
+    time: _Number  # unix seconds
+    metrics: dict[str, _Number | list[_Number]]
 
 
 class JsonlSink:
@@ -33,7 +41,7 @@ class JsonlSink:
 
         ``resume_after`` is the update of the checkpoint from which the run resumes: later lines and a torn last line
         are cut, and written again. ``None``: a new file. Raises ``MetricsError`` if a new run would overwrite
-        measurements, or the file is damaged.
+        measurements, or the file is damaged; ``StorageError`` if it cannot be written.
         """
         self._clock = clock
         if resume_after is None:
@@ -42,31 +50,41 @@ class JsonlSink:
         elif path.exists():
             kept = [line for line in read_metrics(path) if line.update <= resume_after]
             write_atomically(path, "".join(map(_line, kept)).encode())
-        self._file = path.open("a", encoding="utf-8")
+        self._path = path
+        with writing(path):
+            self._file = path.open("a", encoding="utf-8")
 
     def record(self, update: int, values: Mapping[str, Value]) -> None:
-        """Append one line and flush it."""
+        """Append one line and flush it. Raises ``StorageError`` if it cannot be written."""
         check(values)
         metrics = {key: list(one) if isinstance(one, Sequence) else one for key, one in values.items()}
-        self._file.write(_line(MetricsLine(update, round(self._clock(), 3), metrics)))
-        self._file.flush()
+        with writing(self._path):
+            self._file.write(_line(MetricsLine(update, round(self._clock(), 3), metrics)))
+            self._file.flush()
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        with suppress(OSError):  # of a line that could not be written, which ``record`` has reported
+            self._file.close()
 
 
 def read_metrics(path: Path) -> list[MetricsLine]:
-    """Read all whole lines, in order, but not a torn last one; raises ``MetricsError`` if an earlier one is damaged."""
+    """Read all whole lines, in order, but not a torn last one.
+
+    Raises ``MetricsError`` if an earlier one is damaged, or the file cannot be read.
+    """
     lines = []
-    texts = path.read_text(encoding="utf-8").split("\n")
+    try:
+        texts = read_bytes(path, None).split(b"\n")
+    except OSError as error:
+        raise MetricsError(f"{path} cannot be read: {error.strerror}") from error
     for number, text in enumerate(texts, 1):
         try:
-            line = json.loads(text)
-            lines.append(MetricsLine(int(line["update"]), float(line["time"]), dict(line["metrics"])))
-        except (ValueError, KeyError, TypeError) as error:
+            lines.append(msgspec.json.decode(text, type=MetricsLine))
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
             if number < len(texts):  # the last one is torn, or empty after a line end
-                raise MetricsError(f"{path} line {number} is no measurement: {text[:60]!r}") from error
+                shown = one_line(text[:60].decode("utf-8", "replace"))
+                raise MetricsError(f"{path} line {number} is no measurement: {shown!r}") from error
     return lines
 
 

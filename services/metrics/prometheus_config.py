@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
+from grpo_core.errors import one_line
 from services.metrics.catalogue import MetricsError
 
 PORT = 9464  # metrics.port in cluster/configs/cluster.toml and the manifests
@@ -55,7 +56,7 @@ def prometheus_yaml(config: ScrapeConfig, command: str) -> str:
             jobs += f"        authorization: {{credentials_file: '{config.ray_token_file}'}}\n"
     if config.namespace:
         jobs += _pods(config.namespace)
-    return f"""# Written by: {command}
+    return f"""# Written by: {one_line(command, 10_000)}
 global:
   scrape_interval: {config.interval_s}s
   evaluation_interval: {config.interval_s}s

@@ -9,6 +9,13 @@ from typing import Protocol
 from grpo_core.errors import EntenteError
 from grpo_core.types import Episode
 
+NAMELESS = "?"  # the beginning of the names of unreadable episodes without an id
+
+
+def block_of(episode_id: str) -> str:
+    """Return the line-up block of an episode."""
+    return episode_id.rpartition("/")[0]
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -43,6 +50,10 @@ class BlocksMissingError(ReplayError):
         self.missing = dict(missing or {})
 
 
+class UnreadableError(BlocksMissingError):
+    """None of the requested blocks can be read: all were set aside as poison."""
+
+
 class ReplayBuffer(Protocol):
     """Takes episodes and delivers whole blocks, oldest first; each is used exactly once.
 
@@ -69,6 +80,9 @@ class ReplayBuffer(Protocol):
     def acknowledge(self, receipts: Sequence[Receipt]) -> None:
         """Delete episodes; unknown receipts are ignored."""
 
+    def set_aside(self, receipt: Receipt, episode_id: str, reason: str) -> None:
+        """Delete a delivered episode that the learner cannot use, and count it as poison; an unknown one is ignored."""
+
     def redeliver(self) -> None:
         """Deliver the unacknowledged episodes again, oldest first; for a learner after a restart."""
 
@@ -76,7 +90,10 @@ class ReplayBuffer(Protocol):
         """Return those of these ids that were stored before (waiting, delivered or acknowledged)."""
 
     def unreadable_ids(self, role: str) -> frozenset[str]:
-        """Return the ids of this role's stored episodes that could not be decoded and were set aside as poison."""
+        """Return the ids of this role's stored episodes that could not be read or used and were set aside as poison.
+
+        One whose id could not be read either has a name of its own that begins with ``NAMELESS``.
+        """
 
     def stats(self) -> Mapping[str, float]:
         """Count episodes: waiting, delivered (unacknowledged), acknowledged, duplicates, poison.
@@ -86,6 +103,9 @@ class ReplayBuffer(Protocol):
 
     def memory(self) -> Mapping[str, float]:
         """Return the server's bytes: ``used``, and ``limit`` where it has one; empty where they are unknown."""
+
+    def hurry(self) -> None:
+        """From now on, do not wait for a server that does not answer: raise ``ServerLostError`` at once instead."""
 
     def close(self) -> None:
         """Close the connection; stored episodes stay."""

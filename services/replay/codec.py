@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 import zstandard
@@ -19,11 +20,20 @@ from services.replay.codec_columns import COLUMN_DTYPES, check, join, pack, spli
 from services.replay.codec_columns import CodecError as CodecError
 
 SCHEMA_VERSION = 1
-MAX_EPISODE_BYTES = 256 << 20  # uncompressed; the most memory that a hostile or damaged frame can use
+# A small frame may unpack to very much: these bound the time and memory that one takes, far above any real episode.
+MAX_EPISODE_BYTES = 256 << 20  # uncompressed
+MAX_FACT_BYTES = 16 << 20  # of these, of the turns without their arrays
+MAX_TURNS = 10_000
+NAME_LENGTH = 200  # characters of an episode's id, task, role or block
+MAX_ENTRIES = 1_000  # of a mapping of the episode; a turn's has a tenth
 
 _MAGIC = b"ENT"
 SCHEMA_AT = len(_MAGIC)  # offset of the schema version, one byte
 _HEADER_BYTES = SCHEMA_AT + 1
+
+
+_Name = Annotated[str, msgspec.Meta(max_length=NAME_LENGTH)]
+_Figures = Annotated[dict[str, float], msgspec.Meta(max_length=MAX_ENTRIES)]
 
 
 class _TurnRow(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -36,22 +46,22 @@ class _TurnRow(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fiel
     phase: str
     reward: float
     elapsed_phases: int
-    keys: dict[str, str | int]
+    keys: Annotated[dict[str, str | int], msgspec.Meta(max_length=MAX_ENTRIES // 10)]
     defects: tuple[str, ...]
 
 
 class _Record(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    episode_id: str
-    task: str
-    role: str
-    block_id: str
+    episode_id: _Name
+    task: _Name
+    role: _Name
+    block_id: _Name
     block_size: int
-    keys: dict[str, str | int]
+    keys: Annotated[dict[str, str | int], msgspec.Meta(max_length=MAX_ENTRIES)]
     reward: float
-    reward_parts: dict[str, float]
-    outcome: dict[str, float]
+    reward_parts: _Figures
+    outcome: _Figures
     seed: int
-    turns: tuple[_TurnRow, ...]
+    turns: msgspec.Raw  # _TurnRows, so that their size is known before they are decoded
     prompt_ids: tuple[int, bytes]
     completion_ids: tuple[int, bytes]
     logprobs: tuple[int, bytes]
@@ -62,6 +72,7 @@ class _Record(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_field
 
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(_Record)
+_TURNS_DECODER = msgspec.msgpack.Decoder(Annotated[tuple[_TurnRow, ...], msgspec.Meta(max_length=MAX_TURNS)])
 _TURN_SCALARS = _TurnRow.__struct_fields__[4:]  # fields with the names that a Turn has; lengths come before them
 _EPISODE_SCALARS = tuple(name for name in _Record.__struct_fields__ if name not in ("turns", *COLUMN_DTYPES))
 
@@ -78,10 +89,11 @@ _CONTEXTS = _Contexts()
 
 
 def encode(episode: Episode) -> bytes:
-    """Encode an episode; raises ``CodecError`` if it breaks a rule of its types or exceeds ``MAX_EPISODE_BYTES``."""
+    """Encode an episode; raises ``CodecError`` if it breaks a rule of its types or exceeds one of the limits above."""
     try:
         columns, lengths = join(episode.turns)
         check(columns, lengths)
+        rows = tuple(_row(turn) for turn in episode.turns)
         record = _Record(
             episode_id=episode.episode_id,
             task=episode.task,
@@ -93,10 +105,11 @@ def encode(episode: Episode) -> bytes:
             reward_parts={name: float(value) for name, value in episode.reward_parts.items()},
             outcome={name: float(value) for name, value in episode.outcome.items()},
             seed=episode.seed,
-            turns=tuple(_row(turn) for turn in episode.turns),
+            turns=msgspec.Raw(_ENCODER.encode(rows)),
             **pack(columns),
         )
-        _check_scalars(record)
+        _check_scalars(record, rows)
+        _check_sizes(record, rows)
         raw = _ENCODER.encode(record)
     except (CodecError, TypeError, ValueError, OverflowError) as error:
         raise CodecError(f"episode {episode.episode_id!r} cannot be stored: {error}") from error
@@ -119,22 +132,24 @@ def decode(data: bytes) -> Episode:
         raise CodecError(f"unknown episode schema {version} (this version of Entente reads {SCHEMA_VERSION})")
     try:
         record = _DECODER.decode(_decompress(data[_HEADER_BYTES:]))
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        _check_fact_bytes(record)
+        rows = _TURNS_DECODER.decode(record.turns)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CodecError(f"not an episode: {error}") from error
-    _check_scalars(record)
-    completion = [row.completion_length for row in record.turns]
+    _check_scalars(record, rows)
+    completion = [row.completion_length for row in rows]
     lengths = {
-        "prompt_ids": [row.prompt_length for row in record.turns],
+        "prompt_ids": [row.prompt_length for row in rows],
         **dict.fromkeys(("completion_ids", "logprobs", "trained_mask"), completion),
-        "admissible_ids": [row.admissible_length for row in record.turns],
-        "admissible_offsets": [row.offsets_length for row in record.turns],
+        "admissible_ids": [row.admissible_length for row in rows],
+        "admissible_offsets": [row.offsets_length for row in rows],
     }
     columns = unpack({name: getattr(record, name) for name in COLUMN_DTYPES}, lengths)
     check(columns, lengths)
     return Episode(
         turns=tuple(
             Turn(*arrays, **{name: getattr(row, name) for name in _TURN_SCALARS})
-            for row, arrays in zip(record.turns, split(columns, lengths), strict=True)
+            for row, arrays in zip(rows, split(columns, lengths), strict=True)
         ),
         **{name: getattr(record, name) for name in _EPISODE_SCALARS},
     )
@@ -156,7 +171,24 @@ def _row(turn: Turn) -> _TurnRow:
     )
 
 
-def _check_scalars(record: _Record) -> None:
+def _check_fact_bytes(record: _Record) -> None:
+    if len(record.turns) > MAX_FACT_BYTES:
+        raise CodecError(f"its turns take more than {MAX_FACT_BYTES} bytes without their arrays")
+
+
+def _check_sizes(record: _Record, rows: Sequence[_TurnRow]) -> None:
+    """Refuse to encode what ``decode`` would refuse."""
+    _check_fact_bytes(record)
+    if len(rows) > MAX_TURNS:
+        raise CodecError(f"{len(rows)} turns, over {MAX_TURNS}")
+    names = (record.episode_id, record.task, record.role, record.block_id)
+    entries = max(len(record.keys), len(record.reward_parts), len(record.outcome))
+    of_turns = max((len(row.keys) for row in rows), default=0)
+    if max(entries, 10 * of_turns) > MAX_ENTRIES or max(map(len, names)) > NAME_LENGTH:
+        raise CodecError("a name or a mapping of it is too long")
+
+
+def _check_scalars(record: _Record, rows: Sequence[_TurnRow]) -> None:
     if not record.episode_id or not record.role or not record.block_id:
         raise CodecError("episode_id, role and block_id must not be empty")
     if record.block_size < 1:
@@ -165,7 +197,7 @@ def _check_scalars(record: _Record) -> None:
     _check_finite("reward", {"": record.reward})
     _check_finite("reward_parts", record.reward_parts)
     _check_finite("outcome", record.outcome)
-    for index, row in enumerate(record.turns):
+    for index, row in enumerate(rows):
         if not (math.isfinite(row.temperature) and row.temperature > 0 and math.isfinite(row.reward)):
             raise CodecError(f"turn {index}: bad temperature {row.temperature} or reward {row.reward}")
         if row.policy_version < 0 or row.elapsed_phases < 0:

@@ -21,6 +21,7 @@ class MemoryBuffer:
         self._stored: dict[Receipt, tuple[bytes, float]] = {}  # waiting and delivered, oldest first; with arrival times
         self._pending = PendingBlocks(group_timeout_s)
         self._ever_stored: set[str] = set()
+        self._set_aside: dict[str, set[str]] = {}  # role -> episode ids
         self._counts = dict.fromkeys(("acknowledged", "duplicates", "poison"), 0)
 
     def append(self, episodes: Sequence[Episode]) -> int:
@@ -60,6 +61,14 @@ class MemoryBuffer:
                     self._counts["acknowledged"] += 1
                     self._pending.discard(receipt)
 
+    def set_aside(self, receipt: Receipt, episode_id: str, reason: str) -> None:  # noqa: ARG002  (the protocol has it)
+        """See ``ReplayBuffer.set_aside``."""
+        with self._changed:
+            if self._stored.pop(receipt, None) is not None:
+                self._counts["poison"] += 1
+                self._pending.discard(receipt)
+                self._set_aside.setdefault(receipt.role, set()).add(episode_id)
+
     def redeliver(self) -> None:
         """See ``ReplayBuffer.redeliver``."""
         with self._changed:
@@ -73,12 +82,13 @@ class MemoryBuffer:
         with self._changed:
             return frozenset(self._ever_stored.intersection(episode_ids))
 
-    def unreadable_ids(self, role: str) -> frozenset[str]:  # noqa: ARG002  (the protocol has it)
+    def unreadable_ids(self, role: str) -> frozenset[str]:
         """See ``ReplayBuffer.unreadable_ids``; every episode was decoded when it was stored."""
-        return frozenset()
+        with self._changed:
+            return frozenset(self._set_aside.get(role, ()))
 
     def stats(self) -> Mapping[str, float]:
-        """See ``ReplayBuffer.stats``; no episode is poison here."""
+        """See ``ReplayBuffer.stats``."""
         with self._changed:
             waiting = dict.fromkeys((f"waiting/{receipt.role}" for receipt in self._stored), 0)
             for receipt in self._stored:
@@ -94,6 +104,9 @@ class MemoryBuffer:
     def memory(self) -> Mapping[str, float]:
         """See ``ReplayBuffer.memory``; without a server it is empty."""
         return {}
+
+    def hurry(self) -> None:
+        """Do nothing: there is no server."""
 
     def close(self) -> None:
         """Do nothing: there is no connection to close."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from grpo_core.types import Episode
-from services.replay.buffer import BlocksMissingError, Delivery, Receipt
+from services.replay.buffer import BlocksMissingError, Delivery, Receipt, block_of
 
 
 @dataclass(slots=True)
@@ -16,10 +16,6 @@ class _Block:
     arrived_s: float  # when its first episode arrived, by the store's clock
     size: int  # distinct episodes that complete it
     episodes: dict[str, tuple[Receipt, Episode]] = field(default_factory=dict)  # by entry id
-
-    @property
-    def complete(self) -> bool:
-        return len(self.episodes) >= self.size
 
 
 class PendingBlocks:
@@ -33,6 +29,7 @@ class PendingBlocks:
         self._group_timeout_s = group_timeout_s
         self._blocks: dict[str, dict[str, _Block]] = {}  # role -> block id -> block; in order of first arrival
         self._block_of: dict[Receipt, str] = {}
+        self._unreadable: dict[tuple[str, str], set[str]] = {}  # (role, block id) -> episode ids
 
     def __len__(self) -> int:
         return len(self._block_of)
@@ -48,6 +45,10 @@ class PendingBlocks:
         block = of_role.setdefault(episode.block_id, _Block(arrived_s, episode.block_size))
         block.episodes[receipt.entry_id] = (receipt, episode)
         self._block_of[receipt] = episode.block_id
+
+    def add_unreadable(self, role: str, episode_id: str) -> None:
+        """Note an episode that was set aside: its block is complete without it."""
+        self._unreadable.setdefault((role, block_of(episode_id)), set()).add(episode_id)
 
     def discard(self, receipt: Receipt) -> None:
         """Remove an episode that was acknowledged without delivery; an unknown receipt is ignored."""
@@ -102,6 +103,10 @@ class PendingBlocks:
         learner's schedule has, and every later block would be used too late.
         """
         held = self._blocks.get(role, {})
+        complete = {
+            name: len(block.episodes) + len(self._unreadable.get((role, name), ())) >= block.size
+            for name, block in held.items()
+        }
         timeout_s = self._group_timeout_s
-        ready = [name for name, block in held.items() if block.complete or now_s - block.arrived_s >= timeout_s]
-        return sorted(ready, key=lambda block_id: not held[block_id].complete)
+        ready = [name for name, block in held.items() if complete[name] or now_s - block.arrived_s >= timeout_s]
+        return sorted(ready, key=lambda name: not complete[name])

@@ -52,9 +52,6 @@ def page(title: str, body: str, *, styles: str, data: Mapping[str, Any], scripts
 
 
 def write_page(out: Path, text: str) -> Path:
-    """Write the file atomically; raises ``ReportError`` if it cannot be written."""
-    try:
-        write_atomically(out, text.encode())
-    except OSError as error:
-        raise ReportError(f"{out} cannot be written: {error.strerror}") from error
+    """Write the file atomically; raises ``StorageError`` if it cannot be written."""
+    write_atomically(out, text.encode("utf-8", "replace"))  # a path may hold bytes that are no text
     return out

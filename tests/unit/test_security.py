@@ -13,7 +13,7 @@ import pytest
 from services.inference.vllm_backend.startup import CoreOptions, engine_arguments
 from services.metrics.prometheus_exporter import Exporter
 from services.replay.buffer import ReplayError
-from services.replay.redis_store.url import client_of, hide_password
+from services.replay.redis_store.url import client_of, shown_address
 from services.settings import InferenceSettings, MetricsSettings
 from tests.paths import ROOT
 
@@ -51,9 +51,11 @@ def dangers(source: str) -> Iterator[str]:
                 wanted = {"local_files_only"} if "Tokenizer" in kind else {"local_files_only", "use_safetensors"}
                 if not wanted <= said:
                     yield f"{kind}.from_pretrained() without {', '.join(sorted(wanted - said))}"
+                if not any(item.arg in NEVER_TRUE for item in given):
+                    yield f"{kind}.from_pretrained() without trust_remote_code=False"  # it would ask at the terminal
             case ast.Constant(value=str(text)) if text in NEVER_TRUE or text == "VLLM_ALLOW_INSECURE_SERIALIZATION":
                 yield text
-        if isinstance(node, ast.keyword) and node.arg in NEVER_TRUE:
+        if isinstance(node, ast.keyword) and node.arg in NEVER_TRUE and ast.unparse(node.value) != "False":
             yield f"{node.arg}="
 
 
@@ -76,6 +78,8 @@ def dangers(source: str) -> Iterator[str]:
         "os.environ['VLLM_ALLOW_INSECURE_SERIALIZATION'] = '1'",
         "AutoModelForCausalLM.from_pretrained(folder, local_files_only=True)",
         "AutoTokenizer.from_pretrained(folder)",
+        "AutoTokenizer.from_pretrained(folder, local_files_only=True)",
+        "AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=trusted)",
     ],
 )
 def test_source_that_reads_a_pickle_or_runs_code_is_found(source: str) -> None:
@@ -94,10 +98,10 @@ def test_no_module_reads_a_pickle_or_runs_code() -> None:
     assert list(dangers(harmless)) == []
 
 
-def test_passwords_in_urls_are_hidden() -> None:
-    shown = hide_password("rediss://me:SECRET@h:1/0?ssl_keyfile=/a/key.pem&ssl_password=SECRET&password=SECRET")
-    assert shown == "rediss://me:***@h:1/0?ssl_keyfile=/a/key.pem&ssl_password=***&password=***"
-    assert hide_password("redis://me@h:1/0") == "redis://me@h:1/0"
+def test_a_shown_address_has_no_password_and_leaves_room_for_advice() -> None:
+    files = f"ssl_keyfile=/{'a' * 500}/key.pem&ssl_password=SECRET&password=SECRET"
+    assert shown_address(f"rediss://me:SECRET@h:1/0?{files}") == "rediss://me:***@h:1/0"
+    assert shown_address("redis://me@h:1/0") == "redis://me@h:1/0"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -98,8 +99,11 @@ def parse(text: str, position: Position, power: str, repair: bool = False) -> Pa
         return check(lines, position, power)
     legal = _legal_orders(position, power)
     known, repairs, mended = frozenset(legal), [], []
+    shortened: defaultdict[str, list[str]] = defaultdict(list)
+    for order in legal:
+        shortened[_without_details(order)].append(order)
     for line in lines:
-        order = line if line in known else _repaired(line, legal)
+        order = line if line in known else _repaired(line, known, shortened)
         mended.append(order)
         if order != line:
             repairs.append(OrderDefect(line, "repaired"))
@@ -156,12 +160,15 @@ def _why_not(order: str, own_unit: bool) -> Reason:
     return "illegal" if own_unit or order == WAIVE else "not_own_unit"
 
 
-def _repaired(line: str, legal: Sequence[str]) -> str:
-    """Return the only legal order that ``line`` can mean, or ``line`` itself."""
+def _repaired(line: str, known: Collection[str], shortened: Mapping[str, Sequence[str]]) -> str:
+    """Return the only legal order that ``line`` can mean, or ``line`` itself.
+
+    ``known`` are the legal orders; ``shortened`` has those without their details, and which orders each stands for.
+    """
     tidy = " ".join(line.upper().replace("->", "-").replace("-", " - ").rstrip(" .;,").split())
-    if tidy in legal:
+    if tidy in known:
         return tidy
-    meant = [order for order in legal if _without_details(order) == _without_details(tidy)]
+    meant = shortened.get(_without_details(tidy), ())
     return meant[0] if len(meant) == 1 else line
 
 

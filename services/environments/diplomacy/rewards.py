@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from grpo_core.errors import one_line
 from services.environments.diplomacy import scoring
 
 if TYPE_CHECKING:  # it imports the engine, which importers of the parts' names need not wait for
@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # it imports the engine, which importers of the parts' names 
 PHASE_PARTS = ("center_change",)
 FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
 PARTS = (*PHASE_PARTS, *FINAL_PARTS)
+
+LARGEST_WEIGHT = 1e6  # returns stay finite
 
 # DipNet's reward for reinforcement learning (Paquette et al. 2019, arXiv 1909.02128): the mean of the centres gained or
 # lost per phase and of 34 final points, which a solo takes and which are otherwise shared by centres.
@@ -57,9 +59,13 @@ def check_weights(weights: Mapping[str, float]) -> None:
     """Raise ``ValueError`` for an unknown part (naming the nearest), a weight not finite, or no weight."""
     for name, weight in weights.items():
         if name not in PARTS:
-            near = difflib.get_close_matches(name, PARTS, n=1, cutoff=0.0)[0]
-            raise ValueError(f"unknown reward part {name!r}; did you mean {near!r}? Parts are: {', '.join(PARTS)}")
-        if not math.isfinite(weight):
-            raise ValueError(f"the weight of reward part {name!r} must be a finite number, not {weight}")
+            near = difflib.get_close_matches(name[:60], PARTS, n=1, cutoff=0.0)[0]
+            raise ValueError(
+                f"unknown reward part {one_line(repr(name), 80)}; did you mean {near!r}? Parts are: {', '.join(PARTS)}"
+            )
+        if not abs(weight) <= LARGEST_WEIGHT:  # NaN is not either
+            raise ValueError(
+                f"the weight of reward part {name!r} must be a finite number, at most {LARGEST_WEIGHT:g}, not {weight}"
+            )
     if not any(weights.values()):
         raise ValueError(f"every reward would be 0: give a weight to one of {', '.join(PARTS)}")

@@ -10,14 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypedDict
 
-import openai
-from openai.types.chat import ChatCompletion
+import httpx2
 
+from grpo_core.errors import one_line
+from services.inference.chat_endpoint.answers import (
+    READ_CHARACTERS,
+    Answer,
+    InvalidAnswerError,
+    Refusal,
+    read_answer,
+    read_error,
+)
+from services.inference.chat_endpoint.bounded_http import CALL_ERRORS, SETUP_ERRORS, BoundedHttp, Reply
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError, EndpointSettings
 
-NO_KEY = "none"  # the library requires a key, and would otherwise send that of OPENAI_API_KEY to this server
-_TEXT_SHOWN = 200  # characters of a server's own explanation
-_INVALID_REQUEST = (openai.BadRequestError, openai.UnprocessableEntityError)
+NO_KEY = "none"  # some servers want any key
+_SHOWN = 200  # characters of a name, or of a server's own text, in a message
+_SEE_LOG = "look at the server's log"
+_INVALID_REQUEST = (400, 422)
 _TRANSIENT = (408, 409, 425, 429)  # the server is busy, or the call was lost on the way
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0  # before a retry, doubled each time
 _LONGEST_RETRY_AFTER_S = 60.0  # a longer Retry-After is shortened to this
@@ -48,15 +58,16 @@ class EndpointCounters:
     failures: int = 0  # calls without an answer
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    usage_unknown: int = 0  # answers without plausible numbers of tokens; what is missing counts 0
 
 
 class OpenAIClient:
     """One endpoint. It belongs to the event loop that first used it."""
 
     def __init__(self, name: str, settings: EndpointSettings) -> None:
-        """Open no connection yet. Raises ``EndpointRefusedError`` if the key's variable is not set."""
+        """Open no connection yet. Raises ``EndpointRefusedError`` if the key's variable holds no key."""
         self._settings = settings
-        self._where = f"{name} ({settings.model} at {settings.base_url})"
+        self._where = one_line(f"{name} ({settings.model} at {settings.base_url})", _SHOWN)
         variable = settings.api_key_variable
         self._key = NO_KEY if variable is None else os.environ.get(variable, "").strip()
         if not self._key:
@@ -64,10 +75,19 @@ class OpenAIClient:
                 f"{self._where}: the environment variable {variable}, which should hold its key, is not set; "
                 "export it (on every node of a cluster)"
             )
-        # Retries are made here: they are counted, and each attempt has a limit in wall time.
-        self._client = openai.AsyncOpenAI(
-            base_url=settings.base_url, api_key=self._key, timeout=settings.timeout_s, max_retries=0
-        )
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise EndpointRefusedError(
+                f"{self._where}: the key in the environment variable {variable} has characters that no key has; "
+                "export it again"
+            )
+        url, limit = f"{settings.base_url}/chat/completions", settings.max_answer_kib << 10
+        try:
+            self._http = BoundedHttp(url, self._key, limit, settings.max_in_flight)
+        except SETUP_ERRORS as error:
+            raise EndpointRefusedError(
+                f"{self._where}: the system's proxy or certificates cannot be used ({self._shown(error)}); check "
+                "HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE"
+            ) from None
         self._in_flight = asyncio.Semaphore(settings.max_in_flight)
         # What this server accepts, as far as its answers have shown.
         self._accepts_masks: bool | None = False if settings.structured == "off" else None
@@ -91,50 +111,54 @@ class OpenAIClient:
         ``regex``, where the server has structured outputs. Raises ``EndpointRefusedError`` if the key is not accepted,
         the model is unknown or the server lacks required masks, else ``EndpointError`` if there is no answer.
         """
-        async with self._in_flight:
-            try:
+        try:
+            async with self._in_flight:
                 answer, masked = await self._answer(messages, seed, regex)
-            except EndpointError:
-                self.counters.failures += 1
-                raise
-        choice = answer.choices[0]
-        text = choice.message.content or ""
+            self._count_usage(answer)
+            if masked and answer.finish_reason == "stop":
+                assert regex is not None
+                masked = self._accepts_masks = self._is_masked(answer, regex)
+        except EndpointError:
+            self.counters.failures += 1
+            raise
         self.counters.calls += 1
-        if answer.usage is not None:
-            self.counters.prompt_tokens += answer.usage.prompt_tokens or 0
-            self.counters.completion_tokens += answer.usage.completion_tokens or 0
-        if masked and choice.finish_reason == "stop":
-            assert regex is not None
-            masked = re.fullmatch(regex, text.strip()) is not None  # some servers ignore unknown fields
-            if not masked and self._settings.structured == "on":
-                raise EndpointRefusedError(
-                    f'{self._where} ignores structured_outputs; set structured = "auto" or "off" for free text'
-                )
-            self._accepts_masks = masked
-        return Completion(text, choice.finish_reason != "length", masked)
+        return Completion(answer.text, answer.finish_reason != "length", masked)
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._client.close()
+        await self._http.close()
 
-    async def _answer(self, messages: Sequence[Message], seed: int, regex: str | None) -> tuple[ChatCompletion, bool]:
+    def _count_usage(self, answer: Answer) -> None:
+        prompt, completion = answer.prompt_tokens, answer.completion_tokens
+        self.counters.usage_unknown += prompt is None or completion is None
+        self.counters.prompt_tokens += prompt or 0
+        self.counters.completion_tokens += completion or 0
+
+    def _is_masked(self, answer: Answer, regex: str) -> bool:
+        """Whether a whole answer matches its mask; some servers ignore unknown fields."""
+        if re.fullmatch(regex, answer.text.strip()) is not None:
+            return True
+        if self._settings.structured == "on":
+            raise EndpointRefusedError(
+                f'{self._where} ignores structured_outputs; set structured = "auto" or "off" for free text'
+            )
+        return False
+
+    async def _answer(self, messages: Sequence[Message], seed: int, regex: str | None) -> tuple[Answer, bool]:
         """Return the answer and whether it was requested under the mask; leaves out what the server does not accept."""
         masked = regex is not None and self._accepts_masks is not False
         on_trial = masked and self._accepts_masks is None and self._settings.structured == "auto"
         while True:
             request = self._request(messages, seed, regex if masked else None)
-            try:
-                answer = await self._call_with_retries(request)
-            except _INVALID_REQUEST as error:
-                if self._adapted(request, str(error)):
-                    continue
-                if not (masked and on_trial):
-                    raise self._refusal(error, masked) from None
-                masked = False  # the mask may be what the server refuses
-            else:
+            answer = await self._call_with_retries(request)
+            if isinstance(answer, Answer):
                 if on_trial and not masked:
                     self._accepts_masks = False
                 return answer, masked
+            if not self._adapted(request, answer.explanation):
+                if not (masked and on_trial):
+                    raise self._error(answer, masked)
+                masked = False  # the mask may be what the server refuses
 
     def _request(self, messages: Sequence[Message], seed: int, regex: str | None) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -147,7 +171,7 @@ class OpenAIClient:
         if self._accepts_seeds:
             request["seed"] = seed % 2**31  # some servers read 32 bits
         if regex is not None:
-            request["extra_body"] = {"structured_outputs": {"regex": regex}}
+            request["structured_outputs"] = {"regex": regex}
         return request
 
     def _adapted(self, request: dict[str, Any], reason: str) -> bool:
@@ -160,40 +184,70 @@ class OpenAIClient:
             return False
         return True
 
-    async def _call_with_retries(self, request: dict[str, Any]) -> ChatCompletion:
-        """Return the first answer of up to ``max_retries`` + 1 attempts; other errors raise at once."""
+    async def _call_with_retries(self, request: dict[str, Any]) -> Answer | Refusal:
+        """Return the first answer of up to ``max_retries`` + 1 attempts, or the refusal of this request (400, 422).
+
+        Other errors that another attempt would not change are raised at once.
+        """
         attempts = self._settings.max_retries + 1
         for attempt in range(attempts):
             wait = None
             try:
                 async with asyncio.timeout(self._settings.timeout_s):
-                    answer = await self._client.chat.completions.create(**request)
-                # A wrong path may answer with a page, and a proxy may report an error with status 200.
-                if isinstance(answer, ChatCompletion) and answer.choices:
-                    return answer
-                failure, advice = "its answer is no chat completion", "is base_url right (it mostly ends in /v1)?"
-            except (TimeoutError, openai.APITimeoutError):
+                    reply = await self._http.post(request)
+            except TimeoutError:
                 failure = f"no answer within {self._settings.timeout_s:g} s"
                 advice = "is the server overloaded? timeout_s allows more time, max_in_flight fewer calls at once"
-            except openai.APIConnectionError as error:
-                failure = f"no connection ({error.__cause__ or error})"
+            except (httpx2.ConnectError, httpx2.ProxyError) as error:
+                failure = f"no connection ({self._shown(error)})"
                 advice = "is the server up, and base_url right?"
-            except openai.APIStatusError as error:
-                status = error.status_code
-                if error.code == "insufficient_quota" or (status not in _TRANSIENT and status < 500):
-                    if isinstance(error, _INVALID_REQUEST):
-                        raise
-                    raise self._refusal(error, "extra_body" in request) from None
-                failure, wait = f"HTTP {status}: {self._explanation(error)}", retry_after_s(error)
-                advice = "wait, or lower max_in_flight" if status == 429 else "look at the server's log"
+            except CALL_ERRORS as error:
+                failure = f"its answer breaks off or is no HTTP ({self._shown(error)})"
+                advice = f"is base_url right? If so, {_SEE_LOG}"
+            else:
+                outcome = self._outcome(reply, "structured_outputs" in request)
+                if not isinstance(outcome, tuple):
+                    return outcome
+                failure, advice = outcome
+                wait = retry_after_s(reply.retry_after)
             if attempt + 1 < attempts:
                 self.counters.retries += 1
                 await asyncio.sleep(backoff_s(attempt) if wait is None else wait)
         tried = "" if attempts == 1 else f" in {attempts} attempts"
         raise EndpointError(f"{self._where}: {failure}{tried}; {advice}")
 
-    def _refusal(self, error: openai.APIStatusError, masked: bool) -> EndpointError:
-        status = error.status_code
+    def _outcome(self, reply: Reply, masked: bool) -> Answer | Refusal | tuple[str, str]:
+        """Return the answer, the refusal of the request, or a failure that may pass, with advice; raises the others."""
+        if 200 <= reply.status < 300:
+            return self._completion(reply)
+        refusal = read_error(reply.status, b"" if reply.compression else reply.body)
+        assert refusal is not None
+        if refusal.code == "insufficient_quota" or not (reply.status in _TRANSIENT or reply.status >= 500):
+            if reply.status in _INVALID_REQUEST:
+                return refusal
+            raise self._error(refusal, masked, reply.location)
+        advice = "wait, or lower max_in_flight" if reply.status == 429 else _SEE_LOG
+        return f"HTTP {reply.status}: {self._shown(refusal.explanation)}", advice
+
+    def _completion(self, reply: Reply) -> Answer | tuple[str, str]:
+        if reply.compression:
+            failure = f"its answer is compressed ({self._shown(reply.compression)}), which was not requested"
+            return failure, "let the server, or a proxy before it, answer as Accept-Encoding: identity asks"
+        if reply.cut:
+            limit = self._settings.max_answer_kib
+            return f"its answer is longer than {limit} KiB", "is base_url right? max_answer_kib allows longer ones"
+        try:
+            return read_answer(reply.body)
+        except InvalidAnswerError as error:
+            # A wrong path may answer with a page, and a proxy may report an error with status 200.
+            refusal = read_error(reply.status, reply.body)
+            if refusal is not None:
+                return f"HTTP {reply.status} with an error: {self._shown(refusal.explanation)}", _SEE_LOG
+            failure = f"its answer is no chat completion ({self._shown(error)})"
+            return failure, "is base_url right (it mostly ends in /v1)?"
+
+    def _error(self, refusal: Refusal, masked: bool, location: str = "") -> EndpointError:
+        status = refusal.status
         if status in (401, 403):
             # The server's message is left out: it may quote the key.
             variable = self._settings.api_key_variable
@@ -201,7 +255,13 @@ class OpenAIClient:
                 f"check the key in {variable}" if variable else "set api_key_variable to the name of the key's variable"
             )
             return EndpointRefusedError(f"{self._where}: HTTP {status}: the key is not accepted; {remedy}")
-        shown = f"{self._where}: HTTP {status}: {self._explanation(error)}"
+        if 300 <= status < 400:
+            target = f" to {self._shown(location)}" if location else ""
+            return EndpointError(
+                f"{self._where}: HTTP {status} redirects{target}; set base_url to the final address, since a key is "
+                "sent nowhere else"
+            )
+        shown = f"{self._where}: HTTP {status}: {self._shown(refusal.explanation)}"
         if status == 404:
             return EndpointRefusedError(f"{shown}; check model and base_url (it mostly ends in /v1)")
         if status == 429:
@@ -209,20 +269,16 @@ class OpenAIClient:
         hint = '; if it has no structured_outputs, set structured = "auto"' if masked else ""
         return EndpointError(f"{shown}; the server does not take this request{hint}")
 
-    def _explanation(self, error: openai.APIStatusError) -> str:
-        """Return the server's message in one short line, without the key."""
-        body = error.body
-        text = str(body.get("message") or body) if isinstance(body, dict) else str(body or error.message)
-        line = " ".join(text.split()).rstrip(".")
-        if self._key != NO_KEY:
-            line = line.replace(self._key, "***")
-        return line if len(line) <= _TEXT_SHOWN else f"{line[:_TEXT_SHOWN]}..."
+    def _shown(self, text: object) -> str:
+        """Return a server's text, or an exception that may quote it, in one short line without the key."""
+        line = one_line(text, READ_CHARACTERS)  # an escape code in the key would hide it from the next line
+        return one_line(line if self._key == NO_KEY else line.replace(self._key, "***"), _SHOWN) or "no explanation"
 
 
-def retry_after_s(error: openai.APIStatusError) -> float | None:
-    """Return the Retry-After in seconds, in [0, 60]; None if it is no number of seconds."""
+def retry_after_s(value: str) -> float | None:
+    """Return the seconds that a header's Retry-After asks for, in [0, 60]; None if it is no number of seconds."""
     try:
-        wait = float(error.response.headers.get("retry-after", ""))
+        wait = float(value)
     except ValueError:
         return None
     return min(wait, _LONGEST_RETRY_AFTER_S) if wait >= 0 else None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -32,6 +31,7 @@ from services.inference.sequence import FreeState, ModelLimits, RunningSequence,
 from services.inference.token_masks import encode_sheet
 from services.inference.vllm_backend.core import SHEET, VLLMCore
 from services.inference.vllm_backend.lora_registry import Adapter, LoraRegistry
+from services.inference.vllm_backend.startup import model_config, size_of
 from services.inference.vllm_backend.weight_scheduler import WeightScheduler
 
 _LOWEST_TEMPERATURE = 0.01  # vLLM raises lower ones to it without a warning
@@ -67,11 +67,11 @@ class VLLMEngine:
         weights (``parity.TOLERANCES``), ``context_length`` the tokens of a prompt and its completion (None: the model's
         limit), and ``swap_timeout_s`` the longest time for decisions in flight to finish or a probe to be answered.
         """
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = model_config(folder)
         self._limits = ModelLimits.of(
-            config["vocab_size"],
+            size_of(config, "vocab_size"),
             config.get("eos_token_id"),
-            min(int(config["max_position_embeddings"]), context_length or sys.maxsize),
+            min(size_of(config, "max_position_embeddings"), context_length or sys.maxsize),
         )
         self._core = core
         self._request_numbers = itertools.count(1)

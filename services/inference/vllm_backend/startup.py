@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grpo_core.errors import one_line
+from grpo_core.files import read_json
 from services.inference.engine import EngineError
 from services.inference.vllm_backend.core import InlineCore, ProcessCore, VLLMCore, prepare_environment
 from services.settings import InferenceSettings
@@ -61,7 +62,7 @@ def start_core(folder: Path, settings: InferenceSettings, options: CoreOptions) 
 
 def engine_arguments(folder: Path, settings: InferenceSettings, options: CoreOptions) -> dict[str, Any]:
     """Return the fields of vLLM's ``EngineArgs``."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = model_config(folder)
     context = _context(config, options.context_length)
     arguments: dict[str, Any] = {
         "model": str(folder),
@@ -99,6 +100,9 @@ def engine_arguments(folder: Path, settings: InferenceSettings, options: CoreOpt
         arguments["kv_cache_memory_bytes"] = min(
             max(kv_cache_bytes(folder, settings, options.context_length), low * _MIB), high * _MIB
         )
+    if options.max_lora_rank > _LORA_RANKS[-1]:
+        raise EngineError(f"vLLM runs adapters of rank {_LORA_RANKS[-1]} at most; lower policy.lora_r, or set "
+                          "inference.engine = torch")  # fmt: skip
     if options.max_lora_rank:
         arguments |= {
             "enable_lora": True,
@@ -113,22 +117,47 @@ def weights_dtype(folder: Path, settings: InferenceSettings) -> str:
     """Return the number format of the weights in vLLM: ``float32``, ``bfloat16`` or ``float16``."""
     if settings.dtype != "auto":
         return settings.dtype
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = model_config(folder)
     named = str(config.get("dtype") or config.get("torch_dtype"))
     return named if named in _BYTES else "bfloat16"
 
 
 def kv_cache_bytes(folder: Path, settings: InferenceSettings, context_length: int | None = None) -> int:
     """Return the bytes of keys and values of ``max_concurrent_decisions`` at the full length of the context."""
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    heads = config.get("num_key_value_heads") or config["num_attention_heads"]
-    width = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    token = 2 * config["num_hidden_layers"] * heads * width * _BYTES[weights_dtype(folder, settings)]
-    return int(token * _context(config, context_length) * settings.max_concurrent_decisions)
+    config = model_config(folder)
+    query_heads = size_of(config, "num_attention_heads")
+    heads = size_of(config, "num_key_value_heads") if config.get("num_key_value_heads") else query_heads
+    width = size_of(config, "head_dim") if config.get("head_dim") else size_of(config, "hidden_size") // query_heads
+    token = 2 * size_of(config, "num_hidden_layers") * heads * width * _BYTES[weights_dtype(folder, settings)]
+    return token * _context(config, context_length) * settings.max_concurrent_decisions
+
+
+def model_config(folder: Path) -> Mapping[str, Any]:
+    """Return a model's ``config.json``; ``EngineError`` if it cannot be read."""
+    try:
+        config = read_json(folder / "config.json")
+    except OSError as error:
+        raise EngineError(f"{folder / 'config.json'} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise EngineError(f"{folder / 'config.json'} is not JSON: {one_line(error, 200)}") from error
+    if not isinstance(config, dict):
+        raise EngineError(f"{folder / 'config.json'} is no table")
+    return config
+
+
+def size_of(config: Mapping[str, Any], name: str) -> int:
+    """Return a size in a model's configuration; ``EngineError`` if it is missing or no number from 1 on."""
+    size = config.get(name)
+    if type(size) is not int or not 0 < size < 1 << 31:
+        shown = one_line(repr(size), 40)
+        raise EngineError(
+            f"vLLM needs {name} in the model's config.json, and it is {shown}; set inference.engine = torch"
+        )
+    return size
 
 
 def _context(config: Mapping[str, Any], configured: int | None) -> int:
-    return min(int(config["max_position_embeddings"]), configured or sys.maxsize)
+    return min(size_of(config, "max_position_embeddings"), configured or sys.maxsize)
 
 
 def _start_error(error: BaseException, folder: Path, settings: InferenceSettings) -> str:

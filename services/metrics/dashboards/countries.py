@@ -12,13 +12,13 @@ from services.metrics.dashboards.panels import (
     band,
     chart,
     edges,
+    games_per_hour,
     gauge,
     increase,
     latest,
-    rate,
+    pace,
     row,
     series,
-    share_of_time,
 )
 
 COUNTRY = "$country"
@@ -70,19 +70,19 @@ _NOW = row(
             f"({latest('entente_updates_planned')} - {latest('entente_updates_total')})"
             f" * max(avg_over_time({series('entente_update_seconds')}[$window]))"
         ),
-        text="Updates to go, at the pace of the latest; the last evaluations come on top.",
+        text="Updates to go, at the pace of the latest; evaluations come on top.",
         unit="s",
     ),
     _stat(
         "Games per hour",
-        Query(f"3600 * {rate('entente_games_total')}"),
-        text="Training games that ended. Counted as they end, so it shows whether games are played while an update "
-        "is waited for.",
+        Query(games_per_hour()),
+        text="Training games that ended, per hour without evaluations. Counted as they end, so it shows whether games "
+        "are played while an update is waited for.",
     ),
     _stat(
         "Learner busy",
-        Query(share_of_time("entente_learner_busy_seconds_total")),
-        text="Share of the time that the learner learns; otherwise it waits for episodes.",
+        Query(pace("entente_learner_busy_seconds_total")),
+        text="Share of the time, evaluations left out, that the learner learns; otherwise it waits for episodes.",
         unit=PERCENT,
         colors=((0, "orange"), (0.2, "green")),
     ),
@@ -180,7 +180,7 @@ _EACH = row(
     chart(
         "Games",
         Query(latest("entente_country_phases", country=COUNTRY), "phases of a game"),
-        Query(f"60 * {rate('entente_country_episodes_total', country=COUNTRY)}", "episodes a minute"),
+        Query(f"60 * {pace('entente_country_episodes_total', country=COUNTRY)}", "episodes a minute"),
         text="Mean length of the last 100 episodes, and how many the learner used.",
     ),
     width=4,

@@ -71,7 +71,12 @@ def dashboard_json(dashboard: Dashboard, colors: Mapping[str, str]) -> str:
 
 
 def datasource_yaml(url: str) -> str:
-    """Return the provisioning file of Prometheus as the dashboards' data source."""
+    """Return the provisioning file of Prometheus as the dashboards' data source.
+
+    Raises ``MetricsError`` if the address is none of HTTP.
+    """
+    if not url.startswith(("http://", "https://")) or not url.isprintable() or set(url) & set(" '\""):
+        raise MetricsError(f"--prometheus-url {url!r} is no address such as http://prometheus:9090")
     return f"""# The dashboards' data source; written by `entente monitoring`.
 apiVersion: 1
 datasources:
@@ -79,7 +84,7 @@ datasources:
     uid: prometheus
     type: prometheus
     access: proxy
-    url: {url}
+    url: '{url}'
     isDefault: true
     editable: false
 """

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from services.metrics.dashboards.panels import PERCENT, Dashboard, Query, chart, gauge, rate, row, share_chart, value
+from services.metrics.dashboards.panels import (
+    PERCENT,
+    Dashboard,
+    Query,
+    chart,
+    gauge,
+    pace,
+    rate,
+    row,
+    share_chart,
+    value,
+)
 
 LEARNING = Dashboard(
     "entente-learning",
@@ -38,7 +49,7 @@ LEARNING = Dashboard(
             ),
             chart(
                 "Episodes from dynamic sampling",
-                Query(f"60 * {rate('entente_topped_up_episodes_total')}", "a minute"),
+                Query(f"60 * {pace('entente_topped_up_episodes_total')}", "a minute"),
                 text="Episodes that replaced those of zero-variance groups (learner.top_up_episodes).",
             ),
         ),

@@ -9,14 +9,15 @@ from services.metrics.dashboards.panels import (
     Query,
     chart,
     counter,
+    games_per_hour,
     gauge,
     increase,
     latest,
+    pace,
     rate,
     row,
     series,
     share_chart,
-    share_of_time,
     value,
 )
 
@@ -42,28 +43,36 @@ MACHINERY = Dashboard(
     "Throughput, and where time is spent waiting.",
     (
         row(
-            "Throughput",
-            counter("entente_games_total", "Games per hour", 3600.0, text="Training games that ended."),
-            counter("entente_decisions_total", "Decisions per second"),
+            "Throughput (time and work of evaluations left out)",
+            chart("Games per hour", Query(games_per_hour(), "games"), text="Training games that ended."),
+            chart(
+                "Decisions per second",
+                Query(pace("entente_decisions_total"), "decisions"),
+                text="Of the learner and of frozen policies, in all inference engines.",
+            ),
             chart(
                 "Tokens per second",
-                Query(rate("entente_completion_tokens_total"), "written"),
-                Query(rate("entente_prompt_tokens_total"), "of prompts"),
-                Query(rate("entente_learner_tokens_total"), "learned from"),
+                Query(pace("entente_completion_tokens_total"), "written"),
+                Query(pace("entente_prompt_tokens_total"), "of prompts"),
+                Query(pace("entente_learner_tokens_total"), "learned from"),
                 text="In the inference engines, forced tokens included, and in the learner.",
             ),
-            counter("entente_episodes_total", "Episodes used, a minute", 60.0),
+            chart(
+                "Episodes used, a minute",
+                Query(f"60 * {pace('entente_episodes_total')}", "episodes"),
+                text="Episodes that the learner used.",
+            ),
         ),
         row(
             "Waiting",
             chart(
                 "Busy",
-                Query(share_of_time("entente_learner_busy_seconds_total"), "learner"),
+                Query(pace("entente_learner_busy_seconds_total"), "learner"),
                 Query(
-                    f"{share_of_time('entente_rollout_busy_seconds_total')} / {latest('entente_workers')}",
+                    f"{pace('entente_rollout_busy_seconds_total')} / {latest('entente_workers')}",
                     "a rollout worker",
                 ),
-                Query(share_of_time("entente_overlap_seconds_total"), "both at once"),
+                Query(pace("entente_overlap_seconds_total"), "both at once"),
                 text="Share of the time spent on updates, and on games by a worker's engine. Learner low: add workers. "
                 "Workers low: the learner is the bottleneck, or rollout.max_staleness holds games back.",
                 unit=PERCENT,

@@ -74,6 +74,7 @@ OPPONENTS = Dashboard(
                 Query(_CALLS, "answered"),
                 Query(rate("entente_remote_retries_total"), "attempts beyond the first"),
                 Query(rate("entente_remote_failures_total"), "without an answer"),
+                Query(rate("entente_remote_usage_unknown_total"), "answered without numbers of tokens"),
                 text="Calls to the endpoints of remote players, per second.",
             ),
             chart(

@@ -103,9 +103,18 @@ def increase(name: str, over: str = "$window", **labels: str) -> str:
     return f"sum{_by(metric_of(name), labels)} (increase({series(name, **labels)}[{over}]))"
 
 
-def share_of_time(name: str) -> str:
-    """Return a counter of seconds as a share of the run's time."""
-    return f"{increase(name)} / {increase('entente_run_seconds_total')}"
+def pace(name: str, **labels: str) -> str:
+    """Return a counter's increase per second of training; of seconds, the share of the time.
+
+    For counters that are recorded at each update, as the run's seconds are.
+    """
+    return f"{increase(name, **labels)} / on() group_left() {increase('entente_run_seconds_total')}"
+
+
+def games_per_hour() -> str:
+    """Return the training games that end in an hour of training; they are counted at once, between updates too."""
+    evaluating = f"max (avg_over_time({series('entente_evaluating')}[$window]))"
+    return f"3600 * {rate('entente_games_total')} / ((1 - ({evaluating} or vector(0))) > 0)"
 
 
 def chart(title: str, *queries: Query, **options: Any) -> Panel:

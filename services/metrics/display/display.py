@@ -5,16 +5,26 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Self
 
 from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from grpo_core.errors import one_line
 from services.metrics.display.layout import DisplaySnapshot, DisplayState, plain_line, render
 
 _REFRESHES_PER_SECOND = 4
+_LONGEST_LINE = 2000  # characters; what a notice quotes may come from anywhere
 _LOG_EVERY_S = 30.0  # the longest time of a stage without a line, without a terminal
+
+
+class _PatientConsole(Console):
+    def on_broken_pipe(self) -> None:
+        """Show nothing from now on; by default the process would exit, and a run that is stopped would not save."""
+        with suppress(SystemExit):
+            super().on_broken_pipe()
 
 
 class Display:
@@ -28,7 +38,7 @@ class Display:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Draw nothing before the block is entered; ``enabled=False`` gives plain lines even on a terminal."""
-        self._console = console or Console(file=sys.stdout, highlight=False)
+        self._console = console or _PatientConsole(file=sys.stdout, highlight=False)
         self._clock = clock
         self._state = DisplayState(total_updates, clock(), stage_started=clock())
         self._live: Live | None = None
@@ -53,7 +63,7 @@ class Display:
 
     def stage(self, text: str, total: int | None = None) -> None:
         """Name the current stage; ``total`` gives it a bar that ``advance`` moves."""
-        state = self._state
+        state, text = self._state, one_line(text)
         if self._live is None and text != state.stage:
             self.log(f"{text}" + (f" (0/{total:,})" if total else ""))
         state.stage, state.stage_total, state.stage_done, state.stage_started = text, total, 0, self._clock()
@@ -72,11 +82,12 @@ class Display:
             self.log(plain_line(self._state, self._clock()))
 
     def log(self, text: str) -> None:
-        """Print a line above the display, with the time."""
-        stamp = time.strftime("%H:%M:%S")
+        """Print a line above the display, with the time; where it cannot be printed, on a full disk, it is lost."""
+        stamp, text = time.strftime("%H:%M:%S"), one_line(text, _LONGEST_LINE)
         self._last_line = self._clock()
-        if self._live is None:
-            # No wrapping: an event is one line of a log.
-            self._console.print(Text(f"{stamp} {text}"), soft_wrap=True)
-        else:
-            self._console.print(Text(stamp, style="dim"), Text(text))
+        with suppress(OSError):
+            if self._live is None:
+                # No wrapping: an event is one line of a log.
+                self._console.print(Text(f"{stamp} {text}"), soft_wrap=True)
+            else:
+                self._console.print(Text(stamp, style="dim"), Text(text))

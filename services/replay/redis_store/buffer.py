@@ -3,6 +3,9 @@
 Rollout workers only append and query ids; one learner takes and acknowledges. The keys, all under
 ``entente:<run>:``, are ``episodes:<ROLE>`` (streams), ``roles``, ``seen`` (episode ids ever stored), ``counters``,
 ``poison`` (undecodable episodes, bounded), ``unreadable:<ROLE>`` (their ids, unbounded) and ``learner`` (the lock).
+
+Others may write to the server too: what it answers is checked, and an entry of more bytes than the limit is set aside
+as poison without being sent.
 """
 
 from __future__ import annotations
@@ -17,18 +20,25 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from grpo_core.errors import one_line
 from grpo_core.types import Episode
-from services.replay.buffer import Delivery, Receipt, ReplayError
+from services.replay.buffer import NAMELESS, Delivery, Receipt, ReplayError
 from services.replay.codec import CodecError, decode, encode
 from services.replay.pending_blocks import PendingBlocks
 from services.replay.redis_store.connection import Connection
 from services.replay.redis_store.learner_lock import LearnerLock
 from services.replay.redis_store.lua_scripts import ACKNOWLEDGE, APPEND, CLAIM, OPEN, POISON, READ
+from services.replay.redis_store.replies import count_of, holder_of, name_of, names_of
 
-POISON_KEPT = 100
+MIB = 1 << 20
+MAX_ENTRY_BYTES = 64 * MIB
+POISON_KEPT = 100  # entries
+POISON_BYTES = 256 << 10  # of the data of each; a larger one is deleted
 
 _APPEND_BYTES = 8 << 20  # per script call, which blocks the server while it runs
 _READ_ENTRIES = 64  # per stream and call
+_READ_BYTES = 32 * MIB  # per call, after which no further entry is read
+_FIELD_BYTES = 512  # of an entry besides its data, at most
 _ACKNOWLEDGE_ENTRIES = 500
 _IDS_PER_QUERY = 10_000
 _SHORTEST_POLL_S = 0.01
@@ -47,8 +57,14 @@ class RedisBuffer:
         connect_timeout_s: float,
         consumer: str = "learner",
         answer_timeout_s: float | None = None,
+        away_timeout_s: float | None = None,
+        *,
+        patient: bool = False,
+        max_entry_bytes: int = MAX_ENTRY_BYTES,
     ) -> None:
         """Connect. ``consumer`` names the consumer group; the time limits are those of ``Connection``.
+
+        An episode of more than ``max_entry_bytes`` (``redis.max_episode_mib``) is neither stored nor read.
 
         Raises ``ReplayError`` if the server does not answer in time or is unsuitable, ``ValueError`` for a ``run_id``
         with other characters than letters, digits, dots, dashes and underscores.
@@ -57,7 +73,8 @@ class RedisBuffer:
             raise ValueError(f"run id {run_id!r}: only letters, digits, '.', '-' and '_' are allowed")
         self._prefix = f"entente:{run_id}:"
         self._group = consumer
-        self._connection = Connection(url, connect_timeout_s, answer_timeout_s)
+        self._max_entry_bytes = max_entry_bytes
+        self._connection = Connection(url, connect_timeout_s, answer_timeout_s, away_timeout_s, patient=patient)
         self._connection.check_server()
         client = self._connection.client
         self._append, self._open, self._read, self._claim, self._acknowledge, self._poison = map(
@@ -75,6 +92,9 @@ class RedisBuffer:
     def append(self, episodes: Sequence[Episode]) -> int:
         """See ``ReplayBuffer.append``."""
         entries = [(episode.role, episode.episode_id, encode(episode)) for episode in episodes]
+        for _, name, data in entries:
+            if len(data) + _FIELD_BYTES > self._max_entry_bytes:
+                raise ReplayError(f"episode {name} {self._too_large(len(data))}: raise that limit")
         new = 0
         for chunk in _chunks_by_bytes(entries):
             keys = [self._key("seen"), self._key("roles"), self._key("counters")]
@@ -85,7 +105,7 @@ class RedisBuffer:
 
     def take(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
         """See ``ReplayBuffer.take``; a first call may wait for the lock, for up to ``LOCK_TTL_S`` longer."""
-        deadline_s = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + timeout_s - self._connection.away_s  # while the server is away, it stands still
         pause_s = _SHORTEST_POLL_S
         while True:
             with self._mutex:
@@ -95,7 +115,7 @@ class RedisBuffer:
                     delivery = self._pending.take(blocks, now_s)
                     self._delivered.update(delivery.receipts)
                     return delivery
-                left_s = deadline_s - time.monotonic()
+                left_s = deadline_s + self._connection.away_s - time.monotonic()
                 if left_s <= 0:
                     raise self._pending.missing_error(missing, timeout_s)
             # Short sleeps and no blocking read, because the read must check the lock in the same step.
@@ -116,6 +136,14 @@ class RedisBuffer:
             for receipt in receipts:
                 self._delivered.discard(receipt)
                 self._pending.discard(receipt)
+
+    def set_aside(self, receipt: Receipt, episode_id: str, reason: str) -> None:
+        """See ``ReplayBuffer.set_aside``."""
+        with self._mutex:
+            facts = [episode_id, one_line(reason), 0, b""]
+            self._connection.call("set episodes aside", lambda: self._poison_entry(receipt, episode_id, facts))
+            self._delivered.discard(receipt)
+            self._pending.discard(receipt)
 
     def redeliver(self) -> None:
         """See ``ReplayBuffer.redeliver``."""
@@ -139,8 +167,8 @@ class RedisBuffer:
     def unreadable_ids(self, role: str) -> frozenset[str]:
         """See ``ReplayBuffer.unreadable_ids``."""
         client: Any = self._connection.client
-        ids = self._connection.call("ask for unreadable ids", lambda: client.smembers(self._unreadable(role)))
-        return frozenset(episode_id.decode(errors="replace") for episode_id in ids)
+        key = self._unreadable(role)
+        return frozenset(names_of(self._connection.call("ask for unreadable ids", lambda: client.smembers(key)), key))
 
     def stats(self) -> Mapping[str, float]:
         """See ``ReplayBuffer.stats``; ``bytes`` is the server's estimate.
@@ -155,8 +183,13 @@ class RedisBuffer:
         """See ``ReplayBuffer.memory``."""
         return self._connection.memory()
 
+    def hurry(self) -> None:
+        """See ``ReplayBuffer.hurry``."""
+        self._connection.hurry()
+
     def close(self) -> None:
         """See ``ReplayBuffer.close``; a learner releases its lock."""
+        self._connection.hurry()
         with self._mutex:
             with suppress(ReplayError):  # without the server, the lock expires
                 self._lock.release()
@@ -164,13 +197,18 @@ class RedisBuffer:
 
     def _count(self, delivered: set[Receipt] | None) -> dict[str, float]:
         client: Any = self._connection.client  # its stubs allow text in replies; ours are bytes
-        roles = sorted(role.decode() for role in client.smembers(self._key("roles")))
-        counters = {name.decode(): int(value) for name, value in client.hgetall(self._key("counters")).items()}
+        names, key = ("acknowledged", "duplicates", "poison"), self._key("counters")
+        roles = names_of(client.smembers(self._key("roles")), self._key("roles"))
+        counters = {
+            name: count_of(reply, name, key) for name, reply in zip(names, client.hmget(key, names), strict=True)
+        }
         stats: dict[str, float] = {"waiting": 0, "delivered": 0, "bytes": 0}
         for role in roles:
             stream = self._stream(role)
             stored = client.xlen(stream)
-            if delivered is None:
+            if not stored:  # or a role that is none, without a consumer group
+                out = 0
+            elif delivered is None:
                 out = int(client.xpending(stream, self._group)["pending"])
             else:
                 out = sum(receipt.role == role for receipt in delivered)
@@ -178,7 +216,7 @@ class RedisBuffer:
             stats["waiting"] += stored - out
             stats["delivered"] += out
             stats["bytes"] += client.memory_usage(stream) or 0
-        return stats | {name: counters.get(name, 0) for name in ("acknowledged", "duplicates", "poison")}
+        return stats | counters
 
     def _read_new(self, roles: Sequence[str]) -> float:
         """Read all new entries of these roles into the pending blocks; returns the server's time in seconds."""
@@ -187,37 +225,36 @@ class RedisBuffer:
             self._call_as_learner("open streams", self._open, keys, [self._group, *new])
             self._opened.update(new)
         while True:
-            now_s, entries = self._connection.call("read episodes", lambda: self._read_once(roles))
-            if entries < _READ_ENTRIES:
+            now_s, may_be_more = self._connection.call("read episodes", lambda: self._read_once(roles))
+            if not may_be_more:
                 return now_s
 
-    def _read_once(self, roles: Sequence[str]) -> tuple[float, int]:
-        """Read once; returns the server's time and the largest number of entries of a stream."""
+    def _read_once(self, roles: Sequence[str]) -> tuple[float, bool]:
+        """Read once; returns the server's time, and whether there may be more to read."""
         self._reread_if_unsure()
         self._unsure = True  # until the reply is here, which may be lost
-        arguments = [self._group, self._group, _READ_ENTRIES]
         names = [self._stream(role) for role in roles]
-        _, seconds, microseconds, streams = self._run_as_learner(self._read, names, arguments)
+        _, seconds, microseconds, more, entries = self._run_as_learner(
+            self._read, names, [self._group, self._group, *self._limits]
+        )
         now_s = int(seconds) + int(microseconds) / 1e6
-        longest = 0
-        for name, entries in streams:
-            role = name.decode().removeprefix(self._stream(""))
-            longest = max(longest, len(entries))
-            for entry in entries:
-                self._add_entry(role, entry)
+        for entry in entries:
+            self._add_entry(roles[entry[0]], entry)
         self._unsure = False
-        return now_s, longest
+        return now_s, bool(more)
 
     def _reread_if_unsure(self) -> None:
         """If a reply may have been lost, read the unacknowledged entries again, oldest first."""
         if not self._unsure:
             return
         client: Any = self._connection.client
-        for role in sorted(name.decode() for name in client.smembers(self._key("roles"))):
+        for role in names_of(client.smembers(self._key("roles")), self._key("roles")):
+            for name in names_of(client.smembers(self._unreadable(role)), self._unreadable(role)):
+                self._pending.add_unreadable(role, name)
             cursor = b"0-0"
             while True:
-                arguments = [self._group, self._group, cursor, _READ_ENTRIES]
-                _, (cursor, entries, *_) = self._run_as_learner(self._claim, [self._stream(role)], arguments)
+                arguments = [self._group, self._group, cursor, *self._limits]
+                _, cursor, entries = self._run_as_learner(self._claim, [self._stream(role)], arguments)
                 for entry in entries:
                     self._add_entry(role, entry)
                 if cursor == b"0-0":
@@ -225,22 +262,41 @@ class RedisBuffer:
         self._unsure = False
 
     def _add_entry(self, role: str, entry: Sequence[Any]) -> None:
-        """Add a stream entry to the pending blocks, or to the poison stream if it cannot be decoded."""
-        receipt = Receipt(role, entry[0].decode())
+        """Add an entry (``lua_scripts.READ``) to the pending blocks, or to the poison stream if it cannot be read."""
+        _, entry_id, name, size, data = entry
+        receipt = Receipt(role, entry_id.decode())
         if receipt in self._delivered or receipt in self._pending:
             return
-        fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
         try:
-            episode = decode(fields.get(b"episode", b""))
+            if size > self._max_entry_bytes:
+                raise CodecError(self._too_large(size))
+            episode = decode(data)
             if episode.role != role:
                 raise CodecError(f"an episode of {episode.role} in the stream of {role}")
+            if episode.episode_id != name_of(name):
+                raise CodecError(f"episode {episode.episode_id} stored as another one")
         except CodecError as error:
-            _log.warning("episode %s of %s is set aside as poison: %s", receipt.entry_id, role, error)
-            keys = [self._stream(role), self._key("counters"), self._key("poison"), self._unreadable(role)]
-            kept = [fields.get(b"id", b""), str(error), fields.get(b"episode", b""), POISON_KEPT]
-            self._run_as_learner(self._poison, keys, [self._group, receipt.entry_id, role, *kept])
+            unreadable = name_of(name) or f"{NAMELESS}{receipt.entry_id}"
+            kept = data if len(data) <= POISON_BYTES else b""
+            self._poison_entry(receipt, unreadable, [name, one_line(error), size, kept])
             return
         self._pending.add(receipt, episode, arrived_s=int(receipt.entry_id.split("-")[0]) / 1e3)
+
+    def _poison_entry(self, receipt: Receipt, unreadable: str, facts: list[Any]) -> None:
+        """Move an entry to the poison stream; ``facts`` are its episode id, the reason, its bytes and its data."""
+        role = receipt.role
+        _log.warning("episode %s of %s is set aside as poison: %s", receipt.entry_id, role, facts[1])
+        keys = [self._stream(role), self._key("counters"), self._key("poison"), self._unreadable(role)]
+        arguments = [self._group, receipt.entry_id, unreadable, POISON_KEPT, role, *facts]
+        self._run_as_learner(self._poison, keys, arguments)
+        self._pending.add_unreadable(role, unreadable)
+
+    @property
+    def _limits(self) -> list[int]:
+        return [_READ_ENTRIES, self._max_entry_bytes, _READ_BYTES]
+
+    def _too_large(self, size: int) -> str:
+        return f"takes {size / MIB:,.1f} MiB, over redis.max_episode_mib = {self._max_entry_bytes / MIB:g}"
 
     def _call_as_learner(self, what: str, script: Callable[..., Any], keys: list[str], arguments: list[Any]) -> Any:
         return self._connection.call(what, lambda: self._run_as_learner(script, keys, arguments))
@@ -255,8 +311,9 @@ class RedisBuffer:
             if reply[0] != b"held":
                 return reply
             self._is_learner = False
-            if reply[1]:
-                raise self._lock.conflict(reply[1].decode())
+            holder = holder_of(reply[1])  # None: the lock has expired, or something else wrote it
+            if holder is not None:
+                raise self._lock.conflict(holder)
         raise ReplayError("the learner's lock expires as soon as it is taken: is this process being suspended?")
 
     def _key(self, name: str) -> str:

@@ -3,38 +3,65 @@
 from __future__ import annotations
 
 import logging
+import re
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from grpo_core.errors import one_line
 from services.replay.buffer import ReplayError, ServerLostError
-from services.replay.redis_store.error_messages import explanation, lacks_right, may_pass
-from services.replay.redis_store.url import client_of, hide_password
+from services.replay.redis_store.error_messages import explanation, is_away, is_full, lacks_right
+from services.replay.redis_store.url import client_of, shown_address
 
 _FIRST_BACKOFF_S = 0.05
 _LONGEST_BACKOFF_S = 1.0
+_SHOWN = 100  # characters of the server's own text, so that a long address leaves room for what to do
 _OLDEST_MAJOR = 7  # scripts with flags; Valkey reports 7.2
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """Seconds that a call may take: of a server that is there, and of one that cannot be reached."""
+
+    answer_s: float
+    away_s: float
+
+
 class Connection:
     """A connection to one server. ``call`` repeats an operation after connection errors, for a bounded time."""
 
-    def __init__(self, url: str, connect_timeout_s: float, answer_timeout_s: float | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        connect_timeout_s: float,
+        answer_timeout_s: float | None = None,
+        away_timeout_s: float | None = None,
+        *,
+        patient: bool = False,
+    ) -> None:
         """Set the time limits; nothing is connected yet.
 
         ``connect_timeout_s`` is for the first answer and for each attempt, ``answer_timeout_s`` for every later answer,
-        including a restart of the server (None: the same). Raises ``ReplayError`` for a url that cannot be used.
+        including a restart of the server (None: the same). ``away_timeout_s`` is for a server that cannot be reached
+        later on (None: as ``answer_timeout_s``), or also at first if ``patient``. Raises ``ReplayError`` for a url that
+        cannot be used.
         """
-        self.shown_url = hide_password(url)
-        self._timeout_s = connect_timeout_s
-        self._later_timeout_s = connect_timeout_s if answer_timeout_s is None else answer_timeout_s
+        self.shown_url = shown_address(url)
+        self.away_s = 0.0  # that calls have waited for a server that could not be reached
+        later_s = connect_timeout_s if answer_timeout_s is None else answer_timeout_s
+        away_s = later_s if away_timeout_s is None else away_timeout_s
+        self._later_limits = _Limits(later_s, max(later_s, away_s))
+        self._limits = _Limits(connect_timeout_s, self._later_limits.away_s if patient else connect_timeout_s)
+        self._hurry = threading.Event()
         self.client = client_of(
             url,
             socket_connect_timeout=connect_timeout_s,
@@ -49,37 +76,59 @@ class Connection:
         It is also repeated while the server is out of memory, because the learner's acknowledgements free memory.
         Raises ``ServerLostError`` if the server stays unreachable or full, ``ReplayError`` if it refuses.
         """
-        give_up_s = time.monotonic() + self._timeout_s
+        start_s = time.monotonic()
+        away_since_s: float | None = None
         pause_s = _FIRST_BACKOFF_S
         while True:
             try:
                 answer = operation()
-                self._timeout_s = self._later_timeout_s
-                return answer
             except RedisError as error:
-                passing = may_pass(error)
-                if not passing or time.monotonic() + pause_s > give_up_s:
+                away = is_away(error)
+                limit_s = self._limits.away_s if away else self._limits.answer_s
+                now_s = time.monotonic()
+                if away_since_s is None and away:
+                    away_since_s = now_s
+                passing = away or is_full(error)
+                if not passing or self._hurry.is_set() or now_s + pause_s - start_s > limit_s:
                     kind = ServerLostError if passing else ReplayError
-                    message = explanation(error, self.shown_url, self._timeout_s)
-                    raise kind(f"{message} (while we {what}: {error})") from error
-            time.sleep(pause_s)
+                    message = explanation(error, self.shown_url, limit_s)
+                    raise kind(f"{message} (while we {what}: {one_line(error, _SHOWN)})") from error
+            else:
+                self._limits = self._later_limits
+                if away_since_s is not None:
+                    self.away_s += time.monotonic() - away_since_s
+                return answer
+            self._hurry.wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_BACKOFF_S)
+
+    def hurry(self) -> None:
+        """From now on, do not wait for the server: calls under way and later ones fail at their next attempt."""
+        self._hurry.set()
+
+    def answers(self) -> bool:
+        """Ask once whether the server is there; a server that refuses is."""
+        try:
+            self.client.ping()
+        except RedisError as error:
+            return not is_away(error)
+        return True
 
     def check_server(self) -> None:
         """Raise ``ReplayError`` for servers that are too old or would drop episodes."""
         facts = self._facts("connect", "server", "memory", "persistence")
         if not facts:
             return
-        version = str(facts.get("redis_version", "0"))
-        if int(version.split(".")[0]) < _OLDEST_MAJOR:
+        version = one_line(facts.get("redis_version", "0"), 40)
+        major = re.match(r"\d{1,4}", version, re.ASCII)
+        if major is None or int(major[0]) < _OLDEST_MAJOR:
             raise ReplayError(f"{self.shown_url} runs Redis {version}; Entente needs Redis 7 or Valkey")
-        policy = str(facts.get("maxmemory_policy", "noeviction"))
-        if int(facts.get("maxmemory", 0)) > 0 and policy.startswith("allkeys"):
+        policy = one_line(facts.get("maxmemory_policy", "noeviction"), 40)
+        if _number(facts, "maxmemory") > 0 and policy.startswith("allkeys"):
             raise ReplayError(
                 f"{self.shown_url} evicts keys when memory is short (maxmemory-policy {policy}), which would lose "
                 "episodes: set maxmemory-policy noeviction"
             )
-        if not int(facts.get("aof_enabled", 1)):
+        if facts.get("aof_enabled", 1) == 0:
             _log.warning(
                 "%s keeps episodes in memory only and loses them when it stops: set appendonly yes, appendfsync always",
                 self.shown_url,
@@ -88,7 +137,7 @@ class Connection:
     def memory(self) -> dict[str, float]:
         """Return the bytes that the server uses (``used``) and may use (``limit``, if set); raises as ``call`` does."""
         facts = self._facts("ask for its memory", "memory")
-        found = {"used": float(facts.get("used_memory", 0)), "limit": float(facts.get("maxmemory", 0))}
+        found = {"used": _number(facts, "used_memory"), "limit": _number(facts, "maxmemory")}
         return {name: value for name, value in found.items() if value > 0}
 
     def _facts(self, what: str, *sections: str) -> dict[str, Any]:
@@ -104,3 +153,9 @@ class Connection:
     def close(self) -> None:
         """Close the sockets."""
         self.client.close()
+
+
+def _number(facts: dict[str, Any], name: str) -> float:
+    """Return a number among the server's facts; 0 where it has none."""
+    value = facts.get(name, 0)
+    return float(value) if isinstance(value, int | float) else 0.0

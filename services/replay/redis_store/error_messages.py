@@ -11,8 +11,10 @@ from redis.exceptions import (
     AuthenticationError,
     AuthorizationError,
     InvalidResponse,
+    MasterDownError,
     NoPermissionError,
     OutOfMemoryError,
+    ReadOnlyError,
     RedisError,
     ResponseError,
 )
@@ -20,18 +22,24 @@ from redis.exceptions import (
 from services.replay.buffer import ReplayError
 from services.replay.redis_store.url import TLS
 
-_PASSING = (redis.ConnectionError, redis.TimeoutError, OutOfMemoryError)  # a retry may help
+_AWAY = (redis.ConnectionError, redis.TimeoutError, MasterDownError, ReadOnlyError)  # a retry may help
 _REFUSALS = (AuthenticationError, AuthorizationError)  # connection errors to redis-py, but a retry does not help
 _IN_SCRIPT = "ACL failure in script"  # the beginning of the message when a script lacks a right
+_NOT_OURS = ("WRONGTYPE", "hash value is not an integer")  # in the message about a key that no run writes like that
 # X509_V_ERR_ numbers of OpenSSL.
 _OTHER_NAME = (62, 64)  # host, IP address
 _UNKNOWN_CA = (2, 18, 19, 20, 21)
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "UNKNOWN_PROTOCOL")
 
 
-def may_pass(error: RedisError) -> bool:
-    """Return whether a retry may succeed."""
-    return isinstance(error, _PASSING) and not isinstance(error, _REFUSALS) and _tls_trouble(error) is None
+def is_away(error: RedisError) -> bool:
+    """Return whether the server cannot be reached, starts, or is being replaced by another: a retry may succeed."""
+    return isinstance(error, _AWAY) and not isinstance(error, _REFUSALS) and _tls_trouble(error) is None
+
+
+def is_full(error: RedisError) -> bool:
+    """Return whether the server has no room, in memory or on its disk: a retry may succeed."""
+    return isinstance(error, OutOfMemoryError) or (isinstance(error, ResponseError) and "MISCONF" in str(error))
 
 
 def lacks_right(error: BaseException | None) -> bool:
@@ -64,12 +72,21 @@ def explanation(error: RedisError, shown_url: str, timeout_s: float) -> str:
                 f"{server} is out of memory, and nothing was freed for {timeout_s:g} s: raise its maxmemory, "
                 "or checkpoint more often (acknowledged episodes are freed)"
             )
+        case ResponseError() if is_full(error):
+            return f"{server} could not write its file for {timeout_s:g} s: is its disk full?"
+        case ReadOnlyError() | MasterDownError():
+            return f"{server} has been a replica for {timeout_s:g} s, which stores nothing: name the primary"
         case InvalidResponse():
             return f"what answers at {shown_url} does not speak Redis' protocol{_perhaps_tls(error, shown_url)}"
         case ResponseError() if str(error).startswith("NOGROUP"):
             return (
                 f"{server} no longer has this run's episodes: they were flushed, or it restarted without its "
                 "append-only file"
+            )
+        case ResponseError() if any(word in str(error) for word in _NOT_OURS):
+            return (
+                f"{server} has a key of this run (entente:*) that is not of the type that a run makes: something else "
+                "wrote it; find it by TYPE, remove it by DEL, and go on with the run"
             )
         case _:
             return f"{server} fails"

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 import redis
 from redis.exceptions import RedisError
@@ -15,25 +15,26 @@ from redis.exceptions import RedisError
 from services.replay.buffer import ReplayError
 
 TLS = "rediss"
-_SECRETS = ("password", "ssl_password")
 _FILES = ("ssl_ca_certs", "ssl_certfile", "ssl_keyfile")
 _EXAMPLE = "one looks like redis://:password@host:6379, or with TLS rediss://host:6380/0?ssl_ca_certs=/path/ca.pem"
 
 
-def hide_password(url: str) -> str:
-    """Return ``url`` with ``***`` in place of all passwords."""
+def shown_address(url: str) -> str:
+    """Return ``url`` for messages: ``***`` in place of a password, and no parameters (of TLS: paths, a password).
+
+    A message has room for a few hundred letters, and its advice has to fit beside the address.
+    """
     parts = urlsplit(url)
     place = parts.netloc
     if "@" in place:
         account, _, host = place.rpartition("@")
         place = (f"{account.split(':', 1)[0]}:***" if ":" in account else account) + f"@{host}"
-    query = urlencode([(k, "***" if k in _SECRETS else v) for k, v in parse_qsl(parts.query)], safe="*/")
-    return urlunsplit((parts.scheme, place, parts.path, query, ""))
+    return urlunsplit((parts.scheme, place, parts.path, "", ""))
 
 
 def client_of(url: str, **options: Any) -> redis.Redis:
     """Return a client, not connected yet. Raises ``ReplayError`` if the url or a file of it is unusable."""
-    shown = hide_password(url)
+    shown = shown_address(url)
     try:
         client = redis.Redis.from_url(url, **options)
     except ValueError as error:

@@ -20,12 +20,16 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from grpo_core.checkpoints.atomic_write import storage_error_in, writing
+from grpo_core.errors import StorageError
 from services.replay.buffer import ReplayError
 from services.replay.processes import same_process
 from services.replay.server import supervisor
 
 _POLL_S = 0.02
 _PORT_ATTEMPTS = 3
+_LAST_LINES = 20  # of the log, that tell why the server has ended
+_SHORT_WRITE = "Short write while writing to the AOF file"
 # appendfsync always: else a crash could undo an acknowledgement after its reply.
 _CONFIGURATION = """bind 127.0.0.1
 port {port}
@@ -42,26 +46,30 @@ maxmemory-policy noeviction
 class EmbeddedServer:
     """A Valkey (or Redis) server on loopback with its append-only file in ``folder``.
 
-    It has a random password, and ends with this process, even if that is killed (``supervisor.py``). Files:
+    It has a password, and ends with this process, even if that is killed (``supervisor.py``). Files:
     ``server.log``, ``server.json`` (process id and url, readable by the owner only), ``appendonlydir/`` (the data).
     A folder has one server: while its process is alive, other processes are refused.
     """
 
     @classmethod
-    def start(cls, folder: Path, port: int | None = None, timeout_s: float = 20) -> EmbeddedServer:
+    def start(
+        cls, folder: Path, port: int | None = None, timeout_s: float = 20, password: str | None = None
+    ) -> EmbeddedServer:
         """Start a server with the data of earlier servers in ``folder`` (created if absent), and wait until it answers.
 
-        ``port`` is on 127.0.0.1 (None: a free one); ``timeout_s`` limits the time to load the data and answer. Raises
-        ``ReplayError`` if there is no server program, the port or folder is in use, or no answer came in time.
+        ``port`` is on 127.0.0.1 (None: a free one), ``password`` has letters and digits (None: a random one);
+        ``timeout_s`` limits the time to load the data and answer. Raises ``ReplayError`` if there is no server program,
+        the port or folder is in use, or no answer came in time; ``StorageError`` if the server cannot write its files.
         """
         binary = _find_binary()
-        folder.mkdir(parents=True, exist_ok=True)
-        claim = _claim_folder(folder)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            claim = _claim_folder(folder)
         try:
             _stop_orphan(folder / "server.json")
             attempts = _PORT_ATTEMPTS if port is None else 1  # another process may take a free port first
             while True:
-                server = cls(binary, folder.resolve(), port or _free_port(), claim)
+                server = cls(binary, folder.resolve(), port or _free_port(), claim, password)
                 attempts -= 1
                 try:
                     server._wait_until_ready(timeout_s)
@@ -73,9 +81,9 @@ class EmbeddedServer:
             claim.close()
             raise
 
-    def __init__(self, binary: Path, folder: Path, port: int, claim: IO[str]) -> None:
+    def __init__(self, binary: Path, folder: Path, port: int, claim: IO[str], password: str | None) -> None:
         """Launch the server program in a claimed folder; ``start`` waits until it answers."""
-        password = secrets.token_urlsafe(24)
+        password = password or secrets.token_urlsafe(24)
         self.folder = folder
         self.port = port
         self.url = f"redis://:{password}@127.0.0.1:{port}/0"
@@ -83,7 +91,8 @@ class EmbeddedServer:
         self._claim = claim
         configuration = _CONFIGURATION.format(port=port, password=password).encode()
         log = folder / "server.log"
-        log.touch(mode=0o600)
+        with writing(log):
+            log.touch(mode=0o600)
         self._log_start = log.stat().st_size  # the offset of this server's part of the log
         command = [sys.executable, "-I", "-S", str(Path(supervisor.__file__).resolve()), str(log), str(binary), "-"]
         self._process = subprocess.Popen(  # the supervisor
@@ -108,7 +117,8 @@ class EmbeddedServer:
                     lines = self._log_lines()
                     if any("already in use" in line for line in lines):
                         raise _PortTakenError(f"port {self.port} of 127.0.0.1 is in use; choose another, or none")
-                    raise ReplayError(f"the replay server in {self.folder} did not start: {lines[-1]}")
+                    refused = self.refused_write()
+                    raise refused or ReplayError(f"the replay server in {self.folder} did not start: {lines[-1]}")
                 try:
                     if client.ping():
                         self.pid = int(client.info("server")["process_id"])
@@ -128,6 +138,18 @@ class EmbeddedServer:
         finally:
             client.close()
 
+    def refused_write(self) -> StorageError | None:
+        """Return why the server has ended, if it could not write its files: it ends rather than lose an answer."""
+        if self._process.poll() is None:
+            return None
+        log = "\n".join(self._log_lines()[-_LAST_LINES:])
+        if _SHORT_WRITE in log:  # the system took a part, and so gave no reason
+            return StorageError(
+                f"cannot write {self.folder}: the disk is full, or a file is as long as the system allows; free space "
+                "there, or raise the limit on file sizes (ulimit -f)"
+            )
+        return storage_error_in(self.folder, log)
+
     def _log_lines(self) -> list[str]:
         with (self.folder / "server.log").open("rb") as log:
             log.seek(self._log_start)
@@ -136,9 +158,10 @@ class EmbeddedServer:
     def _write_state(self) -> None:
         state = {"pid": self.pid, "started": psutil.Process(self.pid).create_time(), "port": self.port, "url": self.url}
         path = self.folder / "server.json"
-        path.unlink(missing_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump(state, file)
+        with writing(path):
+            path.unlink(missing_ok=True)
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                json.dump(state, file)
 
     def close(self) -> None:
         """Stop the server with its data saved, within a bounded time; a second call does nothing."""
@@ -240,7 +263,7 @@ def _recorded_process(state_path: Path) -> psutil.Process | None:
         state: dict[str, Any] = json.loads(state_path.read_text())
         process = psutil.Process(int(state["pid"]))
         return process if same_process(process, float(state["started"])) else None
-    except (FileNotFoundError, json.JSONDecodeError, KeyError, psutil.NoSuchProcess):
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError, psutil.NoSuchProcess):
         return None
 
 

@@ -34,6 +34,7 @@ def main() -> int:
         # Between fork and exec of a single-threaded process.
         for number in _IGNORED:
             signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a file at its limit is an error in the log, not a sudden end
         # Blocked, because the server would install a handler for an ignored signal.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         if libc is not None:  # Linux signals the server when this process is killed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +10,15 @@ from typing import Any
 from xml.dom import minidom
 
 from diplomacy import Game
-from diplomacy.utils.exceptions import DiplomacyException
 
+from grpo_core.errors import one_line
+from grpo_core.files import read_json
 from services.reports.page import ReportError
 
 _LAYERS = ("OrderLayer", "UnitLayer", "DislodgedUnitLayer", "HighestOrderLayer")
 _DRAWN = (*_LAYERS, "MapLayer")
+_MAP = re.compile(r"[a-z0-9_]{1,40}")  # the engine would read any file that a name leads to
+_MOST_PHASES = 1000  # ninety-nine years have fewer
 _CAPTIONS = ("currentnotetext", "currentnoterect", "currentphasetext")  # the map's own; the page has others
 
 
@@ -46,13 +49,15 @@ class Film:
 def read_saved_game(path: Path) -> Mapping[str, Any]:
     """Return the document of a saved game; raises ``ReportError`` if it cannot be read or has no phases."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = read_json(path)
     except OSError as error:
         raise ReportError(f"{path} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ReportError(f"{path} is not a saved game: it is not one JSON document") from error
     if not (isinstance(document, dict) and isinstance(document.get("phases"), list) and document["phases"]):
         raise ReportError(f"{path} is not a saved game: it has no list of phases")
+    if len(document["phases"]) > _MOST_PHASES:
+        raise ReportError(f"{path} is not a saved game: no game has more than {_MOST_PHASES} phases")
     return document
 
 
@@ -60,6 +65,8 @@ def make_film(document: Mapping[str, Any]) -> Film:
     """Draw every phase with the engine, about 20 ms each; raises ``ReportError`` for other documents than games."""
     try:
         phases, map_name = document["phases"], str(document.get("map", "standard"))
+        if not _MAP.fullmatch(map_name):
+            raise ValueError(f"{one_line(repr(map_name), 80)} is no map of the engine")
         game = Game(map_name=map_name)
         game.render()
         game.renderer.xml_map = _light(game.renderer.xml_map)
@@ -71,8 +78,8 @@ def make_film(document: Mapping[str, Any]) -> Film:
             map_svg=_bare_map(Game(map_name=map_name)),
             frames=tuple(_frame(game, powers, phase) for phase in phases),
         )
-    except (DiplomacyException, KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise ReportError(f"this is not a saved game: {type(error).__name__}: {error}") from error
+    except Exception as error:  # the engine checks little, so that any kind may come of a file
+        raise ReportError(f"this is not a saved game: {one_line(f'{type(error).__name__}: {error}', 200)}") from error
 
 
 def _frame(game: Any, powers: tuple[str, ...], phase: Mapping[str, Any]) -> Frame:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
+from urllib.parse import unquote
 
 from services.reports.colors import LINE_COLORS, OTHER
 from services.reports.run_report.data import Points, RunData, checkpoint_update, interval
@@ -40,6 +42,11 @@ def smoothing_width(count: int) -> int:
 
 def _chart(name: str, section: str, title: str, y: str, traces: list[dict[str, Any]], **more: Any) -> Chart:
     return {"id": name, "section": section, "title": title, "y": y, "traces": traces, **more}
+
+
+def _shown(label: str) -> str:
+    """Return a label of a metric's key as Plotly shows it, which takes some HTML in names for formatting."""
+    return html.escape(unquote(label))
 
 
 def _scatter(points: Points, name: str, mode: str, **more: Any) -> dict[str, Any]:
@@ -78,12 +85,14 @@ def _evaluated(run: RunData, country: str | None) -> list[dict[str, Any]]:
     for against, (symbol, _) in zip(anchors(run), SYMBOLS, strict=False):
         chosen = [row for row in run.evaluations if row["against"] == against]
         if country is not None:
-            chosen = [row for row in chosen if country in row.get("by_country", {})]
+            chosen = [
+                row for row in chosen if row.get("by_country", {}).get(country, {}).get("mean_centers") is not None
+            ]
         rows = [row if country is None else row["by_country"][country] for row in chosen]
         updates: list[float] = [checkpoint_update(row) for row in chosen]
         points = updates, [row["mean_centers"] for row in rows]
         marker = {"color": "@ink", "symbol": symbol, "size": 9}
-        name = f"evaluation against {against}"
+        name = f"evaluation against {html.escape(against)}"
         traces.append(_scatter(points, name, "markers", marker=marker, error_y=_error_bars(rows)))
     return traces
 
@@ -109,21 +118,25 @@ def _comparisons(run: RunData) -> list[Chart]:
         compared = [("before", rows[0], "@muted"), ("after", rows[-1], "@accent")]
         if len(rows) == 1:
             compared = [("trained" if checkpoint_update(rows[0]) else "untrained", rows[0], "@accent")]
-        traces = [
-            {
-                "type": "bar",
-                "x": [country.capitalize() for country in row["by_country"]],
-                "y": [one["mean_centers"] for one in row["by_country"].values()],
-                "name": f"{when} ({row['checkpoint']})",
-                "marker": {"color": color},
-                "error_y": _error_bars(list(row["by_country"].values())),
-            }
-            for when, row, color in compared
-            if row.get("by_country")
-        ]
+        traces = [_bars(row, f"{when} ({html.escape(str(row['checkpoint']))})", color) for when, row, color in compared]
         title = f"Against {against}, to the end of {rows[-1].get('until_year', '?')}"
         made.append(_chart(f"against-{against}", "comparison", title, "centres", traces, legend=True, category=True))
     return made
+
+
+def _bars(row: Mapping[str, Any], name: str, color: str) -> dict[str, Any]:
+    """Return the bars of an evaluation's countries."""
+    cells = {
+        country: cell for country, cell in row.get("by_country", {}).items() if cell.get("mean_centers") is not None
+    }
+    return {
+        "type": "bar",
+        "x": [html.escape(country.capitalize()) for country in cells],
+        "y": [cell["mean_centers"] for cell in cells.values()],
+        "name": name,
+        "marker": {"color": color},
+        "error_y": _error_bars(list(cells.values())),
+    }
 
 
 def _speed(run: RunData) -> list[Chart]:
@@ -170,7 +183,7 @@ def _learning(run: RunData) -> list[Chart]:
     ]
     made.append(_chart("learning-staleness", "learning", "Staleness", "updates", staleness, legend=True, zero=True))
     parts = [
-        _line(run.series(f"entente_reward_part{{part={part}}}"), part, _PALETTE[i % len(_PALETTE)])
+        _line(run.series(f"entente_reward_part{{part={part}}}"), _shown(part), _PALETTE[i % len(_PALETTE)])
         for i, part in enumerate(run.label_values("entente_reward_part"))
     ]
     made.append(_chart("learning-parts", "groups", "Reward parts, unweighted", "mean", parts, legend=True))
@@ -187,8 +200,8 @@ def _groups(run: RunData) -> list[Chart]:
         size = run.series(f"entente_group_size{{level={level}}}")
         groups = dict(zip(*run.series(f"entente_groups{{level={level}}}"), strict=True))
         samples = [groups.get(x, 0.0) * mean for x, mean in zip(*size, strict=True)]
-        counts.append({"type": "bar", "x": size[0], "y": samples, "name": level, "marker": {"color": color}})
-        sizes.append(_line(size, level, color))
+        counts.append({"type": "bar", "x": size[0], "y": samples, "name": _shown(level), "marker": {"color": color}})
+        sizes.append(_line(size, _shown(level), color))
     options = {"legend": True, "stacked": True}
     return [
         _chart("groups-samples", "groups", "Samples by level", "samples", counts, **options),

@@ -1,17 +1,24 @@
-"""A run folder as plain data for its report. Only ``summary.json`` must exist; other missing files give empty data."""
+"""A run folder as plain data for its report. Only ``summary.json`` must exist; other missing files give empty data.
+
+A number that is not finite counts as missing: the page could not hold it.
+"""
 
 from __future__ import annotations
 
-import json
+import math
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from grpo_core.errors import one_line
+from grpo_core.files import parse_json, parse_toml, read_bytes, read_text
 from services.reports.page import ReportError
+from services.reports.run_report.schema import Audit, Configuration, Line, Summary
 
 Points = tuple[list[float], list[float]]  # x (updates) and y
 
@@ -28,33 +35,35 @@ class RunData:
 
     def series(self, key: str) -> Points:
         """Return a measurement over the updates that have it; a list counts by its mean."""
-        points = [(line["update"], line["metrics"][key]) for line in self.lines if key in line["metrics"]]
-        kept = [(x, _number(y)) for x, y in points if y != []]
-        return [x for x, _ in kept], [y for _, y in kept]
+        points = [(line["update"], _number(line["metrics"].get(key))) for line in self.lines]
+        return [x for x, y in points if y is not None], [y for _, y in points if y is not None]
 
     def country_mean(self, name: str) -> Points:
         """Return the mean of a measurement over the countries, by update; updates without all of them are left out."""
         keys = [f"{name}{{country={country}}}" for country in self.countries]
-        lines = [line for line in self.lines if keys and all(key in line["metrics"] for key in keys)]
-        means = [sum(_number(line["metrics"][key]) for key in keys) / len(keys) for line in lines]
-        return [line["update"] for line in lines], means
+        points = [(line["update"], [_number(line["metrics"].get(key)) for key in keys]) for line in self.lines]
+        whole = [(x, [y for y in ys if y is not None]) for x, ys in points]
+        kept = [(x, sum(ys) / len(ys)) for x, ys in whole if ys and len(ys) == len(keys)]
+        return [x for x, _ in kept], [mean for _, mean in kept]
 
     def label_values(self, name: str) -> list[str]:
         """Return the sorted values of a metric's only label: ``country`` for ``entente_groups{level=country}``."""
         pattern = re.compile(re.escape(name) + r"\{[^=]+=([^,}]*)\}")
         found = {match[1] for line in self.lines for key in line["metrics"] if (match := pattern.fullmatch(key))}
-        return sorted(found)
+        return sorted(found)  # as they are in keys
 
     def rate(self, counter: str, per_seconds: float = 1.0) -> Points:
         """Return a counter's rate between consecutive updates by the run's clock, without downtime."""
         clock = "entente_run_seconds_total"
-        lines = [line for line in self.lines if counter in line["metrics"] and clock in line["metrics"]]
+        both = [
+            (line["update"], *(_number(line["metrics"].get(key)) for key in (clock, counter))) for line in self.lines
+        ]
+        points = [(x, seconds, count) for x, seconds, count in both if seconds is not None and count is not None]
         xs, ys = [], []
-        for before, after in pairwise(lines):
-            seconds = after["metrics"][clock] - before["metrics"][clock]
-            if seconds > 0:
-                xs.append(after["update"])
-                ys.append((after["metrics"][counter] - before["metrics"][counter]) / seconds * per_seconds)
+        for (_, seconds_before, count_before), (x, seconds, count) in pairwise(points):
+            if seconds > seconds_before:
+                xs.append(x)
+                ys.append((count - count_before) / (seconds - seconds_before) * per_seconds)
         return xs, ys
 
     @property
@@ -76,14 +85,9 @@ def load_run(run_dir: Path) -> RunData:
     if not summary_path.exists():
         raise ReportError(f"{run_dir} holds no finished run: summary.json is missing")
     config_path = run_dir / "config.toml"
-    try:
-        config = tomllib.loads(config_path.read_text(encoding="utf-8")) if config_path.exists() else {}
-    except tomllib.TOMLDecodeError as error:
-        raise ReportError(f"{config_path} is damaged: {error}") from error
-    summary = _json(summary_path)
-    if not isinstance(summary, dict):
-        raise ReportError(f"{summary_path} is damaged: not an object")
-    audits = tuple(_json(path) for path in sorted((run_dir / "audit").glob("*.json")))
+    config = _typed(config_path, Configuration) if config_path.exists() else {}
+    summary = _typed(summary_path, Summary)
+    audits = tuple(_typed(path, Audit) for path in sorted((run_dir / "audit").glob("*.json")))
     return RunData(run_dir, summary, config, tuple(_lines(run_dir / "metrics.jsonl")), audits)
 
 
@@ -96,27 +100,49 @@ def checkpoint_update(row: Mapping[str, Any]) -> int:
 def interval(row: Mapping[str, Any], name: str) -> tuple[float, float] | None:
     """Return the 95% interval ``<name>_ci95`` of an evaluation row, or None."""
     ends = row.get(f"{name}_ci95")
-    return (float(ends[0]), float(ends[1])) if isinstance(ends, Sequence) and len(ends) == 2 else None
+    found = [_number(end) for end in ends] if isinstance(ends, Sequence) and len(ends) == 2 else [None, None]
+    low, high = found
+    return None if low is None or high is None else (low, high)
 
 
 def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
-    texts = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    try:
+        texts = read_bytes(path, None).splitlines() if path.exists() else []
+    except OSError as error:
+        raise ReportError(f"{path} cannot be read: {error.strerror}") from error
     for number, text in enumerate(texts, 1):
         try:
-            line = json.loads(text)
-            yield {"update": int(line["update"]), "metrics": dict(line["metrics"])}
-        except (ValueError, KeyError, TypeError) as error:
+            line = _finite(parse_json(text))
+            msgspec.convert(line, Line)
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
             if number == len(texts):
                 return
             raise ReportError(f"{path} line {number} is damaged: {text[:60]!r}") from error
+        yield line
 
 
-def _json(path: Path) -> Any:
+def _typed(path: Path, kind: Any) -> Any:
+    """Read a document as plain data, and compare its parts with their types."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ReportError(f"{path} is damaged: {error}") from error
+        document = _finite(parse_toml(read_text(path)) if path.suffix == ".toml" else parse_json(read_bytes(path)))
+        msgspec.convert(document, kind)
+    except OSError as error:
+        raise ReportError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{path} is damaged: {one_line(error, 200)}") from error
+    return document
 
 
-def _number(value: Any) -> float:
-    return sum(value) / len(value) if isinstance(value, list) else float(value)
+def _finite(document: Any) -> Any:
+    """Return a document with None for numbers that are not finite, which Python's JSON reader accepts."""
+    if isinstance(document, dict):
+        return {name: _finite(value) for name, value in document.items()}
+    if isinstance(document, list):
+        return [_finite(value) for value in document]
+    return None if isinstance(document, float) and not math.isfinite(document) else document
+
+
+def _number(value: Any) -> float | None:
+    """Return a measurement as one number, a list as its mean; None if there is none."""
+    values = [one for one in (value if isinstance(value, list) else [value]) if isinstance(one, int | float)]
+    return sum(values) / len(values) if values else None

@@ -88,7 +88,7 @@ def _note(section: str, run: RunData) -> str:
         )
     return {
         "comparison": "Mean final centres as each country, with 95% intervals; every country plays equally often.",
-        "speed": "By the run's clock, with evaluations and waiting, without downtime between resumes.",
+        "speed": "By the clock of training, with waiting, without evaluations and downtime between resumes.",
         "learning": "Faint points are single updates, lines a moving average over a tenth of the run.",
         "groups": "A group that is too small falls back to the next, coarser level.",
     }[section]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster.configs.loader import load_config
-from cluster.driver.metrics_recorder import PROGRESS_TIME
+from cluster.driver.metrics_recorder import EVALUATING, PROGRESS_TIME
 from cluster.runs.counters import limits
 from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
@@ -17,7 +17,7 @@ SCRAPE_S = 15.0
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def scrapes(metrics: Path, run: str) -> Iterator[str]:
+def scrapes(metrics: Path, run: str, every_s: float = SCRAPE_S) -> Iterator[str]:
     """OpenMetrics lines with their times, one scrape after the other, from the first line of the file to its last."""
     lines = read_metrics(metrics)
     config_file = metrics.with_name("config.toml")
@@ -25,7 +25,7 @@ def scrapes(metrics: Path, run: str) -> Iterator[str]:
     try:
         if config_file.exists():
             config = load_config(config_file)
-            exporter.record(0, limits(config.learner.updates, config.rollout))
+            exporter.record(0, {**limits(config.learner.updates, config.rollout), EVALUATING: 0.0})
         time_s, at = lines[0].time, 0
         while at < len(lines):
             while at < len(lines) and lines[at].time <= time_s:
@@ -33,17 +33,17 @@ def scrapes(metrics: Path, run: str) -> Iterator[str]:
                 exporter.record(line.update, {**line.metrics, PROGRESS_TIME: line.time})
                 at += 1
             yield from _scraped(exporter, time_s)
-            time_s += SCRAPE_S
+            time_s += every_s
         yield from _scraped(exporter, time_s)
         yield "# EOF"
     finally:
         exporter.close()
 
 
-def fill_storage(metrics: Path, run: str, storage: Path) -> None:
+def fill_storage(metrics: Path, run: str, storage: Path, every_s: float = SCRAPE_S) -> None:
     """Write a recorded run into the storage of a Prometheus that is not running."""
     text = storage.with_suffix(".openmetrics")
-    text.write_text("\n".join(scrapes(metrics, run)) + "\n")
+    text.write_text("\n".join(scrapes(metrics, run, every_s)) + "\n")
     command = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics", str(text), str(storage)]
     subprocess.run(command, check=True, capture_output=True, timeout=600)
 

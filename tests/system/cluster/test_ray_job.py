@@ -13,7 +13,7 @@ import pytest
 from cluster.runs.folder import audits, episodes_used, last_update
 from tests.paths import ROOT
 from tests.system.support.ray_head import RayHead
-from tests.system.support.training_process import QUICK
+from tests.system.support.training_process import PATIENCE_S, QUICK
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
@@ -21,7 +21,9 @@ UPDATES = 8
 EPISODES = 14  # of one update of smoke.toml
 
 
-def wait_until(condition: Callable[[], bool], what: str, head: RayHead, job: str, timeout_s: float = 240) -> None:
+def wait_until(
+    condition: Callable[[], bool], what: str, head: RayHead, job: str, timeout_s: float = PATIENCE_S
+) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, f"no {what} within {timeout_s} s:\n{head.log(job)}"

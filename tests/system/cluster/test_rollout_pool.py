@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +18,7 @@ import ray
 
 from cluster.errors import LostError, RunError
 from tests.system.support.fake_players import Block, Publisher, Weights
-from tests.system.support.fake_pool import PoolHarness, gone
+from tests.system.support.fake_pool import PoolHarness, gone, owned_by_the_dead
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
@@ -100,20 +99,6 @@ def test_refused_weights_are_sent_once_more(tmp_path: Path) -> None:
         harness.broadcast(Weights(3, refuse={2: 2}))
         with pytest.raises(RunError, match=r"rollout.max_replacements.*refused weights of version 3: these weights"):
             harness.wait(lambda: False, "end of the run")
-
-
-def owned_by_the_dead(weights: Weights) -> Any:
-    publisher = ray.remote(Publisher).options(num_cpus=0.1).remote()
-    (ref,) = ray.get(publisher.owned.remote(weights), timeout=300)
-    os.kill(ray.get(publisher.pid.remote(), timeout=300), signal.SIGKILL)
-    deadline = time.monotonic() + 600
-    while time.monotonic() < deadline:
-        try:
-            ray.get(ref, timeout=5)
-        except ray.exceptions.ObjectLostError:
-            return ref
-        time.sleep(0.1)
-    raise AssertionError("the weights outlived their owner")
 
 
 def test_weights_whose_owner_died_are_published_again(tmp_path: Path) -> None:
@@ -254,8 +239,8 @@ def test_a_rest_begins_after_the_processes_of_a_dead_actor_have_ended(tmp_path: 
 
 def test_engine_counters_do_not_fall_when_an_actor_is_replaced(tmp_path: Path) -> None:
     with PoolHarness(tmp_path, actors=2) as harness:
-        assert harness.pool.stats() == {"decisions": 20.0}
+        assert harness.pool.stats() == {"decisions": 20.0, "games": 0.0}
         os.kill(harness.pid(0), signal.SIGKILL)
         harness.broadcast(Weights(1))
         harness.wait(lambda: harness.has_logged("2 has 1"), "replacement")
-        assert harness.pool.stats() == {"decisions": 30.0}
+        assert harness.pool.stats() == {"decisions": 30.0, "games": 0.0}

@@ -106,6 +106,7 @@ def use_everything(place: Place, url: str, folder: Path) -> None:
         assert rollout.stored_ids(["a/0", "b/0"]) == {"a/0"}
         learner.redeliver()
         assert learner.take({"FRANCE": 1}, 5).episodes
+        assert rollout.stats()["delivered"]
         try:
             rival.redeliver()
         except ReplayError as error:

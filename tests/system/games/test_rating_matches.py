@@ -17,7 +17,7 @@ from grpo_core.models.pretrained import policy_payload, save_model
 from opponents.population.population import Population
 from opponents.ratings.storage import load_ratings
 from services.environments.diplomacy.position import POWERS
-from tests.system.support.training_process import ENTENTE, handle_interrupts
+from tests.system.support.training_process import ENTENTE, handle_stop_signals
 from tests.unit.opponents.population_cases import train_a_little
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
@@ -78,7 +78,7 @@ def test_an_interruption_keeps_the_ratings_so_far(tmp_path: Path) -> None:
     population.save()
     command = [*ENTENTE, "population", "rate", str(run), "--games", "500", "--against", "random"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=handle_interrupts
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=handle_stop_signals
     )
     try:
         assert process.stderr is not None

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import stat
@@ -18,7 +19,7 @@ import redis
 from services.replay.buffer import ReplayError
 from services.replay.server import embedded
 from services.replay.server.embedded import EmbeddedServer, running_url
-from tests.system.support.training_process import handle_interrupts
+from tests.system.support.training_process import handle_stop_signals
 
 pytestmark = pytest.mark.system
 
@@ -45,7 +46,7 @@ def parent(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=handle_interrupts,
+        preexec_fn=handle_stop_signals,
     )
     yield process
     process.kill()
@@ -132,6 +133,25 @@ def test_server_that_cannot_start_raises_with_its_last_log_line(tmp_path: Path) 
     manifest.write_text("nonsense\n")
     with pytest.raises(ReplayError, match=r"did not start: .*manifest"):
         EmbeddedServer.start(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("room", "message"),
+    [(0, "the file would be longer than the system allows"), (1000, "the disk is full, or a file is as long as")],
+)
+def test_a_server_that_ended_because_it_could_not_write_says_so(tmp_path: Path, room: int, message: str) -> None:
+    with EmbeddedServer.start(tmp_path / "redis") as server, redis.Redis.from_url(server.url) as client:
+        client.set("before", b"x" * 2000)
+        assert server.refused_write() is None
+        log = max((tmp_path / "redis" / "appendonlydir").iterdir(), key=lambda file: file.stat().st_size)
+        psutil.Process(server.pid).rlimit(resource.RLIMIT_FSIZE, (log.stat().st_size + room,) * 2)
+        with pytest.raises(redis.ConnectionError):
+            client.set("after", b"x" * 2000)
+        wait_for(lambda: server.refused_write() is not None, "end of the server")
+        assert message in str(server.refused_write())
+    with EmbeddedServer.start(tmp_path / "redis") as server, redis.Redis.from_url(server.url) as client:
+        assert client.exists("before")
+        assert not client.exists("after")
 
 
 def test_server_that_does_not_answer_in_time_is_stopped(tmp_path: Path) -> None:

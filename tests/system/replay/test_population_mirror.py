@@ -182,3 +182,38 @@ def test_unreachable_server_raises_one_line(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match="no Redis server answers"):
         gone.publish(Population(tmp_path / "population.json").document(), tmp_path / "population.json")
     gone.close()
+
+
+def test_foreign_values_are_replaced_or_refused_in_one_line(
+    server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path
+) -> None:
+    client = redis.Redis.from_url(server.url)
+    key, kept_weights = f"entente:{run}:population", f"entente:{run}:population:weights"
+    population = Population(tmp_path / "population.json", on_saved=mirror.publish)
+    client.hset(kept_weights, mapping={b"\xff\xfe": b"x", b"": b"", b"\x1b[31m": b"y"})
+    for revision in (b"\xff", b"many", b"1e999", b"9" * 5_000, b"-inf", b""):
+        client.hset(key, mapping={"revision": revision, "document": b"\xff"})
+        with population.transaction():
+            population.add_bot(f"bot-{population.revision}")
+        assert mirror.read() == population.document()
+    with population.transaction():
+        member = population.add_snapshot(weights(tmp_path, "v1", 1), version=1)
+    assert kept(server, run) == 1
+    elsewhere = tmp_path / "not" / "here" / "population.json"
+    large = b"\x1b" * 2_000_000
+    client.hset(kept_weights, member.checksum, large)
+    for document in (b"\xff\xfe", b"[" * 100_000, b'{"schema": 2, "members": "' + large + b'"}', bytes(70_000_000)):
+        client.hset(key, "document", document)
+        with pytest.raises(PopulationError) as raised:
+            mirror.read()
+        assert str(raised.value).isprintable()
+        assert len(str(raised.value)) < 500
+    with pytest.raises(PopulationError, match=r"has 2,000,000 bytes there, more than .* HDEL entente:"):
+        frozen_weights(member, elsewhere, mirror)
+    client.delete(key, kept_weights)
+    client.set(key, "x")
+    client.set(kept_weights, "x")
+    for attempt in (mirror.read, lambda: mirror.publish(population.document(), population.path)):
+        with pytest.raises(ReplayError, match="not of the type that a run makes"):
+            attempt()
+    client.close()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import redis
 
-from services.replay.buffer import BlocksMissingError, Receipt, ReplayBuffer
+from services.replay.buffer import NAMELESS, BlocksMissingError, Receipt, ReplayBuffer
 from services.replay.codec import SCHEMA_VERSION, encode
 from services.replay.redis_store import buffer as redis_buffer
 from services.replay.redis_store.buffer import RedisBuffer
@@ -157,7 +157,9 @@ def test_unreadable_entries_are_set_aside_counted_and_bounded(
     assert len(kept) == 3
     facts = kept[-1][1]
     assert facts[b"id"] == b"n/0"
-    assert learner.unreadable_ids("FRANCE") == {"i/0", "n/0"}
+    unreadable = learner.unreadable_ids("FRANCE")
+    assert {name for name in unreadable if not name.startswith(NAMELESS)} == {"i/0", "n/0"}
+    assert len(unreadable) == 4
     assert learner.unreadable_ids("ITALY") == frozenset()
     assert facts[b"episode"] == bytes(newer)
     assert b"newer version" in facts[b"reason"]
@@ -186,3 +188,17 @@ def test_workers_that_play_the_same_blocks_store_each_episode_once(
     learner = connect(server.url, run)
     assert sorted(ids(learner.take({"FRANCE": 10}, 120))) == sorted(e.episode_id for e in episodes)
     assert learner.stats()["duplicates"] == 90
+
+
+def test_a_block_is_delivered_at_once_without_its_unreadable_episode(
+    server: EmbeddedServer, connect: Any, run: str
+) -> None:
+    learner = connect(server.url, run)
+    learner.append([episode("a", 0, size=3), episode("a", 1, size=3), *block("b")])
+    raw = redis.Redis.from_url(server.url)
+    raw.xadd(f"entente:{run}:episodes:FRANCE", {"id": "a/2", "episode": b"garbage"})
+    assert ids(learner.take({"FRANCE": 1}, 0)) == ["a/0", "a/1"]
+    learner.redeliver()  # as after a restart: the entry is gone, its name is not
+    assert ids(learner.take({"FRANCE": 1}, 0)) == ["a/0", "a/1"]
+    learner.close()
+    assert ids(connect(server.url, run).take({"FRANCE": 2}, 0)) == ["a/0", "a/1", "b/0", "b/1"]

@@ -7,6 +7,7 @@ import os
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from services.inference.engine import EngineError
 
@@ -31,6 +32,17 @@ class Block:
     seconds: float = 0.05
     hang: frozenset[int] = frozenset()  # players that never finish the block
     fails: frozenset[int] = frozenset()  # players whose engine fails on it
+
+
+class Played(NamedTuple):
+    """A played block, as a ``BlockReport`` of its games."""
+
+    block_id: str
+    player: int
+
+    @property
+    def games(self) -> int:
+        return 1
 
 
 class FakePlayer:
@@ -75,7 +87,7 @@ class FakePlayer:
         self._note(f"has {weights.version}")
         return 0.01
 
-    async def play_block(self, block: Block, members: list[object], version: int) -> tuple[str, int]:
+    async def play_block(self, block: Block, members: list[object], version: int) -> Played:
         assert self._version >= version, "a block began under old weights"
         assert self._awake.is_set(), "a block began on a sleeping engine"
         self._note(f"plays {block.block_id}")
@@ -85,7 +97,7 @@ class FakePlayer:
         if self.number in block.fails:
             raise EngineError("a prompt of 9 tokens\nleaves no room")
         await self._awake.wait()
-        return block.block_id, self.number
+        return Played(block.block_id, self.number)
 
     async def play_evaluation(self, games: list[int], version: int) -> list[int]:
         assert self._version >= version, "an evaluation began under old weights"

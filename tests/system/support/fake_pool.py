@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from cluster.configs.sections import RolloutSettings
 from cluster.driver.rollout_pool import RolloutPool
 from cluster.runtime.placement import FurtherPlace, Slot
-from tests.system.support.fake_players import Block, FakePlayer, Weights
+from tests.system.support.fake_players import Block, FakePlayer, Played, Publisher, Weights
 
 
 class PoolHarness:
@@ -32,7 +34,7 @@ class PoolHarness:
         self.log = folder / "log"
         self.log.touch()
         self.republished: list[Weights] = []
-        self.blocks: list[tuple[str, int]] = []
+        self.blocks: list[Played] = []
         self.notices: list[str] = []
         self.swaps = 0
         self._spawned = 0
@@ -91,3 +93,18 @@ class PoolHarness:
 
 def gone(pid: int) -> bool:
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+def owned_by_the_dead(weights: Weights) -> Any:
+    """A reference to weights that went with the process which held them."""
+    publisher = ray.remote(Publisher).options(num_cpus=0.1).remote()
+    (ref,) = ray.get(publisher.owned.remote(weights), timeout=300)
+    os.kill(ray.get(publisher.pid.remote(), timeout=300), signal.SIGKILL)
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline:
+        try:
+            ray.get(ref, timeout=5)
+        except ray.exceptions.ObjectLostError:
+            return ref
+        time.sleep(0.1)
+    raise AssertionError("the weights outlived their owner")

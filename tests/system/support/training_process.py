@@ -22,9 +22,10 @@ PATIENCE_S = 900.0  # the limit of every wait for a run, far above what a slow o
 END_S = 120.0  # for a killed process to be gone
 
 
-def handle_interrupts() -> None:
-    """In a child: handle SIGINT even if the tests run in the background, which ignores it."""
+def handle_stop_signals() -> None:
+    """In a child: do not ignore SIGINT and SIGHUP, as tests in the background or under ``nohup`` do."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 class TrainingProcess:
@@ -41,7 +42,7 @@ class TrainingProcess:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             env=dict(os.environ),
-            preexec_fn=handle_interrupts,
+            preexec_fn=handle_stop_signals,
         )
         self.family: dict[int, psutil.Process] = {}
 

@@ -2,66 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
+import itertools
 import json
-import re
 import subprocess
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from aiohttp import web
 
 from services.metrics.jsonl import read_metrics
+from tests.system.support.endpoint_thread import endpoint_in_a_thread, first_legal_orders
 from tests.system.support.training_process import ENTENTE, QUICK, TrainingProcess
 from tests.unit.services.inference.chat_endpoint.endpoint_server import (
     FakeEndpoint,
-    Request,
-    Script,
-    answer,
     refusal,
-    serving,
 )
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
+HOSTILE_BODIES = (b'{"choices": [{}]}', b"", b'{"choices": [{"message": null}]}', b"[" * 100_000)
 KEY_VARIABLE, KEY = "ENTENTE_TEST_KEY", "sk-not-to-be-written-anywhere"
-
-
-@contextmanager
-def endpoint_in_a_thread(script: Script) -> Iterator[FakeEndpoint]:
-    """Serves other processes while the test waits for them."""
-    ready = threading.Event()
-    made: list[FakeEndpoint] = []
-    loop, stop = asyncio.new_event_loop(), asyncio.Event()
-
-    async def run() -> None:
-        async with serving(script) as endpoint:
-            made.append(endpoint)
-            ready.set()
-            await stop.wait()
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(run(),))
-    thread.start()
-    try:
-        assert ready.wait(20)
-        yield made[0]
-    finally:
-        loop.call_soon_threadsafe(stop.set)
-        thread.join(20)
-        loop.close()
-
-
-def first_legal_orders(request: Request) -> web.Response:
-    """The answer of a chat model that always takes the first legal order."""
-    prompt = request["messages"][1]["content"]
-    lists = re.findall(r"^[AF] \S+: (.+)$", prompt, re.MULTILINE)
-    if lists:
-        return answer("\n".join(line.split(" | ")[0] for line in lists))
-    count = int(re.findall(r"give (\d+) order", prompt)[0])
-    return answer("\n".join(prompt.partition("Legal orders:\n")[2].splitlines()[:count]))
 
 
 def with_remote(endpoint: FakeEndpoint) -> tuple[str, ...]:
@@ -104,14 +64,48 @@ def test_a_chat_opponent_is_drawn_and_its_calls_and_costs_are_counted(
 def test_an_endpoint_that_fails_stops_the_run_with_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(KEY_VARIABLE, KEY)
     with (
-        endpoint_in_a_thread(lambda _: refusal(503, "out of service")) as endpoint,
+        endpoint_in_a_thread(lambda _: refusal(503, "out of \x1b[2J\x1b]0;title\x07service\n")) as endpoint,
         TrainingProcess(tmp_path / "run", *with_remote(endpoint)) as training,
     ):
         assert training.finish() == 2, training.output()
         (error,) = [line for line in training.output().splitlines() if line.startswith("error:")]
         assert error.startswith(f"error: remote:chat (some-model at {endpoint.url}): HTTP 503: out of service; ")
+        assert error.isprintable()
         assert "Traceback" not in training.output()
         assert training.survivors() == []
+
+
+@pytest.mark.parametrize("on_failure", ["raise", "hold"])
+def test_a_game_with_answers_that_are_no_chat_completion_stops_with_one_line_or_is_held(
+    tmp_path: Path, on_failure: str
+) -> None:
+    config, bodies = tmp_path / "players.toml", itertools.cycle(HOSTILE_BODIES)
+    with endpoint_in_a_thread(lambda _: web.Response(body=next(bodies), content_type="application/json")) as endpoint:
+        config.write_text(
+            f'[opponents.remotes.chat]\nbase_url = "{endpoint.url}"\nmodel = "some-model"\n'
+            f'max_retries = 0\non_failure = "{on_failure}"\n'
+        )
+        done = subprocess.run(
+            [*ENTENTE, "play", "--seat", "FRANCE=remote:chat", "--until", "1902", "--config", str(config),
+             "--out", str(tmp_path / "game.json")],
+            capture_output=True, text=True, timeout=600,
+        )  # fmt: skip
+        asked = len(endpoint.requests)
+    (counters,) = [line for line in done.stdout.splitlines() if line.startswith("remote:chat: ")]
+    assert "\x1b" not in done.stdout
+    if on_failure == "hold":
+        assert done.returncode == 0, done.stderr
+        assert asked >= len(HOSTILE_BODIES)
+        assert (
+            f"decisions {asked}, calls 0, retries 0, failures {asked}, corrections 0, defects 0, held {asked};"
+            in counters
+        )
+    else:
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"error: remote:chat (some-model at {endpoint.url}): its answer is no chat completion (")
+        assert line.isprintable()
+        assert "failures 1" in counters
 
 
 def test_a_chat_player_is_evaluated_and_is_an_opponent_in_evaluations(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from cluster.cli.app import main
 from grpo_core.errors import EntenteError
 from tests.paths import ROOT
 
-INTERNAL = {"CodecError", "ConstraintError"}
+INTERNAL = {"CodecError", "ConstraintError", "InvalidAnswerError"}
 LINE = re.compile(r"^    ( *)(\w+Error) +(\d+)  ([\w.]+)", re.MULTILINE)
 
 

@@ -13,10 +13,11 @@ from grpo_core.batching.microbatches import training_turn
 from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, demonstration_turn, saved_demonstrations
 from opponents.players.llm_policy import OrderTokens
-from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
+from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, render, words
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.saved_game import SavedGameError
 from services.inference.sequence import teacher_forced_generation
 from services.inference.token_masks import ConstraintError, SheetConstraint, SlotConstraint
 from services.inference.word_tokenizer import make_word_tokenizer

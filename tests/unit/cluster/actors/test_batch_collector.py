@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cluster.actors.batch_collector import BatchCollector, ids_set_aside
+from cluster.actors.batch_collector import BatchCollector, set_aside
 from cluster.actors.learner import LearnerWorker
 from cluster.configs.loader import load_config
 from grpo_core.types import Episode
@@ -159,9 +159,9 @@ class _CountedId(str):
         return super().__hash__()
 
 
-def test_ids_set_aside_are_found_with_work_linear_in_the_episodes() -> None:
+def test_episodes_set_aside_are_found_with_work_linear_in_the_episodes() -> None:
     empty = episode_of((), role="FRANCE", name="e")
     delivered = [dataclasses.replace(empty, episode_id=_CountedId(f"e{number}")) for number in range(50)]
     _CountedId.hashes = 0
-    assert ids_set_aside(delivered, delivered[10:]) == [f"e{number}" for number in range(10)]
+    assert set_aside(delivered, delivered[10:]) == delivered[:10]
     assert _CountedId.hashes <= 2 * len(delivered)  # once as used and once as delivered

@@ -21,6 +21,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, **options: Any) -> ImitationSettings:
         raise RunError("settings recorded")
 
     monkeypatch.setattr("cluster.imitation.launcher.imitate", refuse)
+    monkeypatch.setattr("cluster.runtime.stop_signals.stop_at_signals", lambda: None)  # they are this process's own
     with pytest.raises(RunError, match="settings recorded"):
         imitate(out=Path("policy"), **options)
     return tasks[0].settings

@@ -185,6 +185,8 @@ def test_manifests_name_the_scraped_port() -> None:
         (("--ray-token-file", "/run/token"), "--ray-url"),
         (("--ray-file", "a'b"), "quote"),
         (("--kubernetes", "A_B"), "namespace"),
+        (("--prometheus-url", "prometheus:9090"), "http://prometheus:9090"),
+        (("--prometheus-url", "http://a\n    basicAuth: true"), "no address"),
     ],
 )
 def test_invalid_options_raise_with_a_hint(tmp_path: Path, arguments: tuple[str, ...], hint: str) -> None:

@@ -25,7 +25,8 @@ from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 SMALL = (
     "policy.hidden_size=32", "policy.layers=1", "policy.intermediate_size=32", "learner.minibatches=1",
     "learner.tokens_per_microbatch=1024", "learner.checkpoint_every=1", "learner.updates=2",
-    "learner.keep_checkpoints=2", "learner.learning_rate=1e-4",
+    "learner.keep_checkpoints=2", "learner.learning_rate=1e-4", "rollout.num_generations=4",
+    "learner.episodes_per_update=84",
 )  # fmt: skip
 COUNTRIES = ("AUSTRIA", "FRANCE", "TURKEY")
 OUTCOME = dict.fromkeys(("centers", "solo", "draw", "top", "survived", "final_year", "phases"), 1.0)

@@ -15,7 +15,9 @@ import psutil
 import pytest
 from rich.console import Console
 
-from cluster.drill.faults import FAULTS, DrillContext, _copy_half, draw, faults_of
+from cluster.drill.faults.context import DrillContext
+from cluster.drill.faults.processes import copy_half
+from cluster.drill.faults.table import FAULTS, draw, faults_of
 from cluster.drill.reconciliation import Balance, Reconciliation, balance, damaged_checkpoints, read_reconciliation
 from cluster.drill.record import Record, RecoveredFault, episode_checks
 from cluster.drill.runner import Plan
@@ -79,8 +81,8 @@ def test_an_episode_seen_before_and_absent_from_the_server_is_lost(tmp_path: Pat
         def stored(self) -> frozenset[str]:
             return frozenset("ab")
 
-        def waiting(self) -> frozenset[str]:
-            return frozenset("ab")
+        def waiting(self) -> dict[str, bytes]:
+            return {"a": b"", "b": b""}
 
         def poison(self) -> list[str]:
             return []
@@ -92,7 +94,7 @@ def test_an_episode_seen_before_and_absent_from_the_server_is_lost(tmp_path: Pat
 def test_the_server_must_be_a_process_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     training = TrainingProcess(tmp_path, tmp_path / "drill.toml", tmp_path / "drill.log")
     monkeypatch.setattr(training, "family", lambda: [psutil.Process()])
-    context = DrillContext(training, RunFolder(tmp_path), random.Random(0), 2, 1.0)
+    context = DrillContext(training, RunFolder(tmp_path), random.Random(0), 2, 2, 1.0)
     (tmp_path / "redis").mkdir()
     state = tmp_path / "redis" / "server.json"
     state.write_text(json.dumps({"pid": os.getppid()}))  # another process has the id of a server that is gone
@@ -121,12 +123,19 @@ def test_fault_kinds_are_drawn_equally_often_in_an_order_fixed_by_the_seed() -> 
 
 
 def test_invalid_plans_raise(tmp_path: Path) -> None:
-    plan = Plan(6, 0, tmp_path / "run", "torch", ("driver", "learner"))
+    plan = Plan(6, 0, tmp_path / "run", "torch", only=("driver", "learner"))
     plan.check()
     assert plan.kinds == ["learner", "driver"]
-    with pytest.raises(RunError, match=r"no fault is called 'engine' with the torch engine; there are rollout, "):
+    with pytest.raises(
+        RunError, match=r"no fault is called 'engine' with the torch engine and the embedded .* rollout, "
+    ):
         replace(plan, only=("engine",)).check()
-    assert "engine" in faults_of("vllm")
+    assert "engine" in faults_of("vllm", "embedded")
+    with pytest.raises(RunError, match="no fault is called 'away'"):
+        replace(plan, only=("away",)).check()
+    replace(plan, only=("away",), server="external").check()
+    with pytest.raises(RunError, match="no fault is called 'server'"):
+        replace(plan, only=("server",), server="external").check()
     (tmp_path / "run" / "checkpoints" / "0").mkdir(parents=True)
     (tmp_path / "run" / "checkpoints" / "0" / "manifest.json").touch()
     with pytest.raises(RunError, match="already holds a run; choose another --run-dir"):
@@ -149,13 +158,13 @@ def test_an_incomplete_checkpoint_is_not_a_checkpoint(tmp_path: Path) -> None:
         (whole / name).write_bytes(b"0123456789")
     files = {path.name: fingerprint(path) for path in whole.iterdir()}
     (whole / "manifest.json").write_text(json.dumps({"schema": 1, "version": 4, "files": files}))
-    _copy_half(whole, folder.checkpoints / "6")
+    copy_half(whole, folder.checkpoints / "6")
     assert checkpoint_versions(tmp_path) == (4,)
     assert damaged_checkpoints(folder) == ["6"]
 
 
 def test_without_a_terminal_the_drill_prints_stages_and_faults_as_lines_and_checks_last(tmp_path: Path) -> None:
-    record, out = Record("torch", 0, 2), io.StringIO()
+    record, out = Record("torch", "embedded", 0, 2), io.StringIO()
     with shown(record, Console(file=out, width=100)) as notify:
         notify("learner: kills the learner")
         record.recovered.append(RecoveredFault("learner", "LearnerActor 7", 3.0, 5, "starts itself again", 12.5, 6))
@@ -172,7 +181,7 @@ def test_without_a_terminal_the_drill_prints_stages_and_faults_as_lines_and_chec
 
 def test_missing_server_is_reported(tmp_path: Path) -> None:
     training = TrainingProcess(tmp_path, tmp_path / "drill.toml", tmp_path / "drill.log")
-    context = DrillContext(training, RunFolder(tmp_path), random.Random(0), 2, 1.0)
+    context = DrillContext(training, RunFolder(tmp_path), random.Random(0), 2, 2, 1.0)
     with pytest.raises(DrillFailedError, match="no replay server runs in"):
         context.store()
     assert training.survivors() == []

@@ -27,6 +27,7 @@ from cluster.driver.rollout_worker import PoolEvents
 from cluster.driver.training import TrainingRun, learn
 from cluster.errors import LateError
 from cluster.runs.folder import RunFolder
+from cluster.runtime.server_watch import ServerWatch
 from opponents.league.league import League
 from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, LineupBlock
 from opponents.population.population import Population
@@ -160,8 +161,9 @@ class Run:
         learner = SimpleNamespace(
             heartbeat=Remote(lambda: None), collect=Remote(worker.collect), update=Remote(worker.update)
         )
+        parts: Any = (self.config, self.folder, learner, pool, schedule, league, progress)
         with league:
-            learn(TrainingRun(self.config, self.folder, learner, pool, schedule, league, progress, worker.version()))  # type: ignore[arg-type]
+            learn(TrainingRun(*parts, ServerWatch(None, "", 900.0, self.log.append), worker.version()))
         return pool
 
     def used(self) -> list[list[str]]:

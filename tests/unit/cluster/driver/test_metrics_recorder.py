@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-from urllib.request import urlopen
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from rich.console import Console
 
-import cluster.driver.training
 from cluster.actors.messages import UpdateReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
 from cluster.driver.metrics_recorder import MetricsRecorder
-from cluster.errors import RunError
-from cluster.runs.counters import while_loading
+from cluster.errors import LostError
 from cluster.runs.folder import RunFolder
-from grpo_core.errors import DivergenceError
+from grpo_core.errors import DivergenceError, StorageError
 from services.metrics.display.display import Display
 from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
-
-if TYPE_CHECKING:
-    pass
 
 SMOKE = load_config("smoke")
 NONFINITE = "entente_nonfinite_updates_total"
@@ -88,32 +81,6 @@ def test_alert_limits_are_served_before_the_first_update(tmp_path: Path, exporte
     assert read_metrics(tmp_path / "metrics.jsonl") == []
 
 
-def test_metrics_of_a_resumed_run_are_served_before_it_has_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[dict[str, float]] = []
-
-    @contextmanager
-    def loading(*_: object) -> Iterator[str]:
-        families = text_string_to_metric_families(urlopen(made[-1].url, timeout=120).read().decode())
-        seen.append({sample.name: sample.value for family in families for sample in family.samples})
-        raise RunError("far enough")
-        yield ""
-
-    made: list[Exporter] = []
-    monkeypatch.setattr(cluster.driver.training, "Exporter", lambda *place: made.append(Exporter(*place)) or made[-1])
-    monkeypatch.setattr(cluster.driver.training, "replay_server", loading)
-    monkeypatch.setattr(cluster.driver.training, "check_memory", lambda _: None)
-    monkeypatch.setattr(cluster.driver.training, "checkpoint_versions", lambda _: (0, 2))
-    config = load_config("smoke", ("metrics.display=false",))
-    RunFolder(tmp_path).open(config, resume=False)
-    with pytest.raises(RunError, match="far enough"):
-        cluster.driver.training.train(config, tmp_path, resume=True)
-    assert seen[0]["entente_updates_total"] == 2
-    assert seen[0]["entente_updates_planned"] == config.learner.updates
-    assert while_loading((), config.learner.updates, config.rollout) == {}
-
-
 def test_an_updates_metrics_include_its_time_and_memory(tmp_path: Path, exporter: Exporter) -> None:
     before = time.time()
     with progress_of(tmp_path, exporter) as progress:
@@ -146,6 +113,18 @@ def test_non_finite_metrics_are_counted_and_named(tmp_path: Path, exporter: Expo
     assert "entente_ratio_max" in progress.display._console.file.getvalue()  # type: ignore[attr-defined]
 
 
+def test_a_figure_of_the_league_that_is_not_finite_is_left_out_and_counted(tmp_path: Path, exporter: Exporter) -> None:
+    nan = {"entente_promotions_total": math.nan, "entente_population_size{state=active}": 3.0}
+    with progress_of(tmp_path, exporter) as progress:
+        progress.update(report(1, nonfinite=("entente_ratio_max",)), 1, 0, {}, nan)
+    (line,) = read_metrics(tmp_path / "metrics.jsonl")
+    assert line.metrics[NONFINITE] == 1
+    assert line.metrics["entente_population_size{state=active}"] == 3
+    assert "entente_promotions_total" not in line.metrics
+    shown = progress.display._console.file.getvalue()  # type: ignore[attr-defined]
+    assert "left out: entente_promotions_total, entente_ratio_max" in shown
+
+
 def test_a_diverged_update_is_recorded_and_kept_across_a_resume(tmp_path: Path, exporter: Exporter) -> None:
     progress = progress_of(tmp_path, exporter)
     progress.update(report(1), 1, 0, {}, {})
@@ -161,6 +140,20 @@ def test_a_diverged_update_is_recorded_and_kept_across_a_resume(tmp_path: Path, 
     with pytest.raises(ZeroDivisionError), progress_of(tmp_path, exporter, resume_after=1):
         raise ZeroDivisionError  # some other end of a run is no update that diverged
     assert json.loads((tmp_path / "summary.json").read_text())["nonfinite_updates"] == 1
+
+
+def test_a_summary_that_cannot_be_written_does_not_hide_the_error_that_ended_the_run(
+    tmp_path: Path, exporter: Exporter
+) -> None:
+    (tmp_path / "summary.json").mkdir()
+    with pytest.raises(StorageError, match=r"summary\.json"), progress_of(tmp_path, exporter):
+        pass
+    progress = progress_of(tmp_path, exporter)
+    with pytest.raises(LostError, match="died"), progress:
+        raise LostError("the learner died")
+    assert "cannot write" in progress.display._console.file.getvalue()  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="closed file"):
+        progress.update(report(1), 1, 0, {}, {})
 
 
 def test_overlap_time_is_summed_over_updates_and_resumes(tmp_path: Path, exporter: Exporter) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
 
+import cluster.imitation.launcher
 import cluster.imitation.warm_start
 from cluster.configs.loader import load_config
 from cluster.configs.sections import EvaluationSettings
 from cluster.errors import RunError
+from cluster.imitation.launcher import imitate
 from cluster.imitation.warm_start import evaluate_untrained
 from cluster.runs.folder import RunFolder
+from cluster.runs.imitation_report import Failed, ImitationTask
 
 CONFIG = load_config("smoke", ["evaluation.against=['random', 'greedy']"])
 
@@ -28,6 +32,33 @@ def never(rows: Connection, candidate: str, settings: EvaluationSettings, seed: 
 def one_and_dies(rows: Connection, candidate: str, settings: EvaluationSettings, seed: int) -> None:
     rows.send({"against": settings.against[0], "candidate": candidate})
     os._exit(9)
+
+
+def ended_by_signals(rows: Connection, candidate: str, settings: EvaluationSettings, seed: int) -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        os.kill(os.getpid(), number)
+    rows.send("it goes on")
+
+
+def test_a_signal_to_every_process_leaves_the_evaluation_of_the_untrained_policy_to_the_run(
+    tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(cluster.imitation.warm_start, "_measure", ended_by_signals)
+    with pytest.raises(RunError, match="it goes on"):
+        evaluate_untrained(CONFIG.evaluation, 0, RunFolder(tmp_path), lambda name: None, lambda *_: None)
+
+
+def rank_ended_by_signals(task: object, rank: int, meeting: str, draft: object, connection: Connection) -> None:
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        os.kill(os.getpid(), number)
+    connection.send(Failed("it goes on"))
+
+
+def test_a_signal_to_every_process_leaves_imitation_to_the_run(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(cluster.imitation.launcher, "_run_rank", rank_ended_by_signals)
+    task = ImitationTask.of(load_config("smoke", ["imitation.games=2", "imitation.processes=1"]))
+    with pytest.raises(RunError, match="imitation: it goes on"):
+        imitate(task, tmp_path / "policy", lambda name, steps: lambda done: None)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from ray.exceptions import ActorDiedError, RayTaskError
 from cluster.driver.heartbeat import HEARTBEAT_EVERY_S, MAX_STEP_S, Heartbeat, StallTimer
 from cluster.errors import LateError, LostError, RunError
 from cluster.runs.folder import RunFolder
-from cluster.runs.restarts import PAUSES_S, RESTARTS, keep_training, restarts
+from cluster.runs.restarts import PAUSES_S, RESTARTS, keep_training, note_restart, restarts
 from cluster.runtime.ray_calls import loss_of
-from grpo_core.errors import CheckpointError, DivergenceError
+from grpo_core.errors import CheckpointError, DivergenceError, StorageError
 from services.replay.buffer import BlocksMissingError, ReplayError, ServerLostError
 
 LOST = LostError("the learner died")
@@ -82,6 +82,31 @@ def test_restarts_without_a_further_update_are_limited(tmp_path: Path) -> None:
     assert not isinstance(ends.value, LostError)
 
 
+def test_a_full_disk_ends_the_run_with_how_to_go_on(tmp_path: Path) -> None:
+    full = StorageError("cannot write summary.json: the disk is full; free space there")
+    training = Training(tmp_path, (0, full))
+    with pytest.raises(StorageError, match=r"free space there, then start again$"):
+        training.keep()
+    training.starts = [(2, full)]
+    with pytest.raises(StorageError, match=r"there, then go on with --resume: nothing that was durable is lost$"):
+        training.keep()
+    assert not training.said
+    # The record of a restart is a write too.
+    training.starts = [(3, LOST)]
+    (tmp_path / RESTARTS).symlink_to("/dev/full")
+    with pytest.raises(StorageError, match=r"restarts.jsonl: the disk is full; free space there, then go on with"):
+        training.keep()
+
+
+def test_a_restart_is_recorded_after_a_line_that_was_cut_short(tmp_path: Path) -> None:
+    note_restart(tmp_path, 1, "first")
+    with (tmp_path / RESTARTS).open("a") as file:
+        file.write('{"time": 1')
+    note_restart(tmp_path, 2, "second")
+    note_restart(tmp_path, 3, "third")
+    assert [restart.reason for restart in restarts(tmp_path)] == ["first", "second", "third"]
+
+
 def test_a_run_that_died_before_its_first_checkpoint_starts_from_the_beginning(tmp_path: Path) -> None:
     training = Training(tmp_path, (0, LOST))
     training.keep()
@@ -123,6 +148,7 @@ def test_a_timeout_restarts_the_run_only_after_an_update(tmp_path: Path, error: 
         (ServerLostError("no Redis server answers at redis://host:6379 (while we connect: refused)"), LateError),
         (ReplayError("the server refuses us: ServerLostError"), RunError),
         (RunError("the learner wrote no checkpoint"), RunError),
+        (StorageError("cannot write checkpoints/0: the disk is full; free space there"), StorageError),
     ],
 )
 def test_a_constructor_that_lost_the_replay_server_raises_a_late_error(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.errors import StorageError
 
 
 class _Crash(BaseException):
@@ -76,6 +77,16 @@ def test_mode_is_that_of_the_new_file(tmp_path: Path) -> None:
 
 
 def test_missing_folder_is_an_error_and_is_not_made(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(StorageError, match=r"none/state\.json: there is no folder for it; make the folder"):
         write_atomically(tmp_path / "none" / "state.json", b"content")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_but_a_file_is_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "null").symlink_to("/dev/null")
+    (tmp_path / "folder").mkdir()
+    for name, reason in (("fifo", "it is a FIFO"), ("null", "it is a device"), ("folder", "a folder has its name")):
+        with pytest.raises(StorageError, match=reason):
+            write_atomically(tmp_path / name, b"new")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["fifo", "folder", "null"]

@@ -7,7 +7,11 @@ import asyncio
 import numpy as np
 import pytest
 import torch
+from tokenizers import Regex
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
 
+from grpo_core.errors import CheckpointError
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.bots.registry import make_bot
@@ -137,3 +141,16 @@ def test_the_tokenizer_covers_the_prompt_and_the_seed_decides_the_completion(eng
     first, again, *others = asyncio.run(write_all())
     assert first == again
     assert any(other != first for other in others)
+
+
+def test_a_tokenizer_that_cannot_write_orders_is_refused() -> None:
+    endless = make_word_tokenizer(("A",), r"\w+")
+    endless.eos_token = None
+    mute = make_word_tokenizer(("A",), "A")
+    mute.backend_tokenizer.pre_tokenizer = Split(Regex(r"[\s\S]+"), behavior="removed")
+    without_unknown = make_word_tokenizer(("A",), r"\w+")
+    without_unknown.backend_tokenizer.model = WordLevel({"A": 4})
+    reasons = ("no end-of-sequence", "writes an order as nothing", "cannot write an order")
+    for tokenizer, reason in zip((endless, mute, without_unknown), reasons, strict=True):
+        with pytest.raises(CheckpointError, match=reason):
+            OrderTokens(tokenizer)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from grpo_core.errors import StorageError
 from opponents.population.member import Member, PopulationError, release_checksum
 from opponents.population.population import Population
 
@@ -243,7 +244,7 @@ def test_a_failed_save_leaves_the_old_file_and_no_draft(population, monkeypatch)
     assert json.loads(before)["schema"] == 2
     population.add_bot("hold")
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(StorageError, match="disk full"):
         population.save()
     assert population.path.read_bytes() == before
     assert listed(population) == LISTED

@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 
+from grpo_core.errors import StorageError
 from opponents.population.member import PopulationError
 from opponents.ratings.belief import Prior
 from opponents.ratings.book import RatingBook, RatingsError
@@ -165,7 +166,7 @@ def test_the_file_round_trips_bit_for_bit(tmp_path):
 def test_a_failed_save_leaves_the_old_file_and_no_draft(tmp_path):
     path = tmp_path / "ratings.json"
     path.mkdir()
-    with pytest.raises(OSError, match="director"):
+    with pytest.raises(StorageError, match="a folder has its name"):
         save_ratings(RatingBook(), path)
     assert list(tmp_path.iterdir()) == [path]
 

@@ -9,7 +9,8 @@ import pytest
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.parser import text_string_to_metric_families
 
-from services.metrics.catalogue import MetricsError
+from grpo_core.errors import StorageError
+from services.metrics.catalogue import MetricsError, key
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
 from services.metrics.prometheus_exporter import Exporter, LatestValues
 from services.metrics.sink import FanOut
@@ -90,6 +91,16 @@ def test_damaged_middle_line_raises(tmp_path: Path) -> None:
         read_metrics(path)
 
 
+def test_a_line_that_a_full_disk_refuses_is_one_error_and_cut_on_resume(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.symlink_to("/dev/full")
+    sink = JsonlSink(path)
+    with pytest.raises(StorageError, match=r"metrics\.jsonl: the disk is full; free space there"):
+        sink.record(1, {"entente_loss": 0.5})
+    sink.close()
+    sink.close()
+
+
 def test_new_run_refuses_a_file_with_measurements(tmp_path: Path) -> None:
     write_updates(tmp_path / "metrics.jsonl", range(1, 2))
     with pytest.raises(MetricsError, match="already holds measurements"):
@@ -123,6 +134,22 @@ def test_named_run_labels_every_sample() -> None:
     samples = collected(latest)
     assert samples["entente_country_centers", (("country", "FRANCE"), ("run", "first"))] == 3
     assert samples["entente_weight_swap_seconds_bucket", (("le", "+Inf"), ("run", "first"))] == 1
+
+
+def test_hostile_labels_reach_prometheus_as_plain_text(exporter: Exporter) -> None:
+    hostile = 'a"} 1\nentente_loss 5 # \\ \x1b[31m{b=c,d}\ud800'
+    exporter.record(1, {key("entente_rating", player=hostile): 1200.0})
+    assert scrape(exporter) == {("entente_rating", (("player", 'a"} 1 entente_loss 5 # \\ {b=c,d}'),)): 1200.0}
+
+
+def test_lines_that_are_not_strict_json_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    write_updates(path, range(1, 3))
+    lines = path.read_text().splitlines()
+    for constant in ("NaN", "Infinity", "-Infinity"):
+        path.write_text(lines[0].replace("3.5", constant) + "\n" + lines[1] + "\n")
+        with pytest.raises(MetricsError, match="line 1 is no measurement"):
+            read_metrics(path)
 
 
 def test_whole_metric_drops_label_values_that_are_gone() -> None:

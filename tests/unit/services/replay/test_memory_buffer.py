@@ -149,3 +149,16 @@ def test_pending_blocks_refuse_blocks_that_are_not_ready() -> None:
     with pytest.raises(ValueError, match="not ready"):
         pending.take({"FRANCE": 1}, now_s=5)
     assert Receipt("FRANCE", "1") in pending
+
+
+def test_a_block_is_complete_without_an_episode_that_cannot_be_read() -> None:
+    pending = PendingBlocks(group_timeout_s=10)
+    for member in range(2):
+        episode = synthetic_episode("b1", member, block_size=3)
+        pending.add(Receipt("FRANCE", f"{member}-0"), episode, arrived_s=0.0)
+    pending.add_unreadable("ITALY", "b1/2")
+    pending.add_unreadable("FRANCE", "b2/0")
+    assert pending.missing({"FRANCE": 1}, now_s=1.0) == {"FRANCE": 1}
+    pending.add_unreadable("FRANCE", "b1/2")
+    pending.add_unreadable("FRANCE", "b1/2")
+    assert len(pending.take({"FRANCE": 1}, now_s=1.0).episodes) == 2

@@ -9,10 +9,11 @@ from diplomacy.utils.export import from_saved_game_format
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.environments.diplomacy.game import DiplomacyGame, SavedGameError
+from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.saved_game import SavedGameError
 
 
 def random_orders(position, power, rng):

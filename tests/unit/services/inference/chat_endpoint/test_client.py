@@ -7,11 +7,8 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import httpx2
-import openai
 import pytest
 from aiohttp import web
-from pydantic import ValidationError
 
 from services.inference.chat_endpoint.client import Completion, OpenAIClient, backoff_s, retry_after_s
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError, EndpointSettings
@@ -130,6 +127,7 @@ def test_calls_to_busy_servers_are_retried_up_to_the_limit() -> None:
         (refusal(404, "The model `x` does not exist."), "does not exist; check model and base_url", True),
         (refusal(429, "pay", code="insufficient_quota"), "no quota left", True),
         (refusal(400, "sk-secret is too long\nfor me"), "HTTP 400: *** is too long for me; the server does not", False),
+        (refusal(400, "sk-\x1b[1msec\x00ret is odd"), "HTTP 400: *** is odd; the server does not", False),
     ],
 )
 def test_permanent_errors_are_not_retried(
@@ -151,9 +149,10 @@ def test_backoff_and_retry_after_are_bounded() -> None:
     for attempt, longest in ((0, 0.5), (1, 1.0), (2, 2.0), (10, 8.0), (1000, 8.0)):
         waits = [backoff_s(attempt) for _ in range(50)]
         assert 0.75 * longest <= min(waits) < max(waits) <= longest
-    for asked, obeyed in (("3", 3.0), ("0.5", 0.5), ("1e9", 60.0), ("-1", None), ("nan", None), ("tomorrow", None)):
-        response = httpx2.Response(429, headers={"retry-after": asked}, request=httpx2.Request("POST", "http://x"))
-        assert retry_after_s(openai.RateLimitError("busy", response=response, body=None)) == obeyed
+    for asked, obeyed in (("3", 3.0), (" 0.5 ", 0.5), ("0", 0.0), ("60.1", 60.0), ("31536000", 60.0), ("1e999", 60.0)):
+        assert retry_after_s(asked) == obeyed
+    for odd in ("", "-1", "-1e999", "nan", "tomorrow", "Wed, 21 Oct 2065 07:28:00 GMT", "3, 4", "0x10", "\x1b[31m"):
+        assert retry_after_s(odd) is None
 
 
 def test_a_timeout_a_lost_connection_and_a_missing_api_have_different_errors() -> None:
@@ -167,7 +166,9 @@ def test_a_timeout_a_lost_connection_and_a_missing_api_have_different_errors() -
     ask(late, times_out, timeout_s=0.05, max_retries=0)
 
     async def is_a_page(client: OpenAIClient, endpoint: FakeEndpoint) -> None:
-        assert "no chat completion; is base_url right" in str(await failure(client))
+        assert "no chat completion (Invalid JSON: expected value at line 1 column 1); is base_url right" in str(
+            await failure(client)
+        )
 
     ask(lambda _: web.Response(text="<html>", content_type="text/html"), is_a_page, max_retries=0)
 
@@ -280,9 +281,3 @@ def test_fields_that_a_server_refuses_are_adapted_once() -> None:
         assert endpoint.requests[-1]["max_completion_tokens"] == 512
 
     ask(particular, use)
-
-
-@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host/v1", "http://user:pw@host/v1", "http://host/v1?key=1"])
-def test_invalid_urls_and_urls_with_secrets_are_refused(url: str) -> None:
-    with pytest.raises(ValidationError, match="base_url must"):
-        EndpointSettings(base_url=url, model="m")

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
@@ -56,6 +59,26 @@ def test_long_stage_without_a_terminal_writes_a_line_every_half_minute() -> None
     ]
 
 
+def test_a_log_on_a_full_disk_does_not_end_the_run() -> None:
+    ended = False
+    with suppress(OSError), open("/dev/full", "w") as out:  # closing it fails once more
+        with Display(10, console=Console(file=out, width=80)) as display:
+            display.log("lost")
+            display.update(snapshot(1, FRANCE=4.0))
+        ended = True
+    assert ended
+
+
+def test_foreign_text_reaches_a_terminal_as_one_printable_line() -> None:
+    out = io.StringIO()
+    with Display(10, console=Console(file=out, width=80)) as display:
+        display.log("remote/\x1b]0;title\x07x[/red] died:\n\x1b[2Jcleared \u202eback")
+        display.stage("playing \x1b[31mred [bold]")
+    assert [line.partition(" ")[2] for line in out.getvalue().splitlines()] == [
+        "remote/x[/red] died: cleared back", "playing red [bold]",
+    ]  # fmt: skip
+
+
 def test_ctrl_c_restores_the_terminal() -> None:
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, height=40)
@@ -90,6 +113,25 @@ def test_table_has_every_country_at_any_width(width: int) -> None:
     assert "+1.50" in text
     assert "Turkey" in text
     assert max(map(len, text.splitlines())) <= width
+
+
+def test_a_run_goes_on_when_the_reader_of_its_lines_has_ended() -> None:
+    script = """
+import sys
+from services.metrics.display.display import Display
+with Display(1) as display:
+    sys.stdin.read()
+    for number in range(3):
+        display.stage(f"stopping: saving a checkpoint {number}")
+    print("saved", file=sys.stderr)
+"""
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", script], stdin=pipe, stdout=pipe, stderr=pipe, text=True) as run:
+        assert run.stdout is not None
+        run.stdout.close()
+        run.stdout = None
+        assert run.communicate(timeout=60.0)[1] == "saved\n"
+    assert run.returncode == 0
 
 
 def test_change_is_measured_from_the_given_start() -> None:

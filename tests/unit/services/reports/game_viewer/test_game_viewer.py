@@ -9,6 +9,7 @@ import pytest
 from diplomacy import Game
 from diplomacy.utils.export import to_saved_game_format
 
+from grpo_core.errors import StorageError
 from services.reports.game_viewer.frames import Film, make_film, read_saved_game
 from services.reports.game_viewer.game_viewer import write_viewer
 from services.reports.page import ReportError
@@ -119,7 +120,7 @@ def test_invalid_saved_games_raise_one_line(tmp_path: Path, text: str, message: 
 def test_missing_file_and_missing_folder_are_named(tmp_path: Path, saved: dict[str, Any]) -> None:
     with pytest.raises(ReportError, match=r"absent\.json cannot be read"):
         read_saved_game(tmp_path / "absent.json")
-    with pytest.raises(ReportError, match=r"game\.html cannot be written"):
+    with pytest.raises(StorageError, match=r"cannot write .*absent/game\.html: there is no folder for it"):
         write_viewer(file_of(tmp_path, saved), tmp_path / "absent" / "game.html")
 
 

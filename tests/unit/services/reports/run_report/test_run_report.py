@@ -168,6 +168,42 @@ def test_page_warns_of_outcome_keys(tmp_path: Path) -> None:
     assert "Outcome keys were allowed" in write_report(tmp_path).read_text()
 
 
+def test_numbers_that_are_not_finite_count_as_missing(tmp_path: Path) -> None:
+    rows = [evaluation("checkpoints/0", "random", 4.0), evaluation("checkpoints/6", "random", 5.0)]
+    rows[0]["mean_centers_ci95"] = [math.nan, 4.5]
+    rows[1]["win_rate"] = math.inf
+    rows[1]["by_country"]["FRANCE"]["mean_centers"] = math.nan
+    make_run(tmp_path, {"evaluations": rows, "wall_seconds": math.nan, "throughput": {"games_per_hour": math.inf}})
+    lines = [metrics_line(update) for update in range(1, 7)]
+    lines[2]["metrics"] |= {"entente_loss": math.nan, "entente_games_total": math.inf}
+    lines[3]["metrics"] |= {"entente_batch_centers{country=FRANCE}": math.nan}
+    lines[4]["metrics"] |= {"entente_weight_swap_seconds": [math.nan, 0.3]}
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    run = load_run(tmp_path)
+    assert run.series("entente_loss")[0] == [1, 2, 4, 5, 6]
+    assert run.rate("entente_games_total") == ([2, 4, 5, 6], [5.0] * 4)
+    assert run.country_mean("entente_batch_centers")[0] == [1, 2, 3, 5, 6]
+    assert run.series("entente_weight_swap_seconds")[1][4] == 0.3
+    assert "NaN" not in write_report(tmp_path).read_text().split('id="data">')[1].split("</script>")[0]
+
+
+def test_names_from_files_are_no_markup_for_plotly(tmp_path: Path) -> None:
+    rows = [evaluation("checkpoints/0", '<a href="https://elsewhere">x</a>', 4.0)]
+    rows[0]["by_country"] = {"<b>FRANCE": rows[0]["by_country"]["FRANCE"]}
+    make_run(tmp_path, {"evaluations": rows})
+    line = metrics_line(7)
+    line["metrics"] = {
+        "entente_groups{level=%7Ba%2C<b>}": 1, "entente_group_size{level=%7Ba%2C<b>}": 2,
+        "entente_reward_part{part=<i>}": 1.0,
+    }  # fmt: skip
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    traces = [trace for chart in charts(load_run(tmp_path)) for trace in chart["traces"]]
+    texts = [trace["name"] for trace in traces] + [x for trace in traces for x in trace["x"] if isinstance(x, str)]
+    assert {"{a,&lt;b&gt;", "&lt;i&gt;", "&lt;b&gt;france"} <= set(texts)
+    assert not [text for text in texts if "<" in text]
+
+
 def test_texts_from_files_are_escaped(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
     rows = [evaluation(f"{evil}0", evil, 4.0), evaluation(f"{evil}6", evil, 5.0)]

@@ -1,0 +1,109 @@
+"""Checks that a decoded episode is one that this run's learner can learn from.
+
+The codec checks types and shapes. Whoever can write to the replay server can store an episode of another tokenizer,
+configuration or world, which would end the update, and every later one that gets it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from cluster.configs.schema import Config
+from grpo_core.advantages.grouping import fact_and_bins, required_facts, samples_of
+from grpo_core.settings import GroupingSettings
+from grpo_core.types import Episode, Turn
+from services.environments.diplomacy.position import POWERS
+
+LARGEST_NUMBER = 1e6  # of a reward or log-probability; a reward in centres is below 40
+TEMPERATURES = (1e-3, 1e3)
+LARGEST_COUNT = 10**9  # of versions and phases
+NEEDED_OUTCOME = "centers"
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeCheck:
+    """What the learner needs of every episode."""
+
+    vocabulary: int  # token ids are below it
+    context_length: int  # most tokens of a prompt and its completion
+    num_generations: int  # episodes of a block
+    returns: Literal["episode", "per_phase", "segment"]
+    facts: frozenset[tuple[str, bool]]  # of every sample, and whether they must be numbers
+
+    @classmethod
+    def of(cls, config: Config, vocabulary: int) -> EpisodeCheck:
+        """The check of a run whose policy has a vocabulary of this size."""
+        return cls(
+            vocabulary,
+            config.policy.context_length,
+            config.rollout.num_generations,
+            config.learner.returns,
+            _needed_facts(config.grouping),
+        )
+
+    def fault(self, episode: Episode) -> str | None:
+        """Return why the learner cannot use an episode; None if it can."""
+        if episode.role not in POWERS:
+            return f"the role {episode.role!r} is none of {', '.join(POWERS)}"
+        if episode.block_size != self.num_generations:
+            return f"it is of a block of {episode.block_size}, and rollout.num_generations is {self.num_generations}"
+        if NEEDED_OUTCOME not in episode.outcome:
+            return f"its outcome lacks {NEEDED_OUTCOME}"
+        numbers = [episode.reward, *episode.reward_parts.values(), *episode.outcome.values()]
+        if max(map(abs, numbers)) > LARGEST_NUMBER:
+            return f"a reward or outcome is over {LARGEST_NUMBER:g}"
+        # All turns at once: turn by turn it would take longer than to decode them.
+        if self._fault_of(episode.turns):
+            return next((f"turn {i}: {fault}" for i, t in enumerate(episode.turns) if (fault := self._fault_of([t]))))
+        return self._lacking_fact(episode)
+
+    def _fault_of(self, turns: Sequence[Turn]) -> str | None:
+        for turn in turns:
+            tokens = len(turn.prompt_ids) + len(turn.completion_ids)
+            if not len(turn.prompt_ids) or not len(turn.completion_ids) or tokens > self.context_length:
+                return f"a prompt and completion of {tokens} tokens, and policy.context_length is {self.context_length}"
+            if not TEMPERATURES[0] <= turn.temperature <= TEMPERATURES[1]:
+                return f"a temperature of {turn.temperature}"
+            if max(turn.policy_version, turn.elapsed_phases) > LARGEST_COUNT or abs(turn.reward) > LARGEST_NUMBER:
+                return "a version, reward or number of phases that no game has"
+        if not turns:
+            return None
+        ids = [(turn.prompt_ids, turn.completion_ids, turn.admissible_ids) for turn in turns]
+        largest = int(np.concatenate([array for arrays in ids for array in arrays]).max())
+        if largest >= self.vocabulary:
+            return f"token {largest}, and the policy's vocabulary has {self.vocabulary}"
+        logprobs = np.concatenate([turn.logprobs for turn in turns])
+        if logprobs.max() > 1e-3 or logprobs.min() < -LARGEST_NUMBER:
+            return "a log-probability that is none"
+        return None if _samples_are_admissible(turns) else "a sampled token that was not admissible, or twice"
+
+    def _lacking_fact(self, episode: Episode) -> str | None:
+        for sample in samples_of((episode,), self.returns):
+            for name, is_number in self.facts:
+                if name not in sample.facts:
+                    return f"it lacks the fact {name}, which [grouping] names"
+                if is_number and isinstance(sample.facts[name], str):
+                    return f"its fact {name}, of which [grouping] makes bins or clusters, is text"
+        return None
+
+
+def _needed_facts(grouping: GroupingSettings) -> frozenset[tuple[str, bool]]:
+    facts = required_facts(grouping)
+    parts = [fact_and_bins(part) for expression in facts for part in expression.split("+")]
+    numbers = {name for name, bins in parts if bins is not None}.union(grouping.cluster_features)
+    return frozenset((name, name in numbers) for names in facts.values() for name in names)
+
+
+def _samples_are_admissible(turns: Sequence[Turn]) -> bool:
+    """Whether each sampled token is among the ids that were admissible there, once; True under free decoding."""
+    bound = [turn for turn in turns if len(turn.admissible_offsets)]
+    if not bound:
+        return True
+    sampled = np.concatenate([turn.completion_ids[turn.trained_mask] for turn in bound])
+    position = np.repeat(np.arange(len(sampled)), np.concatenate([np.diff(turn.admissible_offsets) for turn in bound]))
+    found = position[np.concatenate([turn.admissible_ids for turn in bound]) == sampled[position]]
+    return bool((np.bincount(found, minlength=len(sampled)) == 1).all())

@@ -1,0 +1,73 @@
+"""What a fault works with, and what it leaves: the run under drill, and the description of a caused fault."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, field
+from typing import Literal
+
+import psutil
+
+from cluster.drill.endings import Ending
+from cluster.drill.external_server import ExternalServer
+from cluster.drill.replay_client import ReplayClient
+from cluster.drill.training_process import DrillFailedError, TrainingProcess
+from cluster.runs.folder import RunFolder
+from services.replay.server.embedded import running_url
+
+Reaction = Literal["goes on", "starts itself again", "is started again"]
+
+CONDITION_TIMEOUT_S = 120.0  # until a fault is possible, for example until an episode waits
+
+
+@dataclass(slots=True)
+class DrillContext:
+    """The run that faults are caused in."""
+
+    training: TrainingProcess
+    folder: RunFolder
+    rng: random.Random
+    checkpoint_every: int  # updates
+    block_size: int  # episodes of a block
+    stopped_s: float  # longer than the run's time limits
+    external: ExternalServer | None = None  # the run's replay server, if the run does not start one itself
+    damaged: set[str] = field(default_factory=set)  # ids of the episodes that were made unreadable
+    seen_stored: set[str] = field(default_factory=set)  # episodes that were seen in the server before a fault
+
+    def store(self) -> ReplayClient:
+        """Connect to the running replay server. Raises DrillFailedError if none runs."""
+        if self.external is not None:
+            return ReplayClient(self.external.url, self.folder.run_id)
+        url = running_url(self.folder.redis)
+        if url is None:
+            raise DrillFailedError(f"no replay server runs in {self.folder.redis}")
+        return ReplayClient(url, self.folder.run_id)
+
+    def one(self, title: str) -> psutil.Process:
+        """A random process of the run with ``title`` in its command line; waits for one."""
+        self.training.wait(lambda: bool(self.training.members(title)), f"process called {title}", CONDITION_TIMEOUT_S)
+        return self.rng.choice(self.training.members(title))
+
+    def server(self) -> psutil.Process:
+        """The replay server's process, if it is one of the run's; a stale file may have another process's id."""
+        pid = int(json.loads((self.folder.redis / "server.json").read_text())["pid"])
+        found = [process for process in self.training.family() if process.pid == pid]
+        if not found:
+            raise DrillFailedError(f"the replay server, process {pid} in {self.folder.redis}, is not one of the run's")
+        return found[0]
+
+    def note_stored(self) -> None:
+        """Note the episodes that the server has now; it must not lose one without a trace."""
+        with self.store() as store:
+            self.seen_stored |= store.stored()
+
+
+@dataclass(slots=True)
+class CausedFault:
+    """A fault that was caused."""
+
+    what: str  # for messages
+    victims: list[psutil.Process] = field(default_factory=list)  # that must be gone when the run has recovered
+    poison: int = 0  # entries that the run must set aside
+    ending: Ending | None = None  # if the fault asked the run to end

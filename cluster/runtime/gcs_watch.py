@@ -1,0 +1,135 @@
+"""Notices that Ray's control service (GCS) is gone.
+
+Without it Ray's own calls hang for a minute and then end the process. Actors still answer for that time, so a run that
+notices early can save, and start again or end with a message.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from cluster.errors import ControlServiceLostError
+
+CHECK_EVERY_S = 0.5
+CONNECT_TIMEOUT_S = 2.0
+LOCAL_GRACE_S = 1.5  # of silence; a process on this machine refuses connections only once it has ended
+REMOTE_GRACE_S = 5.0  # of silence; a network may fail for a moment
+HANGING_S = 10.0  # after the loss: the main thread does not look, so it hangs in one of Ray's calls
+NOT_SAVED = "go on with --resume from the last checkpoint, which is intact"
+
+
+class ControlServiceWatch:
+    """Connects to the control service at intervals, in a thread."""
+
+    def __init__(
+        self,
+        address: str,
+        grace_s: float,
+        connect: Callable[[str], bool] | None = None,
+        end_process: Callable[[str], None] | None = None,
+    ) -> None:
+        """Begin to watch the service at ``address`` (host:port), which may be silent for ``grace_s``.
+
+        ``connect`` tells whether an address accepts connections. ``end_process`` is called with a message if the loss
+        is not noticed within ``HANGING_S``; by default it ends this process with exit code 2.
+        """
+        self._address = address
+        self._grace_s = grace_s
+        self._connect = connect or accepts_connections
+        self._end_process = end_process or _end_process
+        self._silent_since: float | None = None  # time.monotonic()
+        self._noticed = False
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="entente-gcs-watch", daemon=True)
+        self._thread.start()
+
+    @property
+    def lost(self) -> bool:
+        """Whether the service has been silent for longer than the grace time."""
+        since = self._silent_since
+        return since is not None and time.monotonic() - since >= self._grace_s
+
+    def check(self) -> None:
+        """Raise ControlServiceLostError if the service is lost."""
+        if self.lost:
+            self._noticed = True
+            raise ControlServiceLostError(self._message())
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stopped.set()
+        self._thread.join(CONNECT_TIMEOUT_S + CHECK_EVERY_S)
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(CHECK_EVERY_S):
+            if self._connect(self._address):
+                self._silent_since = None
+                continue
+            if self._silent_since is None:
+                self._silent_since = time.monotonic()
+            if not self._noticed and time.monotonic() - self._silent_since >= self._grace_s + HANGING_S:
+                self._end_process(self._message())
+                return
+
+    def _message(self) -> str:
+        return f"Ray's control service (GCS) at {self._address} is gone"
+
+
+def accepts_connections(address: str) -> bool:
+    """Whether a server at ``host:port`` accepts a connection within ``CONNECT_TIMEOUT_S``."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S).close()
+    except OSError:
+        return False
+    return True
+
+
+_watch: ControlServiceWatch | None = None  # of the Ray that this process is connected to
+
+
+@contextmanager
+def control_service_watched(*, local: bool) -> Iterator[None]:
+    """Watch the control service of the connected Ray inside the block, for ``check_control_service``.
+
+    A connection through Ray's client server (``ray://``) does not tell where the service is, so nothing is watched.
+    """
+    global _watch
+    import ray
+    from ray.util.client import ray as client
+
+    if client.is_connected():
+        yield
+        return
+    address: str = ray.get_runtime_context().gcs_address
+    _watch = ControlServiceWatch(address, LOCAL_GRACE_S if local else REMOTE_GRACE_S)
+    try:
+        yield
+    finally:
+        _watch.close()
+        _watch = None
+
+
+def check_control_service() -> None:
+    """Raise ControlServiceLostError if the control service that this process watches is lost."""
+    if _watch is not None:
+        _watch.check()
+
+
+def control_service_lost() -> bool:
+    """Whether the control service that this process watches is lost, so that Ray's calls to it would hang."""
+    return _watch is not None and _watch.lost
+
+
+def _end_process(message: str) -> None:
+    """End a process whose main thread hangs; its reaper and its replay server's supervisor end the other processes."""
+    logging.shutdown()
+    print(f"\nerror: {message}, and Ray does not answer; {NOT_SAVED}", file=sys.stderr, flush=True)
+    os._exit(2)

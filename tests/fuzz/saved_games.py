@@ -1,0 +1,140 @@
+"""Saved games: loaded to go on with, to be imitated, and to be shown."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.fuzz.contract import Case, Kind, command
+from tests.fuzz.mutations import changed, damaged, edit, json_bytes
+
+USES = ("load", "imitate", "report")
+PHASE_VALUES = (
+    "S1901M",
+    "COMPLETED",
+    "FORMING",
+    "F1901R",
+    "W1901A",
+    "X0000Z",
+    "S99999999M",
+    "",
+    "?",
+    "S1901",
+    "W9999A",
+)
+UNITS = (
+    ["A PAR"],
+    ["*A PAR"],
+    ["A XXX"],
+    ["PAR"],
+    ["F STP/NC"],
+    [""],
+    ["A PAR"] * 500,
+    [3],
+    [None],
+    ["A PAR", "F PAR"],
+    "A PAR",
+    {},
+)
+
+
+@functools.cache
+def game() -> Any:
+    """A short game that was played to its end."""
+    from services.environments.diplomacy.game import DiplomacyGame
+
+    rng, played = random.Random(1), DiplomacyGame(1902, "a")
+    while not played.is_done:
+        position = played.position
+        for power in position.to_move:
+            places = [place for place in position.orderable[power] if place in position.legal]
+            played.set_orders(power, [rng.choice(position.legal[place]) for place in places])
+        played.process()
+    from diplomacy.utils.export import to_saved_game_format
+
+    return json.loads(json.dumps(to_saved_game_format(played._engine)))
+
+
+def cases(rng: random.Random) -> Iterator[Case]:
+    """Documents with a change anywhere, or in what the engine reads: phases, units, retreats, orders, the map."""
+    while True:
+        how, seed = rng.random(), rng.randrange(1 << 30)
+        if how < 0.1:
+            yield Case(f"another file, seed {seed}", (seed, rng.choice(USES)))
+            continue
+        if how < 0.25:
+            name, data = damaged(rng, json.dumps(game()).encode())
+        elif how < 0.6:
+            name, document = changed(rng, game())
+            data = json_bytes(document)
+        else:
+            name, document = _odd_phase(rng)
+            data = json_bytes(document)
+        yield Case(name, (data, rng.choice(USES)))
+
+
+def _odd_phase(rng: random.Random) -> tuple[str, Any]:
+    document = json.loads(json.dumps(game()))
+    if rng.random() < 0.2:
+        value = rng.choice(
+            ["../../../etc/passwd", "/etc/passwd", "ancmed", "modern", "", None, 3, "standard\0", ["standard"]]
+        )
+        key = rng.choice(["map", "map", "rules", "id", "phases"])
+        document[key] = value
+        return f"{key} = {value!r}", document
+    phase = rng.choice(document["phases"])
+    key = rng.choice(
+        ["name", "units", "centers", "retreats", "builds", "orders", "results", "note", "influence", "homes"]
+    )
+    part = phase["state"] if key in phase["state"] and rng.random() < 0.7 else phase
+    power = rng.choice(["FRANCE", "RUSSIA", "NOBODY"])
+    if key == "name":
+        part[key] = rng.choice(PHASE_VALUES)
+    elif rng.random() < 0.5 and isinstance(part.get(key), dict):
+        part[key][power] = rng.choice(
+            (*UNITS, {"A PAR": ["BUR", 3]}, {"count": 99, "homes": ["XXX"]}, {"count": -1, "homes": None})
+        )
+        key = f"{key}.{power}"
+    else:
+        _, part[key] = changed(rng, part.get(key))
+    return f"{phase.get('name')}: {key}", document
+
+
+def run(case: Case, folder: Path, shared: object) -> None:
+    """Use the file in one way."""
+    from opponents.demonstrations import saved_demonstrations
+    from services.environments.diplomacy.game import DiplomacyGame
+
+    (content, use), path = case.input, folder / "game.json"
+    path.write_bytes(content if isinstance(content, bytes) else json.dumps(game()).encode())
+    if isinstance(content, int):
+        edit(random.Random(content), path)
+    if use == "report":
+        command("report", path)
+    elif use == "load":
+        loaded = DiplomacyGame.load(path, 1903)
+        _ = loaded.position
+        if not loaded.is_done:
+            loaded.process()
+        else:
+            loaded.outcome()
+    else:
+        for number, _ in enumerate(saved_demonstrations(path, _tokens())):
+            if number > 20:
+                break
+
+
+@functools.cache
+def _tokens() -> Any:
+    from opponents.players.llm_policy import OrderTokens
+    from services.environments.diplomacy.notation import WORD_PATTERN, words
+    from services.inference.word_tokenizer import make_word_tokenizer
+
+    return OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))
+
+
+KIND = Kind("saved games", cases, run, quick=15)

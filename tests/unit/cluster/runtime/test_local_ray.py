@@ -1,0 +1,83 @@
+"""The start of a run's own Ray: further attempts, what failed ones leave behind, and its token."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+import ray
+
+import cluster.runtime.local_ray
+from cluster.errors import LateError, RunError
+from cluster.runtime.local_ray import START_ATTEMPTS, keep_token_private, local_ray
+
+SLEEPER = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
+
+
+class FakeRay:
+    """``ray.init`` that fails at first, and leaves a process behind each time."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.started: list[psutil.Process] = []
+
+    def init(self, **_: object) -> None:
+        self.started.append(psutil.Process(subprocess.Popen(SLEEPER).pid))
+        if len(self.started) <= self.failures:
+            raise Exception("The current node timed out during startup.\nIt is busy.")
+
+    def running(self) -> list[bool]:
+        return [child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in self.started]
+
+
+@pytest.fixture
+def notices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(cluster.runtime.local_ray, "stop_at_signals", lambda: None)
+    return []
+
+
+def test_a_busy_machine_gets_further_attempts_and_no_process_of_a_failed_one_stays(
+    notices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = FakeRay(failures=2)
+    monkeypatch.setattr(ray, "init", fake.init)
+    with local_ray(1, notices.append):
+        assert fake.running() == [False, False, True]
+    assert [notice.partition(";")[2].partition(" (")[0] for notice in notices] == [
+        f" attempt {number} of {START_ATTEMPTS}" for number in (2, 3)
+    ]
+    assert not any(fake.running())
+
+
+def test_a_ray_that_never_starts_is_one_line(notices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeRay(failures=START_ATTEMPTS)
+    monkeypatch.setattr(ray, "init", fake.init)
+    reason = r"in 8 attempts \(The current node timed out during startup.\)"
+    with pytest.raises(LateError, match=reason) as raised, local_ray(1, notices.append):
+        pytest.fail("it did not start")
+    assert "\n" not in str(raised.value)
+    assert len(fake.started) == START_ATTEMPTS
+    assert not any(fake.running())
+
+
+def test_rays_token_is_made_private_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = tmp_path / ".ray" / "auth_token"
+    keep_token_private(token)
+    made = token.read_text()
+    assert len(made) >= 32
+    assert token.stat().st_mode & 0o777 == 0o600
+    token.chmod(0o644)  # as Ray writes it
+    keep_token_private(token)
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert token.read_text() == made
+    monkeypatch.setattr(os, "getuid", lambda: token.stat().st_uid + 1)
+    with pytest.raises(RunError, match="belongs to another user"):
+        keep_token_private(token)
+    monkeypatch.undo()
+    with pytest.raises(RunError, match="cannot protect Ray's token"):
+        keep_token_private(token / "below_a_file")

@@ -1,0 +1,135 @@
+"""A saved game from elsewhere is loaded, shown and imitated, or refused in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from grpo_core.errors import EntenteError
+from opponents.demonstrations import saved_demonstrations
+from opponents.players.llm_policy import OrderTokens
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.notation import WORD_PATTERN, words
+from services.inference.word_tokenizer import make_word_tokenizer
+from services.reports.game_viewer.game_viewer import write_viewer
+
+TOKENS = OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))
+USES: dict[str, Callable[[Path], object]] = {
+    "loaded": lambda path: DiplomacyGame.load(path, 1903),
+    "imitated": lambda path: list(saved_demonstrations(path, TOKENS)),
+    "shown": lambda path: write_viewer(path, path.with_suffix(".html")),
+}
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> dict[str, Any]:
+    game = DiplomacyGame(1901, "a")
+    for power, order in (("FRANCE", "A PAR - BUR"), ("RUSSIA", "F STP/SC - BOT")):
+        game.set_orders(power, [order])
+    game.process()
+    game.save(tmp_path / "whole.json")
+    return dict(json.loads((tmp_path / "whole.json").read_text()))
+
+
+def refusal(use: str, path: Path) -> str:
+    with pytest.raises(EntenteError) as caught:
+        USES[use](path)
+    assert len(str(caught.value)) <= 500
+    assert str(caught.value).isprintable()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_what_is_no_document_is_refused(use: str, tmp_path: Path) -> None:
+    path = tmp_path / "game.json"
+    for content in (
+        b"[" * 100_000,
+        b'{"phases": ' + b"1" * 10_000 + b"}",
+        b"\xff",
+        b"\0",
+        b'{"phases": ["\\ud800"]}',
+        b'{"phases": 3}',
+    ):
+        path.write_bytes(content)
+        refusal(use, path)
+    path.unlink()
+    os.mkfifo(path)
+    assert "a FIFO" in refusal(use, path)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert "a device" in refusal(use, path)
+    path.unlink()
+    path.touch()
+    os.truncate(path, 1 << 40)
+    assert "at most 64 MiB are read" in refusal(use, path)
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(
+    "name", ["../../../../../../etc/passwd", "/etc/passwd", "standard\0", "x" * 1000, 3, ["standard"], None]
+)
+def test_a_map_is_named_and_no_path(use: str, name: Any, document: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "game.json"
+    path.write_text(json.dumps(document | {"map": name}))
+    refusal(use, path)
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_game_of_a_hundred_thousand_phases_is_refused_at_once(
+    use: str, document: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "game.json"
+    phase = {"name": "S1901M", "state": {"name": "S1901M"}}
+    path.write_text(json.dumps(document | {"phases": [phase] * 100_000}))
+    refusal(use, path)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("state", "units", "FRANCE"), ["A XXX"] * 5000),
+        (("state", "units", "FRANCE"), [3]),
+        (("state", "units", "FRANCE"), "A PAR"),
+        (("state", "units"), []),
+        (("state", "units", "NOBODY"), ["A PAR"]),
+        (("state", "centers", "FRANCE"), ["../x"]),
+        (("state", "retreats", "FRANCE"), {"A PAR": "BUR"}),
+        (("state", "homes"), {"FRANCE": None}),
+        (("state", "name"), "S99999999M"),
+        (("state", "name"), "?"),
+        (("state", "name"), 3),
+        (("state",), None),
+        (("orders",), []),
+        (("orders", "FRANCE"), [None]),
+        (("orders", "FRANCE"), "A PAR H"),
+        (("name",), None),
+    ],
+)
+@pytest.mark.parametrize("use", ["loaded", "imitated"])
+def test_odd_phases_are_refused(
+    use: str, place: tuple[str, ...], value: Any, document: dict[str, Any], tmp_path: Path
+) -> None:
+    part = document["phases"][-1]
+    for key in place[:-1]:
+        part = part[key]
+    part[place[-1]] = value
+    path = tmp_path / "game.json"
+    path.write_text(json.dumps(document))
+    assert "not a saved game" in refusal(use, path)
+
+
+@pytest.mark.parametrize("rules", [3, None, "NO_CHECK", [["NO_CHECK"]], ["x" * 100_000], {"a": 1}])
+def test_odd_rules_are_refused(rules: Any, document: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "game.json"
+    path.write_text(json.dumps(document | {"rules": rules}))
+    refusal("loaded", path)
+
+
+def test_the_whole_game_is_still_read_everywhere(document: dict[str, Any], tmp_path: Path) -> None:
+    for use in USES.values():
+        use(tmp_path / "whole.json")

@@ -1,0 +1,86 @@
+"""A share of the fuzzer's cases: hostile input is answered by one short line, or it is usable."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from grpo_core.errors import EntenteError
+from tests.fuzz.contract import Case, Kind, first_cases, judge, kinds
+
+SEED = 1  # the soak test takes others
+
+
+@pytest.fixture(autouse=True)
+def _back_to_this_folder() -> Iterator[None]:
+    here = Path.cwd()  # cases may change it
+    yield
+    os.chdir(here)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in kinds() if kind.quick], ids=lambda kind: kind.name)
+def test_hostile_input_is_answered_in_one_line_or_used(kind: Kind, tmp_path: Path) -> None:
+    findings = []
+    (tmp_path / "shared").mkdir()
+    with kind.prepare(tmp_path / "shared") as shared:
+        for number, case in enumerate(first_cases(kind, kind.quick, SEED)):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            outcome = judge(kind, case, folder, shared)
+            if outcome.is_finding:
+                findings.append(f"{number}: {case.name}: {outcome.verdict}\n{outcome.detail}")
+    assert not findings, "\n\n".join(findings)
+
+
+def test_equal_seeds_give_equal_cases() -> None:
+    for kind in kinds():
+        once, again = (first_cases(kind, 5, seed=3) for _ in range(2))
+        assert [case.name for case in once] == [case.name for case in again]
+        assert len({case.name for case in first_cases(kind, 20, seed=4)}) > 5
+
+
+@pytest.mark.parametrize(
+    ("message", "verdict"),
+    [("short", "refused"), ("x" * 501, "refused"), ("a\nb", "refused"), ("", "refused")],
+)
+def test_every_error_for_users_is_one_line_whatever_it_quotes(message: str, verdict: str, tmp_path: Path) -> None:
+    def run(case: Case, folder: Path, shared: object) -> None:
+        raise EntenteError(message)
+
+    outcome = judge(_kind(run), Case("a", None), tmp_path, None)
+    assert outcome.verdict == verdict
+    assert outcome.longest <= 500
+
+
+def test_tracebacks_long_lines_and_control_characters_are_findings(tmp_path: Path) -> None:
+    def fails(case: Case, folder: Path, shared: object) -> None:
+        raise ValueError("a bug")
+
+    def prints(case: Case, folder: Path, shared: object) -> None:
+        print(case.input)
+
+    assert judge(_kind(fails), Case("a", None), tmp_path, None).verdict == "traceback"
+    verdicts = [
+        judge(_kind(prints), Case("a", text), tmp_path, None).verdict for text in ("x" * 501, "\x1b[31m", "x\ny")
+    ]
+    assert verdicts == ["line", "line", "fine"]
+
+
+def test_a_case_that_hangs_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def waits(case: Case, folder: Path, shared: object) -> None:
+        os.mkfifo(folder / "fifo")
+        (folder / "fifo").read_bytes()
+
+    monkeypatch.setattr("tests.fuzz.contract.HANG_S", 0.2)
+    assert judge(_kind(waits), Case("a", None), tmp_path, None).verdict == "hang"
+
+
+def _kind(run: object) -> Kind:
+    def cases(rng: random.Random) -> Iterator[Case]:
+        yield Case("a", None)
+
+    return Kind("a kind", cases, run)  # type: ignore[arg-type]
