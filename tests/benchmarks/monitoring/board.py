@@ -28,7 +28,7 @@ from services.metrics.dashboards.panels import GREY, PERCENT, Dashboard, Panel, 
 from services.metrics.jsonl import read_metrics
 from services.reports.colors import LINE_COLORS
 from tests.benchmarks.monitoring.replay import SCRAPE_S, fill_storage
-from tests.system.support.prometheus_server import Prometheus, serving
+from tests.system.support.monitoring.prometheus_server import Prometheus, serving
 
 UNIT_PX = 38  # height of one of Grafana's grid rows
 RUN = "recorded"

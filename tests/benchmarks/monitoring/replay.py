@@ -11,7 +11,7 @@ from cluster.driver.metrics_recorder import EVALUATING, PROGRESS_TIME
 from cluster.runs.counters import limits
 from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
-from tests.system.support.prometheus_server import program
+from tests.system.support.monitoring.prometheus_server import program
 
 SCRAPE_S = 15.0
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})

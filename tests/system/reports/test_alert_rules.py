@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from services.metrics.dashboards.panels import metric_of
-from tests.system.support.prometheus_server import program
+from tests.system.support.monitoring.prometheus_server import program
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 

@@ -25,8 +25,8 @@ from services.environments.diplomacy.position import POWERS
 from services.metrics.dashboards.panels import Query
 from services.metrics.prometheus_exporter import Exporter
 from tests.paths import ROOT
-from tests.system.support.panel_feeds import learn, play_a_run, rate, server_with_a_limit, supervise
-from tests.system.support.panel_sources import (
+from tests.system.support.monitoring.panel_feeds import learn, play_a_run, rate, server_with_a_limit, supervise
+from tests.system.support.monitoring.panel_sources import (
     LEARNED,
     PLAYED,
     RATED,
@@ -39,7 +39,7 @@ from tests.system.support.panel_sources import (
     shown_panels,
     source_of,
 )
-from tests.system.support.prometheus_server import NO_PROMETHEUS, Prometheus, installed, serving
+from tests.system.support.monitoring.prometheus_server import NO_PROMETHEUS, Prometheus, installed, serving
 from tests.system.support.ray_head import RayHead, free_ports
 from tests.system.support.training_process import ENTENTE
 
@@ -47,7 +47,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
 
 LIMIT_S = 900.0
 WINDOW = "1m"
-WITH_A_GPU = ROOT / "tests" / "system" / "support" / "ray_with_a_gpu"
+WITH_A_GPU = ROOT / "tests" / "system" / "support" / "monitoring" / "ray_with_a_gpu"
 
 
 @dataclass

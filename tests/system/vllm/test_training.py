@@ -11,8 +11,8 @@ import pytest
 from cluster.runs.folder import audits, episodes_used, last_update
 from services.metrics.jsonl import read_metrics
 from tests.benchmarks.monitoring.replay import fill_storage
-from tests.system.support.panel_sources import VLLM, shown_panels, source_of
-from tests.system.support.prometheus_server import installed, serving
+from tests.system.support.monitoring.panel_sources import VLLM, shown_panels, source_of
+from tests.system.support.monitoring.prometheus_server import installed, serving
 from tests.system.support.training_process import QUICK, TrainingProcess
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")

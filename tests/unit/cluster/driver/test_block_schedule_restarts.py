@@ -94,7 +94,7 @@ class MortalDriver:
     staleness=st.integers(0, 2),
     polls_per_update=st.sampled_from([0, 2, 1000]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_driver_death_at_any_point_leaves_no_update_waiting(
     seed: int, lives: list[int], staleness: int, polls_per_update: int
 ) -> None:

@@ -79,7 +79,7 @@ def tiny_copy(policy: PolicySettings) -> nn.Module:
     return make_small_model(policy, VOCABULARY, eos_id=1, bos_id=2, pad_id=0, seed=0)
 
 
-@pytest.mark.parametrize("layers", [2, 5])
+@pytest.mark.parametrize("layers", [2, 4])
 @pytest.mark.parametrize(
     ("policy", "learner"),
     [
@@ -98,7 +98,7 @@ def test_a_learner_uses_no_more_memory_than_estimated(layers: int, policy: dict,
     assert measured <= estimate.total, (measured / 1e6, str(estimate))
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_memory_estimate_holds_for_random_shapes_batches_and_threads(seed: int) -> None:
     rng = np.random.default_rng(seed)
 

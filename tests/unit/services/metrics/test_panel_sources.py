@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from services.metrics.catalogue import CATALOGUE
 from tests.paths import ROOT
-from tests.system.support.panel_sources import SOURCES, shown_metrics, table
+from tests.system.support.monitoring.panel_sources import SOURCES, shown_metrics, table
 
 
 def test_every_metric_of_the_catalogue_and_of_a_panel_has_a_source() -> None:
@@ -14,4 +14,4 @@ def test_every_metric_of_the_catalogue_and_of_a_panel_has_a_source() -> None:
 
 def test_the_committed_table_is_up_to_date() -> None:
     committed = (ROOT / "services" / "metrics" / "PANELS.md").read_text()
-    assert committed == table(), "python -m tests.system.support.panel_sources > services/metrics/PANELS.md"
+    assert committed == table(), "python -m tests.system.support.monitoring.panel_sources > services/metrics/PANELS.md"

@@ -77,7 +77,7 @@ def assert_same(ours: Any, theirs: Any) -> None:
 
 
 @given(episodes)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_decode_inverts_encode(episode: Episode) -> None:
     assert_same(decode(encode(episode)), episode)
 
@@ -94,7 +94,7 @@ def test_realistic_episode_is_compressed_and_decoded_read_only() -> None:
 
 
 @given(st.integers(0, 1000), st.integers(1, 255))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @example(339, 16)
 def test_damaged_bytes_raise_or_hold_the_same_episode(at: int, flipped: int) -> None:
     good = encode(synthetic_episode("b", 0, turns=2, prompt_tokens=5, completion_tokens=5))

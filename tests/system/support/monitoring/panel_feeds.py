@@ -37,7 +37,7 @@ from services.replay.server.embedded import EmbeddedServer
 from tests.system.support.endpoint_thread import endpoint_in_a_thread, first_legal_orders
 from tests.system.support.fake_players import Weights
 from tests.system.support.fake_pool import PoolHarness, owned_by_the_dead
-from tests.system.support.panel_sources import LEARNED, PLAYED
+from tests.system.support.monitoring.panel_sources import LEARNED, PLAYED
 from tests.system.support.training_process import TrainingProcess
 from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 from tests.unit.opponents.league_cases import game, member, population_of

@@ -187,8 +187,8 @@ def table() -> str:
         "# What feeds the panels",
         "",
         "Every panel, the metrics that its queries read, and where these come from. Made by",
-        "`python -m tests.system.support.panel_sources`; a test takes each metric from a real source and asks every",
-        "query of a real Prometheus, so that a panel which nothing feeds fails it.",
+        "`python -m tests.system.support.monitoring.panel_sources`; a test takes each metric from a real",
+        "source and asks every query of a real Prometheus, so that a panel which nothing feeds fails it.",
     ]
     board = ""
     for title, panel in shown_panels():

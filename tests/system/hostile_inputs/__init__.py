@@ -1,0 +1,1 @@
+"""A share of the fuzzer's cases, against the real commands and servers."""
