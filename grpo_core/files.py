@@ -11,6 +11,7 @@ import json
 import os
 import re
 import stat
+import sys
 import tomllib
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,6 +20,7 @@ from grpo_core.errors import one_line
 
 MIB = 1 << 20
 DOCUMENT_BYTES = 64 * MIB  # no document of a run or a model is longer
+ANY_SIZE = sys.maxsize  # of a file that is never in memory as a whole
 _DEEPEST_KEY = 64  # parts; tomllib's time grows with the square of their number
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -38,7 +40,7 @@ _DEEP_KEY = re.compile(rf"(?<![\w-]){_PART}(?:[ \t]*+\.[ \t]*+{_PART}){{{_DEEPES
 def check_regular(path: Path, limit: int | None = None) -> int:
     """Return the size in bytes of a regular file of at most ``limit`` bytes; links are followed.
 
-    ``limit`` None is this machine's memory: what is longer can only be a file of holes, or of no use here.
+    ``limit`` None is this machine's memory, for a file that is held there as a whole.
 
     Raises:
         OSError: there is no such file, it is longer, or it is a folder, a FIFO, a device or a socket; ``strerror`` is
@@ -52,11 +54,12 @@ def check_regular(path: Path, limit: int | None = None) -> int:
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no file")
         number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
         raise OSError(number, f"it is {kind}, and a regular file is needed", str(path))
-    if limit is None:
-        limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    if status.st_size > limit:
-        found, most = (f"{size / MIB:,.0f} MiB" for size in (status.st_size, limit))
-        raise OSError(errno.EFBIG, f"it has {found}, and at most {most} are read", str(path))
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    most = memory if limit is None else limit
+    if status.st_size > most:
+        said = f"it has {status.st_size / MIB:,.0f} MiB, and at most {most / MIB:,.0f} MiB are read"
+        why = ", the memory of this machine" if limit is None else ""
+        raise OSError(errno.EFBIG, said + why, str(path))
     return status.st_size
 
 

@@ -6,14 +6,13 @@ import errno
 import os
 import re
 import secrets
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from grpo_core.errors import EntenteError, StorageError, one_line
-from grpo_core.files import check_regular
+from grpo_core.files import ANY_SIZE, check_regular
 
 OLD_DRAFT_S = 3600.0  # no write takes this long
 # What is wrong, and what to do about it.
@@ -71,7 +70,7 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.draft")
     with writing(path):
         with suppress(FileNotFoundError):
-            check_regular(path, sys.maxsize)  # else root would rename a file over /dev/null
+            check_regular(path, ANY_SIZE)  # else root would rename a file over /dev/null
         try:
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
                 file.write(content)

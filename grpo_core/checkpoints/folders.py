@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grpo_core.errors import CheckpointError, one_line
-from grpo_core.files import check_regular, path_inside, read_json
+from grpo_core.files import ANY_SIZE, check_regular, path_inside, read_json
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
@@ -61,7 +61,8 @@ def is_whole_checkpoint(folder: Path) -> bool:
     """Check that every file in the manifest exists with its size; ``load_checkpoint`` compares contents too."""
     try:
         files = read_manifest(folder)["files"]
-        return all(check_regular(folder / name) == expected["bytes"] for name, expected in files.items())
+        # A machine with less memory than one file has still finds the newest checkpoint, not an older one.
+        return all(check_regular(folder / name, ANY_SIZE) == expected["bytes"] for name, expected in files.items())
     except (CheckpointError, OSError):
         return False
 
@@ -76,7 +77,7 @@ def verified_manifest(folder: Path) -> dict[str, Any]:
     for name, expected in manifest["files"].items():
         path = folder / name
         try:
-            is_same = check_regular(path) == expected["bytes"] and fingerprint(path) == expected
+            is_same = check_regular(path, ANY_SIZE) == expected["bytes"] and fingerprint(path) == expected
         except FileNotFoundError:
             raise CheckpointError(f"checkpoint {folder} lacks {name}, which its manifest lists") from None
         except OSError as error:

@@ -100,6 +100,18 @@ def test_a_file_that_is_none_keeps_nothing_waiting(folder: Path, name: str) -> N
     assert checkpoint_versions(folder.parent.parent) == ()
 
 
+def test_a_checkpoint_may_have_files_longer_than_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (folder / "large").open("wb") as file:
+        file.truncate(1 << 24)  # of holes
+    seal(folder, "large")
+    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": 1, "SC_PAGE_SIZE": 4096}.__getitem__)
+    assert latest_checkpoint(folder.parent.parent) == folder
+    assert load_checkpoint(folder).version == 1
+    os.truncate(folder / "large", (1 << 24) + 1)
+    assert not is_whole_checkpoint(folder)
+    assert "large is not what was written" in refusal(folder)
+
+
 @pytest.mark.parametrize("record", ["[]", '{"learner": 1, "extra": {}}', '{"learner": {}, "extra": []}', "[" * 100_000])
 def test_a_state_of_another_shape_is_refused(folder: Path, record: str) -> None:
     (folder / "trainer_state.json").write_text(record)
