@@ -125,7 +125,7 @@ class RedisSettings(Settings):
     max_episode_mib: int = Field(
         64,
         ge=1,
-        le=256,
+        le=128,
         description="MiB of the largest stored episode; what is larger is set aside unread. A long game of a large "
         "model takes a few",
     )

@@ -16,12 +16,13 @@ import msgspec
 import zstandard
 
 from grpo_core.types import Episode, Turn
-from services.replay.codec_columns import COLUMN_DTYPES, check, join, pack, split, unpack
+from services.replay.codec_columns import COLUMN_DTYPES, Lengths, array_bytes, check, join, pack, split, unpack
 from services.replay.codec_columns import CodecError as CodecError
 
 SCHEMA_VERSION = 1
 # A small frame may unpack to very much: these bound the time and memory that one takes, far above any real episode.
-MAX_EPISODE_BYTES = 256 << 20  # uncompressed
+# A game to 1999 with five decisions a year, each of 32,768 tokens, has 64 MiB of decoded arrays.
+MAX_EPISODE_BYTES = 128 << 20  # uncompressed; and of its decoded arrays, which are up to 4 times as wide as stored ones
 MAX_FACT_BYTES = 16 << 20  # of these, of the turns without their arrays
 MAX_TURNS = 10_000
 NAME_LENGTH = 200  # characters of an episode's id, task, role or block
@@ -92,6 +93,7 @@ def encode(episode: Episode) -> bytes:
     """Encode an episode; raises ``CodecError`` if it breaks a rule of its types or exceeds one of the limits above."""
     try:
         columns, lengths = join(episode.turns)
+        _check_array_bytes(lengths)
         check(columns, lengths)
         rows = tuple(_row(turn) for turn in episode.turns)
         record = _Record(
@@ -144,6 +146,7 @@ def decode(data: bytes) -> Episode:
         "admissible_ids": [row.admissible_length for row in rows],
         "admissible_offsets": [row.offsets_length for row in rows],
     }
+    _check_array_bytes(lengths)
     columns = unpack({name: getattr(record, name) for name in COLUMN_DTYPES}, lengths)
     check(columns, lengths)
     return Episode(
@@ -174,6 +177,12 @@ def _row(turn: Turn) -> _TurnRow:
 def _check_fact_bytes(record: _Record) -> None:
     if len(record.turns) > MAX_FACT_BYTES:
         raise CodecError(f"its turns take more than {MAX_FACT_BYTES} bytes without their arrays")
+
+
+def _check_array_bytes(lengths: Lengths) -> None:
+    size = array_bytes(lengths)
+    if size > MAX_EPISODE_BYTES:
+        raise CodecError(f"its arrays take {size} bytes, over {MAX_EPISODE_BYTES}")
 
 
 def _check_sizes(record: _Record, rows: Sequence[_TurnRow]) -> None:

@@ -69,6 +69,11 @@ def pack(columns: Columns) -> dict[str, Packed]:
     return packed
 
 
+def array_bytes(lengths: Lengths) -> int:
+    """Return the bytes of the decoded columns; a column with a negative length, which ``unpack`` refuses, has none."""
+    return sum(max(sum(lengths[name]), 0) * dtype.itemsize for name, dtype in COLUMN_DTYPES.items())
+
+
 def unpack(packed: Mapping[str, Packed], lengths: Lengths) -> Columns:
     """Decode columns, read-only; raises ``CodecError`` if a width is invalid or the lengths do not match the bytes."""
     columns: Columns = {}

@@ -194,7 +194,7 @@ def test_hand_written_record_decodes() -> None:
     [
         ({"prompt_length": 3}, "prompt_ids holds 2 bytes"),
         ({"prompt_length": -2}, "prompt_ids holds 2 bytes"),
-        ({"prompt_length": 2**80 // 2**17}, "prompt_ids holds 2 bytes"),
+        ({"prompt_length": 2**80 // 2**17}, "its arrays take"),
         ({"completion_length": 1}, "completion_ids holds"),
         ({"logprobs": [4, b"\0\0\0\0"]}, "logprobs holds 4 bytes"),
         ({"logprobs": [8, b"\0" * 16]}, "an invalid width of 8 bytes"),

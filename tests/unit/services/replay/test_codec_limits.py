@@ -11,6 +11,7 @@ import zstandard
 
 from services.replay import codec
 from services.replay.codec import CodecError, decode, encode
+from services.replay.codec_columns import COLUMN_DTYPES
 from services.replay.synthetic_episodes import synthetic_episode
 
 EPISODE = synthetic_episode("b0", 0, block_size=1, turns=2)
@@ -35,6 +36,17 @@ def many(item: bytes, count: int) -> bytes:
     return b"\xdd" + count.to_bytes(4, "big") + item * count
 
 
+def of_zeros(tokens: int, **others: int) -> bytes:
+    """A frame of one turn whose prompt is this many zeros, one byte each; ``others`` are lengths of other arrays."""
+    record: list[Any] = msgspec.msgpack.decode(
+        zstandard.ZstdDecompressor().decompress(encode(EPISODE)[codec.SCHEMA_AT + 1 :])
+    )
+    lengths = (tokens, others.get("completion", 0), 0, 0)
+    columns = [[1, bytes(tokens)], *([width, b""] for width in (1, 4, 1, 1, 1))]
+    record[TURNS_AT:] = [[msgspec.msgpack.decode(row(lengths=lengths))], *columns]
+    return frame(msgspec.msgpack.encode(record))
+
+
 def row(**changes: Any) -> bytes:
     fields = {"lengths": (0, 0, 0, 0), "version": 0, "temperature": 1.0, "phase": "", "reward": 0.0, "elapsed": 0}
     fields |= {"keys": {}, "defects": ()} | changes
@@ -56,6 +68,27 @@ def test_a_bomb_of_turns_is_refused(turns: bytes, reason: str) -> None:
     data = with_turns(turns)
     assert len(data) < 100_000
     with pytest.raises(CodecError, match=reason):
+        decode(data)
+
+
+@pytest.mark.parametrize("others", [{}, {"completion": -(1 << 40)}], ids=["alone", "beside a negative length"])
+def test_arrays_that_decode_to_very_much_are_refused(others: dict[str, int]) -> None:
+    tokens = codec.MAX_EPISODE_BYTES // 4 + 1  # a quarter of the limit as stored
+    data = of_zeros(tokens, **others)
+    assert len(data) < 10_000
+    with pytest.raises(CodecError, match=f"its arrays take {4 * tokens} bytes, over {codec.MAX_EPISODE_BYTES}"):
+        decode(data)
+
+
+def test_arrays_at_the_limit_are_written_and_read_and_larger_ones_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(getattr(turn, name).nbytes for turn in EPISODE.turns for name in COLUMN_DTYPES)
+    monkeypatch.setattr(codec, "MAX_EPISODE_BYTES", size)
+    data = encode(EPISODE)
+    assert decode(data).tokens == EPISODE.tokens
+    monkeypatch.setattr(codec, "MAX_EPISODE_BYTES", size - 1)
+    with pytest.raises(CodecError, match="cannot be stored: its arrays take"):
+        encode(EPISODE)
+    with pytest.raises(CodecError, match="its arrays take"):
         decode(data)
 
 
