@@ -74,9 +74,12 @@ class Connection:
         """Return ``operation()``, repeated with growing pauses while the connection fails; it must be safe to repeat.
 
         It is also repeated while the server is out of memory, because the learner's acknowledgements free memory.
-        Raises ``ServerLostError`` if the server stays unreachable or full, ``ReplayError`` if it refuses.
+        Raises ``ServerLostError`` if the server stays unreachable or full, ``ReplayError`` if it refuses. Each has its
+        own limit, counted from when it began: a server that comes back full gets all the time to free memory.
         """
-        start_s = time.monotonic()
+        since_s = time.monotonic()  # of the present trouble
+        give_up_s = since_s + self._limits.answer_s + self._limits.away_s  # however often it changes
+        was_away: bool | None = None
         away_since_s: float | None = None
         pause_s = _FIRST_BACKOFF_S
         while True:
@@ -86,20 +89,30 @@ class Connection:
                 away = is_away(error)
                 limit_s = self._limits.away_s if away else self._limits.answer_s
                 now_s = time.monotonic()
-                if away_since_s is None and away:
+                if was_away not in (None, away):
+                    since_s, pause_s = now_s, _FIRST_BACKOFF_S
+                was_away = away
+                if not away:
+                    self._count_away(away_since_s)
+                    away_since_s = None
+                elif away_since_s is None:
                     away_since_s = now_s
                 passing = away or is_full(error)
-                if not passing or self._hurry.is_set() or now_s + pause_s - start_s > limit_s:
+                end_s = min(since_s + limit_s, give_up_s)
+                if not passing or self._hurry.is_set() or now_s + pause_s > end_s:
                     kind = ServerLostError if passing else ReplayError
                     message = explanation(error, self.shown_url, limit_s)
                     raise kind(f"{message} (while we {what}: {one_line(error, _SHOWN)})") from error
             else:
                 self._limits = self._later_limits
-                if away_since_s is not None:
-                    self.away_s += time.monotonic() - away_since_s
+                self._count_away(away_since_s)
                 return answer
             self._hurry.wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_BACKOFF_S)
+
+    def _count_away(self, since_s: float | None) -> None:
+        if since_s is not None:
+            self.away_s += time.monotonic() - since_s
 
     def hurry(self) -> None:
         """From now on, do not wait for the server: calls under way and later ones fail at their next attempt."""
