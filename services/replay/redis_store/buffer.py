@@ -20,6 +20,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from grpo_core.errors import one_line
 from grpo_core.types import Episode
 from services.replay.buffer import NAMELESS, Delivery, Receipt, ReplayError
@@ -206,17 +208,22 @@ class RedisBuffer:
         for role in roles:
             stream = self._stream(role)
             stored = client.xlen(stream)
-            if not stored:  # or a role that is none, without a consumer group
-                out = 0
-            elif delivered is None:
-                out = int(client.xpending(stream, self._group)["pending"])
-            else:
-                out = sum(receipt.role == role for receipt in delivered)
+            out = self._read_of(stream) if delivered is None else sum(receipt.role == role for receipt in delivered)
             stats[f"waiting/{role}"] = stored - out
             stats["waiting"] += stored - out
             stats["delivered"] += out
             stats["bytes"] += client.memory_usage(stream) or 0
         return stats | counters
+
+    def _read_of(self, stream: str) -> int:
+        """Count the entries that a learner has read and not acknowledged; none where no consumer group is."""
+        client: Any = self._connection.client
+        try:
+            return int(client.xpending(stream, self._group)["pending"])
+        except ResponseError as error:
+            if not str(error).startswith("NOGROUP"):
+                raise
+            return 0  # a role that is none, or one that no learner has opened yet
 
     def _read_new(self, roles: Sequence[str]) -> float:
         """Read all new entries of these roles into the pending blocks; returns the server's time in seconds."""

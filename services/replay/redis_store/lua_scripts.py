@@ -24,11 +24,11 @@ for i = 4, #KEYS do
     local token = ARGV[1] .. '/' .. i
     local mark = redis.call('HGET', KEYS[1], id)
     if not mark then
-        if redis.call('XLEN', KEYS[i]) == 0 then
+        local empty = redis.call('XLEN', KEYS[i]) == 0
+        if redis.call('SADD', KEYS[2], role) == 1 or empty then  -- a new role's stream may hold others' entries
             local made = redis.pcall('XGROUP', 'CREATE', KEYS[i], ARGV[2], '0', 'MKSTREAM')
             if made.err and not string.find(made.err, 'BUSYGROUP') then return made end
         end
-        redis.call('SADD', KEYS[2], role)
         redis.call('XADD', KEYS[i], '*', 'id', id, 'episode', data)
         redis.call('HSETNX', KEYS[1], id, token)
         new = new + 1
@@ -107,13 +107,17 @@ return {{'ok', time[1], time[2], more, entries}}
 """)
 
 # KEYS: lock, stream. ARGV: owner, group, consumer, cursor, and the three limits of READ. Returns the next cursor and
-# the entries, as READ does, that were read by any consumer and not acknowledged, from the cursor on.
+# the entries, as READ does, that were read by any consumer and not acknowledged, from the cursor on. Where no
+# consumer group is, there are none: of a role that no run has, or one that no learner has opened yet.
 CLAIM = _learner_script(f"""{_TRIMMED}
 local cursor, limit, room = ARGV[4], tonumber(ARGV[6]), tonumber(ARGV[7])
 local entries = {{}}
-if redis.call('XLEN', KEYS[2]) == 0 then return {{'ok', '0-0', entries}} end  -- or a role that is none
 for number = 1, tonumber(ARGV[5]) do
-    local claimed = redis.call('XAUTOCLAIM', KEYS[2], ARGV[2], ARGV[3], 0, cursor, 'COUNT', 1)
+    local claimed = redis.pcall('XAUTOCLAIM', KEYS[2], ARGV[2], ARGV[3], 0, cursor, 'COUNT', 1)
+    if claimed.err then
+        if string.find(claimed.err, 'NOGROUP') then return {{'ok', '0-0', entries}} end
+        return claimed
+    end
     cursor = claimed[1]
     for _, found in ipairs(claimed[2]) do
         local entry = trimmed(0, found, limit)

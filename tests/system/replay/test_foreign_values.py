@@ -80,6 +80,25 @@ def test_a_foreign_role_is_left_out(
     assert connect(server.url, run).stats()["waiting"] == 0
 
 
+@pytest.mark.parametrize("is_role", [False, True], ids=["entry", "entry and role"])
+def test_an_entry_before_the_first_of_a_run_is_set_aside(
+    server: EmbeddedServer, connect: Any, run: str, raw: redis.Redis, is_role: bool
+) -> None:
+    raw.xadd(f"entente:{run}:episodes:FRANCE", {"id": "x/0", "episode": b"x"})
+    raw.xadd(f"entente:{run}:episodes:NOWHERE", {"id": "y/0", "episode": b"y"})
+    if is_role:
+        raw.sadd(f"entente:{run}:roles", "FRANCE", "NOWHERE")
+    rollout, learner = connect(server.url, run), connect(server.url, run)
+    rollout.append(block("a"))
+    assert rollout.stats()["waiting/FRANCE"] == 3
+    learner.redeliver()
+    assert ids(learner.take({"FRANCE": 1}, 0)) == ["a/0", "a/1"]
+    stats = rollout.stats()
+    assert (stats["waiting/FRANCE"], stats["delivered"], stats["poison"]) == (0, 2, 1)
+    learner.redeliver()
+    assert ids(learner.take({"FRANCE": 1}, 0)) == ["a/0", "a/1"]
+
+
 def test_entries_with_foreign_names_are_set_aside(
     server: EmbeddedServer, connect: Any, run: str, raw: redis.Redis
 ) -> None:
