@@ -14,8 +14,8 @@ NAME_LENGTH = 200  # characters of the longest name of a role or episode that is
 _log = logging.getLogger(__name__)
 
 
-class LockHolder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The learner that a lock names."""
+class LockHolder(msgspec.Struct, frozen=True):
+    """The learner that a lock names; one of a later version may say more about itself, and is alive all the same."""
 
     host: str
     machine: str  # the scope of its process id

@@ -50,3 +50,4 @@ def test_what_no_learner_wrote_holds_no_lock(value: bytes) -> None:
 def test_a_learner_holds_its_lock() -> None:
     value = b'{"host": "h", "machine": "m", "pid": 7, "started": 1, "token": "t"}'
     assert holder_of(value) == LockHolder("h", "m", 7, 1.0, "t")
+    assert holder_of(value[:-1] + b', "version": "9"}') == LockHolder("h", "m", 7, 1.0, "t")
