@@ -195,6 +195,9 @@ def _check_sizes(record: _Record, rows: Sequence[_TurnRow]) -> None:
     of_turns = max((len(row.keys) for row in rows), default=0)
     if max(entries, 10 * of_turns) > MAX_ENTRIES or max(map(len, names)) > NAME_LENGTH:
         raise CodecError("a name or a mapping of it is too long")
+    unreadable = next((name for name in names if not name.isprintable()), None)
+    if unreadable is not None:  # a buffer on a server takes no other names for its own
+        raise CodecError(f"its name {unreadable!a} is not printable text of at most {NAME_LENGTH} characters")
 
 
 def _check_scalars(record: _Record, rows: Sequence[_TurnRow]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -108,3 +110,17 @@ def test_an_entry_that_an_earlier_learner_read_is_set_aside_too(server: Embedded
         later.append([synthetic_episode("c", 0, block_size=1)])
     assert later.stored_ids(["c/0"]) == frozenset()
     later.close()
+
+
+@pytest.mark.parametrize("room", [512, 1024])
+def test_an_entry_with_a_long_name_is_refused_or_delivered(server: EmbeddedServer, run: str, room: int) -> None:
+    wide = "\U0001f600" * 198 + "/0"  # 794 bytes
+    long = dataclasses.replace(episode("a", 0, size=1), episode_id=wide)
+    buffer = RedisBuffer(server.url, run, 600, 5, max_entry_bytes=len(redis_buffer.encode(long)) + room)
+    refused = room < len(wide.encode())
+    with pytest.raises(ReplayError, match="raise that limit") if refused else nullcontext():
+        buffer.append([long])
+    if not refused:
+        assert ids(buffer.take({"FRANCE": 1}, 0)) == [wide]
+    assert buffer.stats()["poison"] == 0
+    buffer.close()

@@ -17,7 +17,7 @@ from services.replay.synthetic_episodes import synthetic_episode
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
-name = text.filter(bool)
+name = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=8)
 keys = st.dictionaries(text, text | st.integers(-(2**63), 2**63 - 1), max_size=3)
 token_id = st.integers(0, 2**31 - 1) | st.integers(0, 300)
 
@@ -48,7 +48,7 @@ def turns(draw: st.DrawFn) -> Turn:
 episodes = st.builds(
     Episode,
     episode_id=name,
-    task=text,
+    task=name | st.just(""),
     role=name,
     block_id=name,
     block_size=st.integers(1, 100),

@@ -112,6 +112,14 @@ def test_names_and_mappings_are_bounded_when_they_are_written_and_read() -> None
         decode(frame(msgspec.msgpack.encode(record)))
 
 
+@pytest.mark.parametrize("field", ["episode_id", "task", "role", "block_id"])
+@pytest.mark.parametrize("name", ["FRANCE\xa01", "two\nlines", "\x1b[31m", "\u202eback", "a\0"], ids=ascii)
+def test_a_name_that_a_server_would_not_give_back_is_not_written(field: str, name: str) -> None:
+    with pytest.raises(CodecError, match="is not printable text of at most 200 characters") as raised:
+        encode(replace(EPISODE, **{field: name}))  # type: ignore[arg-type]
+    assert str(raised.value).isprintable()
+
+
 def test_an_episode_at_the_limit_of_turns_is_read_again() -> None:
     turns = EPISODE.turns[:1] * codec.MAX_TURNS
     assert len(decode(encode(replace(EPISODE, turns=turns))).turns) == codec.MAX_TURNS
