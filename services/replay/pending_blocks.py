@@ -103,10 +103,12 @@ class PendingBlocks:
         learner's schedule has, and every later block would be used too late.
         """
         held = self._blocks.get(role, {})
-        complete = {
-            name: len(block.episodes) + len(self._unreadable.get((role, name), ())) >= block.size
-            for name, block in held.items()
-        }
+        complete = {name: len(self._arrived(role, name)) >= block.size for name, block in held.items()}
         timeout_s = self._group_timeout_s
         ready = [name for name, block in held.items() if complete[name] or now_s - block.arrived_s >= timeout_s]
         return sorted(ready, key=lambda name: not complete[name])
+
+    def _arrived(self, role: str, block_id: str) -> set[str]:
+        """Return the ids of a block's episodes, readable or not; an id counts once, also if others wrote it again."""
+        ids = {episode.episode_id for _, episode in self._blocks[role][block_id].episodes.values()}
+        return ids | self._unreadable.get((role, block_id), set())

@@ -162,3 +162,13 @@ def test_a_block_is_complete_without_an_episode_that_cannot_be_read() -> None:
     pending.add_unreadable("FRANCE", "b1/2")
     pending.add_unreadable("FRANCE", "b1/2")
     assert len(pending.take({"FRANCE": 1}, now_s=1.0).episodes) == 2
+
+
+def test_an_unreadable_entry_with_the_id_of_an_episode_does_not_complete_its_block() -> None:
+    pending = PendingBlocks(group_timeout_s=10)
+    pending.add(Receipt("FRANCE", "1-0"), episode("a", 0), arrived_s=0.0)
+    pending.add_unreadable("FRANCE", "a/0")
+    pending.add(Receipt("FRANCE", "2-0"), episode("a", 0), arrived_s=0.0)  # a second entry of the same episode
+    assert pending.missing({"FRANCE": 1}, now_s=1.0) == {"FRANCE": 1}
+    pending.add(Receipt("FRANCE", "3-0"), episode("a", 1), arrived_s=0.0)
+    assert ids(pending.take({"FRANCE": 1}, now_s=1.0)) == ["a/0", "a/0", "a/1"]
