@@ -67,6 +67,7 @@ class MemoryBuffer:
             if self._stored.pop(receipt, None) is not None:
                 self._counts["poison"] += 1
                 self._pending.discard(receipt)
+                self._pending.add_unreadable(receipt.role, episode_id)
                 self._set_aside.setdefault(receipt.role, set()).add(episode_id)
 
     def redeliver(self) -> None:

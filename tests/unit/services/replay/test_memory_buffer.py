@@ -121,6 +121,14 @@ def test_redeliver_returns_unacknowledged_episodes_oldest_first(buffer: MemoryBu
     assert (stats["waiting"], stats["delivered"], stats["acknowledged"]) == (0, 4, 2)
 
 
+def test_the_rest_of_a_block_whose_episode_was_set_aside_is_delivered_again_at_once(buffer: MemoryBuffer) -> None:
+    buffer.append([episode("a", 0), episode("a", 1)])
+    first = buffer.take({"FRANCE": 1}, 0)
+    buffer.set_aside(first.receipts[0], "a/0", "of no use")
+    buffer.redeliver()
+    assert ids(buffer.take({"FRANCE": 1}, 0)) == ["a/1"]
+
+
 def test_acknowledged_receipts_are_not_redelivered(buffer: MemoryBuffer) -> None:
     buffer.append([episode(block, member) for block in "ab" for member in range(2)])
     receipts = buffer.take({"FRANCE": 1}, 0).receipts
