@@ -111,8 +111,14 @@ class BatchCollector:
         names = [name for of_role in excused.values() for block in of_role for name in block]
         there = {role: count - missing.get(role, 0) for role, count in blocks.items()}
         _log.warning("going on without blocks that cannot be read: %s", ", ".join(names))
-        delivery = self._take_usable(there, timeout_s) if any(there.values()) else Delivery((), ())
         self._excused_now.update(names)
+        try:
+            delivery = self._take_usable(there, timeout_s) if any(there.values()) else Delivery((), ())
+        except UnreadableError as error:
+            unusable = error.missing
+            raise self._unreadable(
+                {role: missing.get(role, 0) + unusable.get(role, 0) for role in {*missing, *unusable}}, names
+            ) from error
         if not (delivery.episodes or self._deliveries):
             raise self._unreadable(missing, names)
         return delivery

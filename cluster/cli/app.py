@@ -15,6 +15,7 @@ from cluster.cli.output import say
 from cluster.cli.population import population_app
 from grpo_core.errors import EntenteError, one_line
 
+INTERRUPTED = 130
 app = typer.Typer(
     help="Train language-model policies to play full seven-power Diplomacy by country-grouped GRPO.",
     no_args_is_help=True,
@@ -38,10 +39,8 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code: Any = app(args=[*prefix, *sys.argv[1:]], standalone_mode=False, prog_name="entente")
-    except typer.Exit as end:
-        sys.exit(end.exit_code)
     except (typer.Abort, KeyboardInterrupt):
-        stop("stopped", 130)
+        stop("stopped", INTERRUPTED)
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         if type(error).__name__ == "NoArgsIsHelpError":  # the help is on the screen already
@@ -53,6 +52,8 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
         if error.filename is None:
             raise
         stop(f"error: {error.filename}: {error.strerror}; name another place, or mend this one", 2)
+    if code == INTERRUPTED:  # typer's answer to Ctrl-C; commands that say more end by ``sys.exit``
+        stop("stopped", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -209,7 +210,7 @@ def rate(
     except KeyboardInterrupt:
         show_ratings(saved_ratings(run), Console())
         typer.echo("stopped; what was played is kept", err=True)
-        raise typer.Exit(130) from None
+        sys.exit(130)
     show_ratings(book, Console())
     write_json(json_out, ratings_as_json(book))
 

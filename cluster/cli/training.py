@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -72,9 +73,12 @@ def train(
                 say=lambda text: say(f"{time.strftime('%H:%M:%S')} {text}"),
             )
     except KeyboardInterrupt:
-        again = "the same command" if start_or_resume else f"entente train --resume --run-dir {request.run_dir}"
-        say(f"stopped; continue with: {again}", err=True)
-        raise typer.Exit(130) from None
+        if not RunFolder(request.run_dir).begun:
+            say("stopped before there was anything to save; start it again", err=True)
+        else:
+            again = "the same command" if start_or_resume else f"entente train --resume --run-dir {request.run_dir}"
+            say(f"stopped; continue with: {again}", err=True)
+        sys.exit(130)
     say(f"done: {request.run_dir / 'summary.json'} and {request.run_dir / 'report.html'}")
 
 

@@ -17,7 +17,7 @@ from cluster.driver.rollout_worker import Call, Goal, Job, JobQueue, PoolEvents,
 from cluster.errors import LateError, RunError
 from cluster.runtime.ended_processes import EndedProcesses, Ref, lost_with_its_node
 from cluster.runtime.placement import FurtherPlace, Slot
-from cluster.runtime.ray_calls import cause_of_death, check_waiting, loss_of, wait_for_all
+from cluster.runtime.ray_calls import cause_of_death, check_waiting, loss_of, never_away, wait_for_all
 from grpo_core.errors import one_line
 
 MAX_OVERDUE = 3  # workers late with the same job before the run ends
@@ -33,7 +33,7 @@ class Supervisor:
         settings: RolloutSettings,
         republish: Callable[[], Ref] | None = None,
         further: Callable[[], FurtherPlace] | None = None,
-        away_s: Callable[[], float] = lambda: 0.0,
+        away_s: Callable[[], float] = never_away,
     ) -> None:
         """Start the actors; ``spawn`` makes that of a slot: ``0 <= slot < rollout.actors``, or a further place.
 
@@ -93,7 +93,7 @@ class Supervisor:
         raised, LostError if one died: it is not replaced, because at the first start the user should see what is wrong.
         """
         refs = [ref for worker in self._workers for ref in worker.calls]
-        ready, waiting = wait_for_all(refs, self._settings.start_timeout_s)
+        ready, waiting = wait_for_all(refs, self._settings.start_timeout_s, self._away_s)
         for ref in ready:
             try:
                 ray.get(ref)

@@ -165,7 +165,10 @@ class MetricsRecorder:
         start, before, training = time.monotonic(), stats(), self._summary.training
         self.engine(before)
         self._summary.training_ends(self._counters)
-        yield
+        try:
+            yield
+        finally:  # the exporter outlives a run that is lost meanwhile
+            self._serve({EVALUATING: 0.0})
         after = stats()
         self.engine(after, leave_out=ENGINE_WORK)
         self._updated += time.monotonic() - start
@@ -173,7 +176,6 @@ class MetricsRecorder:
             # Games that ended meanwhile are reported later, and must not count then.
             ended = self._counters["entente_games_total"] + after["games"] - before["games"]
             self._summary.training_begins({**self._counters, "entente_games_total": ended})
-        self._serve({EVALUATING: 0.0})
 
     def update(
         self,

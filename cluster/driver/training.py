@@ -133,16 +133,17 @@ def set_up(
     stack.enter_context(ray_cluster(address, cpus, embedded_replay=config.redis.url is None, notice=display.log))
     placement = stack.enter_context(placed(config.rollout, config.learner.gpus, may_grow=address is not None))
     display.stage("loading the policy")
+    start_timeout_s = config.rollout.start_timeout_s
     learner = start_learner(config, folder, placement, redis_url, resume)
     # On a cluster, a learner that is stopped but not killed would keep its successor out of the run.
     stack.callback(ray.kill, learner)
     first_weights = learner.publish.remote()
     if config.rollout.share_gpu_with_learner:
         # A starting engine measures how much of the GPU is free, so it waits until the learner has left the GPU.
-        get_answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
+        get_answer(learner.version.remote(), start_timeout_s, "the learner, starting,", watch.away_s)
     pool = start_rollouts(config, folder, placement, redis_url, learner, watch)
     stack.callback(pool.close)
-    version: int = get_answer(learner.version.remote(), config.rollout.start_timeout_s, "the learner, starting,")
+    version: int = get_answer(learner.version.remote(), start_timeout_s, "the learner, starting,", watch.away_s)
     recorder = stack.enter_context(MetricsRecorder(config, folder, display, version if resume else None, exporter))
     mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, folder.run_id, patient=resume)
     stack.callback(mirror.close)
@@ -326,15 +327,20 @@ def save_interrupted(run: TrainingRun) -> None:
     ignore_further_signals()
     limit_s = SAVE_TIMEOUT_S + run.take_timeout_s
     run.recorder.display.stage(f"stopping: saving a checkpoint (at most {limit_s:.0f} s)")
-    if run.watch.away:  # a checkpoint needs no server, and the learner may be waiting for it
-        run.learner.hurry.options(concurrency_group=HEARTBEAT_GROUP).remote()
+    _hurry(run)
     try:
         get_answer(run.learner.checkpoint.remote(), limit_s, "the learner, saving,")
     except ACCIDENTS as error:
         raise RunError(f"{error}; the last checkpoint is intact: go on with --resume") from None
 
 
+def _hurry(run: TrainingRun) -> None:
+    """Let the learner save without waiting for the replay server, which may end together with the run."""
+    run.learner.hurry.options(concurrency_group=HEARTBEAT_GROUP).remote()
+
+
 def save_without_ray(run: TrainingRun) -> None:
     """Ask the learner, which Ray's loss has not ended yet, to save; without an answer the last checkpoint counts."""
     run.recorder.display.stage("Ray is gone: saving a checkpoint")
+    _hurry(run)
     ray.wait([run.learner.checkpoint.remote()], timeout=SAVE_ALONE_TIMEOUT_S)

@@ -37,13 +37,18 @@ _Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 
 
 class _Country(msgspec.Struct):
-    mean_centers: _Number | None
+    mean_centers: _Number
+    win_rate: _Number
 
 
 class _Evaluation(msgspec.Struct):
     label: str
-    checkpoint: str | int
+    checkpoint: Annotated[str, msgspec.Meta(pattern=r"^(?!checkpoints/)|^checkpoints/[0-9]{1,9}$")]
     against: str
+    games: int
+    until_year: int
+    mean_centers: _Number
+    mean_centers_ci95: tuple[_Number, _Number] | None
     by_country: dict[str, _Country]
 
 

@@ -6,6 +6,7 @@ notices early can save, and start again or end with a message.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import socket
@@ -14,15 +15,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from enum import Enum, auto
 
 from cluster.errors import ControlServiceLostError
 
 CHECK_EVERY_S = 0.5
 CONNECT_TIMEOUT_S = 2.0
-LOCAL_GRACE_S = 1.5  # of silence; a process on this machine refuses connections only once it has ended
-REMOTE_GRACE_S = 5.0  # of silence; a network may fail for a moment
+LOCAL_GRACE_S = 1.5  # of refusals; a process on this machine refuses connections only once it has ended
+REMOTE_GRACE_S = 5.0  # of refusals; another process may take the place of the one that ended
+SILENT_GRACE_S = 30.0  # without any answer: a network, or a machine with much to do, may fail for a while
 HANGING_S = 10.0  # after the loss: the main thread does not look, so it hangs in one of Ray's calls
 NOT_SAVED = "go on with --resume from the last checkpoint, which is intact"
+_OUR_OWN = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # this process cannot even ask
+
+
+class Answer(Enum):
+    """What an address answers to an attempt to connect."""
+
+    ACCEPTED = auto()
+    REFUSED = auto()
+    NONE = auto()  # within the time limit
 
 
 class ControlServiceWatch:
@@ -32,19 +44,20 @@ class ControlServiceWatch:
         self,
         address: str,
         grace_s: float,
-        connect: Callable[[str], bool] | None = None,
+        connect: Callable[[str], Answer] | None = None,
         end_process: Callable[[str], None] | None = None,
     ) -> None:
-        """Begin to watch the service at ``address`` (host:port), which may be silent for ``grace_s``.
+        """Begin to watch the service at ``address`` (host:port), which may refuse connections for ``grace_s``.
 
-        ``connect`` tells whether an address accepts connections. ``end_process`` is called with a message if the loss
-        is not noticed within ``HANGING_S``; by default it ends this process with exit code 2.
+        It may give no answer for ``SILENT_GRACE_S``. ``connect`` tries an address once. ``end_process`` is called with
+        a message if the loss is not noticed within ``HANGING_S``; by default it ends this process with exit code 2.
         """
         self._address = address
         self._grace_s = grace_s
-        self._connect = connect or accepts_connections
+        self._connect = connect or answer_of
         self._end_process = end_process or _end_process
-        self._silent_since: float | None = None  # time.monotonic()
+        self._gone_since: float | None = None  # time.monotonic() of the first attempt that failed
+        self._answer = Answer.ACCEPTED  # to the last attempt
         self._noticed = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="entente-gcs-watch", daemon=True)
@@ -52,9 +65,8 @@ class ControlServiceWatch:
 
     @property
     def lost(self) -> bool:
-        """Whether the service has been silent for longer than the grace time."""
-        since = self._silent_since
-        return since is not None and time.monotonic() - since >= self._grace_s
+        """Whether the service has accepted no connection for longer than the grace time."""
+        return self._over_s() >= 0
 
     def check(self) -> None:
         """Raise ControlServiceLostError if the service is lost."""
@@ -69,27 +81,35 @@ class ControlServiceWatch:
 
     def _watch(self) -> None:
         while not self._stopped.wait(CHECK_EVERY_S):
-            if self._connect(self._address):
-                self._silent_since = None
-                continue
-            if self._silent_since is None:
-                self._silent_since = time.monotonic()
-            if not self._noticed and time.monotonic() - self._silent_since >= self._grace_s + HANGING_S:
+            self._answer = self._connect(self._address)
+            if self._answer is Answer.ACCEPTED:
+                self._gone_since = None
+            elif self._gone_since is None:
+                self._gone_since = time.monotonic()
+            if not self._noticed and self._over_s() >= HANGING_S:
                 self._end_process(self._message())
                 return
+
+    def _over_s(self) -> float:
+        """Seconds since the grace time was over; negative before."""
+        since = self._gone_since
+        grace_s = max(self._grace_s, SILENT_GRACE_S) if self._answer is Answer.NONE else self._grace_s
+        return -1.0 if since is None else time.monotonic() - since - grace_s
 
     def _message(self) -> str:
         return f"Ray's control service (GCS) at {self._address} is gone"
 
 
-def accepts_connections(address: str) -> bool:
-    """Whether a server at ``host:port`` accepts a connection within ``CONNECT_TIMEOUT_S``."""
+def answer_of(address: str) -> Answer:
+    """What ``host:port`` answers within ``CONNECT_TIMEOUT_S``; accepted also if this process cannot ask."""
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S).close()
-    except OSError:
-        return False
-    return True
+    except ConnectionRefusedError:
+        return Answer.REFUSED
+    except OSError as error:
+        return Answer.ACCEPTED if error.errno in _OUR_OWN else Answer.NONE
+    return Answer.ACCEPTED
 
 
 _watch: ControlServiceWatch | None = None  # of the Ray that this process is connected to

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -16,7 +17,9 @@ from cluster.runtime.memory import OBJECT_STORE_BYTES
 from cluster.runtime.orphan_reaper import guarded
 from cluster.runtime.ray_calls import first_line
 from cluster.runtime.stop_signals import shielded, stop_at_signals
+from grpo_core.checkpoints.atomic_write import write_atomically
 
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 START_ATTEMPTS = 8  # Ray gives up after 30 s, which a busy machine may need for starting its processes
 # Ray's name for a switch between the machine's own address and loopback; its processes then listen on loopback alone.
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
@@ -37,25 +40,43 @@ def prepare_local_ray() -> None:
 def keep_token_private(path: Path) -> None:
     """Let only this user read Ray's token; it is made if there is none (Ray itself makes one that all can read).
 
-    Raises RunError if the file belongs to somebody else or cannot be written.
+    One that the system's administrator mounted stays as it is. Raises RunError if the file belongs to another user or
+    cannot be protected, StorageError if it cannot be written.
     """
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with (
-            suppress(FileExistsError),
-            os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file,
-        ):
-            file.write(secrets.token_hex(32))
+        if path.exists() and path.stat().st_size == 0:  # a full disk left it
+            path.unlink()
+        if not path.exists():
+            _make_token(path)
         state = path.stat()
-        if state.st_uid != os.getuid():
+        if not is_trusted(state.st_uid):
             raise RunError(
                 f"Ray's token {path} belongs to another user, who could control this run: remove it, or name another "
                 f"file in {TOKEN_FILE_VARIABLE}"
             )
-        if stat.S_IMODE(state.st_mode) & 0o077:
+        if state.st_uid == os.getuid() and stat.S_IMODE(state.st_mode) & 0o077:
             path.chmod(0o600)
     except OSError as error:
-        raise RunError(f"cannot protect Ray's token {path}: {error.strerror}") from error
+        if error.errno != errno.EROFS:
+            raise RunError(f"cannot protect Ray's token {path}: {error.strerror}") from error
+
+
+def is_trusted(owner: int) -> bool:
+    """Whether the owner of a file, a user id, is this user or the system's administrator, who mounts secrets."""
+    return owner in (0, os.getuid())
+
+
+def _make_token(path: Path) -> None:
+    """Make the file in one step, whole; of two runs that do so at once, both use the first one's."""
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    write_atomically(draft, secrets.token_hex(32).encode(), mode=0o600)
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()
 
 
 @contextmanager
@@ -63,7 +84,7 @@ def local_ray(cpus: int, notice: Callable[[str], None]) -> Iterator[None]:
     """Start a Ray with at least ``cpus`` CPUs on this machine; it ends with the block.
 
     On a busy machine it may need several attempts, which ``notice`` is told. Its processes do not see the signals that
-    ask the run to stop. Raises LateError if Ray does not start, RunError as ``prepare_local_ray`` does.
+    ask the run to stop. Raises LateError if Ray does not start, RunError if it cannot.
     """
     import ray
 
@@ -97,6 +118,8 @@ def _start(cpus: int, notice: Callable[[str], None]) -> None:
         except Exception as error:  # Ray raises nothing more specific if its processes do not start
             reason = first_line(error)
             _end_started(others)
+            if advice := _advice(error):
+                raise RunError(f"Ray cannot start on this machine ({reason}): {advice}") from error
             if attempt == START_ATTEMPTS:
                 raise LateError(
                     f"Ray did not start on this machine in {attempt} attempts ({reason}); is it overloaded, or out of "
@@ -105,6 +128,17 @@ def _start(cpus: int, notice: Callable[[str], None]) -> None:
             notice(
                 f"Ray did not start within its time; attempt {attempt + 1} of {START_ATTEMPTS} (is the machine busy?)"
             )
+
+
+def _advice(error: Exception) -> str | None:
+    """What to do about an error with which further attempts would end as well; None if they may succeed."""
+    from ray.exceptions import AuthenticationError
+
+    if isinstance(error, AuthenticationError):
+        return f"give the same token to all of Ray, in {TOKEN_VARIABLE} or the file that {TOKEN_FILE_VARIABLE} names"
+    if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+        return "free space there or make it writable, or name another folder in RAY_TMPDIR"
+    return None
 
 
 def _end_started(others: set[psutil.Process]) -> None:

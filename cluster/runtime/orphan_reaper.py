@@ -29,7 +29,11 @@ def guarded() -> Iterator[Callable[[], None]]:
 
     Yields a function that makes them end ``GRACE_S`` after it is called, for the last step inside the block.
     """
-    reaper = subprocess.Popen([sys.executable, "-I", "-S", __file__], stdin=subprocess.PIPE, start_new_session=True)
+    from cluster.runtime.stop_signals import shielded  # here, because the script may not import it
+
+    with shielded():  # until it ignores the signals by itself
+        command = [sys.executable, "-I", "-S", __file__]
+        reaper = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     assert reaper.stdin is not None
     try:
         yield reaper.stdin.close

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from cluster.errors import LateError, LostError, RunError
@@ -52,24 +53,32 @@ def check_waiting() -> None:
     check_control_service()
 
 
-def wait_for_all(refs: list[Any], timeout_s: float) -> tuple[list[Any], list[Any]]:
+def never_away() -> float:
+    """Return that the replay server was away for 0 seconds."""
+    return 0.0
+
+
+def wait_for_all(
+    refs: list[Any], timeout_s: float, away_s: Callable[[], float] = never_away
+) -> tuple[list[Any], list[Any]]:
     """Wait until all are ready, for up to ``timeout_s``; return those that are and those that are not.
 
-    Raises as ``check_waiting``.
+    ``away_s`` returns the seconds so far for which the time limit stood still (``ServerWatch``). Raises as
+    ``check_waiting``.
     """
     import ray
 
-    deadline = time.monotonic() + timeout_s
+    deadline = time.monotonic() + timeout_s - away_s()
     while True:
-        left_s = max(0.0, deadline - time.monotonic())
+        left_s = max(0.0, deadline + away_s() - time.monotonic())
         ready, waiting = ray.wait(refs, num_returns=len(refs), timeout=min(left_s, LOOK_EVERY_S))
         if not waiting or not left_s:
             return ready, waiting
         check_waiting()
 
 
-def get_answer(ref: Any, timeout_s: float, who: str) -> Any:
-    """Return the result of an actor's method.
+def get_answer(ref: Any, timeout_s: float, who: str, away_s: Callable[[], float] = never_away) -> Any:
+    """Return the result of an actor's method; ``away_s`` as in ``wait_for_all``.
 
     Raises LateError if there was no answer within ``timeout_s``; LostError if it died, or its answer was lost with the
     machine that held it; ControlServiceLostError if Ray is gone; RunError or StorageError if its constructor raised. An
@@ -80,7 +89,7 @@ def get_answer(ref: Any, timeout_s: float, who: str) -> Any:
 
     deadline = time.monotonic() + timeout_s
     try:
-        ready, _ = wait_for_all([ref], timeout_s)
+        ready, _ = wait_for_all([ref], timeout_s, away_s)
         return ray.get(ref, timeout=max(FETCH_S, deadline - time.monotonic()) if ready else 0.0)
     except GetTimeoutError:
         raise LateError(

@@ -8,9 +8,11 @@ from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from cluster.errors import RunError
 from cluster.runtime.server_watch import ServerWatch
 from grpo_core.errors import EntenteError, StorageError
 from opponents.population.redis_mirror import PopulationMirror
+from services.replay.buffer import ServerLostError
 from services.replay.redis_store.buffer import RedisBuffer
 from services.replay.redis_store.connection import Connection
 from services.replay.server.embedded import EmbeddedServer
@@ -40,7 +42,8 @@ def replay_server(settings: RedisSettings, folder: Path, say: Callable[[str], No
 
     With ``say``, which shows the user a line, an external one that is away is waited for, as by a run under way.
 
-    Raises ReplayError if no server can be started, or the external one does not answer; StorageError if the server
+    Raises ReplayError if no server can be started, or the external one does not answer; RunError if it was waited for
+    in vain; StorageError if the server
     that was started cannot write its files, also when it ends because of that during the block.
     """
     url = external_url(settings)
@@ -49,7 +52,13 @@ def replay_server(settings: RedisSettings, folder: Path, say: Callable[[str], No
             nullcontext() if say is None else watched(settings, say) as watch,
             closing(redis_buffer(settings, url, "probe", patient=watch is not None, grace_s=0.0)) as probe,
         ):
-            probe.stored_ids(["probe/0"])  # fails now, before anything is started
+            try:
+                probe.stored_ids(["probe/0"])  # fails now, before anything is started
+            except ServerLostError as error:
+                if watch is None:
+                    raise
+                # It was away for the whole time limit, so this is no accident, after which the run starts again.
+                raise RunError(f"{error}; go on with --resume when the server is back") from error
             if watch is not None:
                 watch.ask()  # it says that the server is back
         yield url

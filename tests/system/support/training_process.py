@@ -95,7 +95,16 @@ class TrainingProcess:
         """Descendants that are still running after a while."""
         deadline = time.monotonic() + timeout_s
         while True:
-            left = [p for p in self.family.values() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
+            left = [text for process in self.family.values() if (text := _shown(process))]
             if not left or time.monotonic() > deadline:
-                return [f"{p.pid} {' '.join(p.cmdline())[:120]}" for p in left]
+                return left
             time.sleep(0.2)
+
+
+def _shown(process: psutil.Process) -> str | None:
+    """Process id and command of a process; None if it has ended."""
+    try:
+        ended = not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+        return None if ended else f"{process.pid} {' '.join(process.cmdline())[:120]}"
+    except psutil.NoSuchProcess:
+        return None

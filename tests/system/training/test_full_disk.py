@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(3600)]
 
 EPISODES = 14  # of one update of smoke.toml
 SETTINGS = (
-    *QUICK, "--set", "learner.checkpoint_every=1", "--set", "redis.answer_timeout_s=3",
+    *QUICK, "--set", "learner.checkpoint_every=1", "--set", "redis.answer_timeout_s=10",
     "--set", "evaluation.against=[]",
 )  # fmt: skip
 MANY = ("--set", "learner.updates=500")

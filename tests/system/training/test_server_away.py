@@ -83,10 +83,11 @@ def test_a_run_waits_for_its_server_and_goes_on_without_a_restart(external: Exte
         assert training.survivors() == []
         assert restarts(run) == []
         lines = training.output().splitlines()
+        # On a busy machine a short absence more may be seen.
         assert (
-            sum("does not answer: waiting for it, at most 600 s (redis.away_timeout_s)" in line for line in lines) == 2
+            sum("does not answer: waiting for it, at most 600 s (redis.away_timeout_s)" in text for text in lines) >= 2
         )
-        assert sum("the replay server is back after" in line for line in lines) == 2
+        assert sum("the replay server is back after" in line for line in lines) >= 2
         assert "Traceback" not in training.output()
     check_every_episode_is_used_once(run, external.url)
 

@@ -14,7 +14,7 @@ from cluster.actors.learner import LearnerWorker
 from cluster.configs.loader import load_config
 from grpo_core.types import Episode
 from services.environments.diplomacy.position import POWERS
-from services.replay.buffer import BlocksMissingError
+from services.replay.buffer import BlocksMissingError, UnreadableError
 from services.replay.memory_buffer import MemoryBuffer
 from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
@@ -165,3 +165,28 @@ def test_episodes_set_aside_are_found_with_work_linear_in_the_episodes() -> None
     _CountedId.hashes = 0
     assert set_aside(delivered, delivered[10:]) == delivered[:10]
     assert _CountedId.hashes <= 2 * len(delivered)  # once as used and once as delivered
+
+
+def test_an_update_that_loses_each_block_for_another_reason_replaces_all_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cluster.actors.batch_collector.FIRST_LOOK_S", 0.01)
+    france, germany = "FRANCE", "GERMANY"
+    buffer = MemoryBuffer(group_timeout_s=60)
+    monkeypatch.setattr(buffer, "unreadable_ids", lambda role: {"b0/0", "b0/1"} if role == france else set())
+    arriving = [episode for episode in episodes() if episode.role == germany][:2]
+    buffer.append(arriving)
+    collector = BatchCollector(buffer, 2, 1, 0, lambda _: "it cannot be used")
+    with pytest.raises(UnreadableError) as raised:
+        collector.take({france: 1, germany: 1}, 0.1)
+    assert raised.value.missing == {france: 1, germany: 1}
+    # The blocks in their place are used, and neither excuses a block that is really lost.
+    for role in (france, germany):
+        of_role = [episode for episode in episodes() if episode.role == role][2:]
+        buffer.append(of_role)
+    collector._fault = None
+    collector.take({france: 1, germany: 1}, 0.1)
+    collector.clear()
+    with pytest.raises(BlocksMissingError) as lost:
+        collector.take({france: 1}, 0.1)
+    assert not isinstance(lost.value, UnreadableError)

@@ -96,3 +96,43 @@ def test_a_path_that_is_no_text_can_be_shown(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert rb"saved to " in done.stdout
     assert rb"\udcff" in done.stdout
+
+
+@pytest.fixture
+def interruption(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Interrupts ``entente train`` where it calls a function."""
+    monkeypatch.setattr("cluster.runtime.stop_signals.stop_at_signals", lambda: None)
+    monkeypatch.setattr("cluster.runtime.local_ray.prepare_local_ray", lambda: None)
+
+    def interrupt_at(function: str) -> None:
+        def interrupt(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(function, interrupt)
+
+    return interrupt_at
+
+
+def test_an_interruption_before_anything_has_begun_says_so(entente: Any, interruption: Any) -> None:
+    interruption("cluster.runs.run_request.requested_run")
+    assert entente("train", "smoke") == (130, "stopped\n")
+
+
+def test_a_run_that_has_nothing_to_resume_is_to_be_started_again(
+    entente: Any, interruption: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interruption("cluster.runs.restarts.keep_training")
+    assert entente("train", "smoke", "--run-dir", "new") == (
+        130,
+        "stopped before there was anything to save; start it again\n",
+    )
+
+    def begin(_: object, run_dir: Path, **options: object) -> None:
+        (run_dir / "checkpoints" / "0").mkdir(parents=True)
+        (run_dir / "checkpoints" / "0" / "manifest.json").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("cluster.runs.restarts.keep_training", begin)
+    resume, again = entente("train", "smoke", "--run-dir", "a"), entente("train", "smoke", "--start-or-resume")
+    assert resume == (130, "stopped; continue with: entente train --resume --run-dir a\n")
+    assert again == (130, "stopped; continue with: the same command\n")

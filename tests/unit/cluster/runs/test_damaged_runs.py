@@ -26,6 +26,11 @@ from grpo_core.training.learner_state import LearnerState
 from services.metrics.jsonl import read_metrics
 from services.reports.run_report.run_report import write_report
 
+EVALUATION = {
+    "label": "untrained", "checkpoint": "checkpoints/0", "against": "random", "games": 7, "until_year": 1902,
+    "mean_centers": 3.0, "mean_centers_ci95": None, "by_country": {"FRANCE": {"mean_centers": 3.0, "win_rate": 0.0}},
+}  # fmt: skip
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> RunFolder:
@@ -75,6 +80,11 @@ def test_every_file_of_a_run_is_named_when_it_is_damaged(folder: RunFolder, name
         use()
 
 
+def test_a_summary_that_a_run_wrote_is_continued(folder: RunFolder) -> None:
+    folder.write_summary({"evaluations": [EVALUATION, {**EVALUATION, "checkpoint": "imitated/untrained"}]})
+    assert len(folder.read_summary()["evaluations"]) == 2
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -84,7 +94,12 @@ def test_every_file_of_a_run_is_named_when_it_is_damaged(folder: RunFolder, name
         {"games": "x"},
         {"wall_seconds": [1]},
         {"games": 1e999},
-        {"evaluations": [{"label": "untrained", "checkpoint": 0, "against": "random", "by_country": {"FRANCE": 1}}]},
+        {"evaluations": [{**EVALUATION, "by_country": {"FRANCE": 1}}]},
+        {"evaluations": [{**EVALUATION, "checkpoint": 3}]},
+        {"evaluations": [{**EVALUATION, "checkpoint": "checkpoints/abc"}]},
+        {"evaluations": [{**EVALUATION, "mean_centers": None}]},
+        {"evaluations": [{**EVALUATION, "mean_centers_ci95": [4.0, "x"]}]},
+        {"evaluations": [{name: value for name, value in EVALUATION.items() if name != "games"}]},
     ],
 )
 def test_a_summary_of_other_types_is_not_continued(folder: RunFolder, fields: dict[str, Any]) -> None:

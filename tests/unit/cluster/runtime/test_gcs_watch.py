@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 
 import cluster.runtime.gcs_watch
 from cluster.errors import ControlServiceLostError
-from cluster.runtime.gcs_watch import ControlServiceWatch, accepts_connections, check_control_service
+from cluster.runtime.gcs_watch import Answer, ControlServiceWatch, answer_of, check_control_service
 
 LIMIT_S = 60.0
 
@@ -51,14 +52,14 @@ def test_a_service_that_ends_is_lost_and_says_so_in_one_line(
 
 def test_a_short_silence_is_forgiven(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.runtime.gcs_watch, "CHECK_EVERY_S", 0.01)
-    answers, seen = iter([False, False, True]), threading.Event()
+    answers, seen = iter([Answer.REFUSED, Answer.NONE, Answer.ACCEPTED]), threading.Event()
 
-    def connect(_: str) -> bool:
+    def connect(_: str) -> Answer:
         try:
             return next(answers)
         except StopIteration:
             seen.set()
-            return True
+            return Answer.ACCEPTED
 
     watch = ControlServiceWatch("127.0.0.1:1", grace_s=LIMIT_S, connect=connect)
     try:
@@ -80,7 +81,7 @@ def test_a_process_ends_if_its_main_thread_hangs_in_ray(noticed: bool, monkeypat
         said.append(message)
         ended.set()
 
-    watch = ControlServiceWatch("192.0.2.1:1", 0.0, connect=lambda _: False, end_process=end_process)
+    watch = ControlServiceWatch("192.0.2.1:1", 0.0, connect=lambda _: Answer.REFUSED, end_process=end_process)
     try:
         if noticed:
             assert lost_within_limit(watch)
@@ -95,9 +96,38 @@ def test_a_process_ends_if_its_main_thread_hangs_in_ray(noticed: bool, monkeypat
 
 def test_only_a_listening_port_accepts_connections(service: socket.socket) -> None:
     there = address(service)
-    assert accepts_connections(there)
+    assert answer_of(there) is Answer.ACCEPTED
     service.close()
-    assert not accepts_connections(there)
+    assert answer_of(there) is Answer.REFUSED
+
+
+def test_a_network_that_fails_is_forgiven_longer_than_a_process_that_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster.runtime.gcs_watch, "CHECK_EVERY_S", 0.01)
+    answer, asked = Answer.NONE, threading.Semaphore(0)
+
+    def connect(_: str) -> Answer:
+        asked.release()
+        return answer
+
+    watch = ControlServiceWatch("192.0.2.1:1", grace_s=0.0, connect=connect)
+    try:
+        for _ in range(3):
+            assert asked.acquire(timeout=LIMIT_S)
+        assert not watch.lost
+        answer = Answer.REFUSED
+        assert lost_within_limit(watch)
+    finally:
+        watch.close()
+
+
+def test_a_process_without_free_descriptors_blames_itself(
+    service: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_socket(*_: object, **__: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(socket, "create_connection", no_socket)
+    assert answer_of(address(service)) is Answer.ACCEPTED
 
 
 def test_without_a_connected_ray_there_is_nothing_to_check() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 import ray
+from ray.exceptions import AuthenticationError
 
 import cluster.runtime.local_ray
 from cluster.errors import LateError, RunError
-from cluster.runtime.local_ray import START_ATTEMPTS, keep_token_private, local_ray
+from cluster.runtime.local_ray import START_ATTEMPTS, is_trusted, keep_token_private, local_ray
 
 SLEEPER = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
 
@@ -75,9 +77,38 @@ def test_rays_token_is_made_private_or_refused(tmp_path: Path, monkeypatch: pyte
     keep_token_private(token)
     assert token.stat().st_mode & 0o777 == 0o600
     assert token.read_text() == made
-    monkeypatch.setattr(os, "getuid", lambda: token.stat().st_uid + 1)
+    token.write_text("")  # as a full disk leaves it
+    keep_token_private(token)
+    assert len(token.read_text()) >= 32
+    assert [path.name for path in token.parent.iterdir()] == ["auth_token"]
+    monkeypatch.setattr(cluster.runtime.local_ray, "is_trusted", lambda _: False)
     with pytest.raises(RunError, match="belongs to another user"):
         keep_token_private(token)
     monkeypatch.undo()
     with pytest.raises(RunError, match="cannot protect Ray's token"):
         keep_token_private(token / "below_a_file")
+
+
+def test_this_user_and_the_administrator_are_trusted_with_the_token() -> None:
+    assert [is_trusted(owner) for owner in (0, os.getuid(), os.getuid() + 1)] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "/tmp/ray/session"), "free space there .* RAY_TMPDIR"),
+        (AuthenticationError("Token authentication is enabled"), "give the same token .* RAY_AUTH_TOKEN"),
+    ],
+    ids=["disk", "token"],
+)
+def test_an_error_that_would_come_again_ends_the_start_at_once(
+    error: Exception, advice: str, notices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(RunError, match=advice) as raised, local_ray(1, notices.append):
+        pytest.fail("it did not start")
+    assert not isinstance(raised.value, LateError)
+    assert notices == []
