@@ -113,3 +113,17 @@ def test_a_run_that_is_stopped_while_its_server_is_away_has_saved_and_waits_when
         assert "the replay server is back after" in training.output()
     assert restarts(run) == []
     check_every_episode_is_used_once(run, external.url)
+
+
+def test_a_run_that_is_stopped_together_with_its_server_saves_without_waiting_for_it(
+    external: ExternalServer, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    with TrainingProcess(run, *arguments(external.url), "--set", "run.silence_timeout_s=300") as training:
+        training.wait_until(lambda: last_update(run) >= 3, "three updates")
+        external.kill()
+        training.process.send_signal(signal.SIGTERM)
+        assert training.finish() == 130, training.output()
+        assert "stopped; continue with: entente train --resume" in training.output().splitlines()[-1]
+        assert training.survivors() == []
+    assert checkpoint_versions(run)[-1] == last_update(run)

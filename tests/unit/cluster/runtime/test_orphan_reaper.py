@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 import cluster.runtime.orphan_reaper
@@ -42,3 +43,14 @@ def test_processes_that_do_not_end_are_logged_and_do_not_hide_the_runs_error(
     with pytest.raises(KeyError, match="why"), guarded():
         raise KeyError("why")
     assert "are left behind" in caplog.text
+
+
+def test_the_reaper_survives_signals_from_its_first_moment_on() -> None:
+    before = set(psutil.Process().children())
+    with guarded():
+        (reaper,) = set(psutil.Process().children()) - before
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            reaper.send_signal(number)
+        with pytest.raises(psutil.TimeoutExpired):
+            reaper.wait(0.5)
+    assert not reaper.is_running() or reaper.status() == psutil.STATUS_ZOMBIE
