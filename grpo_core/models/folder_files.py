@@ -17,6 +17,15 @@ _LONGEST_NAME = 300  # characters of a tensor's name
 INDEX = "model.safetensors.index.json"
 _LARGEST_SIZE = 1 << 16  # of what a small model's configuration may say without a tensor of that size
 _SIZES = re.compile(r"(hidden_size|intermediate_size|vocab_size|heads?|dim|experts|labels|embd|inner)$")
+_POSITIONS = re.compile(r"(max_position_embeddings|n_positions|n_ctx)$")
+_POSITION_TENSOR = re.compile(r"(^|\.)(wpe|pos_emb|positions?_embed(ding)?s?(_layer)?|embed_positions)\.weight$")
+_MOST_POSITIONS = 1 << 24  # of a model with rotary positions, for which no table is made
+# These make a table of all positions, or a mask that grows with the square of their number.
+_TABLE_MAKERS = (
+    *("gpt_neo", "gpt_bigcode", "openai-gpt", "clvp"),  # masks
+    *("gpt2", "opt", "biogpt", "codegen", "gptj", "ctrl", "xglm"),
+)
+_MOST_TABLED = 1 << 14  # positions of such a model, if its weights have no table; published ones have 2048
 _LAYERS = re.compile(r"(num_hidden_layers|num_layers|n_layers?|num_decoder_layers|num_encoder_layers)$")
 
 
@@ -32,14 +41,19 @@ def check_files(folder: Path) -> None:
     config = _checked_config(folder)
     _check_texts(folder)
     shapes = _checked_shapes(folder)
-    largest = max((size for shape in shapes for size in shape), default=0)
+    largest = max((size for _, shape in shapes for size in shape), default=0)
     _check_vocabulary(folder, max(largest, _LARGEST_SIZE))
+    limits = {
+        _LAYERS: len(shapes),
+        _SIZES: max(largest, _LARGEST_SIZE),
+        _POSITIONS: _most_positions(shapes, config.get("model_type")),
+    }
     for name, number in _numbers(config):
-        limit = len(shapes) if _LAYERS.search(name) else max(largest, _LARGEST_SIZE) if _SIZES.search(name) else None
+        limit = next((limit for names, limit in limits.items() if names.search(name)), None)
         if limit is not None and number > limit:
             raise CheckpointError(
                 f"{folder}: weights do not fit config.json ({one_line(name, 40)} is {one_line(number, 20)}, with "
-                f"{len(shapes)} tensors of at most {largest} rows); take both files from the same checkpoint"
+                f"{len(shapes)} tensors that allow {limit} at most); take both files from the same checkpoint"
             )
 
 
@@ -108,9 +122,15 @@ def _check_vocabulary(folder: Path, limit: int) -> None:
         )
 
 
-def _checked_shapes(folder: Path) -> list[list[int]]:
-    """Open every safetensors file, to name one that is absent or truncated; return the shapes of all tensors."""
-    shapes: list[list[int]] = []
+def _most_positions(shapes: list[tuple[str, list[int]]], model_type: object) -> int:
+    """The rows of the table of positions; without one, what takes little time or memory in such a model."""
+    rows = [shape[0] for name, shape in shapes if shape and _POSITION_TENSOR.search(name)]
+    return max(rows, default=_MOST_TABLED if model_type in _TABLE_MAKERS else _MOST_POSITIONS)
+
+
+def _checked_shapes(folder: Path) -> list[tuple[str, list[int]]]:
+    """Open every safetensors file, to name one that is absent or truncated; return names and shapes of all tensors."""
+    shapes: list[tuple[str, list[int]]] = []
     for name in sorted(weight_files(folder)):
         try:
             path = path_inside(folder, name)
@@ -126,7 +146,7 @@ def _checked_shapes(folder: Path) -> list[list[int]]:
         try:
             with safe_open(path, framework="np") as file:
                 names = list(file.keys())
-                shapes += [file.get_slice(tensor).get_shape() for tensor in names]
+                shapes += [(tensor, file.get_slice(tensor).get_shape()) for tensor in names]
         except (SafetensorError, OSError) as error:
             raise CheckpointError(f"{path} is damaged or truncated: {reason(error)}; copy it again") from error
         if odd := [tensor for tensor in names if not tensor.isprintable() or len(tensor) > _LONGEST_NAME]:

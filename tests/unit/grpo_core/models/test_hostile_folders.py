@@ -8,10 +8,12 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from grpo_core.errors import CheckpointError
+from grpo_core.models.folder_files import check_files
 from grpo_core.models.lora import folder_payload
 from grpo_core.models.lora_merge import Lora
 from grpo_core.models.pretrained import load_model, load_tokenizer, make_small_model, save_model
@@ -74,6 +76,37 @@ def test_sizes_without_weights_are_refused_before_a_model_is_built(folder: Path,
     assert f"weights do not fit config.json ({key} is" in refusal(folder)
     set_keys(folder / "config.json", **{key: 1}, text_config={key: value})
     assert f"({key} is" in refusal(folder)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "table", "published"),
+    [
+        ("qwen3", None, 40960),
+        ("llama", None, 10_485_760),
+        ("mistral", None, 131_072),
+        ("gptj", None, 2048),
+        ("gpt_neo", "transformer.wpe.weight", 2048),
+        ("gpt2", "wpe.weight", 1024),
+        ("opt", "model.decoder.embed_positions.weight", 2048),
+    ],
+)
+def test_positions_are_those_of_the_table_or_of_a_usual_model(
+    folder: Path, model_type: str, table: str | None, published: int
+) -> None:
+    config, weights = folder / "config.json", load_file(folder / "model.safetensors")
+    rows = published + 2 * (model_type == "opt")  # it has two rows for padding
+    with_table = {**weights, table: np.zeros((rows, 1), np.float32)} if table else weights
+    save_file(with_table, folder / "model.safetensors")
+    keys = dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx"), published)
+    set_keys(config, model_type=model_type, **keys)
+    check_files(folder)
+    too_many = 1 << 25 if model_type in ("qwen3", "llama", "mistral") else 60_000
+    for tensors in (with_table, weights):
+        save_file(tensors, folder / "model.safetensors")
+        for key in keys:
+            set_keys(config, **{**keys, key: too_many})
+            with pytest.raises(CheckpointError, match=rf"\({key} is"):
+                check_files(folder)
 
 
 @pytest.mark.parametrize(
