@@ -20,6 +20,8 @@ _Unit = Annotated[str, msgspec.Meta(pattern=r"^\*?[AF] [A-Z]{3}(/[A-Z]{2})?$")]
 _Place = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}(/[A-Z]{2})?$")]
 _Places = Annotated[list[_Place], msgspec.Meta(max_length=81)]  # provinces and coasts of the map
 _Units = Annotated[list[_Unit], msgspec.Meta(max_length=81)]
+_Orders = Annotated[list[_Text], msgspec.Meta(max_length=81)]
+_Retreats = Annotated[dict[_Unit, _Places], msgspec.Meta(max_length=81)]
 _Phase = Annotated[str, msgspec.Meta(pattern=r"^([SFW][0-9]{4}[MRA]|FORMING|COMPLETED)$")]
 
 
@@ -31,7 +33,7 @@ class _State(msgspec.Struct):
     name: _Phase
     units: dict[_Power, _Units] = {}
     centers: dict[_Power, _Places] = {}
-    retreats: dict[_Power, dict[_Unit, _Places]] = {}
+    retreats: dict[_Power, _Retreats] = {}
     homes: dict[_Power, _Places] = {}
     influence: dict[_Power, _Places] = {}
     note: str | None = ""
@@ -40,7 +42,7 @@ class _State(msgspec.Struct):
 class _PhaseData(msgspec.Struct):
     name: _Phase
     state: _State
-    orders: dict[_Power, list[_Text] | None] | None = None
+    orders: dict[_Power, _Orders | None] | None = None
 
 
 class _Game(msgspec.Struct):

@@ -19,6 +19,7 @@ _LAYERS = ("OrderLayer", "UnitLayer", "DislodgedUnitLayer", "HighestOrderLayer")
 _DRAWN = (*_LAYERS, "MapLayer")
 _MAP = re.compile(r"[a-z0-9_]{1,40}")  # the engine would read any file that a name leads to
 _MOST_PHASES = 1000  # ninety-nine years have fewer
+_MOST_ENTRIES = 81  # provinces and coasts of the map; no power has more units or orders
 _CAPTIONS = ("currentnotetext", "currentnoterect", "currentphasetext")  # the map's own; the page has others
 
 
@@ -84,6 +85,11 @@ def make_film(document: Mapping[str, Any]) -> Film:
 
 def _frame(game: Any, powers: tuple[str, ...], phase: Mapping[str, Any]) -> Frame:
     state, recorded = phase["state"], phase.get("orders") or {}
+    for table in (recorded, *state.values()):  # by power; the engine is slow to read long lists
+        if isinstance(table, dict) and any(
+            isinstance(each, list) and len(each) > _MOST_ENTRIES for each in table.values()
+        ):
+            raise ValueError(f"a list in it has more than {_MOST_ENTRIES} entries")
     game.set_state(state)
     for power in powers:
         if recorded.get(power):

@@ -89,6 +89,20 @@ def test_a_game_of_a_hundred_thousand_phases_is_refused_at_once(
     refusal(use, path)
 
 
+@pytest.mark.parametrize("use", USES)
+def test_a_list_longer_than_the_map_is_refused_before_the_engine_reads_it(
+    use: str, document: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "game.json"
+    phase = document["phases"][-1]
+    for table, key, entry in ((phase, "orders", "A PAR H"), (phase["state"], "units", "A PAR")):
+        kept = table[key]
+        table[key] = {"FRANCE": [entry] * 82}
+        path.write_text(json.dumps(document))
+        assert "81" in refusal(use, path)
+        table[key] = kept
+
+
 @pytest.mark.parametrize(
     ("place", "value"),
     [
