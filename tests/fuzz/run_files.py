@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
+
+import psutil
 
 from cluster.configs.loader import load_config
 from cluster.driver.metrics_recorder import MetricsRecorder
@@ -12,10 +16,12 @@ from cluster.runs.folder import RunFolder, audits, episodes_used, last_update
 from cluster.runs.imitation_report import read_report
 from cluster.runs.run_request import requested_run
 from services.metrics.display.display import Display
+from services.replay.server.embedded import running_url
 from tests.fuzz.contract import Case, Kind, command
 from tests.fuzz.mutations import edit
 from tests.fuzz.run_folder import OVERRIDES, copy_to
 
+SERVER = "redis/server.json"
 FILES = (
     ("audit/000001.json", "json"),
     ("audit/000002.json", "json"),
@@ -31,6 +37,7 @@ FILES = (
     ("run_id", "bytes"),
     ("format", "bytes"),
     ("ratings.json", "json"),
+    (SERVER, "json"),
 )
 STRANGE_NAMES = (
     "x.json",
@@ -63,6 +70,9 @@ def run(case: Case, folder: Path, shared: object) -> None:
     """Edit a copy of the run, and use it."""
     file, shape, strange, seed, use = case.input
     run_dir, rng = copy_to(folder), random.Random(seed)
+    if file == SERVER:
+        _server(run_dir, rng)
+        return
     if strange:
         (run_dir / "audit" / strange).write_text("{}")
     else:
@@ -86,6 +96,16 @@ def run(case: Case, folder: Path, shared: object) -> None:
         episodes_used(run_dir)
         read_report(run_dir)
         _ = RunFolder(run_dir).run_id
+
+
+def _server(run_dir: Path, rng: random.Random) -> None:
+    """What `buffer inspect` reads; the record is of this process, so that it is read to its end."""
+    path = run_dir / SERVER
+    path.parent.mkdir()
+    state = {"pid": os.getpid(), "started": psutil.Process().create_time(), "port": 1, "url": "redis://127.0.0.1:1/0"}
+    path.write_text(json.dumps(state))
+    edit(rng, path)
+    running_url(path.parent)
 
 
 def _resume(folder: RunFolder) -> None:

@@ -13,7 +13,7 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import psutil
 import redis
@@ -22,6 +22,7 @@ from redis.retry import Retry
 
 from grpo_core.checkpoints.atomic_write import storage_error_in, writing
 from grpo_core.errors import StorageError
+from grpo_core.files import read_json
 from services.replay.buffer import ReplayError
 from services.replay.processes import same_process
 from services.replay.server import supervisor
@@ -29,6 +30,7 @@ from services.replay.server import supervisor
 _POLL_S = 0.02
 _PORT_ATTEMPTS = 3
 _LAST_LINES = 20  # of the log, that tell why the server has ended
+_STATE_BYTES = 1 << 16  # of server.json, which has four short fields
 _SHORT_WRITE = "Short write while writing to the AOF file"
 # appendfsync always: else a crash could undo an acknowledgement after its reply.
 _CONFIGURATION = """bind 127.0.0.1
@@ -197,10 +199,8 @@ class EmbeddedServer:
 
 def running_url(folder: Path) -> str | None:
     """Return the url of the server that runs in ``folder``; None without one."""
-    state_path = folder / "server.json"
-    if _recorded_process(state_path) is None:
-        return None
-    return str(json.loads(state_path.read_text())["url"])
+    found = _recorded_server(folder / "server.json")
+    return found[1] if found else None
 
 
 class _PortTakenError(ReplayError):
@@ -246,9 +246,10 @@ def _claim_folder(folder: Path) -> IO[str]:
 
 def _stop_orphan(state_path: Path) -> None:
     """Stop the server of a run that was killed with its supervisor; the caller holds the folder's lock."""
-    process = _recorded_process(state_path)
-    if process is None:
+    found = _recorded_server(state_path)
+    if found is None:
         return
+    process = found[0]
     with suppress(psutil.NoSuchProcess):
         process.send_signal(supervisor.STOP_SIGNAL)
         try:
@@ -257,13 +258,13 @@ def _stop_orphan(state_path: Path) -> None:
             process.kill()
 
 
-def _recorded_process(state_path: Path) -> psutil.Process | None:
-    """Return the server that ``server.json`` names, if that process still runs."""
+def _recorded_server(state_path: Path) -> tuple[psutil.Process, str] | None:
+    """Return the server that ``server.json`` names, and its url, if that process still runs."""
     try:
-        state: dict[str, Any] = json.loads(state_path.read_text())
-        process = psutil.Process(int(state["pid"]))
-        return process if same_process(process, float(state["started"])) else None
-    except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError, psutil.NoSuchProcess):
+        state = read_json(state_path, _STATE_BYTES)
+        process, url = psutil.Process(int(state["pid"])), str(state["url"])
+        return (process, url) if same_process(process, float(state["started"])) else None
+    except (OSError, ValueError, TypeError, KeyError, OverflowError, psutil.NoSuchProcess):
         return None
 
 

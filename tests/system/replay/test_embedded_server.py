@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -105,6 +106,21 @@ def test_the_running_url_is_that_of_a_live_server(tmp_path: Path) -> None:
     assert running_url(tmp_path) is None
     with EmbeddedServer.start(tmp_path) as server:
         assert running_url(tmp_path) == server.url
+    assert running_url(tmp_path) is None
+
+
+def test_a_damaged_record_of_a_server_names_none(tmp_path: Path) -> None:
+    record = tmp_path / "server.json"
+    whole = {"pid": os.getpid(), "started": psutil.Process().create_time(), "port": 1, "url": "redis://h"}
+    record.write_text(json.dumps(whole))
+    assert running_url(tmp_path) == "redis://h"
+    for lacking in whole.keys() - {"port"}:
+        record.write_text(json.dumps({name: value for name, value in whole.items() if name != lacking}))
+        assert running_url(tmp_path) is None
+    record.write_text(json.dumps(whole) + " " * (1 << 17))
+    assert running_url(tmp_path) is None
+    record.unlink()
+    os.mkfifo(record)
     assert running_url(tmp_path) is None
 
 
