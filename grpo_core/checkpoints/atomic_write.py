@@ -29,6 +29,8 @@ _REASONS = {
     errno.EISDIR: ("a folder has its name", "move the folder away"),
     errno.EMFILE: ("too many files are open", "raise the limit on open files (ulimit -n)"),
 }
+# What a program's log may say for this reason alone. EPERM and EMFILE are also there for limits that it cannot raise.
+_OF_WRITES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO)
 _RUST_ERROR = re.compile(r"\(os error (\d+)\)")  # how safetensors and tokenizers, written in Rust, pass errors on
 
 
@@ -52,8 +54,9 @@ def writing(path: Path) -> Iterator[None]:
 
 def storage_error_in(path: Path, log: str) -> StorageError | None:
     """Return the error of another program that wrote ``path``, if its log names a reason why it could not."""
-    for number, (reason, advice) in _REASONS.items():
-        if number not in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR) and os.strerror(number) in log:
+    for number in _OF_WRITES:
+        reason, advice = _REASONS[number]
+        if os.strerror(number) in log:
             return StorageError(f"cannot write {path}: {reason}; {advice}")
     return None
 

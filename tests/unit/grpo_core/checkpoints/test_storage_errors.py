@@ -83,3 +83,5 @@ def test_the_log_of_another_program_tells_why_it_could_not_write() -> None:
     full = "1:M 10 Nov # Error writing to the AOF file: No space left on device\n1:M # Exiting...\n"
     assert str(storage_error_in(Path("redis"), full)) == "cannot write redis: the disk is full; free space there"
     assert storage_error_in(Path("redis"), "1:M # Out Of Memory allocating\n") is None
+    limited = "1:M # Server can't set maximum open files to 10032 because of OS error: Operation not permitted.\n"
+    assert storage_error_in(Path("redis"), f"{limited}1:M # Bad file format reading the append only file\n") is None
