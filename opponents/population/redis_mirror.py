@@ -20,6 +20,7 @@ from services.replay.redis_store.connection import Connection
 
 MIB = 1 << 20
 MAX_DOCUMENT_BYTES = 64 * MIB  # thousands of times a large population
+MAX_FIELDS = 10_000  # of the kept weights; a run keeps some hundred
 _log = logging.getLogger(__name__)
 
 # KEYS: population, weights. ARGV: revision, document, then checksums that no member needs. An atomic step: a call with
@@ -58,6 +59,7 @@ class PopulationMirror:
         self._limit_bytes = limit_mib * MIB
         self._document, self._weights = f"entente:{run_id}:population", f"entente:{run_id}:population:weights"
         self._client: Any = self._connection.client  # its stubs allow text replies, which are not requested here
+        self._warned = False
         self._publish = self._client.register_script(_PUBLISH)
 
     def publish(self, document: Document, population_file: Path) -> bool:
@@ -66,7 +68,7 @@ class PopulationMirror:
         Weights are written before the document that names them. A member with a damaged file and no copy yet is left
         out with a warning. Raises ReplayError if the server does not answer, or is full.
         """
-        held = self._connection.call("list weights", self._sizes)
+        held = self._connection.call("list weights", partial(self._sizes, document))
         wanted = self._fitting(document, population_file, held)
         for member in wanted:
             if member.checksum.encode() in held:
@@ -122,9 +124,21 @@ class PopulationMirror:
         data: bytes | None = self._connection.call(what, partial(self._client.hget, key, field))
         return data
 
-    def _sizes(self) -> dict[bytes, int]:
-        """Size in bytes of every kept policy, by checksum; fields that something else wrote are among them."""
-        return {name: int(self._client.hstrlen(self._weights, name)) for name in self._client.hkeys(self._weights)}
+    def _sizes(self, document: Document) -> dict[bytes, int]:
+        """Size in bytes of every kept policy, by checksum; fields that something else wrote are among them.
+
+        Where those are too many to be read, there are only the policies of ``document``.
+        """
+        few = self._client.hlen(self._weights) <= MAX_FIELDS
+        if few:
+            names = self._client.hkeys(self._weights)
+        else:
+            names = [member.checksum.encode() for member in document.members if member.kind == "policy"]
+        if not (few or self._warned):
+            self._warned = True
+            _log.warning("%s has over %d fields: something else wrote them, and they stay", self._weights, MAX_FIELDS)
+        sizes = {name: int(self._client.hstrlen(self._weights, name)) for name in names}
+        return {name: size for name, size in sizes.items() if size or few}
 
     def _fitting(self, document: Document, population_file: Path, held: Mapping[bytes, int]) -> list[Member]:
         """Policies whose weights fit: pinned ones first, then the newest; last retired ones that are kept already.

@@ -30,7 +30,7 @@ from services.replay.pending_blocks import PendingBlocks
 from services.replay.redis_store.connection import Connection
 from services.replay.redis_store.learner_lock import LearnerLock
 from services.replay.redis_store.lua_scripts import ACKNOWLEDGE, APPEND, CLAIM, OPEN, POISON, READ
-from services.replay.redis_store.replies import count_of, holder_of, name_of, names_of
+from services.replay.redis_store.replies import NameSets, count_of, holder_of, name_of
 
 MIB = 1 << 20
 MAX_ENTRY_BYTES = 64 * MIB
@@ -82,6 +82,7 @@ class RedisBuffer:
         self._append, self._open, self._read, self._claim, self._acknowledge, self._poison = map(
             client.register_script, (APPEND, OPEN, READ, CLAIM, ACKNOWLEDGE, POISON)
         )
+        self._name_sets = NameSets(client)
         self._lock = LearnerLock(self._connection, self._key("learner"), run_id)
         # The learner's side; guarded by _mutex.
         self._mutex = threading.RLock()
@@ -168,9 +169,8 @@ class RedisBuffer:
 
     def unreadable_ids(self, role: str) -> frozenset[str]:
         """See ``ReplayBuffer.unreadable_ids``."""
-        client: Any = self._connection.client
-        key = self._unreadable(role)
-        return frozenset(names_of(self._connection.call("ask for unreadable ids", lambda: client.smembers(key)), key))
+        ask = partial(self._name_sets.read, self._unreadable(role))
+        return frozenset(self._connection.call("ask for unreadable ids", ask))
 
     def stats(self) -> Mapping[str, float]:
         """See ``ReplayBuffer.stats``; ``bytes`` is the server's estimate.
@@ -200,7 +200,7 @@ class RedisBuffer:
     def _count(self, delivered: set[Receipt] | None) -> dict[str, float]:
         client: Any = self._connection.client  # its stubs allow text in replies; ours are bytes
         names, key = ("acknowledged", "duplicates", "poison"), self._key("counters")
-        roles = names_of(client.smembers(self._key("roles")), self._key("roles"))
+        roles = self._name_sets.read(self._key("roles"))
         counters = {
             name: count_of(reply, name, key) for name, reply in zip(names, client.hmget(key, names), strict=True)
         }
@@ -231,6 +231,7 @@ class RedisBuffer:
             keys = [self._key("roles"), *(self._stream(role) for role in new)]
             self._call_as_learner("open streams", self._open, keys, [self._group, *new])
             self._opened.update(new)
+            self._unsure = True  # the set of roles may have lacked them, if something else wrote to it
         while True:
             now_s, may_be_more = self._connection.call("read episodes", lambda: self._read_once(roles))
             if not may_be_more:
@@ -254,9 +255,8 @@ class RedisBuffer:
         """If a reply may have been lost, read the unacknowledged entries again, oldest first."""
         if not self._unsure:
             return
-        client: Any = self._connection.client
-        for role in names_of(client.smembers(self._key("roles")), self._key("roles")):
-            for name in names_of(client.smembers(self._unreadable(role)), self._unreadable(role)):
+        for role in sorted({*self._name_sets.read(self._key("roles")), *self._opened}):
+            for name in self._name_sets.read(self._unreadable(role)):
                 self._pending.add_unreadable(role, name)
             cursor = b"0-0"
             while True:

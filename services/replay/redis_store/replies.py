@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -11,6 +11,8 @@ from grpo_core.errors import one_line
 from services.replay.buffer import ReplayError
 
 NAME_LENGTH = 200  # characters of the longest name of a role or episode that is taken for one
+MOST_NAMES = 10_000  # of a set that are read: a run has a few roles, and few episodes that it cannot read
+_SCANNED = 1_000  # by one command
 _log = logging.getLogger(__name__)
 
 
@@ -33,16 +35,31 @@ def name_of(reply: bytes) -> str | None:
     return name if name.isprintable() and 0 < len(name) <= NAME_LENGTH else None
 
 
-def names_of(replies: Iterable[bytes], key: str) -> list[str]:
-    """Return the names in a set of them, sorted; others, which no run writes, are left out with a warning."""
-    names = []
-    for reply in replies:
-        name = name_of(reply)
-        if name is None:
-            _log.warning("%s holds %s, which is no name and is left out", key, one_line(reply, 100))
-        else:
-            names.append(name)
-    return sorted(names)
+class NameSets:
+    """Reads a server's sets of names, to which others may have written: ``MOST_NAMES`` of each at most.
+
+    What is left out of a set is said once.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._warned: set[str] = set()
+
+    def read(self, key: str) -> list[str]:
+        """Return the names in a set, sorted; without what no run writes."""
+        members: set[bytes] = set()
+        cursor, begun = 0, False
+        while (cursor or not begun) and len(members) < MOST_NAMES:
+            cursor, found = self._client.sscan(key, cursor, count=_SCANNED)
+            members.update(found)
+            begun = True
+        names = sorted(name for member in members if (name := name_of(member)) is not None)
+        left_out = len(members) - len(names)
+        if key not in self._warned and (left_out or cursor):
+            self._warned.add(key)
+            more = f"; more than {MOST_NAMES:,} members are not read" if cursor else ""
+            _log.warning("%s has %d members that are no names and are left out%s", key, left_out, more)
+        return names
 
 
 def count_of(reply: bytes | None, name: str, key: str) -> int:

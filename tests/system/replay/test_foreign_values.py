@@ -11,6 +11,7 @@ import redis
 
 from services.replay.buffer import NAMELESS, BlocksMissingError, ReplayError
 from services.replay.codec import encode
+from services.replay.redis_store import replies
 from services.replay.server.embedded import EmbeddedServer
 from tests.system.support.replay_blocks import block, episode, ids
 
@@ -97,6 +98,25 @@ def test_an_entry_before_the_first_of_a_run_is_set_aside(
     assert (stats["waiting/FRANCE"], stats["delivered"], stats["poison"]) == (0, 2, 1)
     learner.redeliver()
     assert ids(learner.take({"FRANCE": 1}, 0)) == ["a/0", "a/1"]
+
+
+def test_a_set_of_roles_that_was_lost_or_flooded_loses_no_episode(
+    server: EmbeddedServer, connect: Any, run: str, raw: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replies, "MOST_NAMES", 100)
+    roles = f"entente:{run}:roles"
+    earlier = connect(server.url, run)
+    earlier.append([*block("a"), *block("b")])
+    earlier.take({"FRANCE": 1}, 0)
+    raw.delete(roles)
+    raw.sadd(roles, *(b"%d" % number for number in range(5_000)))
+    earlier.redeliver()
+    assert ids(earlier.take({"FRANCE": 1}, 0)) == ["a/0", "a/1"]
+    raw.delete(roles)
+    earlier.close()
+    later = connect(server.url, run)
+    later.redeliver()
+    assert ids(later.take({"FRANCE": 2}, 0)) == ["a/0", "a/1", "b/0", "b/1"]
 
 
 def test_entries_with_foreign_names_are_set_aside(

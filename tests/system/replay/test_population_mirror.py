@@ -13,6 +13,7 @@ import pytest
 import redis
 from safetensors.numpy import save_file
 
+from opponents.population import redis_mirror
 from opponents.population.member import PopulationError
 from opponents.population.population import Population
 from opponents.population.redis_mirror import PopulationMirror, frozen_weights
@@ -216,4 +217,23 @@ def test_foreign_values_are_replaced_or_refused_in_one_line(
     for attempt in (mirror.read, lambda: mirror.publish(population.document(), population.path)):
         with pytest.raises(ReplayError, match="not of the type that a run makes"):
             attempt()
+    client.close()
+
+
+def test_a_flood_of_foreign_weights_is_not_read_and_changes_nothing(
+    server: EmbeddedServer, mirror: PopulationMirror, run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(redis_mirror, "MAX_FIELDS", 50)
+    client = redis.Redis.from_url(server.url)
+    client.hset(f"entente:{run}:population:weights", mapping={str(number): b"x" for number in range(200)})
+    population = Population(tmp_path / "population.json", on_saved=mirror.publish)
+    for version in range(1, 4):  # a limit of 1 MiB has room for two of them
+        with population.transaction():
+            population.add_snapshot(weights(tmp_path, f"v{version}", version, kib=400), version=version)
+    found = [mirror.weights(population[f"policy/v{version}"]) is not None for version in range(1, 4)]
+    assert found == [False, True, True]
+    assert kept(server, run) == 202
+    client.delete(f"entente:{run}:population:weights")
+    mirror.publish(population.document(), population.path)
+    assert kept(server, run) == 2
     client.close()

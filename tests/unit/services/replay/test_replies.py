@@ -7,18 +7,45 @@ import logging
 import pytest
 
 from services.replay.buffer import ReplayError
-from services.replay.redis_store.replies import LockHolder, count_of, holder_of, name_of, names_of
+from services.replay.redis_store.replies import MOST_NAMES, LockHolder, NameSets, count_of, holder_of, name_of
+
+
+class OneSet:
+    """A server with one set, which sends as many members as it is asked for at a time."""
+
+    def __init__(self, members: list[bytes]) -> None:
+        self._members = members
+        self.sent = 0
+
+    def sscan(self, key: str, cursor: int, count: int) -> tuple[int, list[bytes]]:
+        found = self._members[cursor : cursor + count]
+        self.sent += len(found)
+        after = cursor + count
+        return (after if after < len(self._members) else 0), found
 
 
 def test_only_short_printable_utf8_is_a_name(caplog: pytest.LogCaptureFixture) -> None:
     foreign = [b"\xff\xfe", b"A\x1b[31m", b"", b"x" * 201, b"two\nlines"]
     assert all(name_of(reply) is None for reply in foreign)
+    sets = NameSets(OneSet([b"FRANCE", *foreign, "Österreich".encode(), b"AUSTRIA"]))
     with caplog.at_level(logging.WARNING):
-        assert names_of([b"FRANCE", *foreign, "Österreich".encode(), b"AUSTRIA"], "entente:r:roles") == [
-            *("AUSTRIA", "FRANCE", "Österreich"),
-        ]
-    assert len(caplog.records) == len(foreign)
-    assert all(record.getMessage().isprintable() for record in caplog.records)
+        for _ in range(3):
+            assert sets.read("entente:r:roles") == ["AUSTRIA", "FRANCE", "Österreich"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"entente:r:roles has {len(foreign)} members that are no names and are left out"
+    ]
+
+
+def test_a_set_with_millions_of_members_is_not_read_whole(caplog: pytest.LogCaptureFixture) -> None:
+    server = OneSet([b"%d" % number for number in range(3 * MOST_NAMES)])
+    sets = NameSets(server)
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert len(sets.read("k")) == MOST_NAMES
+    assert server.sent == 3 * MOST_NAMES
+    assert [record.getMessage() for record in caplog.records] == [
+        "k has 0 members that are no names and are left out; more than 10,000 members are not read"
+    ]
 
 
 def test_a_counter_is_a_number() -> None:
