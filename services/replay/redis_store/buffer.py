@@ -20,8 +20,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from grpo_core.errors import one_line
 from grpo_core.types import Episode
 from services.replay.buffer import NAMELESS, Delivery, Receipt, ReplayError
@@ -30,7 +28,7 @@ from services.replay.pending_blocks import PendingBlocks
 from services.replay.redis_store.connection import Connection
 from services.replay.redis_store.learner_lock import LearnerLock
 from services.replay.redis_store.lua_scripts import ACKNOWLEDGE, APPEND, CLAIM, OPEN, POISON, READ
-from services.replay.redis_store.replies import NameSets, count_of, holder_of, name_of
+from services.replay.redis_store.replies import NameSets, count_of, holder_of, name_of, unacknowledged
 
 MIB = 1 << 20
 MAX_ENTRY_BYTES = 64 * MIB
@@ -91,6 +89,7 @@ class RedisBuffer:
         self._pending = PendingBlocks(group_timeout_s)
         self._delivered: set[Receipt] = set()
         self._unsure = True  # whether a lost reply may have held entries
+        self._lock_lost = False  # whether another learner may have used what is pending since it was read
 
     def append(self, episodes: Sequence[Episode]) -> int:
         """See ``ReplayBuffer.append``."""
@@ -208,22 +207,16 @@ class RedisBuffer:
         for role in roles:
             stream = self._stream(role)
             stored = client.xlen(stream)
-            out = self._read_of(stream) if delivered is None else sum(receipt.role == role for receipt in delivered)
+            out = (
+                unacknowledged(client, stream, self._group)
+                if delivered is None
+                else sum(receipt.role == role for receipt in delivered)
+            )
             stats[f"waiting/{role}"] = stored - out
             stats["waiting"] += stored - out
             stats["delivered"] += out
             stats["bytes"] += client.memory_usage(stream) or 0
         return stats | counters
-
-    def _read_of(self, stream: str) -> int:
-        """Count the entries that a learner has read and not acknowledged; none where no consumer group is."""
-        client: Any = self._connection.client
-        try:
-            return int(client.xpending(stream, self._group)["pending"])
-        except ResponseError as error:
-            if not str(error).startswith("NOGROUP"):
-                raise
-            return 0  # a role that is none, or one that no learner has opened yet
 
     def _read_new(self, roles: Sequence[str]) -> float:
         """Read all new entries of these roles into the pending blocks; returns the server's time in seconds."""
@@ -246,27 +239,33 @@ class RedisBuffer:
             self._read, names, [self._group, self._group, *self._limits]
         )
         now_s = int(seconds) + int(microseconds) / 1e6
+        if self._lock_lost:
+            return now_s, True  # these are read again, after the older ones
         for entry in entries:
             self._add_entry(roles[entry[0]], entry)
         self._unsure = False
         return now_s, bool(more)
 
     def _reread_if_unsure(self) -> None:
-        """If a reply may have been lost, read the unacknowledged entries again, oldest first."""
-        if not self._unsure:
-            return
-        for role in sorted({*self._name_sets.read(self._key("roles")), *self._opened}):
-            for name in self._name_sets.read(self._unreadable(role)):
-                self._pending.add_unreadable(role, name)
-            cursor = b"0-0"
-            while True:
-                arguments = [self._group, self._group, cursor, *self._limits]
-                _, cursor, entries = self._run_as_learner(self._claim, [self._stream(role)], arguments)
-                for entry in entries:
-                    self._add_entry(role, entry)
-                if cursor == b"0-0":
-                    break
-        self._unsure = False
+        """If a reply or the lock may have been lost, read the unacknowledged entries again, oldest first."""
+        while self._unsure:
+            if self._lock_lost:
+                self._pending.clear()
+                self._lock_lost = False
+            for role in sorted({*self._name_sets.read(self._key("roles")), *self._opened}):
+                self._reread(role)
+            self._unsure = self._lock_lost
+
+    def _reread(self, role: str) -> None:
+        for name in self._name_sets.read(self._unreadable(role)):
+            self._pending.add_unreadable(role, name)
+        cursor, begun = b"0-0", False
+        while cursor != b"0-0" or not begun:
+            arguments = [self._group, self._group, cursor, *self._limits]
+            _, cursor, entries = self._run_as_learner(self._claim, [self._stream(role)], arguments)
+            begun = True
+            for entry in entries:
+                self._add_entry(role, entry)
 
     def _add_entry(self, role: str, entry: Sequence[Any]) -> None:
         """Add an entry (``lua_scripts.READ``) to the pending blocks, or to the poison stream if it cannot be read."""
@@ -318,6 +317,7 @@ class RedisBuffer:
             if reply[0] != b"held":
                 return reply
             self._is_learner = False
+            self._lock_lost = self._unsure = True
             holder = holder_of(reply[1])  # None: the lock has expired, or something else wrote it
             if holder is not None:
                 raise self._lock.conflict(holder)

@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 import msgspec
+from redis.exceptions import ResponseError
 
 from grpo_core.errors import one_line
 from services.replay.buffer import ReplayError
@@ -71,6 +72,16 @@ def count_of(reply: bytes | None, name: str, key: str) -> int:
             f"the replay server's {key} has {one_line(repr(reply), 60)} as {name}, which is no number: something else "
             f"wrote it; remove it by HDEL {key} {name}, and it counts from 0"
         ) from None
+
+
+def unacknowledged(client: Any, stream: str, group: str) -> int:
+    """Count the entries that a learner has read and not acknowledged; none where no consumer group is."""
+    try:
+        return int(client.xpending(stream, group)["pending"])
+    except ResponseError as error:
+        if not str(error).startswith("NOGROUP"):
+            raise
+        return 0  # a role that is none, or one that no learner has opened yet
 
 
 def holder_of(reply: bytes) -> LockHolder | None:

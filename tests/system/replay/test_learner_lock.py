@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import redis
 
-from services.replay.buffer import Receipt, ReplayError
+from services.replay.buffer import BlocksMissingError, Receipt, ReplayError
 from services.replay.redis_store import learner_lock
 from services.replay.server.embedded import EmbeddedServer
 from tests.system.support.replay_blocks import block, ids
@@ -104,3 +104,48 @@ def test_learner_whose_lock_expired_unclaimed_continues(server: EmbeddedServer, 
     assert ids(learner.take({"FRANCE": 1}, 0)) == ["b/0", "b/1"]
     learner.acknowledge(first.receipts)
     assert learner.stats()["acknowledged"] == 2
+
+
+@pytest.mark.parametrize("asks_meanwhile", [False, True])
+def test_learner_that_lost_its_lock_delivers_nothing_that_a_successor_used(
+    server: EmbeddedServer, connect: Any, run: str, asks_meanwhile: bool
+) -> None:
+    suspended, successor = connect(server.url, run), connect(server.url, run)
+    suspended.append([*block("a"), *block("b"), *block("c")])
+    old = suspended.take({"FRANCE": 1}, 0)
+    redis.Redis.from_url(server.url).delete(f"entente:{run}:learner")  # as if it had expired
+    used = successor.take({"FRANCE": 2}, 0)
+    assert ids(used) == ["a/0", "a/1", "b/0", "b/1"]
+    successor.acknowledge(used.receipts)
+    successor.append(block("d"))
+    assert ids(successor.take({"FRANCE": 1}, 0)) == ["c/0", "c/1"]
+    if asks_meanwhile:
+        with pytest.raises(ReplayError, match="already has a learner"):
+            suspended.take({"FRANCE": 1}, 0)
+    successor.close()
+    suspended.append(block("e"))
+    delivery = suspended.take({"FRANCE": 3}, 0)
+    assert ids(delivery) == ["c/0", "c/1", "d/0", "d/1", "e/0", "e/1"]
+    suspended.acknowledge([*old.receipts, *delivery.receipts])
+    stats = suspended.stats()
+    assert (stats["acknowledged"], stats["waiting"], stats["delivered"]) == (10, 0, 0)
+
+
+def test_what_a_learner_has_when_its_lock_expires_is_delivered_and_acknowledged_once(
+    server: EmbeddedServer, connect: Any, run: str
+) -> None:
+    learner, raw = connect(server.url, run), redis.Redis.from_url(server.url)
+    learner.append([*block("a"), *block("b"), *block("c", role="ITALY")])
+    deliveries = []
+    for role in ("FRANCE", "FRANCE", "ITALY"):
+        raw.delete(f"entente:{run}:learner")
+        deliveries.append(learner.take({role: 1}, 0))
+        raw.delete(f"entente:{run}:learner")
+        learner.stats()
+    assert [name for delivery in deliveries for name in ids(delivery)] == ["a/0", "a/1", "b/0", "b/1", "c/0", "c/1"]
+    raw.delete(f"entente:{run}:learner")
+    for delivery in deliveries:
+        learner.acknowledge(delivery.receipts)
+    assert learner.stats()["acknowledged"] == 6
+    with pytest.raises(BlocksMissingError):
+        learner.take({"FRANCE": 1}, 0)
