@@ -1,7 +1,8 @@
 """The keys that a run has on its replay server: of another type, with other content, or with more of it.
 
 Everything that a run and its commands do with the server is done once; each part may end in one line. Without the
-changed key the run's own episodes must go through again.
+changed key the run's own episodes must go through again. Those that were stored before are used once each, unless the
+key was their stream or their ids.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -24,11 +26,12 @@ from cluster.drill.replay_client import ReplayClient
 from grpo_core.errors import EntenteError
 from opponents.population.population import Population
 from opponents.population.redis_mirror import PopulationMirror, frozen_weights
+from services.replay.buffer import BlocksMissingError
 from services.replay.redis_store.buffer import RedisBuffer
 from services.replay.redis_store.learner_lock import _machine
 from services.replay.server.embedded import EmbeddedServer
 from tests.fuzz.contract import Case, Kind, command
-from tests.system.support.replay_blocks import block
+from tests.system.support.replay_blocks import block, ids
 
 RUN = "fuzz"
 ROLE = "FRANCE"
@@ -168,9 +171,12 @@ def run(case: Case, folder: Path, shared: Shared) -> None:
             rollout.append([*block("a"), *block("b")])
             learner.take({ROLE: 1}, 0.0)
         change(raw)
-        use_everything(learner, rollout, mirror, shared)
+        used = use_everything(learner, rollout, mirror, shared)
         raw.delete(full(key))
         learner.close()
+        if not at_first and key not in ("episodes:FRANCE", "seen"):
+            found = Counter([*used, *what_is_left(shared)])
+            assert all(found[name] == 1 for name in ("a/0", "a/1", "b/0", "b/1")), found
         works_again(shared)
     finally:
         learner.close()
@@ -178,7 +184,9 @@ def run(case: Case, folder: Path, shared: Shared) -> None:
         mirror.close()
 
 
-def use_everything(learner: RedisBuffer, rollout: RedisBuffer, mirror: PopulationMirror, shared: Shared) -> None:
+def use_everything(learner: RedisBuffer, rollout: RedisBuffer, mirror: PopulationMirror, shared: Shared) -> list[str]:
+    """Do all that a run does; returns the ids of the episodes that it used."""
+    used: list[str] = []
     population, elsewhere = shared.population, shared.run_dir / "elsewhere" / "population.json"
     member = population["policy/v1"]
     attempts: list[Callable[[], object]] = [
@@ -187,7 +195,7 @@ def use_everything(learner: RedisBuffer, rollout: RedisBuffer, mirror: Populatio
         lambda: rollout.stored_ids(["a/0", "z/0"]),
         lambda: learner.unreadable_ids(ROLE),
         learner.redeliver,
-        lambda: learner.acknowledge(learner.take({ROLE: 1}, 0.0).receipts),
+        lambda: used.extend(_use_a_block(learner)),
         learner.stats,
         rollout.stats,
         mirror.read,
@@ -206,6 +214,27 @@ def use_everything(learner: RedisBuffer, rollout: RedisBuffer, mirror: Populatio
             print(error)
         except SystemExit:
             pass
+    return used
+
+
+def _use_a_block(learner: RedisBuffer) -> list[str]:
+    delivery = learner.take({ROLE: 1}, 0.0)
+    learner.acknowledge(delivery.receipts)
+    return ids(delivery)
+
+
+def what_is_left(shared: Shared) -> list[str]:
+    """The ids of the episodes that a learner after a restart uses."""
+    used: list[str] = []
+    learner = RedisBuffer(shared.server.url, RUN, 600.0, 10.0)
+    try:
+        learner.redeliver()
+        with suppress(BlocksMissingError):
+            while True:
+                used += _use_a_block(learner)
+    finally:
+        learner.close()
+    return used
 
 
 def _read_as_the_drill_does(shared: Shared) -> None:
