@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from services.environments.diplomacy.orders import OrderDefect, check
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, Position
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
 
+for _name in ("diplomacy.utils.jsonable", "diplomacy.utils.parsing"):  # they announce errors that they then raise
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
 _LAST_YEAR = 9999  # of the engine's phase names
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -142,6 +143,24 @@ def test_odd_rules_are_refused(rules: Any, document: dict[str, Any], tmp_path: P
     path = tmp_path / "game.json"
     path.write_text(json.dumps(document | {"rules": rules}))
     refusal("loaded", path)
+
+
+@pytest.mark.parametrize("messages", [3, [3], [{"sender": "FRANCE"}]])
+def test_odd_messages_are_refused_and_the_engine_says_nothing(
+    messages: Any, document: dict[str, Any], tmp_path: Path
+) -> None:
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    engine = logging.getLogger("diplomacy")
+    document["phases"][-1]["messages"] = messages
+    (tmp_path / "game.json").write_text(json.dumps(document))
+    engine.addHandler(handler)
+    try:
+        assert "not a saved game" in refusal("loaded", tmp_path / "game.json")
+    finally:
+        engine.removeHandler(handler)
+    assert logged == []
 
 
 def test_the_whole_game_is_still_read_everywhere(document: dict[str, Any], tmp_path: Path) -> None:
