@@ -22,10 +22,12 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import os
 import pkgutil
 import random
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -117,8 +119,9 @@ def judge(kind: Kind, case: Case, folder: Path, shared: object) -> Outcome:
     started = time.monotonic()
     # As strict as a terminal's: what cannot be encoded is a traceback.
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", errors) for errors in ("strict", "backslashreplace"))
+    past = io.BytesIO()  # what loggers that kept the first standard error, and libraries, write
     try:
-        with _alarm(HANG_S), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with _descriptor_2(past), _alarm(HANG_S), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             kind.run(case, folder, shared)
         verdict: Verdict = "fine"
     except EntenteError as error:
@@ -134,8 +137,9 @@ def judge(kind: Kind, case: Case, folder: Path, shared: object) -> Outcome:
     # A message is one line, so a line break in it is a finding; printed text has many lines.
     out.flush()
     err.flush()
-    shown = [stream.buffer.getvalue().decode().split("\n") for stream in (out, err)]  # type: ignore[attr-defined]
-    lines = [*shown[0], *shown[1], *messages]
+    shown = [stream.buffer.getvalue() for stream in (out, err)]  # type: ignore[attr-defined]
+    lines = [line for text in (*shown, past.getvalue()) for line in text.decode("utf-8", "replace").split("\n")]
+    lines += messages
     longest = max(map(len, lines))
     wrong = next((line for line in lines if len(line) > LONGEST_LINE or not line.isprintable()), None)
     seconds = time.monotonic() - started
@@ -146,6 +150,21 @@ def judge(kind: Kind, case: Case, folder: Path, shared: object) -> Outcome:
 
 class _HangError(BaseException):
     """A case ran too long; no ``except Exception`` on the way may take it for an error of its own."""
+
+
+@contextmanager
+def _descriptor_2(written: io.BytesIO) -> Iterator[None]:
+    """Collect what the process and its children write to descriptor 2."""
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            written.write(file.read())
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from opponents.league.league import League
 from opponents.population.population import Population
 from opponents.population.redis_mirror import frozen_weights
 from tests.fuzz.contract import Case, Kind, command
-from tests.fuzz.mutations import edit, replaced
+from tests.fuzz.mutations import edit
 from tests.fuzz.run_folder import OVERRIDES, copy_to
 
 FILES = (("population.json", "json"),) * 6 + (
@@ -105,7 +105,6 @@ def _place_odd_files(run_dir: Path) -> None:
     (run_dir / "zero").symlink_to("/dev/zero")
     (run_dir / "holes").write_bytes(b"")
     os.truncate(run_dir / "holes", 1 << 42)
-    replaced(random.Random(0), run_dir / "odd")
 
 
 def seal(path: Path) -> None:

@@ -40,7 +40,11 @@ def test_tracebacks_long_lines_and_control_characters_are_findings(tmp_path: Pat
     def prints(case: Case, folder: Path, shared: object) -> None:
         print(case.input)
 
+    def writes(case: Case, folder: Path, shared: object) -> None:
+        os.write(2, b"\x1b[31m")
+
     assert judge(_kind(fails), Case("a", None), tmp_path, None).verdict == "traceback"
+    assert judge(_kind(writes), Case("a", None), tmp_path, None).verdict == "line"
     verdicts = [
         judge(_kind(prints), Case("a", text), tmp_path, None).verdict for text in ("x" * 501, "\x1b[31m", "x\ny")
     ]
