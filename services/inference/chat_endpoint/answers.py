@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,6 +15,10 @@ MOST_TOKENS = 10_000_000  # of one call; no model has a longer context
 MOST_CHOICES = 100  # one is asked for; each takes far more memory than its bytes
 READ_CHARACTERS = 2000  # of a server's explanation
 _READ_BYTES = 65536  # of a body with an error: objects made of JSON take many times its bytes
+# Any escape; the group is half of a surrogate pair, which servers write that cut an emoji at the limit of tokens.
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +63,11 @@ class _Completion(_Strict):
 
 
 def read_answer(body: bytes) -> Answer:
-    """Read the first choice of a chat completion, and its usage. Raises ``InvalidAnswerError`` with the reason."""
-    try:
-        completion = _Completion.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InvalidAnswerError(f"{where}: {first['msg']}" if where else first["msg"]) from None
+    """Read the first choice of a chat completion, and its usage. Raises ``InvalidAnswerError`` with the reason.
+
+    Half of a surrogate pair becomes U+FFFD: the rest of the answer is as good, and a retry would be cut there too.
+    """
+    completion = _completion(body)
     choice = completion.choices[0]
     usage = completion.usage if isinstance(completion.usage, dict) else {}
     return Answer(
@@ -73,6 +76,18 @@ def read_answer(body: bytes) -> Answer:
         prompt_tokens=_tokens(usage.get("prompt_tokens")),
         completion_tokens=_tokens(usage.get("completion_tokens")),
     )
+
+
+def _completion(body: bytes) -> _Completion:
+    try:
+        return _Completion.model_validate_json(body)
+    except ValidationError as error:
+        whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], body)
+        if whole != body:
+            return _completion(whole)
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise InvalidAnswerError(f"{where}: {first['msg']}" if where else first["msg"]) from None
 
 
 def read_error(status: int, body: bytes) -> Refusal | None:

@@ -78,6 +78,32 @@ def test_tokens_count_only_as_plausible_whole_numbers(
     assert all(math.isfinite(value) and value >= 0 for value in outcome.counted.values())
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        (r"\ud83d", "\ufffd"),
+        (r"\uDE00", "\ufffd"),
+        (r"\ud83d\u0041", "\ufffdA"),
+        (r"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (r"\ud83d\ude00", "\U0001f600"),
+        (r"\ud83d \\ud83d", "\ufffd \\ud83d"),
+    ],
+)
+def test_half_of_a_surrogate_pair_costs_its_letter_alone(endpoint: HostileEndpoint, written: str, read: str) -> None:
+    body = choice(message={"content": f"{GOOD}\nTEXT"}).replace("TEXT", written)
+    assert read_answer(body.encode()).text == f"{GOOD}\n{read}"
+    assert endpoint.decide(http(body)).error is None
+
+
+def test_half_of_a_surrogate_pair_excuses_nothing_else() -> None:
+    half = rb'{"choices": [{"message": {"content": "\ud83d"}}], "more": '
+    for rest in (b"[" * 30_000, b"", b"[1}", b"9}}"):
+        with pytest.raises(InvalidAnswerError, match="Invalid JSON"):
+            read_answer(half + rest)
+    with pytest.raises(InvalidAnswerError, match="choices"):
+        read_answer(rb'{"choices": "\ud83d"}')
+
+
 @pytest.mark.parametrize("usage", [None, [], "many", 7, {}, [{"prompt_tokens": 1}], {"prompt_tokens": {}}])
 def test_usage_of_another_form_is_unknown(usage: object) -> None:
     answer = read_answer(completion(usage=usage).encode())

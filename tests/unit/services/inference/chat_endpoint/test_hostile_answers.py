@@ -74,7 +74,6 @@ NO_COMPLETION = {
     "content true": choice(message={"content": True}),
     "content an object": choice(message={"content": {"text": GOOD}}),
     "content a list of parts": choice(message={"content": [{"type": "text", "text": GOOD}]}),
-    "a lone surrogate": choice(message={"content": "\ud800A PAR H"}),
     "finish_reason a number": choice(finish_reason=7),
     "finish_reason a list": choice(finish_reason=["stop"]),
     "a number of 10,000 digits": completion(usage=None).replace("null", "9" * 10_000),
