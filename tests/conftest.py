@@ -10,6 +10,9 @@ from hypothesis import settings
 # Tests with more threads than cores: a thread that waits leaves its core to the others. Read when torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
+# Ray's workers would starve beside any other busy program (``local_ray``).
+os.environ.setdefault("RAY_worker_niceness", "0")
+
 import grpo_core  # noqa: F401  (first: what it tells MKL has to be said before anything is multiplied)
 
 # Machines are shared, so no property test fails for being slow.

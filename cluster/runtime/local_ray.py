@@ -23,16 +23,19 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPE
 START_ATTEMPTS = 8  # Ray gives up after 30 s, which a busy machine may need for starting its processes
 # Ray's name for a switch between the machine's own address and loopback; its processes then listen on loopback alone.
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+# Ray's workers have a niceness of 15, with which another busy program leaves them a thirtieth of its share of a core.
+NICENESS_VARIABLE = "RAY_worker_niceness"
 TOKEN_VARIABLE, TOKEN_FILE_VARIABLE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 
 
 def prepare_local_ray() -> None:
-    """Set what Ray reads when it is imported: its clients need a token, and it listens on loopback alone.
+    """Set what Ray reads when it is imported: a token, loopback alone, and workers with the priority of other programs.
 
     Raises RunError if other users can read or replace the token.
     """
     os.environ.setdefault("RAY_AUTH_MODE", "token")
     os.environ.setdefault(LOOPBACK_VARIABLE, "0")
+    os.environ.setdefault(NICENESS_VARIABLE, "0")
     if os.environ["RAY_AUTH_MODE"] == "token" and TOKEN_VARIABLE not in os.environ:
         keep_token_private(Path(os.environ.get(TOKEN_FILE_VARIABLE) or Path.home() / ".ray" / "auth_token"))
 

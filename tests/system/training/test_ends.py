@@ -48,12 +48,23 @@ def check_loopback_alone(processes: list[psutil.Process]) -> None:
     assert all(address.is_loopback for address in addresses), addresses
 
 
+def worker_niceness(run: TrainingProcess) -> set[int]:
+    """The priorities of the learner and the rollout actor: another busy program must not starve them."""
+    found = set()
+    for process in psutil.Process(run.process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # one that has ended since
+            if any(name in " ".join(process.cmdline()) for name in ("LearnerActor", "RolloutActor")):
+                found.add(process.nice())
+    return found
+
+
 def test_a_lost_control_service_restarts_the_run_and_sigterm_to_every_process_ends_it(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     with TrainingProcess(run_dir, *LONG) as run:
         run.wait_until(lambda: updated(run_dir, 2), "two updates")
         run.look()
         check_loopback_alone(psutil.Process(run.process.pid).children(recursive=True))
+        assert worker_niceness(run) == {psutil.Process().nice()}
         running = psutil.Process(run.process.pid).children()
         [gcs] = [process for process in running if process.name() == "gcs_server"]
         before = last_update(run_dir)
