@@ -31,8 +31,10 @@ def guarded() -> Iterator[Callable[[], None]]:
     """
     from cluster.runtime.stop_signals import shielded  # here, because the script may not import it
 
+    # Told and not asked for: a parent that has been killed meanwhile is init, of which all processes descend.
+    root = os.getpid()
+    command = [sys.executable, "-I", "-S", __file__, str(root), str(processes().get(root, (0, 0))[1])]
     with shielded():  # until it ignores the signals by itself
-        command = [sys.executable, "-I", "-S", __file__]
         reaper = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     assert reaper.stdin is not None
     try:
@@ -61,23 +63,28 @@ def processes() -> dict[int, tuple[int, int]]:
     return found
 
 
-def descendants(root: int, since: int, known: dict[int, int]) -> dict[int, int]:
-    """Start times by process id: those of ``known`` that still run, and all descendants of ``root`` or of these."""
+def descendants(root: tuple[int, int], since: int, known: dict[int, int]) -> dict[int, int]:
+    """Start times by process id: those of ``known`` that still run, and all descendants of ``root`` or of these.
+
+    ``root`` is a process id and the start time of its process: another one with this id has no part in it. Only
+    descendants that started at ``since`` or later count.
+    """
     running = processes()
+    parents = {root[0]} if running.get(root[0], (0, -1))[1] == root[1] else set()
     family = {pid: started for pid, started in known.items() if running.get(pid, (0, -1))[1] == started}
     grew = True
     while grew:
         fresh = {
             pid: started
             for pid, (parent, started) in running.items()
-            if pid not in family and pid != os.getpid() and started >= since and (parent == root or parent in family)
+            if pid not in family and pid != os.getpid() and started >= since and (parent in parents or parent in family)
         }
         family |= fresh
         grew = bool(fresh)
     return family
 
 
-def guard(root: int) -> None:
+def guard(root: tuple[int, int]) -> None:
     """Track the descendants of ``root`` until standard input closes, then end those that remain."""
     since = processes().get(os.getpid(), (0, 0))[1]
     family: dict[int, int] = {}
@@ -96,4 +103,4 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     if sys.platform == "linux":
-        guard(os.getppid())
+        guard((int(sys.argv[1]), int(sys.argv[2])))

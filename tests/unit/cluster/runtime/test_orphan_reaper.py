@@ -24,7 +24,9 @@ def test_a_process_with_a_name_that_is_not_utf8_is_found(tmp_path: Path) -> None
     try:
         seen = processes()
         assert seen[child.pid][0] == os.getpid()
-        assert child.pid in descendants(os.getpid(), seen[child.pid][1], {})
+        started, ours = seen[child.pid][1], seen[os.getpid()][1]
+        assert child.pid in descendants((os.getpid(), ours), started, {})
+        assert descendants((os.getpid(), ours + 1), started, {}) == {}, "another process with the id of the root"
         child.send_signal(signal.SIGKILL)
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # without taking its status
         assert child.pid not in processes(), "a zombie is an exit status and no process"
@@ -54,3 +56,19 @@ def test_the_reaper_survives_signals_from_its_first_moment_on() -> None:
         with pytest.raises(psutil.TimeoutExpired):
             reaper.wait(0.5)
     assert not reaper.is_running() or reaper.status() == psutil.STATUS_ZOMBIE
+
+
+def test_the_reaper_of_a_run_that_is_killed_at_once_leaves_other_processes_alone() -> None:
+    """Its parent is then init, from which every process of the machine descends."""
+    code = (
+        "import os, signal; from cluster.runtime.orphan_reaper import guarded\n"
+        "guarded().__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
+    bystander = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            bystander.wait(cluster.runtime.orphan_reaper.GRACE_S + 2.0)
+    finally:
+        bystander.kill()
+        bystander.wait(5)
