@@ -26,6 +26,7 @@ Control characters that the message quotes are left out, and a line has at most 
         LostError               2  cluster.errors: an accident, see below
           ControlServiceLostError 2  cluster.errors
           LateError             2  cluster.errors
+        ServerAwayError         2  cluster.errors: the run saves first
         NoGradientsError        2  cluster.diagnostics.gradient_audit: `entente groups audit` leaves gradients out
       SavedGameError            2  services.environments.diplomacy.saved_game
       StorageError              2  grpo_core.errors: a file cannot be written
@@ -35,7 +36,7 @@ After an accident a run restarts from its last checkpoint (``cluster.runs.restar
 
 Other exit codes: 0 after success; 2 for a wrong command line, for a file that the operating system refuses and no
 command expected (its name and the reason are the line), and for ``entente doctor`` with a fault;
-130 after an interruption; 1 with a traceback for every other exception, which is a bug.
+130 after an interruption; 1 if the reader of its output has ended (``| head``), and with a traceback for every other exception, which is a bug.
 
 Three errors are internal, because their callers catch them and count a defect: ``CodecError`` (an episode's bytes),
 ``ConstraintError`` (an order sheet that does not fit its mask) and ``InvalidAnswerError`` (an endpoint's bytes).
@@ -45,6 +46,8 @@ from __future__ import annotations
 
 from grpo_core.errors import EntenteError
 
+INTERRUPTED = 130  # exit code of a command that was asked to stop; a run has saved
+
 
 class ConfigError(EntenteError, ValueError):
     """The configuration cannot be used; the message is one line that names the key and what to do."""
@@ -52,6 +55,10 @@ class ConfigError(EntenteError, ValueError):
 
 class RunError(EntenteError, RuntimeError):
     """The run cannot start or go on; the message gives the reason and what to do."""
+
+
+class ServerAwayError(RunError):
+    """An external replay server was away for longer than a run waits for it."""
 
 
 class LostError(RunError):

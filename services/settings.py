@@ -113,6 +113,7 @@ class RedisSettings(Settings):
     away_timeout_s: float = Field(
         900.0,
         gt=0,
+        le=LONGEST_WAIT_S,
         description="Seconds that a run waits for an external server that cannot be reached, before it ends; nothing "
         "else counts as late meanwhile",
     )

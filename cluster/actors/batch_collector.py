@@ -11,6 +11,7 @@ from grpo_core.advantages.dynamic_sampling import missing_blocks, within_bound
 from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.learner import Learner
 from grpo_core.types import Episode
+from opponents.matchmaking.lineup import is_block_name
 from services.replay.buffer import (
     NAMELESS,
     BlocksMissingError,
@@ -125,21 +126,32 @@ class BatchCollector:
 
     def _take_usable(self, blocks: Mapping[str, int], timeout_s: float) -> Delivery:
         """Take the blocks; set aside episodes that cannot be used. Raises UnreadableError if none is left."""
-        delivery = self._buffer.take(blocks, timeout_s)
+        usable, gone = self._set_faulty_aside(self._buffer.take(blocks, timeout_s))
+        foreign = _of_others(gone)
+        while foreign:  # they took the places of the run's own, which would all be used too late
+            try:
+                delivery = self._buffer.take(foreign, min(FIRST_LOOK_S, timeout_s))
+            except BlocksMissingError:
+                break
+            further, gone_too = self._set_faulty_aside(delivery)
+            usable, gone, foreign = [*usable, *further], gone | gone_too, _of_others(gone_too)
+        self._excused_now.update(gone)  # they count as delivered, and excuse no other block
+        if gone and not (usable or self._deliveries):
+            raise self._unreadable({role: count for role, count in blocks.items() if count}, sorted(gone))
+        return Delivery(tuple(episode for episode, _ in usable), tuple(receipt for _, receipt in usable))
+
+    def _set_faulty_aside(self, delivery: Delivery) -> tuple[list[tuple[Episode, Receipt]], dict[str, str]]:
+        """Return the episodes that can be used, and the role of each block that has none."""
         pairs = list(zip(delivery.episodes, delivery.receipts, strict=True))
         if self._fault is None:
-            return delivery
+            return pairs, {}
         faults = {receipt: fault for episode, receipt in pairs if (fault := self._fault(episode)) is not None}
         for episode, receipt in pairs if faults else ():
             if receipt in faults:
                 self._buffer.set_aside(receipt, episode.episode_id, faults[receipt])
         usable = [(episode, receipt) for episode, receipt in pairs if receipt not in faults]
         blocks_left = {episode.block_id for episode, _ in usable}
-        gone = {episode.block_id: episode.role for episode, _ in pairs if episode.block_id not in blocks_left}
-        self._excused_now.update(gone)  # they count as delivered, and excuse no other block
-        if gone and not (usable or self._deliveries):
-            raise self._unreadable(Counter(gone.values()), sorted(gone))
-        return Delivery(tuple(episode for episode, _ in usable), tuple(receipt for _, receipt in usable))
+        return usable, {episode.block_id: episode.role for episode, _ in pairs if episode.block_id not in blocks_left}
 
     @staticmethod
     def _unreadable(missing: Mapping[str, int], names: Sequence[str]) -> UnreadableError:
@@ -189,6 +201,11 @@ class BatchCollector:
         self._deliveries.clear()
         self._delivered.clear()
         self._wanted = {}
+
+
+def _of_others(gone: Mapping[str, str]) -> Counter[str]:
+    """Count, by role, the blocks that this run cannot have played, by their names."""
+    return Counter(role for block, role in gone.items() if not is_block_name(block))
 
 
 def set_aside(delivered: Sequence[Episode], used: Sequence[Episode]) -> list[Episode]:

@@ -11,11 +11,11 @@ import typer
 from typer.exceptions import TyperException
 
 from cluster.cli import diagnostics, evaluation, groups, training
-from cluster.cli.output import say
+from cluster.cli.output import discard, say
 from cluster.cli.population import population_app
+from cluster.errors import INTERRUPTED
 from grpo_core.errors import EntenteError, one_line
 
-INTERRUPTED = 130
 app = typer.Typer(
     help="Train language-model policies to play full seven-power Diplomacy by country-grouped GRPO.",
     no_args_is_help=True,
@@ -50,11 +50,21 @@ def main(prefix: Sequence[str] = ()) -> NoReturn:
         stop(f"error: {error}", error.exit_code)
     except OSError as error:
         if error.filename is None:
-            raise
+            end_without_output(error)
         stop(f"error: {error.filename}: {error.strerror}; name another place, or mend this one", 2)
     if code == INTERRUPTED:  # typer's answer to Ctrl-C; commands that say more end by ``sys.exit``
         stop("stopped", INTERRUPTED)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def end_without_output(error: OSError) -> NoReturn:
+    """End a command that cannot print; re-raises an error that is not about that, which is a bug."""
+    try:
+        print(flush=True)
+    except OSError as refused:
+        discard(sys.stdout)
+        stop(f"error: the output cannot be written: {refused.strerror}", 2)
+    raise error
 
 
 def stop(text: str, code: int) -> NoReturn:

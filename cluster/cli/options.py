@@ -38,8 +38,11 @@ def write_json(path: Path | None, document: Any) -> None:
     """Write results as JSON, with null for numbers that are not finite, and print where; nothing without a path."""
     from pydantic_core import to_json
 
+    from grpo_core.checkpoints.atomic_write import writing
+
     if path is not None:
-        path.write_bytes(to_json(document, indent=2, inf_nan_mode="null") + b"\n")
+        with writing(path):
+            path.write_bytes(to_json(document, indent=2, inf_nan_mode="null") + b"\n")
         typer.echo(f"written to {path}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import suppress
+from typing import TextIO
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -13,9 +14,14 @@ def say(text: str, *, err: bool = False) -> None:
     try:
         print(text, file=stream, flush=True)
     except BrokenPipeError:
-        with suppress(OSError):  # what is still buffered would fail again at the end, and change the exit code
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
+        discard(stream)
     except OSError:
         return
+
+
+def discard(stream: TextIO) -> None:
+    """Send a stream nowhere: what is still buffered would fail again at the end, and change the exit code."""
+    with suppress(OSError, ValueError):  # it has no descriptor
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cluster.cli.options import LARGEST_SEED, MOST_GAMES, Json, Run, comma_separated, write_json
+from cluster.errors import INTERRUPTED
 
 if TYPE_CHECKING:
     from opponents.population.member import Member
@@ -210,7 +211,7 @@ def rate(
     except KeyboardInterrupt:
         show_ratings(saved_ratings(run), Console())
         typer.echo("stopped; what was played is kept", err=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     show_ratings(book, Console())
     write_json(json_out, ratings_as_json(book))
 

@@ -12,6 +12,7 @@ import typer
 
 from cluster.cli.options import Overrides
 from cluster.cli.output import say
+from cluster.errors import INTERRUPTED
 
 commands = typer.Typer()
 
@@ -78,7 +79,7 @@ def train(
         else:
             again = "the same command" if start_or_resume else f"entente train --resume --run-dir {request.run_dir}"
             say(f"stopped; continue with: {again}", err=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     say(f"done: {request.run_dir / 'summary.json'} and {request.run_dir / 'report.html'}")
 
 

@@ -77,16 +77,18 @@ def _apply(data: dict[str, Any], override: str) -> None:
     if not separator or not dot or not key:
         raise ConfigError(f"--set {_shown(override)} is not section.key=value, e.g. --set learner.learning_rate=1e-4")
     try:
-        value = parse_toml(f"value = {text}")["value"]
+        parsed = parse_toml(f"value = {text}")
     except tomllib.TOMLDecodeError:
-        value = text  # a bare word is a string
+        parsed = {"value": text}  # a bare word is a string
     except ValueError as error:
         raise ConfigError(f"--set {_shown(override)}: {one_line(error, 200)}") from None
+    if len(parsed) > 1:
+        raise ConfigError(f"--set {_shown(override)}: give one key at a time; --set is repeatable")
     table = _table(data, section, override)
     parents = key.split(".")
     for parent in parents[:-1]:
         table = _table(table, parent, override)
-    table[parents[-1]] = value
+    table[parents[-1]] = parsed["value"]
 
 
 def _table(data: dict[str, Any], name: str, override: str) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import psutil
 
 from cluster.drill.training_process import DrillFailedError, TrainingProcess, gone
+from cluster.errors import INTERRUPTED
 
-INTERRUPTED = 130  # exit status of a run that was stopped and has saved
 END_TIMEOUT_S = 120.0  # far more than a run needs, also on a busy machine
 
 

@@ -88,9 +88,9 @@ class TrainingProcess:
         while not condition():
             self._look()
             if not runs(self.driver):
-                raise DrillFailedError(f"the run ended before {what}: {self._last_line()}")
+                raise DrillFailedError(f"the run ended before {what}: {self._last_words()}")
             if time.monotonic() > deadline:
-                raise DrillFailedError(f"no {what} within {limit_s:g} s: {self._last_line()}")
+                raise DrillFailedError(f"no {what} within {limit_s:g} s: {self._last_words()}")
             time.sleep(POLL_S)
 
     def finish(self, limit_s: float) -> int:
@@ -100,7 +100,7 @@ class TrainingProcess:
         while self._process.poll() is None:
             self._look()
             if time.monotonic() > deadline:
-                raise DrillFailedError(f"the run did not end within {limit_s:g} s: {self._last_line()}")
+                raise DrillFailedError(f"the run did not end within {limit_s:g} s: {self._last_words()}")
             time.sleep(POLL_S)
         return self._process.returncode
 
@@ -133,7 +133,7 @@ class TrainingProcess:
         lines = self._log.read_text(errors="replace").strip().splitlines()
         return lines[-1] if lines else "no output"
 
-    def _last_line(self) -> str:
+    def _last_words(self) -> str:
         return f"{self.last_line()} ({self._log})"
 
 

@@ -20,12 +20,12 @@ _NUMBERS_AT_ONCE = 16  # of extra blocks looked up together
 
 
 class BlockSchedule:
-    """The schedule of blocks, which the seed fixes, and the extra blocks that top updates up.
+    """The schedule of blocks, which the seed fixes, and extra blocks, which top updates up or replace unreadable ones.
 
     Update ``v`` takes as many blocks of each country as blocks ``[v * blocks_per_update, (v + 1) * blocks_per_update)``
     hold; the buffer gives the oldest of each country. Extra blocks are numbered by the update that asked for them, so
-    that the same update finds them again after a restart. Each replaces a block that the update used instead, so no
-    other block waits longer. One that came too late is used by the next update, and counts toward the extra blocks that
+    that the same update finds them again after a restart. Each stands for a block that the update lacks, so no other
+    block waits longer. One that came too late is used by the next update, and counts toward the extra blocks that
     ``learner.top_up_episodes`` allows there; otherwise every later block of its country would be used one update late.
     """
 

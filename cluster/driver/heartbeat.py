@@ -7,22 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 from cluster.errors import LostError
-from cluster.runtime.ray_calls import get_answer
+from cluster.runtime.ray_calls import get_answer, never_away
 
 HEARTBEAT_GROUP = "heartbeat"  # Ray's concurrency group of the thread that answers
 HEARTBEAT_EVERY_S = 2.0
 MAX_STEP_S = 5.0  # longer times between two checks count as this long
 
 
-def _never() -> float:
-    return 0.0
-
-
 class StallTimer:
     """A limit on waiting that counts only while the driver checks it: a driver may be suspended for hours."""
 
     def __init__(
-        self, limit_s: float, clock: Callable[[], float] = time.monotonic, away_s: Callable[[], float] = _never
+        self, limit_s: float, clock: Callable[[], float] = time.monotonic, away_s: Callable[[], float] = never_away
     ) -> None:
         """Start the wait; ``away_s`` returns the seconds so far in which it stood still (``ServerWatch``)."""
         self.limit_s = limit_s
@@ -55,7 +51,7 @@ class Heartbeat:
         limit_s: float,
         clock: Callable[[], float] = time.monotonic,
         answered: Callable[[Any], bool] | None = None,
-        away_s: Callable[[], float] = _never,
+        away_s: Callable[[], float] = never_away,
     ) -> None:
         """Send nothing yet; ``limit_s`` is the longest silence allowed, ``away_s`` as for ``StallTimer``.
 

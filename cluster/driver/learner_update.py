@@ -19,7 +19,8 @@ MAX_REPLACED = 3  # times that an update's blocks are replaced because none of t
 class UpdateCall:
     """Calls the learner, one call at a time, from an update's first block to its report.
 
-    Without topping up there is one call per update. With it the learner first collects its blocks, and returns which
+    Without topping up there is one call per update, and one more each time that none of its blocks can be read and
+    others are played in their place. With topping up the learner first collects its blocks, and returns which
     further ones would replace those of zero-variance groups. These are played and collected too, until none is missing,
     ``learner.top_up_episodes`` are used up, or ``learner.top_up_timeout_s`` has passed.
     """

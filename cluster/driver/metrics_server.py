@@ -8,9 +8,12 @@ from typing import Self
 
 from cluster.runs.folder import RunFolder
 from grpo_core.checkpoints.atomic_write import write_atomically
+from grpo_core.files import read_text
 from services.metrics.catalogue import MetricsError
 from services.metrics.prometheus_exporter import Exporter
 from services.settings import MetricsSettings
+
+_PORT_BYTES = 64  # its file is no longer
 
 
 class MetricsServer:
@@ -56,6 +59,6 @@ class MetricsServer:
 def _recorded_port(folder: RunFolder) -> int:
     """Return the port in the run folder; 0 if there is none that can be read."""
     with suppress(OSError, ValueError):
-        port = int(folder.metrics_port.read_text(encoding="utf-8"))
+        port = int(read_text(folder.metrics_port, _PORT_BYTES))
         return port if 0 < port < 1 << 16 else 0
     return 0

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from cluster.errors import RunError
 from cluster.runs.counters import COUNTERS, NONFINITE
 from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import read_report
@@ -42,6 +44,9 @@ class RunSummary:
         self._evaluations = [row for row in rows if _version(row["checkpoint"]) <= (resume_after or 0)]
         self._training: dict[str, float] = dict(stored.get("training", {}))
         self._wall_before = float(stored.get("wall_seconds", 0.0))
+        self._imitation = stored.get("imitation")
+        with suppress(RunError):  # a damaged report: with a checkpoint nothing is imitated again
+            self._imitation = read_report(folder.imitated) or self._imitation
         self._opened = time.monotonic()
         self._begin: tuple[float, dict[str, float]] | None = None
 
@@ -110,7 +115,7 @@ class RunSummary:
                 "nonfinite_updates": int(counters[NONFINITE]),
                 "wall_seconds": round(self._wall_before + time.monotonic() - self._opened, 1),
                 "throughput": self.throughput(counters),
-                "imitation": read_report(self._folder.imitated),
+                "imitation": self._imitation,
                 "training": self._training_total(counters),
                 "evaluations": self._evaluations,
                 "provenance": self._provenance,

@@ -22,7 +22,7 @@ from cluster.driver.learner_update import UpdateCall
 from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.driver.metrics_server import MetricsServer
 from cluster.driver.rollout_pool import RolloutPool
-from cluster.errors import ControlServiceLostError, LateError, RunError
+from cluster.errors import ControlServiceLostError, LateError, RunError, ServerAwayError
 from cluster.imitation.warm_start import warm_start
 from cluster.runs.counters import while_loading
 from cluster.runs.folder import RunFolder, snapshot_files
@@ -110,6 +110,9 @@ def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: Metri
             learn(run)
             evaluate_due(run)
         except KeyboardInterrupt:
+            save_interrupted(run)
+            raise
+        except ServerAwayError:  # the learner can save without it
             save_interrupted(run)
             raise
         except ControlServiceLostError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ class ImitationReport:
     saved_games: int
     decisions: int  # learned from
     held_out_decisions: int
-    nats_before: float
+    nats_before: float  # NaN, here and below, is null in the file
     nats_after: tuple[float, ...]  # after each epoch
     playing_seconds: float
     training_seconds: float
@@ -91,7 +92,11 @@ def read_report(folder: Path) -> dict[str, Any] | None:
     """
     path = folder / REPORT
     try:
-        return asdict(msgspec.convert(read_json(path), ImitationReport))
+        document = read_json(path)
+        if isinstance(document, dict) and isinstance(after := document.get("nats_after"), list):
+            document["nats_after"] = [math.nan if nats is None else nats for nats in after]
+            document["nats_before"] = math.nan if document.get("nats_before") is None else document["nats_before"]
+        return asdict(msgspec.convert(document, ImitationReport))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors

@@ -107,7 +107,7 @@ def _keep_training(
             return
         except ACCIDENTS as error:
             # Before the first update these more likely mean that a limit is too short or an address is wrong.
-            if isinstance(error, LateError | ServerLostError) and _recorded(run_dir) == before:
+            if isinstance(error, LateError | ServerLostError) and not in_a_row and _recorded(run_dir) == before:
                 raise
             version = last_update(run_dir)
             if version > furthest:

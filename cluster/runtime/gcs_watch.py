@@ -26,7 +26,8 @@ REMOTE_GRACE_S = 5.0  # of refusals; another process may take the place of the o
 SILENT_GRACE_S = 30.0  # without any answer: a network, or a machine with much to do, may fail for a while
 HANGING_S = 10.0  # after the loss: the main thread does not look, so it hangs in one of Ray's calls
 NOT_SAVED = "go on with --resume from the last checkpoint, which is intact"
-_OUR_OWN = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)  # this process cannot even ask
+# This process cannot even ask.
+_OUR_OWN = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL)
 
 
 class Answer(Enum):
@@ -56,8 +57,10 @@ class ControlServiceWatch:
         self._grace_s = grace_s
         self._connect = connect or answer_of
         self._end_process = end_process or _end_process
-        self._gone_since: float | None = None  # time.monotonic() of the first attempt that failed
-        self._answer = Answer.ACCEPTED  # to the last attempt
+        # By time.monotonic(), None while the service accepts:
+        self._gone_since: float | None = None  # the first attempt that failed
+        self._refused_since: float | None = None  # the first of the last attempts, if all of these were refused
+        self._lost_since: float | None = None
         self._noticed = False
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="entente-gcs-watch", daemon=True)
@@ -66,7 +69,10 @@ class ControlServiceWatch:
     @property
     def lost(self) -> bool:
         """Whether the service has accepted no connection for longer than the grace time."""
-        return self._over_s() >= 0
+        now = time.monotonic()
+        refused_s = -1.0 if self._refused_since is None else now - self._refused_since
+        gone_s = -1.0 if self._gone_since is None else now - self._gone_since
+        return refused_s >= self._grace_s or gone_s >= max(self._grace_s, SILENT_GRACE_S)
 
     def check(self) -> None:
         """Raise ControlServiceLostError if the service is lost."""
@@ -81,20 +87,13 @@ class ControlServiceWatch:
 
     def _watch(self) -> None:
         while not self._stopped.wait(CHECK_EVERY_S):
-            self._answer = self._connect(self._address)
-            if self._answer is Answer.ACCEPTED:
-                self._gone_since = None
-            elif self._gone_since is None:
-                self._gone_since = time.monotonic()
-            if not self._noticed and self._over_s() >= HANGING_S:
+            answer, now = self._connect(self._address), time.monotonic()
+            self._gone_since = None if answer is Answer.ACCEPTED else self._gone_since or now
+            self._refused_since = self._refused_since or now if answer is Answer.REFUSED else None
+            self._lost_since = self._lost_since or now if self.lost else None
+            if not self._noticed and self._lost_since is not None and now - self._lost_since >= HANGING_S:
                 self._end_process(self._message())
                 return
-
-    def _over_s(self) -> float:
-        """Seconds since the grace time was over; negative before."""
-        since = self._gone_since
-        grace_s = max(self._grace_s, SILENT_GRACE_S) if self._answer is Answer.NONE else self._grace_s
-        return -1.0 if since is None else time.monotonic() - since - grace_s
 
     def _message(self) -> str:
         return f"Ray's control service (GCS) at {self._address} is gone"
@@ -150,6 +149,8 @@ def control_service_lost() -> bool:
 
 def _end_process(message: str) -> None:
     """End a process whose main thread hangs; its reaper and its replay server's supervisor end the other processes."""
-    logging.shutdown()
-    print(f"\nerror: {message}, and Ray does not answer; {NOT_SAVED}", file=sys.stderr, flush=True)
-    os._exit(2)
+    try:
+        logging.shutdown()
+        print(f"\nerror: {message}, and Ray does not answer; {NOT_SAVED}", file=sys.stderr, flush=True)
+    finally:  # also if nobody reads the line, or the disk is full
+        os._exit(2)

@@ -6,6 +6,7 @@ import errno
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,11 +22,14 @@ from grpo_core.checkpoints.atomic_write import write_atomically
 
 _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 START_ATTEMPTS = 8  # Ray gives up after 30 s, which a busy machine may need for starting its processes
+AT_ONCE_S = 10.0  # an attempt that fails sooner did not fail because the machine is busy
+ATTEMPTS_AT_ONCE = 3  # such ones; another process may have taken a port
 # Ray's name for a switch between the machine's own address and loopback; its processes then listen on loopback alone.
 LOOPBACK_VARIABLE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 # Ray's workers have a niceness of 15, with which another busy program leaves them a thirtieth of its share of a core.
 NICENESS_VARIABLE = "RAY_worker_niceness"
 TOKEN_VARIABLE, TOKEN_FILE_VARIABLE = "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
+TOKEN_ADVICE = f"give the same token to all of Ray, in {TOKEN_VARIABLE} or the file that {TOKEN_FILE_VARIABLE} names"
 
 
 def prepare_local_ray() -> None:
@@ -61,8 +65,11 @@ def keep_token_private(path: Path) -> None:
         if state.st_uid == os.getuid() and stat.S_IMODE(state.st_mode) & 0o077:
             path.chmod(0o600)
     except OSError as error:
-        if error.errno != errno.EROFS:
-            raise RunError(f"cannot protect Ray's token {path}: {error.strerror}") from error
+        if error.errno == errno.EROFS and path.exists() and path.stat().st_uid == 0:
+            return  # a mounted secret
+        raise RunError(
+            f"cannot protect Ray's token {path}: {error.strerror}; name another file in {TOKEN_FILE_VARIABLE}"
+        ) from error
 
 
 def is_trusted(owner: int) -> bool:
@@ -75,11 +82,12 @@ def _make_token(path: Path) -> None:
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     write_atomically(draft, secrets.token_hex(32).encode(), mode=0o600)
     try:
-        path.hardlink_to(draft)
-    except FileExistsError:
-        pass
+        with suppress(FileExistsError):
+            path.hardlink_to(draft)
+    except OSError:  # a file system without hard links
+        draft.rename(path)
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -104,8 +112,9 @@ def local_ray(cpus: int, notice: Callable[[str], None]) -> Iterator[None]:
 def _start(cpus: int, notice: Callable[[str], None]) -> None:
     import ray
 
+    at_once = 0
     for attempt in range(1, START_ATTEMPTS + 1):
-        others = set(psutil.Process().children())
+        others, begun = set(psutil.Process().children()), time.monotonic()
         try:
             with shielded():
                 ray.init(
@@ -119,18 +128,21 @@ def _start(cpus: int, notice: Callable[[str], None]) -> None:
                 stop_at_signals()  # Ray put a handler in place that ends the process without saving
                 return
         except Exception as error:  # Ray raises nothing more specific if its processes do not start
-            reason = first_line(error)
+            reason, took_s = first_line(error), time.monotonic() - begun
             _end_started(others)
+            at_once += took_s < AT_ONCE_S
             if advice := _advice(error):
                 raise RunError(f"Ray cannot start on this machine ({reason}): {advice}") from error
+            if at_once == ATTEMPTS_AT_ONCE:
+                raise RunError(f"Ray cannot start on this machine ({reason})") from error
             if attempt == START_ATTEMPTS:
                 raise LateError(
                     f"Ray did not start on this machine in {attempt} attempts ({reason}); is it overloaded, or out of "
                     "memory?"
                 ) from error
-            notice(
-                f"Ray did not start within its time; attempt {attempt + 1} of {START_ATTEMPTS} (is the machine busy?)"
-            )
+            why = f"did not start ({reason})" if took_s < AT_ONCE_S else "did not start within its time"
+            busy = "" if took_s < AT_ONCE_S else " (is the machine busy?)"
+            notice(f"Ray {why}; attempt {attempt + 1} of {START_ATTEMPTS}{busy}")
 
 
 def _advice(error: Exception) -> str | None:
@@ -138,7 +150,9 @@ def _advice(error: Exception) -> str | None:
     from ray.exceptions import AuthenticationError
 
     if isinstance(error, AuthenticationError):
-        return f"give the same token to all of Ray, in {TOKEN_VARIABLE} or the file that {TOKEN_FILE_VARIABLE} names"
+        return TOKEN_ADVICE
+    if "AF_UNIX path length" in str(error):
+        return "its folder has too long a name; name a shorter one in RAY_TMPDIR"
     if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
         return "free space there or make it writable, or name another folder in RAY_TMPDIR"
     return None

@@ -93,7 +93,7 @@ def get_answer(ref: Any, timeout_s: float, who: str, away_s: Callable[[], float]
         return ray.get(ref, timeout=max(FETCH_S, deadline - time.monotonic()) if ready else 0.0)
     except GetTimeoutError:
         raise LateError(
-            f"{who} did not answer within {timeout_s:.0f} s; look at its log in Ray's session folder"
+            f"{who} did not answer within {timeout_s:g} s; look at its log in Ray's session folder"
         ) from None
     except RayActorError as error:
         raise loss_of(who, error) from None

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 
 from cluster.errors import LateError, RunError
 from cluster.runtime.gcs_watch import control_service_watched
-from cluster.runtime.local_ray import local_ray, prepare_local_ray
+from cluster.runtime.local_ray import TOKEN_ADVICE, local_ray, prepare_local_ray
 from cluster.runtime.ray_calls import first_line
 from cluster.runtime.stop_signals import shielded, stop_at_signals
 
@@ -56,12 +56,17 @@ def quiet_authentication() -> None:
 @contextmanager
 def _attached(address: str, *, embedded_replay: bool) -> Iterator[None]:
     import ray
+    from ray.exceptions import AuthenticationError
 
     check_reachable(address)
     try:
         with shielded():
             ray.init(address=address, log_to_driver=False)
             stop_at_signals()  # Ray put a handler in place that ends the process without saving
+    except AuthenticationError as error:
+        raise RunError(
+            f"the Ray cluster at {address} refused this run ({first_line(error)}): {TOKEN_ADVICE}"
+        ) from error
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise _no_cluster(address, first_line(error)) from error
     try:
@@ -84,7 +89,7 @@ def check_reachable(address: str) -> None:
     try:
         if not colon or not port.isdigit():
             raise OSError("it is not host:port")
-        socket.create_connection((host, int(port)), timeout=CONNECT_TIMEOUT_S).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_TIMEOUT_S).close()
     except OSError as error:
         raise _no_cluster(address, str(error)) from None
 

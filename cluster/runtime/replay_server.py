@@ -43,17 +43,15 @@ def replay_server(settings: RedisSettings, folder: Path, say: Callable[[str], No
     With ``say``, which shows the user a line, an external one that is away is waited for, as by a run under way.
 
     Raises ReplayError if no server can be started, or the external one does not answer; RunError if it was waited for
-    in vain; StorageError if the server
-    that was started cannot write its files, also when it ends because of that during the block.
+    in vain; StorageError if the server that was started cannot write its files, also when it ends because of that
+    during the block.
     """
     url = external_url(settings)
     if url is not None:
-        with (
-            nullcontext() if say is None else watched(settings, say) as watch,
-            closing(redis_buffer(settings, url, "probe", patient=watch is not None, grace_s=0.0)) as probe,
-        ):
-            try:
-                probe.stored_ids(["probe/0"])  # fails now, before anything is started
+        with nullcontext() if say is None else watched(settings, say) as watch:
+            try:  # fails now, before anything is started
+                with closing(redis_buffer(settings, url, "probe", patient=watch is not None, grace_s=0.0)) as probe:
+                    probe.stored_ids(["probe/0"])
             except ServerLostError as error:
                 if watch is None:
                     raise

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Self
 
-from cluster.errors import RunError
+from cluster.errors import ServerAwayError
 from cluster.runtime.stop_signals import shielded
 
 ASK_EVERY_S = 2.0
@@ -57,24 +57,19 @@ class ServerWatch:
         """Stop asking; a question under way is not waited for."""
         self._ends.set()
 
-    @property
-    def away(self) -> bool:
-        """Whether the server did not answer when it was last asked."""
-        return self._since is not None
-
     def away_s(self) -> float:
         """Return how many seconds the server has been away in all, the absence under way included."""
         with self._mutex:
             return self._before_s + (0.0 if self._since is None else self._clock() - self._since)
 
     def check(self) -> None:
-        """Raise RunError if the server has been away for longer than the limit."""
+        """Raise ServerAwayError if the server has been away for longer than the limit."""
         with self._mutex:
             away_s = 0.0 if self._since is None else self._clock() - self._since
         if away_s > self._limit_s:
-            raise RunError(
+            raise ServerAwayError(
                 f"no Redis server has answered at {self._where} for {away_s:.0f} s (redis.away_timeout_s = "
-                f"{self._limit_s:g}); the last checkpoint is intact: go on with --resume when the server is back"
+                f"{self._limit_s:g}); nothing durable is lost: go on with --resume when the server is back"
             )
 
     def ask(self) -> None:

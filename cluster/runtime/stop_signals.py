@@ -22,6 +22,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SENT_TO_ALL = (signal.SIGTERM, signal.SIGHUP)
 # Signals this close are one request: a job manager sends SIGTERM and SIGHUP, a terminal and a wrapper SIGINT each.
 TOGETHER_S = 2.0
+KILL_TIMEOUT_S = 10.0
 
 _stop_requested = False
 _requested_at = 0.0  # time.monotonic() of the last one
@@ -76,10 +77,16 @@ def shielded() -> Iterator[None]:
 
 
 def start_shielded(process: BaseProcess) -> None:
-    """Start a process as in ``shielded``."""
-    resource_tracker.ensure_running()  # else it starts now, which ends with SIGTERM let through
-    with shielded():
-        process.start()
+    """Start a process as in ``shielded``; a signal that came meanwhile ends it and raises KeyboardInterrupt."""
+    resource_tracker.ensure_running()  # else ``start`` would start the tracker, which lets SIGTERM through again
+    try:
+        with shielded():
+            process.start()
+    except BaseException:
+        if process.pid is not None:
+            process.kill()
+            process.join(KILL_TIMEOUT_S)
+        raise
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
@@ -99,10 +106,11 @@ def _show_unraisable(unraisable: sys.UnraisableHookArgs) -> None:
 
 def _hang_up(number: int, frame: FrameType | None) -> None:
     """Send the terminal's output nowhere, because writing to a closed one raises an error; then stop."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        with suppress(OSError):  # it is not open
-            if stat.S_ISCHR(os.fstat(descriptor).st_mode):  # a closed terminal is no tty any more
-                os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    with suppress(OSError):  # too many files are open
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for descriptor in (0, 1, 2):
+            with suppress(OSError):  # it is not open
+                if stat.S_ISCHR(os.fstat(descriptor).st_mode):  # a closed terminal is no tty any more
+                    os.dup2(nowhere, descriptor)
+        os.close(nowhere)
     _stop(number, frame)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,6 +16,7 @@ from services.inference.engine import LEARNER
 # Extra blocks, which dynamic sampling adds to an update, are numbered from here on: the schedule stays unchanged.
 EXTRA_BLOCKS_FROM = 7_000_000
 EXTRA_BLOCKS_PER_UPDATE = 10_000  # at most, per country
+_BLOCK_NAME = re.compile(r"b\d{6,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,11 @@ class LineupBlock:
 def block_name(index: int) -> str:
     """``"b000123"``."""
     return f"b{index:06d}"
+
+
+def is_block_name(name: str) -> bool:
+    """Whether ``block_name`` gives this name to some block."""
+    return _BLOCK_NAME.fullmatch(name) is not None
 
 
 def learner_of_block(seed: int, index: int) -> str:

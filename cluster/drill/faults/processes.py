@@ -18,6 +18,7 @@ from grpo_core.checkpoints.folders import checkpoint_versions
 CHECKPOINT_POLL_S = 0.001  # a checkpoint of a small policy is written in some milliseconds
 LEARNER = "LearnerActor"  # in the title of its process
 CONTROL_SERVICE = "gcs_server"  # Ray's
+NODE_MANAGER = "raylet/raylet"  # Ray's, in the path of its program
 
 
 def send(title: str | None, number: signal.Signals, context: DrillContext) -> CausedFault:
@@ -28,11 +29,11 @@ def send(title: str | None, number: signal.Signals, context: DrillContext) -> Ca
     return CausedFault(f"{title or 'server'} {victim.pid}", [victim])
 
 
-def kill_control_service(context: DrillContext) -> CausedFault:
-    """Kill the process of Ray that all its others depend on."""
-    victim = context.one(CONTROL_SERVICE)
+def kill_service(title: str, context: DrillContext) -> CausedFault:
+    """Kill a process of Ray that its others depend on."""
+    victim = context.one(title)
     kill(victim)
-    return CausedFault(f"{CONTROL_SERVICE} {victim.pid}", [victim])
+    return CausedFault(f"{Path(title).name} {victim.pid}", [victim])
 
 
 def end(number: signal.Signals, to_all: bool, context: DrillContext) -> CausedFault:

@@ -17,10 +17,12 @@ from cluster.drill.faults.entries import (
     write_foreign_values,
 )
 from cluster.drill.faults.processes import (
+    CONTROL_SERVICE,
     LEARNER,
+    NODE_MANAGER,
     end,
-    kill_control_service,
     kill_driver,
+    kill_service,
     leave_half_a_checkpoint,
     send,
     stop_driver,
@@ -52,7 +54,8 @@ FAULTS: Mapping[str, Fault] = {
     "full": Fault("fills the replay server for a moment", "goes on", partial(fill, False)),
     "driver": Fault("kills the driver", "is started again", kill_driver),
     "driver-stop": Fault("stops the driver for longer than its limits", "goes on", stop_driver),
-    "gcs": Fault("kills Ray's control service", "starts itself again", kill_control_service),
+    "gcs": Fault("kills Ray's control service", "starts itself again", partial(kill_service, CONTROL_SERVICE)),
+    "raylet": Fault("kills Ray's node manager", "starts itself again", partial(kill_service, NODE_MANAGER)),
     "interrupt": Fault("interrupts the run as Ctrl-C does", "is started again", partial(end, signal.SIGINT, False)),
     "terminate": Fault("sends SIGTERM to every process", "is started again", partial(end, signal.SIGTERM, True)),
     "hang-up": Fault("sends SIGHUP to every process", "is started again", partial(end, signal.SIGHUP, True)),

@@ -116,5 +116,5 @@ def test_a_real_autoscaler_adds_nodes_under_load_and_removes_idle_ones(tmp_path:
     assert facts["most_ready"] == 3
     assert facts["played"] == sorted(facts["started"]), "blocks were lost or played twice"
     assert facts["by_further_actors"] > 0
-    assert facts["replaced"] == 1
-    assert facts["replacements_left"] == RolloutSettings().max_replacements, "a lost node was held against its actor"
+    assert facts["replaced"] == 1, facts["notices"]
+    assert facts["replacements_left"] == RolloutSettings().max_replacements, facts["notices"]  # no actor is to blame

@@ -104,7 +104,9 @@ def main(folder: Path, sockets: Path) -> dict[str, object]:
     def further() -> FurtherPlace:
         return FurtherPlace(placement_group([{"CPU": NODE_CPUS}]))
 
-    with PoolHarness(folder, actors=1, games_per_actor=2, further=further, start_timeout_s=300.0) as harness:
+    # Ray may fetch the weights from the killed node until it knows of its end, which takes it half a minute.
+    limits = {"start_timeout_s": 300.0, "swap_timeout_s": 180.0}
+    with PoolHarness(folder, actors=1, games_per_actor=2, further=further, **limits) as harness:
         notes: list[str] = []
         scaling = Scaling(config.rollout, config.learner.episodes_per_update, harness.pool, notes.append)
         started: list[str] = []

@@ -116,6 +116,25 @@ def test_an_update_sets_unusable_episodes_aside_and_goes_on(tmp_path: Path) -> N
     assert buffer.unreadable_ids(POWERS[1]) == {"b000001/0", "b000001/1"}
 
 
+def test_a_foreign_block_that_cannot_be_used_takes_no_place_of_the_runs_own() -> None:
+    def foreign(block: str) -> list[Episode]:
+        return [
+            dataclasses.replace(episode, block_id=block, episode_id=f"{block}/{n}", reward=1e30)
+            for n, episode in enumerate(episodes()[:2])
+        ]
+
+    buffer = MemoryBuffer(group_timeout_s=60)
+    buffer.append([*foreign("theirs"), *episodes()[:2]])
+    collector = BatchCollector(buffer, 2, 1, 0, CHECK.fault)
+    collector.take({POWERS[0]: 1}, 0.01)
+    assert [episode.block_id for episode in collector.episodes] == ["b000000", "b000000"]
+    assert buffer.stats()["poison"] == 2
+    # Without one of its own to take, it goes on with what it has.
+    buffer.append([*foreign("also-theirs"), *episodes()[2:4]])
+    collector.take({POWERS[0]: 1, POWERS[1]: 1}, 0.01)
+    assert [episode.block_id for episode in collector.episodes][2:] == ["b000001", "b000001"]
+
+
 def test_blocks_without_a_usable_episode_can_be_replaced() -> None:
     buffer = MemoryBuffer(group_timeout_s=60)
     buffer.append([dataclasses.replace(episode, reward=1e30) for episode in episodes()[:2]])

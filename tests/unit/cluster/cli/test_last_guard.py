@@ -81,6 +81,19 @@ def test_other_errors_of_the_system_are_bugs(entente: Any, monkeypatch: pytest.M
         main()
 
 
+def test_a_command_whose_output_cannot_be_written_ends_in_one_line() -> None:
+    command = [sys.executable, "-m", "cluster.cli", "train", "--keys"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=120, cwd=ROOT)
+    line = b"error: the output cannot be written: No space left on device\n"
+    assert (done.returncode, done.stderr) == (2, line)
+    reads, writes = os.pipe()
+    os.close(reads)
+    done = subprocess.run(command, stdout=writes, stderr=subprocess.PIPE, timeout=120, cwd=ROOT)
+    os.close(writes)
+    assert (done.returncode, done.stderr) == (1, b"")  # ``| head`` has seen enough
+
+
 def test_a_file_that_waits_for_ever_is_no_config_and_no_game(entente: Any) -> None:
     os.mkfifo("fifo.json")
     assert "a FIFO" in entente("report", "fifo.json")[1]

@@ -82,6 +82,15 @@ def test_restarts_without_a_further_update_are_limited(tmp_path: Path) -> None:
     assert not isinstance(ends.value, LostError)
 
 
+def test_a_cluster_that_comes_back_slowly_after_an_accident_is_asked_again(tmp_path: Path) -> None:
+    late = LateError("no Ray cluster at 192.0.2.1:6379")
+    training = Training(tmp_path, (0, LOST), (0, late), (0, late))
+    training.keep(resume=True)
+    assert len(training.resumed) == 4
+    with pytest.raises(LateError):  # at the first start it more likely is a wrong address
+        Training(tmp_path, (0, late)).keep(resume=True)
+
+
 def test_a_full_disk_ends_the_run_with_how_to_go_on(tmp_path: Path) -> None:
     full = StorageError("cannot write summary.json: the disk is full; free space there")
     training = Training(tmp_path, (0, full))

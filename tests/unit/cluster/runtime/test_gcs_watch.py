@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -92,6 +94,35 @@ def test_a_process_ends_if_its_main_thread_hangs_in_ray(noticed: bool, monkeypat
         assert said == ([] if noticed else ["Ray's control service (GCS) at 192.0.2.1:1 is gone"])
     finally:
         watch.close()
+
+
+def test_refusals_after_a_silence_are_a_loss_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster.runtime.gcs_watch, "CHECK_EVERY_S", 0.01)
+    monkeypatch.setattr(cluster.runtime.gcs_watch, "HANGING_S", 0.5)
+    answers, ended = [Answer.NONE] * 60, threading.Event()
+
+    def connect(_: str) -> Answer:
+        return answers.pop() if answers else Answer.REFUSED
+
+    watch = ControlServiceWatch("192.0.2.1:1", 0.0, connect=connect, end_process=lambda _: ended.set())
+    try:
+        # The main thread, which looks here, has time to notice, however long the silence was.
+        assert lost_within_limit(watch)
+        with pytest.raises(ControlServiceLostError):
+            watch.check()
+        assert not ended.wait(1.0)
+    finally:
+        watch.close()
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["os.close(2)", "reads, writes = os.pipe(); os.close(reads); os.dup2(writes, 2)"],
+    ids=["closed", "without a reader"],
+)
+def test_a_process_ends_also_if_its_last_line_cannot_be_written(before: str) -> None:
+    script = f"import os; {before}; from cluster.runtime.gcs_watch import _end_process as end; end('it is gone')"
+    assert subprocess.run([sys.executable, "-c", script], timeout=LIMIT_S).returncode == 2
 
 
 def test_only_a_listening_port_accepts_connections(service: socket.socket) -> None:

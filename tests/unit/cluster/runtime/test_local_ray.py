@@ -40,6 +40,7 @@ class FakeRay:
 def notices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(ray, "shutdown", lambda: None)
     monkeypatch.setattr(cluster.runtime.local_ray, "stop_at_signals", lambda: None)
+    monkeypatch.setattr(cluster.runtime.local_ray, "AT_ONCE_S", 0.0)  # failures count as slow ones
     return []
 
 
@@ -65,6 +66,43 @@ def test_a_ray_that_never_starts_is_one_line(notices: list[str], monkeypatch: py
     assert "\n" not in str(raised.value)
     assert len(fake.started) == START_ATTEMPTS
     assert not any(fake.running())
+
+
+def test_a_start_that_fails_at_once_is_tried_a_few_times_and_says_why(
+    notices: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster.runtime.local_ray, "AT_ONCE_S", 60.0)
+    fake = FakeRay(failures=START_ATTEMPTS)
+    monkeypatch.setattr(ray, "init", fake.init)
+    reason = r"\(The current node timed out during startup.\)"
+    with pytest.raises(RunError, match=rf"cannot start on this machine {reason}$"), local_ray(1, notices.append):
+        pytest.fail("it did not start")
+    assert len(fake.started) == 3
+    assert notices == [
+        f"Ray did not start (The current node timed out during startup.); attempt {number} of {START_ATTEMPTS}"
+        for number in (2, 3)
+    ]
+
+
+def test_a_folder_with_too_long_a_name_is_told_at_once(notices: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def init(**_: object) -> None:
+        raise OSError("AF_UNIX path length cannot exceed 107 bytes: /long/name")
+
+    monkeypatch.setattr(ray, "init", init)
+    with pytest.raises(RunError, match=r"name a shorter one in RAY_TMPDIR$"), local_ray(1, notices.append):
+        pytest.fail("it did not start")
+    assert not notices
+
+
+def test_rays_token_is_made_where_there_are_no_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "hardlink_to", refuse)
+    token = tmp_path / ".ray" / "auth_token"
+    keep_token_private(token)
+    assert token.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in token.parent.iterdir()] == ["auth_token"]
 
 
 def test_rays_token_is_made_private_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
