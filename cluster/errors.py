@@ -36,7 +36,8 @@ After an accident a run restarts from its last checkpoint (``cluster.runs.restar
 
 Other exit codes: 0 after success; 2 for a wrong command line, for a file that the operating system refuses and no
 command expected (its name and the reason are the line), and for ``entente doctor`` with a fault;
-130 after an interruption; 1 if the reader of its output has ended (``| head``), and with a traceback for every other exception, which is a bug.
+130 after an interruption; 1 if the reader of its output has ended (``| head``), and with a traceback for every other
+exception, which is a bug.
 
 Three errors are internal, because their callers catch them and count a defect: ``CodecError`` (an episode's bytes),
 ``ConstraintError`` (an order sheet that does not fit its mask) and ``InvalidAnswerError`` (an endpoint's bytes).

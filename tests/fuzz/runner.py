@@ -87,6 +87,7 @@ def _in_process(name: str, begin: int, count: int, seed: int, top: str) -> Itera
         here.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(worker.pid or 0, signal.SIGKILL)  # and the servers that it started
+        worker.kill()  # it may have no group yet
         worker.join(10)
 
 

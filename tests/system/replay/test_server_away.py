@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,29 @@ def go_away(server: ExternalServer, how: str) -> None:
     server.kill() if how == "killed" else server.stop()
 
 
+@contextmanager
+def threads_that_wait(count: int, *buffers: RedisBuffer) -> Iterator[ThreadPoolExecutor]:
+    """Threads that use these buffers, which do not wait for the server once the block has failed."""
+    with ThreadPoolExecutor(count) as threads:
+        try:
+            yield threads
+        except BaseException:
+            for buffer in buffers:
+                buffer.hurry()
+            raise
+
+
+@contextmanager
+def later(act: Callable[..., None], *arguments: object) -> Iterator[None]:
+    """Act after the outage, during the block, which ends no sooner."""
+    timer = threading.Timer(OUTAGE_S, act, arguments)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.join()
+
+
 def come_back(server: ExternalServer, how: str) -> None:
     server.start_again() if how == "killed" else server.go_on()
 
@@ -61,7 +85,7 @@ def test_appends_and_takes_go_on_when_the_server_is_back(
     learner, rollouts = buffers(), [buffers() for _ in range(4)]
     rollouts[0].append([*block("a"), episode("b", 0)])
     used = learner.take({"FRANCE": 1}, 0)
-    with ThreadPoolExecutor(8) as threads:
+    with threads_that_wait(8, learner, *rollouts) as threads:
         go_away(external, how)
         # Two of the workers play the same games.
         stored = [
@@ -89,7 +113,7 @@ def test_the_time_for_blocks_stands_still_while_the_server_is_away(
     rollout.append(episode_pair := block("a"))
     learner.stats()
     external.kill()
-    with ThreadPoolExecutor(1) as threads:
+    with threads_that_wait(1, learner) as threads:
         taken = threads.submit(learner.take, {"FRANCE": 1}, 0.2)
         time.sleep(OUTAGE_S)
         external.start_again()
@@ -104,10 +128,8 @@ def test_an_acknowledgement_during_an_outage_is_carried_out_once(
     learner.append([*block("a"), *block("b")])
     used = learner.take({"FRANCE": 1}, 0)
     go_away(external, how)
-    back = threading.Timer(OUTAGE_S, come_back, (external, how))
-    back.start()
-    learner.acknowledge(used.receipts)
-    back.join()
+    with later(come_back, external, how):
+        learner.acknowledge(used.receipts)
     assert learner.stats()["acknowledged"] == 2
     assert ids(learner.take({"FRANCE": 1}, 60)) == ["b/0", "b/1"]
 
@@ -116,12 +138,10 @@ def test_only_a_patient_connection_waits_for_its_first_answer(external: External
     external.kill()
     with pytest.raises(ServerLostError, match=r"within 0\.5 s"):
         RedisBuffer(external.url, run, 600.0, CONNECT_S, answer_timeout_s=ANSWER_S, away_timeout_s=AWAY_S)
-    back = threading.Timer(OUTAGE_S, external.start_again)
-    back.start()
-    patient = RedisBuffer(
-        external.url, run, 600.0, CONNECT_S, answer_timeout_s=ANSWER_S, away_timeout_s=AWAY_S, patient=True
-    )
-    back.join()
+    with later(external.start_again):
+        patient = RedisBuffer(
+            external.url, run, 600.0, CONNECT_S, answer_timeout_s=ANSWER_S, away_timeout_s=AWAY_S, patient=True
+        )
     assert patient.append(block("a")) == 2
     patient.close()
 
@@ -133,7 +153,7 @@ def test_the_wait_for_a_server_ends_at_its_limit_or_when_there_is_a_hurry(
     external.kill()
     with pytest.raises(ServerLostError, match=r"no Redis server answers at redis://.* within 2 s"):
         limited.append(block("a"))
-    with ThreadPoolExecutor(1) as threads:
+    with threads_that_wait(1, hurried) as threads:
         waiting = threads.submit(hurried.append, block("a"))
         time.sleep(1.0)
         assert not waiting.done()

@@ -19,6 +19,7 @@ import psutil
 import pytest
 
 from cluster.runs.folder import audits, episodes_used, last_update
+from cluster.runtime.local_ray import NICENESS_VARIABLE
 from grpo_core.checkpoints.folders import checkpoint_versions
 from tests.system.support.training_process import ENTENTE, PATIENCE_S, QUICK, TrainingProcess, handle_stop_signals
 
@@ -58,7 +59,10 @@ def worker_niceness(run: TrainingProcess) -> set[int]:
     return found
 
 
-def test_a_lost_control_service_restarts_the_run_and_sigterm_to_every_process_ends_it(tmp_path: Path) -> None:
+def test_a_lost_control_service_restarts_the_run_and_sigterm_to_every_process_ends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(NICENESS_VARIABLE)  # the run sees to it by itself
     run_dir = tmp_path / "run"
     with TrainingProcess(run_dir, *LONG) as run:
         run.wait_until(lambda: updated(run_dir, 2), "two updates")
@@ -117,6 +121,8 @@ class Terminal:
         return b"".join(self._shown).decode(errors="replace")
 
     def close(self) -> None:
+        if self._closing.is_set():
+            return
         self._closing.set()
         self._reader.join(60.0)
         os.close(self._ours)
@@ -142,8 +148,11 @@ def test_a_run_saves_when_its_terminal_closes(to_all: bool, tmp_path: Path) -> N
         assert run.wait(PATIENCE_S) == 130
         assert not psutil.wait_procs(family, timeout=60.0)[1]
     finally:
+        with suppress(psutil.NoSuchProcess):
+            family += psutil.Process(run.pid).children(recursive=True)
         run.kill()
         run.wait(60.0)
+        terminal.close()
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()

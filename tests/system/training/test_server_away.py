@@ -5,8 +5,10 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cluster.drill.external_server import ExternalServer
@@ -36,6 +38,15 @@ def arguments(url: str) -> tuple[str, ...]:
         f"learner.updates={UPDATES}", "learner.checkpoint_every=5", "evaluation.against=[]",
     )  # fmt: skip
     return (*QUICK, *(word for change in changes for word in ("--set", change)))
+
+
+def rollout_actors(training: TrainingProcess) -> list[psutil.Process]:
+    found = []
+    for process in training.family.values():
+        with suppress(psutil.NoSuchProcess):  # one that has ended since
+            if "RolloutActor" in " ".join(process.cmdline()):
+                found.append(process)
+    return found
 
 
 def told(training: TrainingProcess, words: str, times: int = 1) -> None:
@@ -72,8 +83,7 @@ def test_a_run_waits_for_its_server_and_goes_on_without_a_restart(external: Exte
         training.wait_until(lambda: last_update(run) >= seen + 3, "updates after the server was stopped")
         external.kill()
         told(training, "does not answer: waiting for it", 2)
-        actors = [p for p in training.family.values() if p.is_running() and "RolloutActor" in " ".join(p.cmdline())]
-        actors[0].kill()  # its replacement waits, too
+        rollout_actors(training)[0].kill()  # its replacement waits, too
         time.sleep(OUTAGE_S)
         external.start_again()
         told(training, "the replay server is back after", 2)
@@ -111,6 +121,27 @@ def test_a_run_that_is_stopped_while_its_server_is_away_has_saved_and_waits_when
         external.start_again()
         assert training.finish() == 0, training.output()
         assert "the replay server is back after" in training.output()
+    assert restarts(run) == []
+    check_every_episode_is_used_once(run, external.url)
+
+
+def test_a_run_whose_server_stays_away_saves_and_says_how_to_go_on(external: ExternalServer, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    limits = ("--set", "redis.away_timeout_s=15", "--set", "learner.checkpoint_every=50")
+    with TrainingProcess(run, *arguments(external.url), *limits) as training:
+        training.wait_until(lambda: last_update(run) >= 3, "three updates")
+        external.kill()
+        assert training.finish() == 2, training.output()
+        line = training.output().splitlines()[-1]
+        assert "nothing durable is lost: go on with --resume when the server is back" in line
+        assert training.survivors() == []
+    assert checkpoint_versions(run)[-1] == last_update(run)
+    with TrainingProcess(run, "--resume", config=None) as training:
+        assert training.finish() == 2, training.output()
+        assert "go on with --resume when the server is back" in training.output().splitlines()[-1]
+    external.start_again()
+    with TrainingProcess(run, "--resume", config=None) as training:
+        assert training.finish() == 0, training.output()
     assert restarts(run) == []
     check_every_episode_is_used_once(run, external.url)
 

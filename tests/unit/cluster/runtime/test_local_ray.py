@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -34,6 +35,15 @@ class FakeRay:
 
     def running(self) -> list[bool]:
         return [child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in self.started]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_behind() -> Iterator[None]:
+    others = set(psutil.Process().children())
+    yield
+    for child in set(psutil.Process().children()) - others:
+        child.kill()
+        child.wait(60)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 import cluster.runtime.orphan_reaper
-from cluster.runtime.orphan_reaper import descendants, guarded, processes
+from cluster.runtime.orphan_reaper import descendants, guard, guarded, processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the orphan reaper reads /proc, which only Linux has")
 
@@ -60,15 +60,27 @@ def test_the_reaper_survives_signals_from_its_first_moment_on() -> None:
 
 def test_the_reaper_of_a_run_that_is_killed_at_once_leaves_other_processes_alone() -> None:
     """Its parent is then init, from which every process of the machine descends."""
-    code = (
-        "import os, signal; from cluster.runtime.orphan_reaper import guarded\n"
-        "guarded().__enter__(); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    subprocess.run([sys.executable, "-c", code], timeout=60, check=False)
-    bystander = subprocess.Popen([sys.executable, "-S", "-c", "import time; time.sleep(60)"])
-    try:
-        with pytest.raises(subprocess.TimeoutExpired):
-            bystander.wait(cluster.runtime.orphan_reaper.GRACE_S + 2.0)
-    finally:
-        bystander.kill()
-        bystander.wait(5)
+    before = set(psutil.Process().children())
+    with guarded():
+        (reaper,) = set(psutil.Process().children()) - before
+        own = os.getpid()
+        assert reaper.cmdline()[-2:] == [str(own), str(processes()[own][1])]
+
+
+def test_a_reaper_whose_run_is_gone_before_it_looks_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+    root = gone.pid, processes()[gone.pid][1]
+    gone.communicate(b"\n", timeout=60)
+    ended: list[int] = []
+    with open(os.devnull) as closed:
+        monkeypatch.setattr(sys, "stdin", closed)
+        monkeypatch.setattr(os, "kill", lambda pid, _: ended.append(pid))
+        monkeypatch.setattr(cluster.runtime.orphan_reaper, "GRACE_S", 0.0)
+        monkeypatch.setattr(cluster.runtime.orphan_reaper, "SWEEP_S", 0.3)
+        bystander = subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE)
+        guard(root)
+        assert not ended
+        # A living run's processes are ended, so the look is a real one.
+        guard((os.getpid(), processes()[os.getpid()][1]))
+        assert bystander.pid in ended
+    bystander.communicate(b"\n", timeout=60)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 
 import pytest
 
@@ -26,7 +28,13 @@ def run_script(body: str, *, stdin: int = subprocess.DEVNULL, **options: object)
 
 
 def output_of(body: str) -> str:
-    return run_script(body).communicate(timeout=LIMIT_S)[0].strip()
+    script = run_script(body, start_new_session=True)
+    try:
+        return script.communicate(timeout=LIMIT_S)[0].strip()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(script.pid, signal.SIGKILL)  # and what it left running
+        script.wait(LIMIT_S)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
@@ -182,6 +190,47 @@ def test_shielded_processes_outlive_a_signal_to_everybody() -> None:
     )
 
 
+def test_a_signal_while_a_process_starts_ends_that_process_too() -> None:
+    assert (
+        output_of(
+            """
+        import multiprocessing
+        if __name__ == "__main__":
+            process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+            stop_at_signals()
+            start = process.start
+            def started_and_stopped():
+                start()
+                os.kill(os.getpid(), signal.SIGTERM)
+            process.start = started_and_stopped
+            try:
+                start_shielded(process)
+            except KeyboardInterrupt:
+                print("stopped, and", "alive" if process.is_alive() else "dead")
+        """
+        )
+        == "stopped, and dead"
+    )
+
+
+def test_a_closed_terminal_is_a_stop_also_when_too_many_files_are_open() -> None:
+    assert (
+        output_of(
+            """
+        import resource
+        stop_at_signals()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+        try:
+            os.kill(os.getpid(), signal.SIGHUP)
+            time.sleep(60)
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+        )
+        == "interrupted"
+    )
+
+
 def test_a_closed_terminal_stops_the_run_without_an_error_from_printing() -> None:
     terminal, ours = pty.openpty()
     said, says = os.pipe()
@@ -204,6 +253,7 @@ def test_a_closed_terminal_stops_the_run_without_an_error_from_printing() -> Non
     os.close(ours)
     os.close(says)
     try:
+        assert select.select([terminal], [], [], LIMIT_S)[0], "it does not start"
         assert os.read(terminal, 100).startswith(b"up")
         os.close(terminal)
         assert process.wait(LIMIT_S) == 0
