@@ -59,7 +59,7 @@ class HostileEndpoint:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         known = {"base_url": f"http://127.0.0.1:{self.port}/v1", "model": "some-model", "max_retries": 0}
-        settings = {**known, "timeout_s": 10.0, "structured": "off", **self._settings}
+        settings = {**known, "timeout_s": 120.0, "structured": "off", **self._settings}
         self._policies = {
             name: ChatPolicy("test", ChatPlayerSettings(on_failure=name, **settings)) for name in ("raise", "hold")
         }
