@@ -218,7 +218,13 @@ def _read(path: Path) -> dict[str, Tensor]:
 
 
 def _adapter_tensors(model: nn.Module, name: str) -> dict[str, Tensor]:
-    from peft import get_peft_model_state_dict
+    """Return what peft's ``get_peft_model_state_dict`` gives for plain LoRA, the only kind that is made here.
 
-    tensors = get_peft_model_state_dict(model, adapter_name=name, save_embedding_layers=False)
-    return {key: whole(tensor.detach()).contiguous() for key, tensor in tensors.items()}
+    peft also searches all modules for what other kinds add, which takes many times as long for each role.
+    """
+    ending = f".{name}.weight"
+    return {
+        key.removesuffix(ending) + ".weight": whole(tensor.detach()).contiguous()
+        for key, tensor in model.state_dict().items()
+        if ".lora_" in key and key.endswith(ending)
+    }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from pathlib import Path
 
 import pytest
 import torch
+from peft import get_peft_model_state_dict
 from torch import Tensor, nn
 from transformers import PreTrainedTokenizerBase
 
@@ -14,7 +17,7 @@ from grpo_core.errors import CheckpointError
 from grpo_core.learner import Learner
 from grpo_core.models.fsdp import Sharding
 from grpo_core.models.lora import adapter_payload, adapters_off, add_adapters, folder_payload, merged
-from grpo_core.models.named_tensors import named_tensors
+from grpo_core.models.named_tensors import from_safetensors, named_tensors
 from grpo_core.models.pretrained import ADAPTER, load_model, save_model, saved_specialists
 from grpo_core.models.role_adapters import (
     active_role,
@@ -35,8 +38,17 @@ GROUPING = GroupingSettings(keys=("country",), min_group_size=2, scale_rewards="
 STEP = LearnerSettings(learning_rate=0.01, lr_warmup_updates=0, weight_decay=0.1, minibatches=1, max_grad_norm=0.05)
 
 
-def specialists(roles: tuple[str, ...] = ROLES) -> nn.Module:
-    return add_role_adapters(tiny_model(), LORA, 1, roles)
+def specialists() -> nn.Module:
+    return copy.deepcopy(_made_once())
+
+
+@functools.cache
+def _made_once() -> nn.Module:
+    return with_roles(ROLES)
+
+
+def with_roles(roles: tuple[str, ...], architecture: str = "qwen3", settings: PolicySettings = LORA) -> nn.Module:
+    return add_role_adapters(tiny_model(architecture), settings, 1, roles)
 
 
 def weights_of(model: nn.Module, role: str) -> dict[str, Tensor]:
@@ -59,6 +71,25 @@ def test_role_adapters_start_like_a_single_adapter_and_are_all_trained() -> None
     trained = {name for name, value in model.named_parameters() if value.requires_grad}
     assert trained == {name for name, _ in model.named_parameters() if ".lora_" in name}
     assert len(trained) == len(ROLES) * sum(value.requires_grad for value in alone.parameters())
+
+
+@pytest.mark.parametrize(
+    ("architecture", "targets"), [("qwen3", ("all-linear",)), ("qwen2", ("all-linear",)), ("qwen3", ("o_proj",))]
+)
+def test_each_roles_payload_has_the_names_and_values_that_peft_saves(
+    architecture: str, targets: tuple[str, ...]
+) -> None:
+    # The second role's name contains the first's.
+    settings = LORA.model_copy(update={"lora_target_modules": targets})
+    model = moved(with_roles(("FRANCE", "NEW_FRANCE", "TURKEY"), architecture, settings))
+    payloads = role_adapter_payloads(model)
+    assert len(set(payloads.values())) == 3
+    for role, payload in payloads.items():
+        expected = get_peft_model_state_dict(model, adapter_name=role, save_embedding_layers=False)
+        sent = from_safetensors(payload)
+        assert sorted(sent) == sorted(expected)
+        assert all(torch.equal(sent[name], tensor) for name, tensor in expected.items())
+        assert {tensor.dtype for tensor in sent.values()} == {torch.float32}
 
 
 def test_only_the_active_roles_adapter_changes_the_output() -> None:
@@ -177,11 +208,11 @@ def test_options_that_conflict_with_specialists_are_refused_in_one_line() -> Non
         ) as caught:
             Learner(model, STEP, grouping, seed=0, **options)
         assert "\n" not in str(caught.value)
-    learner = Learner(specialists(("FRANCE",)), STEP, GROUPING, seed=0)
+    learner = Learner(with_roles(("FRANCE",)), STEP, GROUPING, seed=0)
     with pytest.raises(ValueError, match="turns of AUSTRIA, who has no specialist; there are FRANCE"):
         learner.step(Batch(ragged_episodes(11), 0))
     for roles in ((), ("FRANCE", "FRANCE"), ("a.b",), ("default",), ("self_attn",)):
         with pytest.raises(ValueError, match=r"each named once|cannot be called"):
-            specialists(roles)
+            with_roles(roles)
     with pytest.raises(ValueError, match="specialists needs use_peft = true"):
         PolicySettings(specialists=True)
