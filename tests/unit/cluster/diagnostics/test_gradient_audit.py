@@ -15,7 +15,7 @@ from cluster.actors.audit_batch import load_last_batch
 from cluster.actors.learner import LearnerWorker
 from cluster.cli import app as cli
 from cluster.configs.loader import dump_config, load_config
-from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
+from cluster.diagnostics.gradient_audit import GradientAudit, NoGradientsError, audit_gradients
 from cluster.runs.folder import RunFolder
 from grpo_core.advantages.returns import sample_returns
 from grpo_core.gradients.quality import TurnScores
@@ -112,13 +112,19 @@ def test_effective_samples_are_counted_against_the_mean_of_the_other_episodes(
     assert seen.value == pytest.approx(variance(returns - others[:, None]) / variance(returns), rel=1e-4)
 
 
-def test_the_same_seed_gives_the_same_table(run: Path) -> None:
-    first, again = (audit_gradients(run, [], quiet, max_turns=40, seed=3) for _ in range(2))
-    assert first == again
+@pytest.fixture(scope="module")
+def of_fifty_turns(run: Path) -> GradientAudit:
+    return audit_gradients(run, [], quiet, max_turns=50, seed=3)
 
 
-def test_a_turn_limit_keeps_whole_blocks_and_baselines_of_the_whole_batch(run: Path) -> None:
-    found = audit_gradients(run, [], quiet, max_turns=50)
+def test_the_same_seed_gives_the_same_table(run: Path, of_fifty_turns: GradientAudit) -> None:
+    assert audit_gradients(run, [], quiet, max_turns=50, seed=3) == of_fifty_turns
+
+
+def test_a_turn_limit_keeps_whole_blocks_and_baselines_of_the_whole_batch(
+    run: Path, of_fifty_turns: GradientAudit
+) -> None:
+    found = of_fifty_turns
     assert (found.blocks, found.turns, found.turns_of_batch) == (6, 48, 96)
     assert audit_gradients(run, [], quiet, max_turns=1).blocks == 4  # fewer say nothing
 

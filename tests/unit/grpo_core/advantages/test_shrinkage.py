@@ -94,23 +94,26 @@ def reference(samples, returns, out, episodes=None):
         mine = [index for index, each in enumerate(samples) if each.role == role]
         if np.ptp(returns[mine]) > 0:
             unit[mine] = returns[mine] / np.std(returns[mine])
+    components = {}
+    for fine, coarse in (("segment", "country"), ("phase", "segment")):
+        cells = sorted({(labels[fine][i], labels[coarse][i], owners[i]) for i in range(len(samples))})
+        means = [
+            np.mean([unit[i] for i in range(len(samples)) if (labels[fine][i], owners[i]) == (group, owner)])
+            for group, _, owner in cells
+        ]
+        groups, parents, _ = (np.array(column, np.int32) for column in zip(*cells, strict=True))
+        components[fine] = variance_components(np.array(means), groups, parents)
     guesses = []
     for index in range(len(samples)):
         guess = None
-        for fine, coarse in ((("country"), None), ("segment", "country"), ("phase", "segment")):
+        for fine in ("country", "segment", "phase"):
             members = [i for i in range(len(samples)) if labels[fine][i] == labels[fine][index]]
             if out:
                 members = [i for i in members if owners[i] != owners[index]]
-            if coarse is None:
+            if fine == "country":
                 guess = np.mean(returns[members]) if members else returns[index]
                 continue
-            cells = sorted({(labels[fine][i], labels[coarse][i], owners[i]) for i in range(len(samples))})
-            means = [
-                np.mean([unit[i] for i in range(len(samples)) if (labels[fine][i], owners[i]) == (group, owner)])
-                for group, _, owner in cells
-            ]
-            groups, parents, _ = (np.array(column, np.int32) for column in zip(*cells, strict=True))
-            within, between = variance_components(np.array(means), groups, parents)
+            within, between = components[fine]
             if members and between > 0:
                 share = 1 / (1 + within / between / len({owners[i] for i in members}))
                 guess = share * np.mean(returns[members]) + (1 - share) * guess

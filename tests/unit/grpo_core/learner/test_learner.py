@@ -1,3 +1,4 @@
+import copy
 import dataclasses
 import json
 import math
@@ -28,7 +29,15 @@ def without_rewards_for_austria(episodes):
     )
 
 
-def plain_loss(model, episodes, settings):
+@pytest.fixture(scope="module")
+def passed():
+    """A policy, episodes, and the dense passes of each turn with a choice."""
+    episodes, model = without_rewards_for_austria(ragged_episodes(5, count=12)), tiny_model(seed=3)
+    turns = [turn for episode in episodes for turn in episode.turns]
+    return model, episodes, [dense(model, turn) if turn.trained_mask.any() else None for turn in turns]
+
+
+def plain_loss(passes, episodes, settings):
     """The whole update's loss, one turn at a time from the definitions: dense passes, no micro-batches."""
     returns = [
         (e.role, turn, g) for e in episodes for turn, g in zip(e.turns, returns_to_go(e.turns, 0.85), strict=True)
@@ -40,7 +49,7 @@ def plain_loss(model, episodes, settings):
         group = [g for r, t, g in returns if r == role and t.phase == turn.phase]
         group = group if len(group) >= 2 else [g for r, _, g in returns if r == role]
         advantage = float(value) - float(np.mean(group, dtype=np.float64))
-        chosen, entropy = dense(model, turn)
+        chosen, entropy = passes[index]
         old = torch.from_numpy(turn.logprobs[turn.trained_mask])
         ratio = (chosen - old).exp()
         clipped = ratio.clamp(1 - settings.epsilon, 1 + settings.epsilon_high)
@@ -65,7 +74,7 @@ def owner_of(episodes, turn_index):
 
 @pytest.mark.parametrize("normalizer", ["token", "turn", "episode"])
 @pytest.mark.parametrize(("budget", "entropy_coef"), [(256, 0.0), (256, 0.02), (100_000, 0.0)])
-def test_the_learners_loss_and_gradients_equal_a_dense_loop(normalizer, budget, entropy_coef):
+def test_the_learners_loss_and_gradients_equal_a_dense_loop(normalizer, budget, entropy_coef, passed):
     settings = LearnerSettings(
         normalizer=normalizer,
         minibatches=1,
@@ -73,13 +82,12 @@ def test_the_learners_loss_and_gradients_equal_a_dense_loop(normalizer, budget, 
         entropy_coef=entropy_coef,
         max_grad_norm=1e9,
     )
-    episodes = without_rewards_for_austria(ragged_episodes(5, count=12))
-    model = tiny_model(seed=3)
-    loss = plain_loss(model, episodes, settings)
-    gradients = dict(
-        zip(dict(model.named_parameters()), torch.autograd.grad(loss, list(model.parameters())), strict=True)
-    )
-    learner = Learner(model, settings, GROUPING, seed=0)
+    model, episodes, passes = passed
+    loss = plain_loss(passes, episodes, settings)
+    found = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+    gradients = dict(zip(dict(model.named_parameters()), found, strict=True))
+    # A copy, because the step changes the weights that the dense passes belong to.
+    learner = Learner(copy.deepcopy(model), settings, GROUPING, seed=0)
     metrics = learner.step(Batch(episodes, 0)).metrics
     assert metrics["loss"] == pytest.approx(float(loss.detach()), abs=1e-5)
     learnable = [t for t in training_turns(episodes, 0) if entropy_coef or episodes[t.episode].role != "AUSTRIA"]

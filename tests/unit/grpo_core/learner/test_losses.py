@@ -62,16 +62,32 @@ def turn_loss(options, lp, entropy, old, reference, advantage):
     return loss - options.entropy_coef * entropy
 
 
-def plain_loss(model, reference, episodes, options):
+@pytest.fixture(scope="module")
+def passed():
+    """A policy, its reference, episodes, and of each turn with a choice both models' dense passes."""
+    episodes, model = ragged_episodes(5, count=6), tiny_model(seed=3)
+    reference = moved(model, 1)
+    passes = []
+    for turn in [turn for episode in episodes for turn in episode.turns]:
+        if turn.trained_mask.any():
+            with torch.no_grad():
+                other, _ = dense(reference, turn)
+            passes.append((*dense(model, turn), other))
+        else:
+            passes.append(None)
+    return model, reference, episodes, passes
+
+
+def plain_loss(passes, episodes, options):
     """One optimizer step over all turns: dense passes, no micro-batches, the sum divided at the end."""
     advantages = compute_advantages(episodes, options, GROUPING, {}).turn_advantages.tolist()
     turns = [turn for episode in episodes for turn in episode.turns]
     losses = []
-    for turn, advantage in zip(turns, advantages, strict=True):
-        if turn.trained_mask.any():
-            lp, entropy = dense(model, turn)
+    for turn, advantage, found in zip(turns, advantages, passes, strict=True):
+        if found is not None:
+            lp, entropy, other = found
             old = torch.from_numpy(turn.logprobs[turn.trained_mask])
-            losses.append(turn_loss(options, lp, entropy, old, dense(reference, turn)[0].detach(), advantage))
+            losses.append(turn_loss(options, lp, entropy, old, other, advantage))
     if options.loss_type in ("grpo", "rloo"):
         return torch.stack([loss.mean() for loss in losses]).mean()
     total = torch.cat(losses).sum()
@@ -81,15 +97,14 @@ def plain_loss(model, reference, episodes, options):
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_the_learners_loss_and_gradient_equal_a_dense_loop(name):
+def test_the_learners_loss_and_gradient_equal_a_dense_loop(name, passed):
     options = LearnerSettings(minibatches=1, tokens_per_microbatch=256, max_grad_norm=1e9, **VARIANTS[name])
-    episodes, model = ragged_episodes(5, count=6), tiny_model(seed=3)
-    reference = moved(model, 1)
-    loss = plain_loss(model, reference, episodes, options)
-    gradients = dict(
-        zip(dict(model.named_parameters()), torch.autograd.grad(loss, list(model.parameters())), strict=True)
-    )
-    learner = Learner(model, options, GROUPING, seed=0, reference=reference)
+    model, reference, episodes, passes = passed
+    loss = plain_loss(passes, episodes, options)
+    found = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+    gradients = dict(zip(dict(model.named_parameters()), found, strict=True))
+    # Copies, because the step changes the weights that the dense passes belong to.
+    learner = Learner(copy.deepcopy(model), options, GROUPING, seed=0, reference=copy.deepcopy(reference))
     result = learner.step(Batch(episodes, 0))
     assert result.metrics["loss"] == pytest.approx(float(loss.detach()), abs=1e-5)
     moments = learner.state().tensors  # after one step AdamW's first moment is a tenth of the gradient

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import warnings
 from collections.abc import Callable, Mapping
@@ -38,6 +39,17 @@ A = f"base_model.model.{LAYER}.lora_A.weight"
 
 def adapted(architecture: str = "qwen3", settings: PolicySettings = LORA) -> nn.Module:
     return moved(add_adapters(tiny_model(architecture), settings, seed=1))
+
+
+@functools.cache
+def good_payload() -> bytes:
+    return adapter_payload(adapted())
+
+
+@functools.cache
+def untrained() -> Mapping[str, Tensor]:
+    """The base's weights, which a merge does not change."""
+    return named_tensors(tiny_model())
 
 
 def by_peft(model: nn.Module) -> Mapping[str, Tensor]:
@@ -153,7 +165,7 @@ def test_a_fingerprint_depends_on_names_shapes_and_values_but_not_on_the_sign_of
 
 def changed(change: Callable[[dict[str, Tensor]], object], **config: object) -> bytes:
     """A good adapter's payload with something done to its tensors or its configuration."""
-    good = adapter_payload(adapted())
+    good = good_payload()
     tensors = dict(from_safetensors(good))
     change(tensors)
     text = json.dumps({**json.loads(adapter_config_of(good) or ""), **config})
@@ -194,9 +206,8 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_adapters_that_do_not_fit_are_refused_in_one_line(case: str) -> None:
     change, config, complaint = BAD[case]
-    base = named_tensors(tiny_model())
     with pytest.raises(CheckpointError, match=complaint) as caught:
-        merged(base, changed(change, **config))
+        merged(untrained(), changed(change, **config))
     assert "\n" not in str(caught.value)
 
 
@@ -204,18 +215,18 @@ def test_adapters_of_tied_embeddings_or_another_base_are_refused() -> None:
     factors = {"lora_A": torch.zeros(3, 64), "lora_B": torch.zeros(24, 3)}
     head = {f"base_model.model.lm_head.{part}.weight": value for part, value in factors.items()}
     payload = changed(lambda tensors: (tensors.clear(), tensors.update(head)), revision=None)
-    assert "lm_head.weight" in merged(named_tensors(tiny_model()), payload)
+    assert "lm_head.weight" in merged(untrained(), payload)
     with pytest.raises(CheckpointError, match="changes lm_head, which is no linear layer of this model"):
         merged(named_tensors(tiny_model("qwen2")), payload)
     with pytest.raises(CheckpointError, match="trained in other weights than these; take both from the same run"):
-        merged(named_tensors(tiny_model(seed=1)), adapter_payload(adapted()))
+        merged(named_tensors(tiny_model(seed=1)), good_payload())
 
 
 def test_an_adapter_config_that_is_not_a_json_object_is_refused() -> None:
     for text in ("", "[]", "{", "3"):
-        payload = to_safetensors(from_safetensors(adapter_payload(adapted())), {"adapter_config": text})
+        payload = to_safetensors(from_safetensors(good_payload()), {"adapter_config": text})
         with pytest.raises(CheckpointError, match="configuration cannot be read"):
-            merged(named_tensors(tiny_model()), payload)
+            merged(untrained(), payload)
 
 
 def test_a_saved_adapter_folder_names_its_base_by_fingerprint(tmp_path: Path) -> None:

@@ -1,14 +1,25 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from cluster.bench.learner import head
+from grpo_core.batching.microbatches import MicroBatch
 
 VOCABULARY = 1_200
 
 
-def test_reference_head_is_a_softmax_over_the_admissible_ids() -> None:
-    model, micro = head.fast_model(VOCABULARY), head.masked_batches(VOCABULARY, episodes=4)[0]
+@pytest.fixture(scope="module")
+def model() -> nn.Module:
+    return head.fast_model(VOCABULARY)
+
+
+@pytest.fixture(scope="module")
+def micro() -> MicroBatch:
+    return head.masked_batches(VOCABULARY, episodes=4)[0]
+
+
+def test_reference_head_is_a_softmax_over_the_admissible_ids(model: nn.Module, micro: MicroBatch) -> None:
     with torch.no_grad():
         found = head.full_vocabulary_logprobs(model, micro)
         logits = model(input_ids=micro.input_ids).logits.flatten(0, 1)[micro.hidden_index_N]
@@ -22,7 +33,9 @@ def test_reference_head_is_a_softmax_over_the_admissible_ids() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["value", "gradient"])
-def test_differing_heads_raise(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differing_heads_raise(
+    wrong: str, model: nn.Module, micro: MicroBatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
     right = head.token_logprobs
 
     def differing(*args) -> tuple[torch.Tensor, torch.Tensor]:
@@ -32,7 +45,7 @@ def test_differing_heads_raise(wrong: str, monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(head, "token_logprobs", differing)
     with pytest.raises(RuntimeError, match="disagree"):
-        head.check_agreement(head.fast_model(VOCABULARY), head.masked_batches(VOCABULARY, episodes=4)[0])
+        head.check_agreement(model, micro)
 
 
 def test_head_figures_name_what_they_are_compared_with(monkeypatch: pytest.MonkeyPatch) -> None:
