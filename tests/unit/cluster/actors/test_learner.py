@@ -36,7 +36,7 @@ from services.weights.payload import Payload
 from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 SMALL = (
-    "policy.hidden_size=32", "policy.layers=2", "policy.intermediate_size=32", "learner.tokens_per_microbatch=1024",
+    "policy.hidden_size=32", "policy.layers=1", "policy.intermediate_size=32", "learner.tokens_per_microbatch=1024",
     "rollout.num_generations=2", "learner.episodes_per_update=14", "learner.updates=9", "learner.checkpoint_every=1",
     "learner.returns=episode", "learner.lr_warmup_updates=0", "learner.learning_rate=0.01",
     "grouping.keys=['country']", "grouping.min_group_size=2",

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
+import cluster.actors.learner
 import cluster.driver.heartbeat
 import cluster.driver.learner_update
 from cluster.actors.learner import LearnerWorker
@@ -28,6 +29,7 @@ from cluster.driver.training import TrainingRun, learn
 from cluster.errors import LateError
 from cluster.runs.folder import RunFolder
 from cluster.runtime.server_watch import ServerWatch
+from grpo_core.models.weight_probe import Probe
 from opponents.league.league import League
 from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, LineupBlock
 from opponents.population.population import Population
@@ -39,6 +41,7 @@ SMALL = (
     "policy.hidden_size=32", "policy.layers=1", "policy.intermediate_size=32", "learner.tokens_per_microbatch=1024",
     "rollout.num_generations=2", "learner.episodes_per_update=14", "learner.updates=3", "learner.minibatches=1",
     "learner.returns=episode", "learner.lr_warmup_updates=0", "learner.top_up_episodes=4",
+    "learner.checkpoint_every=3",
     "grouping.keys=['country+lineup','country']", "grouping.min_group_size=2", "evaluation.every=0",
     "opponents.snapshot_every=0",
 )  # fmt: skip
@@ -178,6 +181,8 @@ class Run:
 def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.driver.learner_update, "get_answer", lambda ref, *_: ref)
     monkeypatch.setattr(cluster.driver.heartbeat, "_answered", lambda ref: True)
+    # Nothing is played with the published weights here, so nobody compares them with a probe.
+    monkeypatch.setattr(cluster.actors.learner, "make_probe", lambda *_: Probe((), (), (), ()))
     monkeypatch.setattr("os.fsync", lambda _: None)  # only the driver dies in these tests, never the machine
 
 
