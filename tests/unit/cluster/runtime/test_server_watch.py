@@ -96,7 +96,8 @@ def test_a_watch_asks_in_a_thread_until_its_end(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.skipif(
     sys.platform != "linux", reason="a thread's blocked signals are read in /proc, which only Linux has"
 )
-def test_the_watch_takes_no_signal_that_asks_the_run_to_stop() -> None:
+def test_the_watch_takes_no_signal_that_asks_the_run_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cluster.runtime.server_watch.ASK_EVERY_S", 0.001)
     # While Ray starts, such a signal ends the process without saving if any thread lets it through.
     blocked: list[int] = []
     asked = threading.Event()

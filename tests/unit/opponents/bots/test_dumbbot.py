@@ -26,11 +26,15 @@ def positions_of(name: str, seed: int, until_year: int) -> list[Position]:
     return positions
 
 
-@pytest.mark.parametrize(
-    "positions",
-    [dumbbot_positions(seed=4, until_year=1907), positions_of("greedy", seed=8, until_year=1906)],
-    ids=["dumbbots", "greedy"],
-)
+@pytest.fixture(scope="module", params=["dumbbots", "greedy"])
+def positions(request):
+    """A game's retreats and adjustments, and every second of its movement positions."""
+    dumb = request.param == "dumbbots"
+    game = dumbbot_positions(seed=4, until_year=1905) if dumb else positions_of("greedy", seed=8, until_year=1905)
+    movements = [position for position in game if position.kind == "M"]
+    return [*movements[::2], *(position for position in game if position.kind != "M")]
+
+
 def test_values_and_orders_equal_the_description(positions):
     here = board()
     assert {position.kind for position in positions} == {"M", "R", "A"}
@@ -86,11 +90,17 @@ def test_a_walk_takes_the_next_best_by_chance_and_stops_at_the_last():
     assert walk([0.0, -5.0], scripted(0.0)) == 1  # nothing to compare with: chance alone decides
 
 
+@pytest.fixture(scope="module")
+def crowded():
+    """The last movement of a game, with many units."""
+    return [position for position in dumbbot_positions(seed=2, until_year=1905) if position.kind == "M"][-1]
+
+
 @settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.integers(0, 2**32))
-def test_any_values_give_one_legal_order_per_unit(value_seed, seed):
+@given(value_seed=st.integers(0, 2**32), seed=st.integers(0, 2**32))
+def test_any_values_give_one_legal_order_per_unit(crowded, value_seed, seed):
     # Random values send units after one another in circles, which real values seldom do.
-    position = CROWDED
+    position = crowded
     rng = np.random.default_rng(value_seed)
     places = rng.integers(-3, 4, len(board().node_index)).astype(float)
     competition = rng.integers(0, 3, len(board().province_index)).astype(float)
@@ -100,9 +110,6 @@ def test_any_values_give_one_legal_order_per_unit(value_seed, seed):
         for unit, order in zip(position.units[power], orders, strict=True):
             assert order.startswith(f"{unit} ")
             assert order in position.legal[unit[2:]]
-
-
-CROWDED = [position for position in dumbbot_positions(seed=2, until_year=1908) if position.kind == "M"][-1]
 
 
 def test_builds_go_to_the_best_place_and_disbands_to_the_worst():

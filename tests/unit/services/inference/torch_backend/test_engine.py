@@ -52,7 +52,7 @@ def test_logprobs_of_other_architectures_equal_a_plain_forward_pass(make: Callab
 
 def check_logprobs(model: PreTrainedModel, temperature: float) -> None:
     reference = copy.deepcopy(model)
-    wanted = requests(20, temperature=temperature)
+    wanted = requests(10, temperature=temperature)
     wanted += [replace(request, constraint=None, max_completion_length=12) for request in requests(6, 1)]
     for request, generation in zip(wanted, write(TorchEngine(model, max_concurrent_decisions=7), wanted), strict=True):
         check_against_plain_forward(reference, request, generation)
