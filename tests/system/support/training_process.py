@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -65,6 +66,16 @@ class TrainingProcess:
                 self.family[child.pid] = child
         except psutil.NoSuchProcess:
             pass
+
+    def members(self, title: str) -> list[psutil.Process]:
+        """Its running processes with ``title`` in their command line."""
+        self.look()
+        found = []
+        for process in self.family.values():
+            with suppress(psutil.NoSuchProcess):  # one that has ended since
+                if title in " ".join(process.cmdline()):
+                    found.append(process)
+        return found
 
     def wait_until(self, condition: Callable[[], bool], what: str, timeout_s: float = PATIENCE_S) -> None:
         deadline = time.monotonic() + timeout_s

@@ -20,6 +20,7 @@ SETTINGS = (
     "rollout.max_staleness=0", "opponents.snapshot_every=1", "learner.checkpoint_every=1",
     "opponents.members={random=1e-9, greedy=1e-9}",  # almost never drawn once there is a snapshot
     "evaluation.against=[]", "evaluation.final_against=[]",
+    "rollout.start_timeout_s=900", "rollout.swap_timeout_s=900",
 )  # fmt: skip
 
 
@@ -46,14 +47,27 @@ def in_redis(run: Path, member_id: str) -> bool:
         return member_id in found and (found[member_id].kind == "bot" or mirror.weights(found[member_id]) is not None)
 
 
+@contextmanager
+def paused(training: TrainingProcess) -> Iterator[None]:
+    """No game is played inside the block, so that no update is made."""
+    training.wait_until(lambda: bool(training.members("RolloutActor")), "rollout actors")
+    actors = training.members("RolloutActor")
+    for actor in actors:
+        actor.suspend()
+    yield
+    for actor in actors:
+        actor.resume()
+
+
 def test_other_processes_change_a_population_in_training_and_missing_files_come_from_redis(tmp_path: Path) -> None:
     run = tmp_path / "run"
     arguments = [part for setting in SETTINGS for part in ("--set", setting)]
     with TrainingProcess(run, *QUICK, *arguments, "--set", "learner.updates=4") as training:
         training.wait_until(lambda: in_redis(run, "bot/greedy"), "the population in Redis")
-        added = population("add", "dumbbot", "--to", str(run), "--weight", "0.000000001", "--country", "ITALY")
-        assert added.returncode == 0, added.stderr
-        assert population("retire", str(run), "bot/greedy").returncode == 0
+        with paused(training):  # else all updates may be over before the commands have begun
+            added = population("add", "dumbbot", "--to", str(run), "--weight", "0.000000001", "--country", "ITALY")
+            assert added.returncode == 0, added.stderr
+            assert population("retire", str(run), "bot/greedy").returncode == 0
         training.wait_until(lambda: in_redis(run, "bot/dumbbot"), "what another process added")
         assert training.finish() == 0, training.output()
     after = Population.load(run / "population.json")

@@ -5,10 +5,8 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 
 from cluster.drill.external_server import ExternalServer
@@ -38,15 +36,6 @@ def arguments(url: str) -> tuple[str, ...]:
         f"learner.updates={UPDATES}", "learner.checkpoint_every=5", "evaluation.against=[]",
     )  # fmt: skip
     return (*QUICK, *(word for change in changes for word in ("--set", change)))
-
-
-def rollout_actors(training: TrainingProcess) -> list[psutil.Process]:
-    found = []
-    for process in training.family.values():
-        with suppress(psutil.NoSuchProcess):  # one that has ended since
-            if "RolloutActor" in " ".join(process.cmdline()):
-                found.append(process)
-    return found
 
 
 def told(training: TrainingProcess, words: str, times: int = 1) -> None:
@@ -83,7 +72,7 @@ def test_a_run_waits_for_its_server_and_goes_on_without_a_restart(external: Exte
         training.wait_until(lambda: last_update(run) >= seen + 3, "updates after the server was stopped")
         external.kill()
         told(training, "does not answer: waiting for it", 2)
-        rollout_actors(training)[0].kill()  # its replacement waits, too
+        training.members("RolloutActor")[0].kill()  # its replacement waits, too
         time.sleep(OUTAGE_S)
         external.start_again()
         told(training, "the replay server is back after", 2)
