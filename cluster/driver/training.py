@@ -119,7 +119,11 @@ def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: Metri
             save_without_ray(run)
             raise
         except ServerLostError:
-            run.watch.check()  # one that was away for the whole time limit is no accident, which starts the run again
+            try:
+                run.watch.check()
+            except ServerAwayError:  # no accident, after which the run would start again
+                save_interrupted(run)
+                raise
             raise
     write_report(folder.path, Config().model_dump(mode="json"))
     return folder
