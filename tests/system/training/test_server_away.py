@@ -49,15 +49,15 @@ def outage(training: TrainingProcess, times: int = 1) -> None:
     time.sleep(OUTAGE_S)
 
 
-def check_every_episode_is_used_once(run: Path, url: str) -> None:
+def check_every_episode_is_used_once(run: Path, url: str, updates: int = UPDATES) -> None:
     used = episodes_used(run)
-    assert len(used) == UPDATES * EPISODES
+    assert len(used) == updates * EPISODES
     assert set(used.values()) == {1}
     with ReplayClient(url, RunFolder(run).run_id) as store:
         assert store.stored() >= used.keys()
         assert store.counters()["acknowledged"] == len(used)
     lines = [line.update for line in read_metrics(run / "metrics.jsonl") if "entente_loss" in line.metrics]
-    assert lines == list(range(1, UPDATES + 1))
+    assert lines == list(range(1, updates + 1))
 
 
 def test_a_run_waits_for_its_server_and_goes_on_without_a_restart(external: ExternalServer, tmp_path: Path) -> None:
@@ -114,10 +114,14 @@ def test_a_run_that_is_stopped_while_its_server_is_away_has_saved_and_waits_when
     check_every_episode_is_used_once(run, external.url)
 
 
-def test_a_run_whose_server_stays_away_saves_and_says_how_to_go_on(external: ExternalServer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("snapshot_every", [1, 1000], ids=["the_driver_waits_too", "actors_wait"])
+def test_a_run_whose_server_stays_away_saves_and_says_how_to_go_on(
+    external: ExternalServer, tmp_path: Path, snapshot_every: int
+) -> None:
     run = tmp_path / "run"
-    limits = ("--set", "redis.away_timeout_s=15", "--set", "learner.checkpoint_every=50")
-    with TrainingProcess(run, *arguments(external.url), *limits) as training:
+    settings = ("redis.away_timeout_s=15", "learner.checkpoint_every=50", f"opponents.snapshot_every={snapshot_every}")
+    changes = [word for setting in settings for word in ("--set", setting)]
+    with TrainingProcess(run, *arguments(external.url), *changes) as training:
         training.wait_until(lambda: last_update(run) >= 3, "three updates")
         external.kill()
         assert training.finish() == 2, training.output()
@@ -129,10 +133,11 @@ def test_a_run_whose_server_stays_away_saves_and_says_how_to_go_on(external: Ext
         assert training.finish() == 2, training.output()
         assert "go on with --resume when the server is back" in training.output().splitlines()[-1]
     external.start_again()
-    with TrainingProcess(run, "--resume", config=None) as training:
+    updates = last_update(run) + 3
+    with TrainingProcess(run, "--resume", "--set", f"learner.updates={updates}", config=None) as training:
         assert training.finish() == 0, training.output()
     assert restarts(run) == []
-    check_every_episode_is_used_once(run, external.url)
+    check_every_episode_is_used_once(run, external.url, updates)
 
 
 def test_a_run_that_is_stopped_together_with_its_server_saves_without_waiting_for_it(
