@@ -65,8 +65,9 @@ unit: setup ## the fast tests alone
 instructions: setup ## the numerical tests as on a CPU without AVX-512
 	$(WITHOUT_AVX512) OMP_NUM_THREADS=1 $(BIN)/pytest $(NUMERICAL_TESTS) --numprocesses=auto --maxprocesses=4
 
-soak: setup ## what is slow by nature: learners killed and resumed on each instruction set, a job on a cluster that ends, hostile inputs
+soak: setup ## what is slow by nature: learners killed and resumed on each instruction set, a job on a cluster that ends, hostile inputs, property tests with many examples
 	OMP_NUM_THREADS=1 $(BIN)/pytest tests/soak --numprocesses=2
+	$(UNIT_TESTS) -m hypothesis --hypothesis-profile=soak
 
 system: setup vllm browser prometheus ## the tests with real servers, Ray and processes
 	$(SYSTEM_TESTS)

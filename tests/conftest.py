@@ -18,6 +18,7 @@ import grpo_core  # noqa: F401  (first: what it tells MKL has to be said before 
 # Machines are shared, so no property test fails for being slow. Examples cost time in every run of the suite: a test
 # that needs more than these asks for them.
 settings.register_profile("entente", deadline=None, max_examples=40)
+settings.register_profile("soak", deadline=None, max_examples=500)
 settings.load_profile("entente")
 
 # Servers of the standard library notice every half second that they are to stop.

@@ -109,10 +109,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: Metri
             evaluate_due(run)
             learn(run)
             evaluate_due(run)
-        except KeyboardInterrupt:
-            save_interrupted(run)
-            raise
-        except ServerAwayError:  # the learner can save without it
+        except (KeyboardInterrupt, ServerAwayError):  # the learner saves without the server
             save_interrupted(run)
             raise
         except ControlServiceLostError:

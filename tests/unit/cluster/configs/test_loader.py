@@ -57,6 +57,7 @@ def test_a_folder_of_the_same_name_does_not_hide_a_shipped_config(
         ("learner.updates.x=3", "has no keys of its own"),
         ("rollout.block_timeout_s=inf", "finite"),
         ("nonsense", "section.key=value"),
+        ("learner.updates=5\nseed=3", "give one key at a time"),
     ],
 )
 def test_a_wrong_key_or_value_is_one_line_that_says_what_to_do(override: str, hint: str) -> None:

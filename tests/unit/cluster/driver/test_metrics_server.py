@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +23,7 @@ from cluster.errors import LostError, RunError
 from cluster.runs.counters import while_loading
 from cluster.runs.folder import RunFolder
 from cluster.runs.restarts import keep_training
+from grpo_core.errors import StorageError
 from services.metrics.catalogue import MetricsError
 from services.metrics.display.display import Display
 
@@ -62,6 +64,12 @@ def starting(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], Exception]]:
 
 def recorded(folder: RunFolder) -> int:
     return int(folder.metrics_port.read_text())
+
+
+def test_a_port_in_a_file_that_never_ends_is_not_waited_for(begun: RunFolder) -> None:
+    os.mkfifo(begun.metrics_port)
+    with MetricsServer() as metrics, pytest.raises(StorageError, match="a FIFO"):
+        metrics.open(CONFIG.metrics, "run", begun, print)
 
 
 def test_metrics_of_a_resumed_run_are_served_before_it_has_loaded(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,11 @@ from cluster.actors.checkpoint_extra import read_extra
 from cluster.cli.app import main
 from cluster.configs.loader import dump_config
 from cluster.configs.schema import Config
+from cluster.driver.run_summary import RunSummary
 from cluster.errors import RunError
-from cluster.runs.folder import RunFolder, audits, last_update
-from cluster.runs.imitation_report import read_report
+from cluster.runs.counters import COUNTERS
+from cluster.runs.folder import RunFolder, audits, last_update, strict_json
+from cluster.runs.imitation_report import REPORT, ImitationReport, read_report
 from cluster.runs.restarts import note_restart, restarts
 from grpo_core.checkpoints.store import Checkpoint
 from grpo_core.errors import CheckpointError, EntenteError
@@ -184,3 +188,21 @@ def test_an_older_checkpoint_may_lack_what_was_added_later(tmp_path: Path) -> No
     facts = {"FRANCE": [[1.0, 2, 0.0, 0.0, 1.0, 9.0]]}  # without the block
     extra = read_extra(Checkpoint(tmp_path, 1, LearnerState({}, {}), {"countries": facts, "report": None}))
     assert (extra.receipts, extra.used, extra.excused_blocks) == ([], None, [])
+
+
+def test_a_damaged_imitation_report_neither_ends_a_resumed_run_nor_is_forgotten(folder: RunFolder) -> None:
+    folder.write_summary({"evaluations": [], "imitation": {"teacher": "dumbbot"}})
+    folder.imitated.mkdir()
+    (folder.imitated / REPORT).write_text("{")
+    RunSummary(folder, "run", "0f", resume_after=1).write(1, dict.fromkeys(COUNTERS, 0.0))
+    assert json.loads(folder.summary.read_text())["imitation"] == {"teacher": "dumbbot"}
+
+
+def test_an_imitation_report_holds_numbers_that_were_not_finite(folder: RunFolder) -> None:
+    report = ImitationReport("dumbbot", 1, 0, 10, 2, math.nan, (math.nan, 0.5), 1.0, 1.0, "0f")
+    (folder.path / REPORT).write_bytes(strict_json(asdict(report)))
+    found = read_report(folder.path)
+    assert found is not None
+    assert math.isnan(found["nats_before"])
+    assert math.isnan(found["nats_after"][0])
+    assert found["nats_after"][1] == 0.5

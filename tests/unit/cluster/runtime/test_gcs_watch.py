@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -97,20 +98,25 @@ def test_a_process_ends_if_its_main_thread_hangs_in_ray(noticed: bool, monkeypat
 
 
 def test_refusals_after_a_silence_are_a_loss_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster.runtime.gcs_watch, "CHECK_EVERY_S", 0.01)
-    monkeypatch.setattr(cluster.runtime.gcs_watch, "HANGING_S", 0.5)
-    answers, ended = [Answer.NONE] * 60, threading.Event()
+    monkeypatch.setattr(cluster.runtime.gcs_watch, "CHECK_EVERY_S", 0.001)
+    clock, answers, ended, refused = [1000.0], [Answer.NONE] * 25, threading.Event(), threading.Semaphore(0)
+    monkeypatch.setattr(cluster.runtime.gcs_watch, "time", SimpleNamespace(monotonic=lambda: clock[0]))
 
     def connect(_: str) -> Answer:
-        return answers.pop() if answers else Answer.REFUSED
+        if answers:
+            clock[0] += 1.0
+            return answers.pop()
+        refused.release()
+        return Answer.REFUSED
 
     watch = ControlServiceWatch("192.0.2.1:1", 0.0, connect=connect, end_process=lambda _: ended.set())
     try:
-        # The main thread, which looks here, has time to notice, however long the silence was.
-        assert lost_within_limit(watch)
+        for _ in range(3):
+            assert refused.acquire(timeout=LIMIT_S)
+        # No time has passed since, in which the main thread could have looked, however long the silence was.
+        assert not ended.is_set()
         with pytest.raises(ControlServiceLostError):
             watch.check()
-        assert not ended.wait(1.0)
     finally:
         watch.close()
 
