@@ -1,5 +1,10 @@
-# Needs Python 3.11, make and a package registry; everything else is installed into .venv.
-PYTHON ?= $(shell command -v python3.11 || command -v python3)
+# Needs Python 3.11, 3.12 or 3.13, make and a package registry; everything else is installed into .venv.
+RIGHT_PYTHON := -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))'
+# The first that runs: a version manager may have a name on the path without the program.
+ifndef PYTHON
+PYTHON := $(shell for name in python3.11 python3.12 python3.13 python3; do \
+	$$name $(RIGHT_PYTHON) 2>/dev/null && echo $$name && break; done)
+endif
 VENV := .venv
 BIN := $(VENV)/bin
 # A folder or page with a CPU build of torch (pip and uv read different variables); see README, "Installing".
@@ -8,7 +13,7 @@ export UV_FIND_LINKS ?= $(PIP_FIND_LINKS)
 TORCH ?= cpu
 TORCH_INDEX := $(if $(UV_FIND_LINKS),,$(addprefix --torch-backend=,$(TORCH)))
 # Compiled once here: where Python may not write its caches, every process would compile torch again.
-INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --editable . --group dev
+INSTALL := $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --constraint constraints.txt --override dev-overrides.txt --editable . --group dev
 # uv brings its own certificates unless told where the machine's are.
 export SSL_CERT_FILE ?= $(shell $(PYTHON) -c "import ssl; print(ssl.get_default_verify_paths().cafile or '')" 2>/dev/null)
 export RAY_DEDUP_LOGS = 0
@@ -29,17 +34,17 @@ FETCH_PROMETHEUS := apt-get download -qq -o APT::Sandbox::User=root prometheus 2
 # They wait more than they compute; a file's tests share their servers, so a file stays together.
 SYSTEM_TESTS := $(BIN)/pytest tests/system --numprocesses=2 --dist=loadfile --durations=8
 
-.PHONY: setup vllm demo test unit instructions system soak check bench format browser prometheus clean help
+.PHONY: setup vllm demo test unit instructions system soak check docs bench format browser prometheus clean help
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
 
 setup: $(VENV)/.ready ## the virtual environment with everything in it
 
-$(VENV)/.ready: pyproject.toml constraints.txt
-	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 is needed: set PYTHON=/path/to/python3.11"; exit 2; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || { echo "$(PYTHON) is not Python 3.11: set PYTHON=/path/to/python3.11"; exit 2; }
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+$(VENV)/.ready: pyproject.toml constraints.txt dev-overrides.txt
+	@command -v "$(PYTHON)" >/dev/null || { echo "Python 3.11, 3.12 or 3.13 is needed: set PYTHON=/path/to/python3.11"; exit 2; }
+	@"$(PYTHON)" $(RIGHT_PYTHON) || { echo "$(PYTHON) is not Python 3.11, 3.12 or 3.13: set PYTHON=/path/to/python3.11"; exit 2; }
+	test -x $(BIN)/python || "$(PYTHON)" -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1"
 	$(INSTALL) $(TORCH_INDEX) || { echo "installing failed: see above; if it is torch, name a folder with its wheel in UV_FIND_LINKS, or take the registry's build (several GB) with TORCH="; exit 2; }
 	touch $@
@@ -77,6 +82,9 @@ check: setup ## lint, types and the import contract
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: setup ## the documentation site in build/docs; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 format: setup ## write the code as the linter likes it
 	$(BIN)/ruff check --fix .

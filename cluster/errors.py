@@ -7,6 +7,7 @@ Control characters that the message quotes are left out, and a line has at most 
       CheckpointError           2  grpo_core.errors
       ConfigError               2  cluster.errors
       DivergenceError           2  grpo_core.errors
+      DocumentationError        2  cluster.documentation.site: `make docs` ends
       DrillFailedError          1  cluster.drill.training_process: a run did not recover, or lost something
       EndpointError             2  services.inference.chat_endpoint.settings
         EndpointRefusedError    2  services.inference.chat_endpoint.settings

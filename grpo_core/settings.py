@@ -32,7 +32,14 @@ class PolicySettings(Settings):
     """The policy to train: a small model made from nothing, or a Hugging Face folder."""
 
     path: str | None = Field(
-        None, description="Folder of a Hugging Face causal LM to start from; unset: make the small policy"
+        None,
+        description="Hugging Face causal LM to start from: a folder, or a name on the Hub such as Qwen/Qwen3-0.6B "
+        "(@REVISION may follow); unset: make the small policy",
+    )
+    prompt: Literal["notation", "chat"] = Field(
+        "notation",
+        description="What the policy reads; notation: the position in a few dozen words; chat: rules, position, last "
+        "orders and legal orders in English, through the tokenizer's chat template, in 1,000 tokens and more",
     )
     architecture: Literal["qwen3", "llama"] = Field("qwen3", description="Model class of the small policy")
     hidden_size: int = Field(128, ge=32, le=4096, description="Width of the small policy; a multiple of head_dim")
@@ -54,6 +61,7 @@ class PolicySettings(Settings):
     lora_target_modules: Texts = Field(
         ("all-linear",),
         min_length=1,
+        examples=[["q_proj", "v_proj"]],
         description="Names of the linear layers that get adapters, e.g. q_proj; all-linear: every one but the output",
     )
 
@@ -88,6 +96,7 @@ class GroupingSettings(Settings):
     keys: Texts = Field(
         ("country+phase", "country+segment", "country"),
         min_length=1,
+        examples=[["country+lineup", "country"]],
         description="Key expressions from fine to coarse, facts joined by '+': country, lineup, phase, "
         "segment, own_centers, alliance, start_year, policy_opponents, task, fork; start_year:4 puts a "
         "number known at the start into 4 quantile bins; auto, "
@@ -122,7 +131,9 @@ class GroupingSettings(Settings):
     max_group_weight: float = Field(2.0, ge=1, description="Largest group weight")
     n_groups: int = Field(4, ge=1, description="Clusters a country of auto and adaptive; the most of dirichlet")
     cluster_features: Texts = Field(
-        (), description="Numbers known at an episode's start that clusters are made from; none named: all of them"
+        (),
+        examples=[["start_year"]],
+        description="Numbers known at an episode's start that clusters are made from; none named: all of them",
     )
     cluster_window: int = Field(
         1000, ge=1, description="Latest episodes of a country that adaptive clusters are made from"
@@ -326,7 +337,9 @@ class AlignmentSettings(Settings):
 
     weight: float = Field(0.0, ge=0, description="Weight of the alignment loss beside the policy loss; 0: off")
     pairs: Annotated[tuple[Annotated[tuple[str, str], Strict(False)], ...], Strict(False)] = Field(
-        (("ENGLAND", "TURKEY"),), description="Pairs of roles whose hidden states are drawn together"
+        (("ENGLAND", "TURKEY"),),
+        examples=[[["ENGLAND", "TURKEY"], ["FRANCE", "ITALY"]]],
+        description="Pairs of roles whose hidden states are drawn together",
     )
     variance: float = Field(
         1.0, ge=0, description="Weight of the collapse guard's variance term, as a multiple of the pull"

@@ -34,7 +34,7 @@ class Turn:
     logprobs: FloatArray  # (T,) behaviour log-probability under mask and temperature; 0 where forced
     trained_mask: BoolArray  # (T,) True where the learner had a choice and sampled
     # Admissible ids of sampled token s, ascending: admissible_ids[admissible_offsets[s]:admissible_offsets[s + 1]].
-    # Both are empty when decoding was free (the whole vocabulary was admissible).
+    # No ids: the whole vocabulary was admissible, as in a thought. Both are empty where that holds for all tokens.
     admissible_ids: IntArray  # (A,)
     admissible_offsets: IntArray  # (S + 1,) or (0,)
     policy_version: int  # the learner's version whose weights sampled this turn

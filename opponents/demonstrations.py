@@ -10,10 +10,9 @@ from grpo_core.types import Turn
 from opponents.play import play_game
 from opponents.players.llm_policy import OrderTokens, make_turn
 from opponents.players.policy import Decision, Policy
-from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import render
+from services.environments.diplomacy.game import DiplomacyGame, past_phase
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, check, sheet
-from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.position import POWERS, PastPhase, Position
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
 from services.inference.sequence import teacher_forced_generation
 
@@ -21,7 +20,8 @@ from services.inference.sequence import teacher_forced_generation
 def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orders: Sequence[str]) -> Turn:
     """Make the turn of a policy that writes these legal orders; the log-probabilities are unknown (0).
 
-    A unit without an order holds (or disbands), and a build without one is waived.
+    A unit without an order holds (or disbands), and a build without one is waived. A policy that thinks first gets an
+    empty thought, since the teacher's is not known.
     """
     slots = sheet(position, power)
     constraint = tokens.constraint(slots)
@@ -31,8 +31,8 @@ def demonstration_turn(tokens: OrderTokens, position: Position, power: str, orde
         for slot, limits, order in zip(slots, constraint.slots, chosen, strict=True)
         for token in limits.alternatives[slot.alternatives.index(order)]
     ]
-    generation = teacher_forced_generation(constraint, [*ids, constraint.end_id])
-    return make_turn(tokens.prompt(render(position, power)), generation, position.phase)
+    generation = teacher_forced_generation(constraint, [*ids, constraint.end_id], tokens.thought)
+    return make_turn(tokens.prompt(position, power), generation, position.phase)
 
 
 class RecordingPlayer:
@@ -62,15 +62,18 @@ def saved_demonstrations(file: Path, tokens: OrderTokens) -> Iterator[Turn]:
     in another notation. Raises SavedGameError if the file is not a saved game.
     """
     DiplomacyGame.load(file, 1999)  # raises SavedGameError, with the reason
+    past: tuple[PastPhase, ...] = ()
     for phase in read_saved_game(file)["phases"]:
         # The phase in which a game was saved has no orders yet, or one empty list per power.
         if not any((phase.get("orders") or {}).values()) or phase["state"]["name"] == "COMPLETED":
             continue
         try:
-            position = DiplomacyGame.from_state(phase["state"], 1999).position
+            position = DiplomacyGame.from_state(phase["state"], 1999, past).position
+            over = past_phase(position.phase, phase["orders"], phase.get("results") or {})
         except Exception as error:  # as for the whole game
             reason = one_line(f"{type(error).__name__}: {error}", 200)
             raise SavedGameError(f"{file}: phase {phase.get('name')}: {reason}") from error
+        past = (over,) if position.kind == "M" else (*past, over)
         for power in position.to_move:
             orders = check(phase["orders"].get(power) or (), position, power).orders
             if not orders:

@@ -46,6 +46,7 @@ class OpponentsSettings(Settings):
 
     members: dict[str, Annotated[float, Field(ge=0, le=LARGEST_WEIGHT)]] = Field(
         default_factory=lambda: {"random": 1.0},
+        examples=[{"random": 2.0, "greedy": 1.0}],
         description="Members of the population and how often each is drawn: hold, random, greedy, dumbbot, remote:NAME",
     )
     snapshot_every: int = Field(
@@ -102,7 +103,9 @@ class OpponentsSettings(Settings):
         description="Share of every country's blocks that are played against anchors alone, spread evenly",
     )
     anchors: Texts = Field(
-        (), description="The anchors, as in members or by id (policy/v20); empty: all bots among the members"
+        (),
+        examples=[["random", "policy/v20"]],
+        description="The anchors, as in members or by id (policy/v20); empty: all bots among the members",
     )
     self_play_seats: int = Field(
         0,
@@ -126,6 +129,7 @@ class OpponentsSettings(Settings):
     curriculum: Texts = Field(
         ("random", "greedy", "dumbbot"),
         min_length=1,
+        examples=[["random", "dumbbot"]],
         description="The members of the curriculum, easiest first; snapshots follow, the newest last",
     )
     curriculum_up: float = Field(
@@ -142,7 +146,9 @@ class OpponentsSettings(Settings):
         20.0, gt=0, description="Updates after which a game counts half in the learner's scores against members"
     )
     remotes: dict[str, ChatPlayerSettings] = Field(
-        default_factory=dict, description="Chat models behind OpenAI-compatible endpoints, one table each"
+        default_factory=dict,
+        examples=[{"gpt": {"base_url": "http://127.0.0.1:8000/v1", "model": "gpt-oss-20b"}}],
+        description="Chat models behind OpenAI-compatible endpoints, one table each",
     )
     mirror_mib: int = Field(
         64,
@@ -194,5 +200,6 @@ def member_id(name: str) -> str:
 
 def unknown_chat_player(name: str, known: Collection[str]) -> str:
     """The error message about a chat player that the configuration does not describe."""
-    advice = f"describe it in a table [opponents.remotes.{name}] of the config (play and evaluate take --config FILE)"
+    taken = "play and evaluate take --config FILE, in Python config="
+    advice = f"describe it in a table [opponents.remotes.{name}] of the config ({taken})"
     return f"no remote is called {name!r}; " + (f"there are {', '.join(sorted(known))}" if known else advice)

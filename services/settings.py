@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import unquote, urlsplit
 
-from pydantic import Field, field_validator
+from pydantic import Field, Strict, field_validator
 
 from grpo_core.errors import one_line
 from grpo_core.section import LONGEST_WAIT_S, Settings
@@ -42,6 +42,7 @@ class GameSettings(Settings):
     until_year: int = Field(1905, ge=1901, le=1999, description="Last year played to its end, adjustments included")
     reward: dict[str, float] = Field(
         default_factory=lambda: {"center_change": 1.0},
+        examples=[{"center_change": 0.5, "dipnet": 0.5}],
         description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
         "draw_size, proportional, survival, win, dipnet",
     )
@@ -60,6 +61,13 @@ class InferenceSettings(Settings):
         64, ge=1, le=10**6, description="Decisions decoded together (rows of the KV cache)"
     )
     max_completion_length: int = Field(224, ge=16, le=1 << 24, description="Tokens of the longest order sheet")
+    thinking_tokens: int = Field(
+        0,
+        ge=0,
+        le=1 << 20,
+        description="Most tokens of a thought: free text, trained like the orders, that the policy writes before them; "
+        "needs policy.prompt = chat; 0: none",
+    )
     temperature: float = Field(1.0, gt=0, description="Sampling temperature of training games")
     threads: int = Field(1, ge=1, le=4096, description="CPU threads of one engine")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
@@ -147,7 +155,7 @@ class RedisSettings(Settings):
 
 
 class MetricsSettings(Settings):
-    """The metrics' exporter and display."""
+    """The metrics' exporter, display and trackers."""
 
     port: int | None = Field(
         None,
@@ -163,9 +171,23 @@ class MetricsSettings(Settings):
         "included) without a password; it shows no weights, games or keys, and nothing can be changed through it",
     )
     display: bool = Field(True, description="Live terminal display (falls back to plain lines without a terminal)")
+    trackers: Annotated[tuple[Literal["tensorboard", "wandb", "trackio"], ...], Strict(False)] = Field(
+        (),
+        description="Experiment trackers that also record the run, each below its folder: tensorboard, wandb (offline "
+        "unless the environment variable WANDB_MODE says otherwise), trackio; each needs the extra of its name, "
+        "as in pip install 'entente[wandb]'",
+        examples=[["tensorboard", "wandb"]],
+    )
 
     @field_validator("host")
     @classmethod
     def _is_a_host(cls, value: str) -> str:
         check_host(value)
+        return value
+
+    @field_validator("trackers")
+    @classmethod
+    def _names_each_once(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(value)) < len(value):
+            raise ValueError("it names a tracker twice")
         return value

@@ -13,6 +13,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # Ray's workers would starve beside any other busy program (``local_ray``).
 os.environ.setdefault("RAY_worker_niceness", "0")
 
+# Tests fetch nothing from the Hub; the one that does serves it itself.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
 import grpo_core  # noqa: F401  (first: what it tells MKL has to be said before anything is multiplied)
 
 # Machines are shared, so no property test fails for being slow. Examples cost time in every run of the suite: a test

@@ -1,6 +1,6 @@
 """Checks that a decoded episode is one that this run's learner can learn from.
 
-The codec checks types and shapes. Whoever can write to the replay server can store an episode of another tokenizer,
+The codec checks types and shapes. Anyone who can write to the replay server can store an episode of another tokenizer,
 configuration or world, which would end the update, and every later one that gets it again.
 """
 
@@ -32,6 +32,7 @@ class EpisodeCheck:
     context_length: int  # most tokens of a prompt and its completion
     num_generations: int  # episodes of a block
     returns: Literal["episode", "per_phase", "segment"]
+    free_tokens: int | None  # most tokens of a turn that were sampled without a mask, before all others; None: any
     facts: frozenset[tuple[str, bool]]  # of every sample, and whether they must be numbers
 
     @classmethod
@@ -42,6 +43,7 @@ class EpisodeCheck:
             config.policy.context_length,
             config.rollout.num_generations,
             config.learner.returns,
+            None if config.inference.decoding == "free" else config.inference.thinking_tokens,
             _needed_facts(config.grouping),
         )
 
@@ -79,6 +81,8 @@ class EpisodeCheck:
         logprobs = np.concatenate([turn.logprobs for turn in turns])
         if logprobs.max() > 1e-3 or logprobs.min() < -LARGEST_NUMBER:
             return "a log-probability that is none"
+        if self.free_tokens is not None and any(_free_tokens(turn) > self.free_tokens for turn in turns):
+            return "a token without a mask where this run has masks"
         return None if _samples_are_admissible(turns) else "a sampled token that was not admissible, or twice"
 
     def _lacking_fact(self, episode: Episode) -> str | None:
@@ -98,12 +102,21 @@ def _needed_facts(grouping: GroupingSettings) -> frozenset[tuple[str, bool]]:
     return frozenset((name, name in numbers) for names in facts.values() for name in names)
 
 
+def _free_tokens(turn: Turn) -> int:
+    """How many tokens, counted from the first, end with the last one that was sampled without a mask."""
+    if not len(turn.admissible_offsets):
+        return int(turn.trained_mask.sum())
+    without = np.flatnonzero(np.diff(turn.admissible_offsets) == 0)
+    return int(without[-1]) + 1 if len(without) else 0
+
+
 def _samples_are_admissible(turns: Sequence[Turn]) -> bool:
-    """Whether each sampled token is among the ids that were admissible there, once; True under free decoding."""
+    """Whether each token that was sampled under a mask is among its admissible ids, once."""
     bound = [turn for turn in turns if len(turn.admissible_offsets)]
     if not bound:
         return True
     sampled = np.concatenate([turn.completion_ids[turn.trained_mask] for turn in bound])
-    position = np.repeat(np.arange(len(sampled)), np.concatenate([np.diff(turn.admissible_offsets) for turn in bound]))
+    counts = np.concatenate([np.diff(turn.admissible_offsets) for turn in bound])
+    position = np.repeat(np.arange(len(sampled)), counts)
     found = position[np.concatenate([turn.admissible_ids for turn in bound]) == sampled[position]]
-    return bool((np.bincount(found, minlength=len(sampled)) == 1).all())
+    return bool((np.bincount(found, minlength=len(sampled)) == (counts > 0)).all())

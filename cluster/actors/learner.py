@@ -7,6 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -37,7 +38,7 @@ from grpo_core.models.role_adapters import active_role, add_role_adapters, load_
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode
-from opponents.players.llm_policy import TRUNCATED
+from opponents.players.llm_policy import TRUNCATED, OrderTokens
 from services.environments.diplomacy.position import POWERS
 from services.metrics.rolling_windows import CountryWindows
 from services.replay.buffer import Receipt, ReplayBuffer, ServerLostError
@@ -238,10 +239,14 @@ class LearnerWorker:
             specialists: dict[str, tuple[bytes, Probe]] = {}
             for power, data in role_adapter_payloads(self._model).items():
                 with active_role(self._model, power):  # its probe has its own country's view only
-                    specialists[power] = data, make_probe(self._model, probe_prompts(self._tokenizer, [power]))
+                    specialists[power] = data, make_probe(self._model, probe_prompts(self._tokens, [power]))
             return make_role_payload(self._learner.version, specialists)
-        probe = make_probe(self._model, probe_prompts(self._tokenizer))
+        probe = make_probe(self._model, probe_prompts(self._tokens))
         return make_payload(self._learner.version, policy_payload(self._model), probe)
+
+    @cached_property
+    def _tokens(self) -> OrderTokens:
+        return OrderTokens(self._tokenizer, self._config.policy, self._config.inference)
 
     def _first_weights(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         config = self._config

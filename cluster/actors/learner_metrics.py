@@ -9,7 +9,7 @@ from typing import Any
 from grpo_core.types import Episode
 from services.metrics.catalogue import key
 from services.metrics.rolling_windows import EpisodeFacts
-from services.reports.statistics import clustered_mean, clustered_rate
+from services.reports.statistics import CENTERS, clustered_mean, clustered_rate
 
 
 def game_length(episode: Episode) -> float:
@@ -29,7 +29,7 @@ def country_intervals(windows: Mapping[str, Sequence[EpisodeFacts]]) -> dict[str
         for fact in window:
             blocks.setdefault(fact.block, []).append(fact)
         estimates = {
-            "centers": clustered_mean([[fact.centers for fact in block] for block in blocks.values()]),
+            "centers": clustered_mean([[fact.centers for fact in block] for block in blocks.values()], CENTERS),
             "win_rate": clustered_rate([[fact.win for fact in block] for block in blocks.values()]),
             "top_rate": clustered_rate([[fact.top for fact in block] for block in blocks.values()]),
             "survival_rate": clustered_rate([[fact.survived for fact in block] for block in blocks.values()]),

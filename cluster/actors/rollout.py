@@ -15,9 +15,11 @@ from cluster.actors.role_policies import Specialists
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult, play_evaluation_game
+from cluster.evaluation.game_origins import describe_bot, describe_learner
 from cluster.evaluation.players import language_policy
 from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
+from grpo_core.types import PolicyVersion
 from opponents.bots.registry import make_bot
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
@@ -56,7 +58,7 @@ class RolloutWorker:
         """
         self._config = config
         self._engine, tokenizer = make_engine(config, Path(policy_folder))
-        self._tokens = OrderTokens(tokenizer)
+        self._tokens = OrderTokens(tokenizer, config.policy, config.inference)
         self._population_file = Path(population_file)
         self._mirror = mirror
         self._buffer = buffer
@@ -71,6 +73,7 @@ class RolloutWorker:
         max_loaded = config.opponents.max_snapshots * config.policies_per_version  # what may be drawn
         self._frozen = FrozenPolicies(self._load_frozen, self._engine.remove_policy, max_loaded)
         self._version = -1  # of the learner's weights that were swapped in
+        self._checksum = ""
         self._swapped = asyncio.Condition()
 
     async def ready(self) -> Mapping[str, float]:
@@ -95,7 +98,7 @@ class RolloutWorker:
         else:
             await self._engine.update_weights(payload.data, payload.version, probe=payload.probe)
         async with self._swapped:
-            self._version = payload.version
+            self._version, self._checksum = payload.version, payload.checksum
             self._swapped.notify_all()
         return time.perf_counter() - start
 
@@ -187,8 +190,14 @@ class RolloutWorker:
         return await asyncio.get_running_loop().run_in_executor(self._buffer_threads, call, argument)
 
     async def _evaluate(self, spec: EvaluationGame) -> EvaluationResult:
+        config = self._config
         async with self._table_seats:
-            return await play_evaluation_game(spec, self._evaluated, self._bot(spec.against))
+            weights = PolicyVersion(self._version, self._checksum)
+            learner = describe_learner(
+                config.run.name, weights, config.inference.decoding, config.evaluation.temperature
+            )
+            described = learner, describe_bot(spec.against)
+            return await play_evaluation_game(spec, self._evaluated, self._bot(spec.against), described)
 
     def _learner_seat(self, temperature: float) -> Policy:
         if self._specialists is not None:

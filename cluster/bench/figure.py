@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
-import torch
-
 from grpo_core.errors import EntenteError
 
 Side = TypeVar("Side", bound=str)
@@ -56,6 +54,8 @@ def interleaved_seconds(sides: Mapping[Side, Callable[[], object]], rounds: int)
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let torch compute with one thread inside the block."""
+    import torch  # slow to import; a wrong name on the command line needs none of it
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

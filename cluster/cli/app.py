@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.exceptions import TyperException
 
-from cluster.cli import diagnostics, evaluation, groups, training
+from cluster.cli import diagnostics, evaluation, export, groups, training
 from cluster.cli.output import discard, say
 from cluster.cli.population import population_app
 from cluster.errors import INTERRUPTED
@@ -23,7 +23,35 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
 )
-for commands in (training.commands, evaluation.commands, diagnostics.commands):
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib import metadata
+
+        from cluster.runs.provenance import UNKNOWN, commit
+
+        found = commit()
+        typer.echo(f"entente {metadata.version('entente')}" + ("" if found == UNKNOWN else f" (commit {found})"))
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print the version, and the commit if known.",
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+for commands in (training.commands, evaluation.commands, export.commands, diagnostics.commands):
     app.add_typer(commands)
 app.add_typer(groups.commands, name="groups")
 app.add_typer(population_app, name="population")

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from cluster.cli.tables import new_table, plain, print_note
-from cluster.diagnostics.gradient_audit import BATCH, GradientAudit
-from cluster.diagnostics.groups_audit import FOLLOWED, GroupsAudit, KeyAudit
-from grpo_core.gradients.quality import Interval
+from cluster.diagnostics.groups_audit import FOLLOWED, GroupsAudit, KeyAudit, Record
+from cluster.runs.progress_bars import duration_text
+
+if TYPE_CHECKING:  # they import torch, which the tables need not wait for
+    from cluster.diagnostics.gradient_audit import GradientAudit
+    from grpo_core.gradients.quality import Interval
 
 MOST_KEYS = 12  # rows of undeclared keys
 NUMBER_WIDTH = 6
+TURN_S = 0.025  # that the gradient of one turn takes
 
 
 def show(audit: GroupsAudit, console: Console) -> None:
@@ -33,6 +38,13 @@ def show(audit: GroupsAudit, console: Console) -> None:
         console.print("outcome keys were allowed (grouping.allow_outcome_keys): estimates may be biased", style="red")
 
 
+def offer_gradients(record: Record, most_turns: int, console: Console) -> None:
+    """Print how long ``--gradients`` would take for the batch of the last audit ``record``."""
+    turns = min(int(record["metrics"].get("turns") or 0), most_turns)
+    cost = f": {turns:,} turns, {duration_text(turns * TURN_S)} for the small policy on one core" if turns else ""
+    print_note(console, f"not measured: bias and noise of the gradient under each key; --gradients takes it{cost}")
+
+
 def show_gradients(audit: GradientAudit, console: Console) -> None:
     """Print bias and noise of the gradient under each way of grouping."""
     share = "" if audit.turns == audit.turns_of_batch else f" of {audit.turns_of_batch:,}"
@@ -42,6 +54,8 @@ def show_gradients(audit: GradientAudit, console: Console) -> None:
         markup=False,
         highlight=False,
     )
+    from cluster.diagnostics.gradient_audit import BATCH
+
     table = new_table("judged by", "bias", "deviation", "effective samples", number_width=NUMBER_WIDTH)
     for name, way in audit.ways.items():
         gain = way.effective_samples

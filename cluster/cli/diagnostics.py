@@ -36,9 +36,11 @@ def doctor(
         raise typer.BadParameter("--run checks a run, a config and --run-dir check a planned one: name one of them")
     else:
         from cluster.configs.loader import load_config
-        from cluster.diagnostics.doctor import examine
 
-        findings = examine(load_config(config, overrides or ()) if config else None, run_dir)
+        planned = load_config(config, overrides or ()) if config else None
+        from cluster.diagnostics.doctor import examine  # slow to import; a wrong config needs none of it
+
+        findings = examine(planned, run_dir)
     marks = {"ok": "ok  ", "warn": "warn", "fault": "FAIL"}
     for finding in findings:
         typer.echo(f"{marks[finding.level]}  {finding.subject}: {one_line(finding.text, 450)}")
@@ -71,19 +73,17 @@ def bench(
     epilog="Example: `entente report runs/demo` or `entente report runs/demo/games/trained-random/FRANCE.json`"
 )
 def report(what: Annotated[Path, typer.Argument(help="A run's folder, or a saved game.")]) -> None:
-    """Write a run's report.html again, or the page of a saved game beside it."""
-    from services.reports.game_viewer.game_viewer import write_viewer
-    from services.reports.run_report.run_report import write_report
-
+    """Write a run's report.html again, or the page of a saved game beside it and print who played."""
     if what.suffix == ".json":
-        page = what.with_suffix(".html")
-        write_viewer(what, page)
-    else:
-        from cluster.configs.schema import Config
-        from cluster.runs.folder import RunFolder
+        from services.reports.game_viewer.game_viewer import write_viewer
 
-        RunFolder(what).check_format()
-        page = write_report(what, Config().model_dump(mode="json"))
+        page = what.with_suffix(".html")
+        for line in write_viewer(what, page).origin.lines():
+            typer.echo(line)
+    else:
+        from cluster.api.run import Run as RunOnDisk
+
+        page = RunOnDisk(what).report()
     typer.echo(f"written to {page}")
 
 
@@ -93,11 +93,13 @@ def inspect(run: Run) -> None:
     from contextlib import closing, nullcontext
 
     from cluster.runs.folder import RunFolder
-    from cluster.runtime.replay_server import redis_buffer, replay_server
-    from services.replay.server.embedded import running_url
 
     folder = RunFolder(run)
     config = folder.stored_config()
+    # Slow to import; a wrong folder needs none of it.
+    from cluster.runtime.replay_server import redis_buffer, replay_server
+    from services.replay.server.embedded import running_url
+
     live = running_url(folder.redis) if config.redis.url is None else None
     with (
         # The embedded server of a stopped run is started for this, and stopped again.

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.cli.options import (
-    LARGEST_SEED,
-    MOST_GAMES,
-    ChatPlayersConfig,
-    Json,
-    check_output,
-    comma_separated,
-    write_json,
-)
+from cluster.api.arguments import FIRST_YEAR, LARGEST_SEED, LAST_YEAR, MOST_GAMES
+from cluster.cli.options import ChatPlayersConfig, Json, check_output, comma_separated, write_json
+
+if TYPE_CHECKING:
+    from cluster.evaluation.prompt_report import PromptReport
 
 commands = typer.Typer()
+LONGEST_LINE = 10_000  # characters of a prompt's line that are shown
 
 
 @commands.command(
@@ -35,21 +32,36 @@ def play(
         ),
     ] = None,
     default: Annotated[str, typer.Option(help="The player of all other powers.")] = "random",
-    until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year played to its end.")] = 1910,
+    until: Annotated[int, typer.Option(min=FIRST_YEAR, max=LAST_YEAR, help="Last year played to its end.")] = 1910,
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed plays the same game.")] = 7,
     html: Annotated[
         Path | None, typer.Option(callback=check_output, help="Also write a page that shows it phase by phase.")
     ] = None,
+    show_prompts: Annotated[
+        bool,
+        typer.Option(
+            "--show-prompts",
+            help="Also print what language models read: their first prompt of each kind of phase, and tokens by part.",
+        ),
+    ] = False,
     config: ChatPlayersConfig = None,
 ) -> None:
     """Play one game and save it."""
-    from cluster.evaluation.play import play as play_one
-    from cluster.evaluation.players import chat_players, parse_seats
+    from cluster.evaluation.players import chat_players, check_player, parse_seats
 
     seats = parse_seats(seat or [], default)
     remotes = chat_players(config)
+    for name in dict.fromkeys(seats.values()):
+        check_player(name, remotes)
+    from cluster.evaluation.play import play as play_one  # the engine is slow to import; wrong names need none
+
+    prompts = None
+    if show_prompts:
+        from cluster.evaluation.prompt_report import PromptReport
+
+        prompts = PromptReport()
     try:
-        record = play_one(seats, until, seed, out, remotes)
+        record = play_one(seats, until, seed, out, remotes, prompts)
     finally:  # print the cost of calls after a failure too
         _print_lines(remotes.report())
     outcome = record.outcome
@@ -58,10 +70,12 @@ def play(
         typer.echo(
             f"  {power:<8} {seats[power]:<12} {centers:>2} centres{'  wins' if power in outcome.winners else ''}"
         )
+    if prompts is not None:
+        _print_prompts(prompts)
     if html is not None:
         from services.reports.game_viewer.game_viewer import write_viewer
 
-        write_viewer(out, html, seats=seats)
+        write_viewer(out, html)
         typer.echo(f"phase by phase: {html}")
 
 
@@ -76,7 +90,7 @@ def evaluate(
     games_per_country: Annotated[
         int, typer.Option(min=1, max=MOST_GAMES, help="Games as each of the seven powers.")
     ] = 10,
-    until: Annotated[int, typer.Option(min=1901, max=1999, help="Last year of a game.")] = 1910,
+    until: Annotated[int, typer.Option(min=FIRST_YEAR, max=LAST_YEAR, help="Last year of a game.")] = 1910,
     seed: Annotated[
         int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives every candidate the same games.")
     ] = 0,
@@ -97,14 +111,17 @@ def evaluate(
     A game without a power that has more centres than the player counts as a lead, ties included.
     """
     from cluster.errors import RunError
-    from cluster.evaluation.play import evaluate as measure
-    from cluster.evaluation.players import chat_players
-    from cluster.runs.progress_bars import progress_bars
+    from cluster.evaluation.players import chat_players, check_player
 
     names = comma_separated(against)
     if not names:
         raise RunError("--against names no player; give bots, e.g. --against random,dumbbot")
     remotes = chat_players(config)
+    for name in (candidate, *names):
+        check_player(name, remotes)
+    from cluster.evaluation.play import evaluate as measure  # the engine is slow to import; wrong names need none
+    from cluster.runs.progress_bars import progress_bars
+
     try:
         with progress_bars() as add_bar:
             rows = measure(
@@ -123,6 +140,22 @@ def evaluate(
         typer.echo(_evaluation_text(row))
     counters = remotes.stats()
     write_json(json_out, {"candidate": candidate, "evaluations": rows, **({"remotes": counters} if counters else {})})
+
+
+def _print_prompts(prompts: PromptReport) -> None:
+    from rich.console import Console
+
+    from grpo_core.errors import one_line
+
+    for title, text in prompts.texts():
+        typer.echo("\n".join(["", f"--- {title}", *(one_line(line, LONGEST_LINE) for line in text.split("\n"))]))
+    console = Console()
+    tables = prompts.tables()
+    for table in tables:
+        console.print()
+        console.print(table)
+    if not tables:
+        typer.echo("no player of this game reads prompts: bots do not")
 
 
 def _print_lines(lines: Iterable[str]) -> None:

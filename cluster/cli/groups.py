@@ -8,41 +8,56 @@ from typing import Annotated
 
 import typer
 
-from cluster.cli.options import LARGEST_SEED, MOST_GAMES, Json, Run, check_output, write_json
+from cluster.api.arguments import LARGEST_SEED, MOST_GAMES
+from cluster.cli.options import Json, Run, check_output, write_json
 
 commands = typer.Typer(help="Look into how a run grouped its samples.", no_args_is_help=True)
 
 
-@commands.command(epilog="Example: `entente groups audit runs/demo --json audit.json`")
+@commands.command(epilog="Examples: `entente groups audit runs/demo --json audit.json`; `... --gradients`")
 def audit(
     run: Run,
     gradients: Annotated[
-        bool, typer.Option(help="Also group the last batch in every way and measure its gradient's bias and noise.")
-    ] = True,
+        bool,
+        typer.Option(
+            "--gradients",
+            help="Also group the last batch in every way and measure its gradient's bias and noise; it says how long "
+            "that takes.",
+        ),
+    ] = False,
     turns: Annotated[
-        int, typer.Option(min=1, max=10**9, help="Most turns to take gradients of (whole line-up blocks); 25 ms each.")
+        int, typer.Option(min=1, max=10**9, help="Most turns that --gradients takes gradients of, in whole blocks.")
     ] = 4000,
     json_out: Json = None,
 ) -> None:
-    """Print how samples were grouped, the variance that every key would explain, and the noise of its gradient."""
+    """Print how samples were grouped, the variance that every key would explain and, if asked, its gradient's noise."""
     from dataclasses import asdict
 
     from rich.console import Console
 
-    from cluster.cli.audit_tables import show, show_gradients
+    from cluster.cli.audit_tables import offer_gradients, show, show_gradients
     from cluster.diagnostics.groups_audit import audit_groups, read_records
 
     console = Console()
-    groups = audit_groups(str(run), read_records(run))
+    records = read_records(run)
+    groups = audit_groups(str(run), records)
     show(groups, console)
     found = None
-    if gradients:
+    if not gradients:
+        offer_gradients(records[-1], turns, console)
+    else:
         from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
         from cluster.runs.progress_bars import progress_bars
 
         try:
             with progress_bars() as add_bar:
-                found = audit_gradients(run, groups.best_undeclared, add_bar, max_turns=turns)
+                found = audit_gradients(
+                    run,
+                    groups.best_undeclared,
+                    add_bar,
+                    max_turns=turns,
+                    say=lambda text: typer.echo(text, err=True),
+                )
             show_gradients(found, console)
         except NoGradientsError as error:
             console.print(f"gradients: left out: {error}", markup=False, highlight=False)
@@ -66,6 +81,11 @@ def study(
     Plays one set of seven-power games (continuations of saved positions) with the run's own game length, rewards and
     discount, and groups the same turns in every way. About half a minute a batch of games to 1905.
     """
+    from grpo_core.checkpoints.folders import latest_checkpoint
+    from grpo_core.models.folder_files import check_files
+
+    check_files(latest_checkpoint(checkpoint) or checkpoint)
+    # Slow to import; a wrong folder needs none of it.
     from rich.console import Console
 
     from cluster.diagnostics.grouping_study import measure_grouping

@@ -97,17 +97,15 @@ def monitoring_files(config: ScrapeConfig, prometheus_url: str, out: Path) -> Ma
     from services.metrics.dashboards.all_dashboards import DASHBOARDS
     from services.metrics.dashboards.grafana import dashboard_json, datasource_yaml, provider_yaml
     from services.metrics.prometheus_config import pod_monitor_yaml, prometheus_rule_yaml, prometheus_yaml, rules_yaml
-    from services.reports.colors import LINE_COLORS
+    from services.reports.colors import DARK_COLORS, MAP_COLORS  # Grafana's own theme is dark
 
+    colors = {power: DARK_COLORS[power] for power in MAP_COLORS}
     return {
         "prometheus/prometheus.yml": prometheus_yaml(config, _command(config, prometheus_url, out)),
         "prometheus/rules/entente.yml": rules_yaml(),
         "grafana/provisioning/datasources/entente.yml": datasource_yaml(prometheus_url),
         "grafana/provisioning/dashboards/entente.yml": provider_yaml(),
-        **{
-            f"grafana/dashboards/{dashboard.uid}.json": dashboard_json(dashboard, LINE_COLORS)
-            for dashboard in DASHBOARDS
-        },
+        **{f"grafana/dashboards/{dashboard.uid}.json": dashboard_json(dashboard, colors) for dashboard in DASHBOARDS},
         "kubernetes/podmonitor.yaml": pod_monitor_yaml(),
         "kubernetes/prometheusrule.yaml": prometheus_rule_yaml(),
     }

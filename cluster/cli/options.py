@@ -7,9 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-LARGEST_SEED = 1 << 53
-MOST_GAMES = 100_000  # of one country: days
-
 
 def check_output(path: Path | None) -> Path | None:
     """Callback of an option: raise RunError before any work is done if the output cannot be written."""

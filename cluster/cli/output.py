@@ -1,4 +1,4 @@
-"""Lines of a command that outlives whoever reads them: a run goes on, or saves, when ``| tee log`` has ended."""
+"""Lines of a command whose reader may end first: a run goes on, or saves, when ``| tee log`` has ended."""
 
 from __future__ import annotations
 

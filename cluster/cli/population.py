@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.cli.options import LARGEST_SEED, MOST_GAMES, Json, Run, comma_separated, write_json
+from cluster.api.arguments import LARGEST_SEED, MOST_GAMES
+from cluster.cli.options import Json, Run, comma_separated, write_json
 from cluster.errors import INTERRUPTED
 
 if TYPE_CHECKING:
+    from opponents.population.importer import Source
     from opponents.population.member import Member
     from opponents.population.population import Population
 
@@ -87,7 +89,7 @@ def add(
     from opponents.settings import REMOTE_PREFIX
 
     population = _open(to)
-    country = None if country is None else country.upper()
+    country = _country(country)
     if what in BOT_NAMES or what.startswith(REMOTE_PREFIX):
         if member is not None or name is not None:
             raise RunError(f"--member and --id are for policies; {what} has its own name")
@@ -97,9 +99,7 @@ def add(
 
         source = find_source(Path(what), member)
         chosen, country = member_id_of(name or source.name), country or source.country
-        from opponents.population.compatibility import compatible_weights  # torch takes seconds to import
-
-        data = compatible_weights(source, to, country)
+        data = _compatible_weights(population, source, to, chosen, country)
         joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
     _print_joined(joined, to)
 
@@ -120,7 +120,6 @@ def promote(
 
     from cluster.errors import RunError
     from grpo_core.checkpoints.folders import checkpoint_versions
-    from opponents.population.compatibility import compatible_weights
     from opponents.population.importer import checkpoint_source, import_policy, member_id_of
 
     population = _open(run)
@@ -136,8 +135,8 @@ def promote(
         source=f"checkpoints/{version}",
         parent=population.newest_snapshot_before(version),
     )
-    country = None if country is None else country.upper()
-    data = compatible_weights(source, run, country)
+    country = _country(country)
+    data = _compatible_weights(population, source, run, chosen, country)
     joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
     _print_joined(joined, run)
 
@@ -197,12 +196,19 @@ def rate(
     """
     from rich.console import Console
 
-    from cluster.cli.population_tables import ratings_as_json, show_ratings
-    from cluster.evaluation.rating_matches import rate as play_and_rate
-    from cluster.evaluation.rating_matches import saved_ratings
-    from cluster.runs.progress_bars import progress_bars
+    from cluster.evaluation.rating_players import outsider_id
+    from cluster.runs.folder import RunFolder
 
     names = comma_separated(against)
+    for name in names:
+        outsider_id(name)
+    RunFolder(run).stored_config()
+    # Slow to import; wrong names need none of it.
+    from cluster.cli.population_tables import ratings_as_json, show_ratings
+    from cluster.evaluation.rating_matches import rate as play_and_rate
+    from cluster.runs.progress_bars import progress_bars
+    from opponents.ratings.storage import saved_ratings
+
     try:
         with progress_bars() as add_bar:
             book = play_and_rate(
@@ -226,6 +232,46 @@ def _open(run: Path) -> Population:
         raise PopulationError(f"{run} holds no run with a population (no population.json); name the run's folder")
     folder.check_format()
     return Population.load(folder.population)
+
+
+def _country(name: str | None) -> str | None:
+    from opponents.population.member import check_country
+
+    if name is None:
+        return None
+    check_country(name.upper())
+    return name.upper()
+
+
+def _compatible_weights(
+    population: Population, source: Source, run: Path, member_id: str, country: str | None
+) -> bytes:
+    """Weights that the run's engines can load, after seconds in which a bar shows that it goes on."""
+    from cluster.runs.progress_bars import progress_bars
+    from opponents.population.importer import base_of, check_id_is_free
+
+    check_id_is_free(population, member_id)
+    base_of(run)
+    _check_same_prompts(source, run)
+    with progress_bars() as add_bar:
+        advance = add_bar(f"checking that {member_id} fits the run", 4)  # 3 are of compatible_weights
+        advance(1)
+        from opponents.population.compatibility import compatible_weights  # torch takes seconds to import
+
+        return compatible_weights(source, run, country, advance)
+
+
+def _check_same_prompts(source: Source, run: Path) -> None:
+    """Raise PopulationError if a policy of another run learned to read other prompts than those of ``run``."""
+    from cluster.runs.folder import has_sampling, sampling_of
+    from opponents.population.member import PopulationError
+
+    theirs, ours = sampling_of(source.model).policy.prompt, sampling_of(run).policy.prompt
+    if has_sampling(source.model) and theirs != ours:
+        raise PopulationError(
+            f"{source.model} was trained with policy.prompt = {theirs}, and {run} has {ours}: its members read the "
+            "same prompts as the learner"
+        )
 
 
 def _add_fixed(

@@ -13,12 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from cluster.cli.tables import new_table, plain, print_note
-from cluster.evaluation.rating_matches import saved_ratings
 from opponents.league.league import RESULTS
 from opponents.league.results import Results
 from opponents.population.member import Member
 from opponents.population.population import Population
 from opponents.ratings.book import Rating, RatingBook
+from opponents.ratings.storage import saved_ratings
 from services.environments.diplomacy.position import POWERS
 
 MIB = 1 << 20

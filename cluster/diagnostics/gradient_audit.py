@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from cluster.actors.audit_batch import last_batch_path, load_last_batch
@@ -14,7 +16,7 @@ from cluster.configs.loader import load_config
 from cluster.diagnostics.groups_audit import find_leaks
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
-from cluster.runs.progress_bars import AddBar
+from cluster.runs.progress_bars import AddBar, duration_text
 from grpo_core.advantages.explained_variance import candidate_keys
 from grpo_core.advantages.grouping import ROLE_FACT
 from grpo_core.advantages.method import BATCH_MEAN, NO_BASELINE, AdvantageMethod, reference_advantages
@@ -31,6 +33,7 @@ from grpo_core.types import Batch, FloatArray
 from opponents.settings import TURN_FACTS
 
 MAX_TURNS = 4000  # whose gradients are taken; nearly two minutes for a small policy
+TIMED_TURNS = 20  # whose time the rest is estimated from
 RESAMPLES = 1000
 NONE, BATCH, CHAIN = str(NO_BASELINE), str(BATCH_MEAN), "declared chain"
 
@@ -65,7 +68,13 @@ class _Advantages:
 
 
 def audit_gradients(
-    run_dir: Path, best_keys: Sequence[str], stage: AddBar, *, max_turns: int = MAX_TURNS, seed: int = 0
+    run_dir: Path,
+    best_keys: Sequence[str],
+    stage: AddBar,
+    *,
+    max_turns: int = MAX_TURNS,
+    seed: int = 0,
+    say: Callable[[str], object] | None = None,
 ) -> GradientAudit:
     """Compute the advantages of the run's last batch in every way, and take every turn's gradient.
 
@@ -73,7 +82,7 @@ def audit_gradients(
     baselines), each declared key and each of ``best_keys`` (undeclared, the best first), with ``country`` behind it.
     The weights are those before the update if that checkpoint still exists, else the newest ones, which differ little.
     Gradients are taken of whole blocks drawn at random, at least 4, up to ``max_turns``; baselines are always those of
-    the whole batch.
+    the whole batch. ``say`` gets one line about how long it will take, once the first gradients have been timed.
 
     Raises NoGradientsError if there is no batch or checkpoint, or too little in them; RunError, CheckpointError or
     ConfigError if a file of the run is damaged.
@@ -85,7 +94,7 @@ def audit_gradients(
     advantages = _advantages(batch, config.learner, config.grouping, best_keys)
     turns = training_turns(batch.episodes, batch.learner_version)
     chosen, block_of_turn = _whole_blocks(batch, turns, max_turns, seed)
-    scores = _scores(RunFolder(run_dir).checkpoints / str(version), chosen, stage, seed)
+    scores = _scores(RunFolder(run_dir).checkpoints / str(version), chosen, stage, seed, config.learner.threads, say)
     sample_of_turn = advantages.sample_of_turn[[turn.turn for turn in chosen]]
 
     def by_block(values: FloatArray) -> NDArray[np.float64]:
@@ -128,13 +137,48 @@ def _last_batch(run_dir: Path) -> tuple[Batch, int]:
     return batch, batch.learner_version if batch.learner_version in versions else versions[-1]
 
 
-def _scores(checkpoint: Path, turns: Sequence[TrainingTurn], stage: AddBar, seed: int) -> FloatArray:
-    """Sketched gradients of the turns' log-probabilities under a checkpoint's weights."""
+def _scores(
+    checkpoint: Path,
+    turns: Sequence[TrainingTurn],
+    stage: AddBar,
+    seed: int,
+    threads: int,
+    say: Callable[[str], object] | None,
+) -> FloatArray:
+    """Sketched gradients of the turns' log-probabilities under a checkpoint's weights, with the learner's threads.
+
+    Small models gain nothing from more, and on a busy machine threads that wait for one another take thirty times as
+    long.
+    """
     load_checkpoint(checkpoint)  # compares every file with its checksum
     model, _ = load_model(checkpoint)
     use_fast_layers(model)
-    advance = stage("taking every turn's gradient", len(turns))
-    return turn_scores(model, turns, coordinates=0, seed=seed, advance=advance).sketch
+    advance = _telling_how_long(stage("taking every turn's gradient", len(turns)), len(turns), say or (lambda _: None))
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        return turn_scores(model, turns, coordinates=0, seed=seed, advance=advance).sketch
+    finally:
+        torch.set_num_threads(before)
+
+
+def _telling_how_long(
+    advance: Callable[[int], None], turns: int, say: Callable[[str], object]
+) -> Callable[[int], None]:
+    """Let ``advance`` also say how long the turns take, once ``TIMED_TURNS`` after the first one are timed."""
+    began, done = 0.0, 0
+
+    def timed(more: int) -> None:
+        nonlocal began, done
+        done += more
+        if done == 1:  # the first one is slower than the others
+            began = time.monotonic()
+        elif done == 1 + TIMED_TURNS and turns > done:
+            each = (time.monotonic() - began) / TIMED_TURNS
+            say(f"{turns - done:,} more turns of {1000 * each:.0f} ms: {duration_text((turns - done) * each)}")
+        advance(more)
+
+    return timed
 
 
 def _advantages(

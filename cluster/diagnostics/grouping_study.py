@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cluster.configs.schema import Config
 from cluster.evaluation.players import language_policy
 from cluster.runs.folder import config_of
 from cluster.runs.progress_bars import AddBar
@@ -39,7 +40,6 @@ from opponents.seeds import derive_seed
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.inference.torch_backend.engine import TorchEngine
-from services.settings import GameSettings, InferenceSettings
 
 FORKS = 2  # saved positions of each country and line-up in a batch
 CONTINUATIONS = 4  # games from each of them
@@ -118,7 +118,7 @@ def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -
     config = config_of(checkpoint)
     checkpoint = latest_checkpoint(checkpoint) or checkpoint
     discount, blocks = config.learner.discount, batches * BATCH_BLOCKS
-    episodes = asyncio.run(_play(checkpoint, config.game, config.inference, discount, blocks, seed, stage))
+    episodes = asyncio.run(_play(checkpoint, config, discount, blocks, seed, stage))
     model, _ = load_model(checkpoint)
     use_fast_layers(model)
     turns = training_turns(episodes, 0)
@@ -219,16 +219,17 @@ def _with_quartiles(samples: Sequence[Sample], returns: FloatArray) -> list[Samp
 
 async def _play(
     checkpoint: Path,
-    game: GameSettings,
-    inference: InferenceSettings,
+    config: Config,
     discount: float,
     blocks: int,
     seed: int,
     stage: AddBar,
 ) -> list[Episode]:
+    game = config.game
     model, tokenizer = load_model(checkpoint)
     engine = TorchEngine(model, max_concurrent_decisions=CONCURRENT_GAMES)
-    policy = language_policy(engine, OrderTokens(tokenizer), inference)
+    tokens = OrderTokens(tokenizer, config.policy, config.inference)
+    policy = language_policy(engine, tokens, config.inference)
     bots = {name: make_bot(name) for lineup in LINEUPS for name in lineup}
     running = asyncio.Semaphore(CONCURRENT_GAMES)
     advance = stage("playing continuations of saved positions", blocks * CONTINUATIONS)

@@ -19,7 +19,8 @@ from cluster.diagnostics.security import on_cluster
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runtime.memory import GIB, small_policy_parameters
-from grpo_core.errors import EntenteError
+from grpo_core.errors import CheckpointError, EntenteError
+from grpo_core.models.hub import model_folder
 from grpo_core.settings import PolicySettings
 from services.settings import MetricsSettings
 
@@ -66,7 +67,11 @@ def policy_files(policy: PolicySettings, run: RunSettings) -> Iterator[Finding]:
     if policy.path is None:
         yield ok("policy", f"small, about {small_policy_parameters(policy) / 1e6:.1f} M parameters")
         return
-    folder = Path(policy.path)
+    try:
+        folder = model_folder(policy.path)
+    except CheckpointError as error:
+        yield fault("policy", str(error))
+        return
     if on_cluster(run) and not folder.is_absolute():
         yield fault("policy", f"policy.path {folder} is relative; nodes have other working directories: name it from /")
     elif on_cluster(run) and not folder.exists():

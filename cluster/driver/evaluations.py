@@ -11,6 +11,7 @@ from cluster.evaluation.evaluation_games import evaluation_games, summarize
 from cluster.imitation.warm_start import evaluate_untrained
 from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import UNTRAINED
+from cluster.runs.provenance import commit
 from grpo_core.checkpoints.atomic_write import writing
 
 FIRST, IMITATED, LAST = "untrained", "imitated", "trained"
@@ -64,10 +65,10 @@ def _evaluate(
     saved = folder.games / f"{label}-{against}"
     with writing(saved):
         saved.mkdir(parents=True, exist_ok=True)
-    games = evaluation_games(against, settings.games_per_country, settings.until_year, config.run.seed, saved)
+    games = evaluation_games(against, settings.games_per_country, settings.until_year, config.run.seed, saved, commit())
     recorder.display.stage(f"evaluating the {label} policy against six {against}", total=len(games))
     start = time.monotonic()
     with recorder.evaluating(pool.stats):
         results = pool.evaluate(games, recorder.display.advance, config.rollout.block_timeout_s)
     row = summarize(results, checkpoint=f"checkpoints/{version}", against=against, until_year=settings.until_year)
-    recorder.evaluation(label, row, time.monotonic() - start)
+    recorder.evaluation(label, row, time.monotonic() - start, sorted(saved.glob("*.json")))

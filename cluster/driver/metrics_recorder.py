@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from cluster.actors.messages import UpdateReport
 from cluster.configs.schema import Config
+from cluster.configs.shareable import shareable
 from cluster.driver.run_summary import RunSummary
-from cluster.evaluation.evaluation_games import describe
+from cluster.evaluation.evaluation_games import describe, evaluation_table
 from cluster.runs.counters import (
     COUNTERS,
     COUNTRY_EPISODES,
@@ -28,6 +30,7 @@ from cluster.runs.counters import (
 )
 from cluster.runs.folder import RunFolder
 from cluster.runs.restarts import restarts
+from cluster.runtime.stop_signals import shielded
 from grpo_core.errors import DivergenceError, StorageError
 from services.environments.diplomacy.position import POWERS
 from services.metrics.catalogue import Value, finite, key
@@ -36,10 +39,13 @@ from services.metrics.display.layout import DisplaySnapshot
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
 from services.metrics.prometheus_exporter import Exporter
 from services.metrics.sink import FanOut, MetricsSink
+from services.metrics.trackers.client import FLUSH_S, Trackers
+from services.metrics.trackers.tracker import TrackedRun
 
 PROGRESS_TIME = "entente_progress_timestamp_seconds"
 EVALUATING = "entente_evaluating"
 WORKER_RESTARTS = "entente_worker_restarts_total"
+HURRIED_FLUSH_S = 10.0  # for the trackers of a run that is stopped or lost
 
 
 class MetricsRecorder:
@@ -66,11 +72,8 @@ class MetricsRecorder:
         recorded = folder.metrics.exists() and resume_after is not None
         before = read_metrics(folder.metrics) if recorded else []  # all lines: the sink removes some
         self._lines = JsonlSink(folder.metrics, resume_after)
-        sinks: list[MetricsSink] = [self._lines]
         if exporter is not None:
             display.log(f"metrics at {exporter.url}")
-            sinks.append(exporter)
-        self._sink = FanOut(*sinks)
         self._exporter = exporter
         self._version = resume_after or 0
         self._recorded = _last_update(read_metrics(folder.metrics)) if recorded else 0
@@ -91,6 +94,11 @@ class MetricsRecorder:
         self._serve({**self._counters, **bounds, **_versions(self._version), **left, EVALUATING: 0.0})
         for row in self._summary.evaluations:
             self._serve(_evaluation_metrics(row))
+        self._trackers = _open_trackers(config, folder, resume_after)  # last: an error above would leave them running
+        sinks: list[MetricsSink] = [self._lines, self._trackers]
+        if exporter is not None:
+            sinks.append(exporter)
+        self._sink = FanOut(*sinks)
 
     def __enter__(self) -> Self:
         """Nothing to do; the sinks are open."""
@@ -114,7 +122,11 @@ class MetricsRecorder:
                 raise
             self.display.log(str(refused))
         finally:
-            self._lines.close()
+            try:
+                self._trackers.close(FLUSH_S if error is None else HURRIED_FLUSH_S)
+                self._show_notices()
+            finally:
+                self._lines.close()
 
     def catch_up(self, report: UpdateReport | None, workers: int, league: Mapping[str, float]) -> None:
         """After a restart, record the checkpoint's update if the last process died before it did."""
@@ -220,6 +232,7 @@ class MetricsRecorder:
         self._sink.record(report.version, values)
         self._serve({PROGRESS_TIME: time.time()})
         self._show_update(report)
+        self._show_notices()
         if report.version % self._checkpoint_every == 0:
             self._summary.write(self._version, self._counters)
 
@@ -241,10 +254,16 @@ class MetricsRecorder:
         games = len(POWERS) * settings.games_per_country
         return self._summary.has_evaluation({label, "trained"}, checkpoint, against, games, settings.until_year)
 
-    def evaluation(self, label: str, row: dict[str, Any], seconds: float) -> None:
-        """Record one evaluation; ``label`` is ``untrained``, ``imitated``, ``trained`` or a version."""
+    def evaluation(self, label: str, row: dict[str, Any], seconds: float, saved_games: Sequence[Path] = ()) -> None:
+        """Record one evaluation; ``label`` is ``untrained``, ``imitated``, ``trained`` or a version.
+
+        ``saved_games`` are files of some of its games, which the trackers keep.
+        """
         self._summary.add_evaluation(label, row, seconds)
         self._sink.record(self._version, _evaluation_metrics(row))
+        columns, rows = evaluation_table(self._summary.evaluations)
+        self._trackers.evaluations(self._version, columns, rows)
+        self._trackers.replay(self._version, f"{label}-{row['against']}", saved_games)
         self._serve({PROGRESS_TIME: time.time()})
         self.display.log(f"{label} policy against six {row['against']}: {describe(row)}")
         self._summary.write(self._version, self._counters)
@@ -281,6 +300,10 @@ class MetricsRecorder:
             )
         )
 
+    def _show_notices(self) -> None:
+        for notice in self._trackers.notices():
+            self.display.log(notice)
+
     def _serve(self, values: Mapping[str, Value]) -> None:
         """Export values to Prometheus alone: momentary ones, or ones that ``metrics.jsonl`` need not repeat."""
         if self._exporter is not None:
@@ -293,6 +316,15 @@ class MetricsRecorder:
                 value = line.metrics.get(name)
                 if isinstance(value, float | int) and (line.update <= resume_after or name not in MADE_AGAIN):
                     self._counters[name] = float(value)
+
+
+def _open_trackers(config: Config, folder: RunFolder, resume_after: int | None) -> Trackers:
+    names = config.metrics.trackers
+    if not names:
+        return Trackers(())
+    run = TrackedRun(config.run.name, folder.run_id, "", shareable(config), resume_after)
+    with shielded():  # its threads and processes
+        return Trackers.open(names, run, folder.trackers.absolute())
 
 
 def _versions(version: int) -> dict[str, Value]:

@@ -12,6 +12,9 @@ from cluster.runs.counters import COUNTERS, NONFINITE
 from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import read_report
 from cluster.runs.provenance import commit, provenance
+from grpo_core.checkpoints.folders import latest_checkpoint
+from grpo_core.errors import CheckpointError
+from grpo_core.models.stored_size import stored_size
 
 # Work done while the policy trains -> the counter that counts it.
 _WORK = {
@@ -45,6 +48,7 @@ class RunSummary:
         self._training: dict[str, float] = dict(stored.get("training", {}))
         self._wall_before = float(stored.get("wall_seconds", 0.0))
         self._imitation = stored.get("imitation")
+        self._policy: dict[str, int] | None = None
         with suppress(RunError):  # a damaged report: with a checkpoint nothing is imitated again
             self._imitation = read_report(folder.imitated) or self._imitation
         self._opened = time.monotonic()
@@ -115,12 +119,22 @@ class RunSummary:
                 "nonfinite_updates": int(counters[NONFINITE]),
                 "wall_seconds": round(self._wall_before + time.monotonic() - self._opened, 1),
                 "throughput": self.throughput(counters),
+                "policy": self._policy_size(),
                 "imitation": self._imitation,
                 "training": self._training_total(counters),
                 "evaluations": self._evaluations,
                 "provenance": self._provenance,
             }
         )
+
+    def _policy_size(self) -> dict[str, int] | None:
+        """Count the parameters of the newest checkpoint, once; None before there is one, or if it is damaged."""
+        newest = None if self._policy else latest_checkpoint(self._folder.path)
+        if newest is not None:
+            with suppress(CheckpointError):  # who resumes or plays from it gets the error
+                size = stored_size(newest)
+                self._policy = {"parameters": size.parameters, "trained_parameters": size.trained}
+        return self._policy
 
     def _training_total(self, counters: Mapping[str, float]) -> dict[str, float]:
         total = dict(self._training)

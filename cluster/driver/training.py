@@ -44,6 +44,7 @@ from opponents.population.redis_mirror import PopulationMirror
 from opponents.settings import OpponentsSettings
 from services.metrics.display.display import Display
 from services.metrics.prometheus_exporter import Exporter
+from services.metrics.trackers.registry import check_trackers
 from services.replay.buffer import ServerLostError
 from services.reports.run_report.run_report import write_report
 
@@ -78,7 +79,11 @@ class TrainingRun:
 
 
 def check_machine(config: Config) -> None:
-    """Raise RunError if this machine lacks the GPUs or the memory for the run, before anything is started."""
+    """Raise RunError if this machine lacks the GPUs or the memory for the run, before anything is started.
+
+    Raises MetricsError if a tracker's library is not installed.
+    """
+    check_trackers(config.metrics.trackers)
     check_gpus(gpus_asked(config.rollout, config.learner.gpus), config.run.ray_address)
     check_memory(config)
 

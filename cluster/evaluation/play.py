@@ -13,41 +13,79 @@ from cluster.evaluation.evaluation_games import (
     play_evaluation_game,
     summarize,
 )
-from cluster.evaluation.players import open_policy
+from cluster.evaluation.event_loop import run_in_loop
+from cluster.evaluation.game_origins import describe_open, describe_player, game_origin
+from cluster.evaluation.players import name_of, newest, open_policy
+from cluster.evaluation.prompt_report import PromptReport
 from cluster.runs.progress_bars import AddBar
+from cluster.runs.provenance import commit
 from opponents.play import GameRecord, play_game
 from opponents.players.chat_players import ChatPlayers
+from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
 
 CONCURRENT_GAMES = 64
 
 
-def play(seats: Mapping[str, str], until_year: int, seed: int, out: Path, remotes: ChatPlayers) -> GameRecord:
-    """Play one game to the end of ``until_year`` and save it to ``out`` (JSON); the same seed plays the same game.
+def play(
+    seats: Mapping[str, str | Policy],
+    until_year: int,
+    seed: int,
+    out: Path,
+    remotes: ChatPlayers,
+    prompts: PromptReport | None = None,
+) -> GameRecord:
+    """Play one game as ``play_out`` does and save it to ``out`` (JSON), with the record of who played.
 
-    ``seats`` names each power's player: bot name, checkpoint or run folder, remote:NAME of ``remotes``, which are
-    closed when the game is over.
-
-    Raises RunError for an unknown player, StorageError if the file cannot be written, EndpointError for an unknown
-    remote player or one that does not answer.
+    Raises StorageError too, if it cannot be saved.
     """
-    players = {name: open_policy(name, remotes) for name in sorted(set(seats.values()))}
-    game = DiplomacyGame(until_year, game_id=out.stem)
-
-    async def play_out() -> GameRecord:
-        try:
-            return await play_game(game, {power: players[name] for power, name in seats.items()}, seed)
-        finally:
-            await remotes.close()
-
-    record = asyncio.run(play_out())
+    game, record = play_out(seats, until_year, seed, remotes, game_id=out.stem, prompts=prompts)
     game.save(out)
     return record
 
 
+def play_out(
+    seats: Mapping[str, str | Policy],
+    until_year: int,
+    seed: int,
+    remotes: ChatPlayers,
+    game_id: str | None = None,
+    prompts: PromptReport | None = None,
+) -> tuple[DiplomacyGame, GameRecord]:
+    """Play one game to the end of ``until_year``; the same seed plays the same game.
+
+    ``seats`` has each power's player: an open one, or the name of a bot, checkpoint or run folder, or remote:NAME of
+    ``remotes``, which are closed when the game is over. ``prompts`` collects what the named ones read.
+
+    Raises RunError for an unknown player, EndpointError for an unknown remote player or one that does not answer.
+    """
+    names = sorted({each for each in seats.values() if isinstance(each, str)})
+    chosen = {name: newest(name) for name in names}
+    players = {name: open_policy(chosen[name], remotes) for name in names}
+    if prompts is not None:
+        players = {name: prompts.watched(name, player) for name, player in players.items()}
+    described = {name: describe_player(chosen[name], remotes) for name in names}
+    game = DiplomacyGame(until_year, game_id=game_id)
+    game.origin = game_origin(
+        {power: described[each] if isinstance(each, str) else describe_open(each) for power, each in seats.items()},
+        seed=seed,
+        until_year=until_year,
+        commit=commit(),
+    )
+
+    async def play_to_end() -> GameRecord:
+        try:
+            seated = {power: players[each] if isinstance(each, str) else each for power, each in seats.items()}
+            return await play_game(game, seated, seed)
+        finally:
+            await remotes.close()
+
+    return game, run_in_loop(play_to_end)
+
+
 def evaluate(
-    candidate: str,
-    against: Sequence[str],
+    candidate: str | Policy,
+    against: Sequence[str | Policy],
     *,
     games_per_country: int,
     until_year: int,
@@ -58,23 +96,23 @@ def evaluate(
 ) -> list[dict[str, object]]:
     """Play one candidate against six of each bot and return one row of ``summary.json``'s evaluations for each.
 
-    Players are bot names, checkpoint or run folders, or remote:NAME of ``remotes``, which are closed at the end. The
-    same seed gives each candidate the same games. A candidate that is a checkpoint samples at ``temperature``; None:
-    evaluation.temperature of its run, which checkpoints among the opponents always use.
+    Players are open ones, bot names, checkpoint or run folders, or remote:NAME of ``remotes``, which are closed at the
+    end. The same seed gives each candidate the same games. A candidate that is named by its checkpoint samples at
+    ``temperature``; None: evaluation.temperature of its run, which checkpoints among the opponents always use.
 
     Raises RunError, CheckpointError or EndpointError if a player cannot be opened or does not answer.
     """
     remotes = remotes or ChatPlayers({})
     player = open_policy(candidate, remotes, temperature=temperature, evaluation=True)
-    opponents = {name: open_policy(name, remotes, evaluation=True) for name in against}
+    opponents = [(name_of(each), open_policy(each, remotes, evaluation=True)) for each in against]
 
-    async def play_all(games: list[EvaluationGame]) -> list[EvaluationResult]:
+    async def play_all(games: list[EvaluationGame], opponent: Policy) -> list[EvaluationResult]:
         running = asyncio.Semaphore(CONCURRENT_GAMES)
         advance = None if add_bar is None else add_bar(f"against six {games[0].against}", len(games))
 
         async def play_one(game: EvaluationGame) -> EvaluationResult:
             async with running:
-                result = await play_evaluation_game(game, player, opponents[game.against])
+                result = await play_evaluation_game(game, player, opponent)
             if advance is not None:
                 advance(1)
             return result
@@ -84,11 +122,12 @@ def evaluate(
     async def measure() -> list[dict[str, object]]:
         rows = []
         try:
-            for name in against:
-                results = await play_all(evaluation_games(name, games_per_country, until_year, seed))
-                rows.append(summarize(results, checkpoint=candidate, against=name, until_year=until_year))
+            for name, opponent in opponents:
+                games = evaluation_games(name, games_per_country, until_year, seed)
+                results = await play_all(games, opponent)
+                rows.append(summarize(results, checkpoint=name_of(candidate), against=name, until_year=until_year))
         finally:
             await remotes.close()
         return rows
 
-    return asyncio.run(measure())
+    return run_in_loop(measure)

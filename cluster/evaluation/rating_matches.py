@@ -12,22 +12,15 @@ from cluster.evaluation.rating_players import RatingPlayers, outsider_id
 from cluster.runs.folder import RunFolder
 from cluster.runs.progress_bars import AddBar
 from grpo_core.checkpoints.folders import checkpoint_versions
-from opponents.league.league import RATINGS
 from opponents.players.policy import Policy
 from opponents.population.population import Population
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
-from opponents.ratings.storage import load_ratings, save_ratings
+from opponents.ratings.storage import RATINGS, save_ratings, saved_ratings
 from opponents.seeds import derive_seed
 from services.inference.engine import LEARNER
 
 CONCURRENT_GAMES = 64
-
-
-def saved_ratings(run_dir: Path) -> RatingBook:
-    """Load a run's ratings; before the first game only those of the anchors. Raises RatingsError if damaged."""
-    path = run_dir / RATINGS
-    return load_ratings(path) if path.exists() else RatingBook()
 
 
 def rate(
@@ -69,7 +62,7 @@ def rate(
             advance(1)
 
         async def play() -> None:
-            players = RatingPlayers(config.inference, config.opponents.remotes, run_dir, population)
+            players = RatingPlayers(config, run_dir, population)
             try:
                 await players.open(tuple(countries))
                 # Bots answer at once: concurrent games among bots gain nothing, and would be slow to stop.

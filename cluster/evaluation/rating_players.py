@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.evaluation.players import SavedSpecialists, language_policy
 from grpo_core.checkpoints.folders import checkpoint_versions
@@ -15,11 +16,10 @@ from opponents.players.chat_players import ChatPlayers
 from opponents.players.policy import Policy
 from opponents.population.member import Member
 from opponents.population.population import Population
-from opponents.settings import REMOTE_PREFIX, ChatPlayerSettings
+from opponents.settings import REMOTE_PREFIX
 
 if TYPE_CHECKING:
     from services.inference.torch_backend.engine import TorchEngine
-    from services.settings import InferenceSettings
 
 
 def outsider_id(name: str) -> str:
@@ -36,17 +36,17 @@ class RatingPlayers:
 
     def __init__(
         self,
-        inference: InferenceSettings,
-        remotes: Mapping[str, ChatPlayerSettings],
+        config: Config,
         run_dir: Path,
         population: Population,
     ) -> None:
-        """Open no player yet; all arguments are those of one run."""
+        """Open no player yet; the config and the population are those of the run."""
         self.by_id: dict[str, Policy] = {}
-        self._inference = inference
+        self._config = config
+        self._inference = config.inference
         self._run_dir = run_dir
         self._population = population
-        self._remotes = ChatPlayers(remotes)
+        self._remotes = ChatPlayers(config.opponents.remotes)
         self._engine: TorchEngine | None = None
 
     @property
@@ -86,7 +86,7 @@ class RatingPlayers:
         # torch takes seconds to import; bots do not need it.
         from grpo_core.checkpoints.store import load_checkpoint
         from grpo_core.models.pretrained import load_model, saved_specialists
-        from opponents.players.llm_policy import OrderTokens
+        from opponents.players.llm_policy import LLMPolicy, OrderTokens
         from services.inference.torch_backend.engine import TorchEngine
 
         folders = [self._run_dir / "checkpoints" / str(version) for version in checkpoint_versions(self._run_dir)]
@@ -97,9 +97,9 @@ class RatingPlayers:
         engine = self._engine = TorchEngine(
             model, max_concurrent_decisions=self._inference.max_concurrent_decisions, threads=self._inference.threads
         )
-        tokens = OrderTokens(tokenizer)
+        tokens = OrderTokens(tokenizer, self._config.policy, self._inference)
 
-        def player_of(policy: str) -> Policy:
+        def player_of(policy: str) -> LLMPolicy:
             return language_policy(engine, tokens, self._inference, policy)
 
         roles = saved_specialists(newest)

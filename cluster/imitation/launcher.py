@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import multiprocessing.connection
-import os
-import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -16,12 +14,13 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cluster.errors import RunError
-from cluster.runs.folder import strict_json
+from cluster.runs.folder import EXPORTED, has_sampling, strict_json
 from cluster.runs.imitation_report import REPORT, Failed, ImitationReport, ImitationTask, Message, StageBegan, StepsDone
+from cluster.runs.new_folder import new_folder
 from cluster.runs.progress_bars import AddBar
 from cluster.runtime.actor_env import actor_variables, started_with
 from cluster.runtime.stop_signals import start_shielded
-from grpo_core.checkpoints.atomic_write import write_atomically, writing
+from grpo_core.checkpoints.atomic_write import write_atomically
 
 SILENCE_TIMEOUT_S = 300.0  # without a step of any process
 END_TIMEOUT_S = 10.0
@@ -31,7 +30,7 @@ LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"}  
 def imitate(task: ImitationTask, folder: Path, add_bar: AddBar) -> ImitationReport:
     """Let the policy imitate on this machine, and write it to the new ``folder`` in Hugging Face layout.
 
-    ``folder/imitation.json`` is the report.
+    ``folder/imitation.json`` is the report; outside a run ``folder/entente.json`` says what the policy reads.
 
     Raises:
         RunError: there is nothing to imitate, the folder exists, or a process failed.
@@ -39,20 +38,20 @@ def imitate(task: ImitationTask, folder: Path, add_bar: AddBar) -> ImitationRepo
     """
     if not task.settings.wanted:
         raise RunError("there is nothing to imitate: set imitation.games or imitation.saved_games")
-    if folder.exists():
-        raise RunError(f"{folder} is there already; choose another folder, or remove it")
-    draft = folder.with_name(f".{folder.name}.draft-{os.getpid()}")
-    try:
-        with writing(folder):
-            shutil.rmtree(draft, ignore_errors=True)
-            draft.mkdir(parents=True)
+    with new_folder(folder) as draft:
         report = _in_processes(task, draft, add_bar)
         write_atomically(draft / REPORT, strict_json(asdict(report), indent=2) + b"\n")
-        with writing(folder):
-            draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        if not has_sampling(folder):  # a run says it by its own configuration
+            write_atomically(draft / EXPORTED, strict_json({"config": _reading(task)}, indent=2) + b"\n")
     return report
+
+
+def _reading(task: ImitationTask) -> dict[str, Any]:
+    """The sections of the configuration that say what the policy reads and writes."""
+    return {
+        "policy": task.policy.model_copy(update={"path": None}).model_dump(mode="json", exclude_none=True),
+        "inference": task.inference.model_dump(mode="json", exclude_none=True),
+    }
 
 
 def _in_processes(task: ImitationTask, draft: Path, add_bar: AddBar) -> ImitationReport:

@@ -139,7 +139,7 @@ class _Rank:
             return
         name = f"playing games of seven {settings.teacher}s"
         self._connection.send(StageBegan(name, settings.games))
-        tokens, teacher = OrderTokens(self._tokenizer), make_bot(settings.teacher)
+        tokens, teacher = self._tokens(), make_bot(settings.teacher)
         for game in range(self._rank, settings.games, settings.processes):
             seed = derive_seed(self._task.seed, "imitation", game)
             yield _ready(asyncio.run(demonstrate_game(teacher, tokens, settings.until_year, seed)))
@@ -155,10 +155,13 @@ class _Rank:
             raise RunError(f"imitation.saved_games: {folder} holds no *.json file")
         name = "reading saved games"
         self._connection.send(StageBegan(name, len(files)))
-        tokens = OrderTokens(self._tokenizer)
+        tokens = self._tokens()
         for file in files[self._rank :: self._settings.processes]:
             yield _ready(list(saved_demonstrations(file, tokens)))
             self._report_steps(name, 1)
+
+    def _tokens(self) -> OrderTokens:
+        return OrderTokens(self._tokenizer, self._task.policy, self._task.inference)
 
     def _report_steps(self, stage: str, steps: int) -> None:
         if os.getppid() != self._parent:

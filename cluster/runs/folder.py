@@ -9,7 +9,7 @@ import secrets
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 from pydantic_core import to_json
 
-from cluster.configs.loader import dump_config, load_config, load_sections
+from cluster.configs.loader import Overrides, dump_config, load_config, load_exported_sections, load_sections
 from cluster.configs.schema import Config
 from cluster.errors import RunError
 from grpo_core.checkpoints.atomic_write import remove_old_drafts, write_atomically, writing
@@ -26,6 +26,7 @@ from grpo_core.files import read_json, read_text
 from services.environments.diplomacy.position import POWERS
 
 FORMAT = 2  # of a run's records: names of metrics, audit records, summary. Runs without a ``format`` file have 1.
+EXPORTED = "entente.json"  # in the folder of an exported or imitating policy: how it was made
 # The run's blocks, checkpoints and buffer depend on these keys.
 FIXED = ("run.name", "run.seed", "policy", "rollout.num_generations", "learner.episodes_per_update")
 LOCK_ATTEMPTS, LOCK_PAUSE_S = 6, 0.02  # ``in_use`` also holds the lock for a moment
@@ -79,6 +80,7 @@ class RunFolder:
         self.audit = path / "audit"  # one record for each update
         self.games = path / "games"
         self.imitated = path / "imitated"  # the run's first weights after imitation; its ``untrained``: before
+        self.trackers = path / "trackers"  # a folder for each of ``metrics.trackers``
         self.population = path / "population.json"  # snapshots lie beside it
         self.redis = path / "redis"  # the embedded server's append-only file
         self.summary = path / "summary.json"  # the run's results, a stable contract
@@ -107,7 +109,8 @@ class RunFolder:
         started = self.begun
         if not resume and started:
             raise RunError(
-                f"{self.path} already holds a run; add --resume to go on with it, or choose another --run-dir"
+                f"{self.path} already holds a run; resume it (--resume, in Python resume=True), or choose another "
+                "folder (--run-dir, in Python run_dir)"
             )
         if resume:
             self._check_can_resume()
@@ -160,9 +163,10 @@ class RunFolder:
             path.unlink(missing_ok=True)
         shutil.rmtree(self.redis, ignore_errors=True)
         shutil.rmtree(self.audit, ignore_errors=True)
+        shutil.rmtree(self.trackers, ignore_errors=True)
 
-    def stored_config(self, overrides: Sequence[str] = ()) -> Config:
-        """Load the run's configuration, with ``section.key=value`` changes.
+    def stored_config(self, overrides: Overrides = ()) -> Config:
+        """Load the run's configuration, with ``overrides`` as for ``load_config``.
 
         Raises RunError if there is no run or one of another format, ConfigError if a value cannot be used.
         """
@@ -191,8 +195,8 @@ class RunFolder:
         except ValueError:
             raise RunError(f"{path} is damaged: it is no text") from None
 
-    def resumed_config(self, overrides: Sequence[str]) -> Config:
-        """Load the configuration of the run to resume, with ``section.key=value`` changes.
+    def resumed_config(self, overrides: Overrides) -> Config:
+        """Load the configuration of the run to resume, with ``overrides`` as for ``load_config``.
 
         Raises RunError if there is no run, or a change contradicts stored data.
         """
@@ -203,7 +207,9 @@ class RunFolder:
 
     def _check_can_resume(self) -> None:
         if not self.config.exists():
-            raise RunError(f"no run to resume in {self.path} (no config.toml); start it without --resume")
+            raise RunError(
+                f"no run to resume in {self.path} (no config.toml); start one, without --resume (resume=True)"
+            )
         self.check_format()
 
     def check_resumable(self, changed: Config) -> None:
@@ -293,12 +299,20 @@ def config_of(folder: Path) -> Config:
 
 
 def sampling_of(folder: Path) -> Config:
-    """Load ``inference`` and ``evaluation`` as ``config_of`` does, also of a run of another format; defaults else.
+    """Load ``policy``, ``inference`` and ``evaluation`` as ``config_of`` does, also of a run of another format.
 
-    Raises ConfigError if these sections of the run's config.toml cannot be used.
+    An exported policy has these sections of its run. Else: the defaults. Raises ConfigError if they cannot be used.
     """
+    names = ("policy", "inference", "evaluation")
+    if (folder / EXPORTED).is_file():
+        return load_exported_sections(folder / EXPORTED, *names)
     run = _run_of(folder)
-    return Config() if run is None else load_sections(run.config, "inference", "evaluation")
+    return Config() if run is None else load_sections(run.config, *names)
+
+
+def has_sampling(folder: Path) -> bool:
+    """Whether ``sampling_of`` loads the config of a run, and not the defaults."""
+    return (folder / EXPORTED).is_file() or _run_of(folder) is not None
 
 
 def _run_of(folder: Path) -> RunFolder | None:

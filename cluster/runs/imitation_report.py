@@ -17,6 +17,7 @@ from cluster.errors import RunError
 from grpo_core.errors import one_line
 from grpo_core.files import read_json
 from grpo_core.settings import PolicySettings
+from services.settings import InferenceSettings
 
 REPORT = "imitation.json"
 UNTRAINED = "untrained"  # folder, within the imitating policy's, of the policy before
@@ -71,17 +72,20 @@ class ImitationTask:
     settings: ImitationSettings
     policy: PolicySettings
     seed: int
+    inference: InferenceSettings  # its prompts and thoughts
     bf16: bool  # learner.bf16
 
     @classmethod
     def of(cls, config: Config) -> ImitationTask:
         """Take the settings from a run's configuration."""
-        return cls(config.imitation, config.policy, config.run.seed, config.learner.bf16)
+        return cls(config.imitation, config.policy, config.run.seed, config.inference, config.learner.bf16)
 
     @property
     def digest(self) -> str:
         """Digest of all settings that decide the imitating policy."""
         parts = [self.policy.model_dump(mode="json"), self.settings.model_dump(mode="json"), self.seed]
+        if self.policy.prompt == "chat":
+            parts.append([self.inference.thinking_tokens, self.inference.max_completion_length])
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
 

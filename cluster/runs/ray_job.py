@@ -35,8 +35,8 @@ def check_run_dir(run_dir: Path) -> None:
     copied = bool((facts.get("runtime_env") or {}).get("working_dir"))
     if copied and run_dir.resolve().is_relative_to(Path.cwd().resolve()):
         raise RunError(
-            f"the run folder {run_dir} would lie in the job's copy of its working directory, which Ray deletes; give "
-            "--run-dir an absolute folder that all nodes of the cluster share"
+            f"the run folder {run_dir} would lie in the job's copy of its working directory, which Ray deletes; "
+            "choose an absolute folder that all nodes of the cluster share (--run-dir, in Python run_dir)"
         )
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cluster.configs.loader import load_config
+from cluster.configs.loader import Overrides, Source, load_config
 from cluster.configs.schema import Config
 from cluster.errors import ConfigError
 from cluster.runs.folder import RunFolder
@@ -23,9 +22,9 @@ class RunRequest:
 
 
 def requested_run(
-    source: str | None, overrides: Sequence[str], run_dir: Path | None, *, resume: bool, start_or_resume: bool
+    source: Source | None, overrides: Overrides, run_dir: Path | None, *, resume: bool, start_or_resume: bool
 ) -> RunRequest:
-    """Find the run that the command line asks for.
+    """Find the run that a command line or a program asks for; ``source`` and ``overrides`` as for ``load_config``.
 
     ``resume`` uses the run's stored configuration; ``source`` then only names the folder if ``run_dir`` does not.
     ``start_or_resume`` always uses ``source``, which must agree with the stored data of a run there: the same command
@@ -35,12 +34,14 @@ def requested_run(
     be deleted, there is nothing to resume, or a change contradicts stored data.
     """
     if resume and start_or_resume:
-        raise ConfigError("--resume goes on with a run, --start-or-resume may start one; give one of them")
+        raise ConfigError(
+            "--resume goes on with a run, --start-or-resume may start one (in Python too); give one of them"
+        )
     if source is None and not resume:
-        raise ConfigError("name a config to train from, e.g. entente train laptop")
+        raise ConfigError('name a config to train from, e.g. entente train laptop, in Python entente.train("laptop")')
     if run_dir is None:
         if source is None:
-            raise ConfigError("--resume needs --run-dir, the folder of the run to go on with")
+            raise ConfigError("to resume a run, name its folder (--run-dir, in Python run_dir)")
         run_dir = Path("runs") / load_config(source, () if resume else overrides).run.name
     check_run_dir(run_dir)
     folder = RunFolder(run_dir)

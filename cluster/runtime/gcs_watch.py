@@ -152,5 +152,5 @@ def _end_process(message: str) -> None:
     try:
         logging.shutdown()
         print(f"\nerror: {message}, and Ray does not answer; {NOT_SAVED}", file=sys.stderr, flush=True)
-    finally:  # also if nobody reads the line, or the disk is full
+    finally:  # also if the line has no reader, or the disk is full
         os._exit(2)

@@ -10,7 +10,9 @@ import psutil
 
 from cluster.configs.schema import Config
 from cluster.errors import RunError
+from grpo_core.errors import CheckpointError
 from grpo_core.files import read_json
+from grpo_core.models.hub import model_folder
 from grpo_core.settings import PolicySettings
 from grpo_core.training.memory_estimate import MemoryEstimate, ModelShape, estimate_memory
 
@@ -91,10 +93,10 @@ def policy_size(policy: PolicySettings) -> tuple[ModelShape, int]:
     """
     if policy.path is not None:
         try:
-            model = SimpleNamespace(**read_json(Path(policy.path) / "config.json"))
+            model = SimpleNamespace(**read_json(model_folder(policy.path) / "config.json"))
             shape = ModelShape.of(model)
             matrices = 1 if getattr(model, "tie_word_embeddings", True) else 2
-        except (OSError, ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError):
+        except (CheckpointError, OSError, ValueError, TypeError, AttributeError, ZeroDivisionError, OverflowError):
             pass
         else:
             if all(type(size) is int and 0 < size <= LARGEST_SIZE for size in dataclasses.astuple(shape)):

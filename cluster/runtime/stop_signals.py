@@ -11,6 +11,7 @@ import os
 import signal
 import stat
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,9 +34,12 @@ def stop_at_signals() -> None:
     """Raise KeyboardInterrupt at SIGINT, SIGTERM and SIGHUP; the last stays ignored under ``nohup``.
 
     Several of them within ``TOGETHER_S`` raise it once, so that the second does not end the save that the first began.
-    Nothing is printed about one that a finalizer swallows, because ``check_stop`` raises it again.
+    Nothing is printed about one that a finalizer swallows, because ``check_stop`` raises it again. Python handles
+    signals in the main thread alone, so in another thread this does nothing.
     """
     global _show_other
+    if not _in_main_thread():
+        return
     if sys.unraisablehook is not _show_unraisable:
         _show_other = sys.unraisablehook
         sys.unraisablehook = _show_unraisable
@@ -57,9 +61,36 @@ def check_stop() -> None:
 def ignore_further_signals() -> None:
     """Ignore all stop signals from now on, so that they do not cut a save short."""
     global _stop_requested
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    if _in_main_thread():
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        _stop_requested = False
+
+
+@contextmanager
+def handlers_restored() -> Iterator[None]:
+    """Undo at the end of the block what the functions above changed, in a process that goes on, such as a notebook's.
+
+    A request to stop that came inside the block is forgotten with it. In another thread than the main one this does
+    nothing, because nothing is changed there.
+    """
+    global _stop_requested
+    if not _in_main_thread():
+        yield
+        return
+    before, shown_by = {number: signal.getsignal(number) for number in STOP_SIGNALS}, sys.unraisablehook
     _stop_requested = False
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: it is not Python's
+        sys.unraisablehook = shown_by
+        _stop_requested = False
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 @contextmanager

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from grpo_core.advantages.pipeline import AdvantageBatch
-from grpo_core.batching.microbatches import TrainingTurn
 from grpo_core.types import BoolArray
+
+if TYPE_CHECKING:  # it imports torch
+    from grpo_core.batching.microbatches import TrainingTurn
 
 
 def zero_variance_samples(batch: AdvantageBatch) -> BoolArray:

@@ -16,7 +16,10 @@ from grpo_core.types import Episode, IntArray, Turn
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TrainingTurn:
-    """One turn's arrays for the forward pass. Axes: L input tokens, S trained tokens, A admissible ids in all."""
+    """One turn's arrays for the forward pass.
+
+    Axes: L input tokens, S trained tokens, A admissible ids of all tokens that were sampled under a mask.
+    """
 
     turn: int  # index into the batch's turns, in episode order
     episode: int  # index into the batch's episodes
@@ -24,37 +27,41 @@ class TrainingTurn:
     position_S: NDArray[np.int64]  # index into input_ids whose hidden state predicts the trained token
     target_S: NDArray[np.int64]
     behaviour_S: NDArray[np.float32]
-    admissible_id_A: NDArray[np.int64]  # empty when decoding was free
-    admissible_row_A: NDArray[np.int64]  # which trained token each admissible id belongs to, ascending
-    chosen_S: NDArray[np.int64]  # index into admissible_id_A of the sampled token; the target itself when free
+    masked_S: NDArray[np.bool_]  # False where the whole vocabulary was admissible
+    admissible_id_A: NDArray[np.int64]
+    admissible_row_A: NDArray[np.int64]  # which masked token, counted from 0, each admissible id belongs to; ascending
+    chosen: NDArray[np.int64]  # (masked_S.sum(),) index into admissible_id_A of each masked token
     temperature: float
     staleness: int  # updates between the weights that sampled this turn and the learner
 
     @property
     def free(self) -> bool:
-        """Whether the whole vocabulary was admissible."""
-        return len(self.admissible_id_A) == 0
+        """Whether the whole vocabulary was admissible for some trained token."""
+        return not bool(self.masked_S.all())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
     """Tensors of one forward pass.
 
-    Axes: B rows, L padded length, N trained tokens (row by row), A admissible ids of all of them, U distinct ones.
+    Axes: B rows, L padded length, N trained tokens (row by row): M of them sampled under a mask, with A admissible ids
+    in all, U distinct ones, and F from the whole vocabulary.
     """
 
     input_ids: Tensor  # (B, L) int64, right-padded
     row_N: Tensor  # index into B, ascending
     hidden_index_N: Tensor  # index into the (B * L) hidden states
+    target_N: Tensor  # the sampled ids
     behaviour_N: Tensor  # float32
     advantage_N: Tensor  # float32
     weight_N: Tensor  # float32; of the token in the loss of the whole minibatch
     temperature_N: Tensor  # float32
-    union_id_U: Tensor  # ascending; empty when free
+    masked_M: Tensor  # index into N, ascending
+    free_F: Tensor  # index into N, ascending
+    union_id_U: Tensor  # ascending
     admissible_column_A: Tensor  # index into U
-    admissible_row_A: Tensor  # index into N, ascending
-    chosen_N: Tensor  # index into A of the sampled token; its id when free
-    free: bool
+    admissible_row_A: Tensor  # index into M, ascending
+    chosen_M: Tensor  # index into A of the sampled id
     tokens: int  # real input tokens; input_ids.numel() counts the padding too
     turns: tuple[int, ...]  # the rows' turns, in order
     fresh: bool  # every turn was sampled by exactly these weights, before any step of this update
@@ -97,16 +104,17 @@ def training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> T
     trained = np.flatnonzero(turn.trained_mask)
     targets = turn.completion_ids[trained].astype(np.int64)
     ids = turn.admissible_ids.astype(np.int64)
-    rows = np.zeros(0, np.int64)
-    chosen = targets
+    counts = np.zeros(len(trained), np.int64)  # admissible ids of each token; 0: the whole vocabulary
     if len(turn.admissible_offsets):
         offsets = turn.admissible_offsets.astype(np.int64)
         if len(offsets) != len(trained) + 1 or offsets[0] != 0 or offsets[-1] != len(ids):
             raise ValueError(f"{len(offsets)} admissible offsets over {len(ids)} ids for {len(trained)} sampled tokens")
-        rows = np.repeat(np.arange(len(trained)), np.diff(offsets))
-        chosen = np.flatnonzero(ids == targets[rows])
-        if len(chosen) != len(trained) or not np.array_equal(rows[chosen], np.arange(len(trained))):
-            raise ValueError("a sampled token is not among its admissible ids, or is there twice")
+        counts = np.diff(offsets)
+    masked = counts > 0
+    rows = np.repeat(np.arange(masked.sum()), counts[masked])
+    chosen = np.flatnonzero(ids == targets[masked][rows])
+    if not np.array_equal(rows[chosen], np.arange(masked.sum())):
+        raise ValueError("a sampled token is not among its admissible ids, or is there twice")
     return TrainingTurn(
         turn=index,
         episode=owner,
@@ -114,9 +122,10 @@ def training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> T
         position_S=len(turn.prompt_ids) - 1 + trained,
         target_S=targets,
         behaviour_S=turn.logprobs[trained],
+        masked_S=masked,
         admissible_id_A=ids,
         admissible_row_A=rows,
-        chosen_S=chosen,
+        chosen=chosen,
         temperature=turn.temperature,
         staleness=learner_version - turn.policy_version,
     )
@@ -163,14 +172,15 @@ def micro_batches(
 ) -> list[MicroBatch]:
     """Make micro-batches of turns, each with one advantage and one token weight, both of shape (len(turns),).
 
-    Rows are sorted by length to save padding; turns decoded freely and under a mask are in separate micro-batches.
+    Rows are sorted by length to save padding; turns with tokens from the whole vocabulary are in micro-batches of their
+    own.
     """
     out: list[MicroBatch] = []
     for free in (False, True):
         chosen = [index for index, turn in enumerate(turns) if turn.free == free]
         for chunk in split_by_budget([len(turns[index].input_ids) for index in chosen], budget):
             picked = [chosen[index] for index in chunk]
-            out.append(_collate([turns[i] for i in picked], advantages[picked], weights[picked], free, device, fresh))
+            out.append(_collate([turns[i] for i in picked], advantages[picked], weights[picked], device, fresh))
     return out
 
 
@@ -178,7 +188,6 @@ def _collate(
     turns: Sequence[TrainingTurn],
     advantages: NDArray[np.float32],
     weights: NDArray[np.float64],
-    free: bool,
     device: torch.device | str,
     fresh: bool,
 ) -> MicroBatch:
@@ -187,7 +196,9 @@ def _collate(
     for row, turn in enumerate(turns):
         input_ids[row, : len(turn.input_ids)] = turn.input_ids
     trained = np.array([len(turn.position_S) for turn in turns])
-    first_N = np.cumsum(trained) - trained
+    masked = np.concatenate([turn.masked_S for turn in turns])
+    masks = np.array([int(turn.masked_S.sum()) for turn in turns])
+    first_M = np.cumsum(masks) - masks
     admissible = np.array([len(turn.admissible_id_A) for turn in turns])
     first_A = np.cumsum(admissible) - admissible
     union, column = np.unique(np.concatenate([turn.admissible_id_A for turn in turns]), return_inverse=True)
@@ -202,19 +213,19 @@ def _collate(
         input_ids=on_device(input_ids),
         row_N=on_device(np.repeat(np.arange(len(turns)), trained)),
         hidden_index_N=on_device(np.concatenate([t.position_S + row * longest for row, t in enumerate(turns)])),
+        target_N=on_device(np.concatenate([turn.target_S for turn in turns])),
         behaviour_N=on_device(np.concatenate([turn.behaviour_S for turn in turns]).astype(np.float32)),
         advantage_N=per_token(advantages),
         weight_N=per_token(weights),
         temperature_N=per_token(np.array([turn.temperature for turn in turns])),
+        masked_M=on_device(np.flatnonzero(masked)),
+        free_F=on_device(np.flatnonzero(~masked)),
         union_id_U=on_device(union),
         admissible_column_A=on_device(column),
         admissible_row_A=on_device(
-            np.concatenate([t.admissible_row_A + n for t, n in zip(turns, first_N, strict=True)])
+            np.concatenate([t.admissible_row_A + m for t, m in zip(turns, first_M, strict=True)])
         ),
-        chosen_N=on_device(
-            np.concatenate([t.chosen_S + (0 if free else a) for t, a in zip(turns, first_A, strict=True)])
-        ),
-        free=free,
+        chosen_M=on_device(np.concatenate([t.chosen + a for t, a in zip(turns, first_A, strict=True)])),
         tokens=sum(len(turn.input_ids) for turn in turns),
         turns=tuple(turn.turn for turn in turns),
         fresh=fresh and all(turn.staleness == 0 for turn in turns),

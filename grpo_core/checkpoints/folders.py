@@ -94,6 +94,35 @@ def fingerprint(path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "sha256": digest}
 
 
+def weights_checksum(folder: Path) -> str:
+    """Return the SHA-256 of the weights in a checkpoint's or model's folder, in lower-case hexadecimal.
+
+    That is the checksum of its one safetensors file, without the optimizer's. Of several (shards, adapters) it is that
+    of the list of their names and checksums. A checkpoint's manifest already has them; ``verified_manifest`` compares.
+
+    Raises:
+        CheckpointError: there are none, or one cannot be read.
+    """
+    if (folder / MANIFEST).exists():
+        found = {name: str(entry.get("sha256")) for name, entry in read_manifest(folder)["files"].items()}
+    else:
+        found = {path.relative_to(folder).as_posix(): _sha256(path) for path in folder.rglob("*.safetensors")}
+    weights = {name: found[name] for name in sorted(found) if name.endswith(".safetensors") and name != OPTIMIZER}
+    if not weights:
+        raise CheckpointError(f"{folder} has no weights: no safetensors file")
+    if len(weights) == 1:
+        return next(iter(weights.values()))
+    return hashlib.sha256("".join(f"{name} {checksum}\n" for name, checksum in weights.items()).encode()).hexdigest()
+
+
+def _sha256(path: Path) -> str:
+    try:
+        check_regular(path, ANY_SIZE)
+        return str(fingerprint(path)["sha256"])
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {error.strerror}") from error
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
     """Read a checkpoint's manifest: its version, and size and SHA-256 of files in the folder or below.
 

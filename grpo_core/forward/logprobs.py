@@ -1,6 +1,7 @@
 """Log-probabilities of sampled tokens under any Hugging Face causal LM, with logits only where a token was sampled.
 
-Axes: H hidden size, N trained tokens, A admissible ids of all trained tokens, U distinct ones among them.
+Axes: H hidden size, N trained tokens (M sampled under a mask, F from the whole vocabulary), A admissible ids of all
+masked tokens, U distinct ones among them.
 """
 
 from __future__ import annotations
@@ -28,37 +29,52 @@ def check_head(model: nn.Module) -> None:
 def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = False) -> tuple[Tensor, Tensor]:
     """Compute log-probabilities (N,) and entropies (N,) in nats, float32, of a micro-batch's sampled tokens.
 
-    They are normalised over the admissible ids at the turn's temperature, as when the engine sampled. Entropies are
-    differentiable only with ``entropy_grad``.
+    They are normalised over the ids that were admissible, at the turn's temperature, as when the engine sampled.
+    Entropies are differentiable only with ``entropy_grad``.
     """
     hidden_NH = hidden_at(model, micro.input_ids, micro.hidden_index_N)
     head: Any = model.get_output_embeddings()  # type: ignore[operator]
-    if micro.free:
-        chosen_N, entropy_N = vocabulary_logprobs(
-            hidden_NH, head.weight, head.bias, micro.temperature_N, micro.chosen_N
-        )
-        return chosen_N, entropy_N if entropy_grad else entropy_N.detach()
+    if not len(micro.free_F):
+        return _over_admissible(hidden_NH, micro.temperature_N, head, micro, entropy_grad)
+    free, masked = micro.free_F, micro.masked_M
+    if not len(masked):
+        return _over_vocabulary(hidden_NH, micro.temperature_N, micro.target_N, head, entropy_grad)
+    chosen_F, entropy_F = _over_vocabulary(
+        hidden_NH[free], micro.temperature_N[free], micro.target_N[free], head, entropy_grad
+    )
+    chosen_M, entropy_M = _over_admissible(hidden_NH[masked], micro.temperature_N[masked], head, micro, entropy_grad)
+    nothing_N = torch.zeros_like(micro.behaviour_N)
+    chosen_N = nothing_N.index_copy(0, free, chosen_F).index_copy(0, masked, chosen_M)
+    return chosen_N, nothing_N.index_copy(0, free, entropy_F).index_copy(0, masked, entropy_M)
+
+
+def _over_vocabulary(
+    hidden_FH: Tensor, temperature_F: Tensor, target_F: Tensor, head: Any, entropy_grad: bool
+) -> tuple[Tensor, Tensor]:
+    chosen_F, entropy_F = vocabulary_logprobs(hidden_FH, head.weight, head.bias, temperature_F, target_F)
+    return chosen_F, entropy_F if entropy_grad else entropy_F.detach()
+
+
+def _over_admissible(
+    hidden_MH: Tensor, temperature_M: Tensor, head: Any, micro: MicroBatch, entropy_grad: bool
+) -> tuple[Tensor, Tensor]:
+    """Compute the log-softmax of flat scores, one segment for each token that was sampled under a mask."""
     # One small matrix product for every id that is admissible anywhere here, then the selection of each token's own.
     rows_UH = head.weight.index_select(0, micro.union_id_U)
     bias_U = None if head.bias is None else head.bias.index_select(0, micro.union_id_U)
-    scores_A = F.linear(hidden_NH, rows_UH, bias_U)[micro.admissible_row_A, micro.admissible_column_A]
-    return _over_admissible(scores_A, micro, entropy_grad)
-
-
-def _over_admissible(scores_A: Tensor, micro: MicroBatch, entropy_grad: bool) -> tuple[Tensor, Tensor]:
-    """Compute the log-softmax of flat scores, one segment for each trained token."""
     row_A = micro.admissible_row_A
-    scaled_A = scores_A.float() / micro.temperature_N[row_A]
-    size = len(micro.chosen_N)
+    scores_A = F.linear(hidden_MH, rows_UH, bias_U)[row_A, micro.admissible_column_A]
+    scaled_A = scores_A.float() / temperature_M[row_A]
+    size = len(micro.chosen_M)
     with torch.no_grad():
-        top_N = torch.full((size,), -torch.inf, device=scaled_A.device)
-        top_N.scatter_reduce_(0, row_A, scaled_A.detach(), "amax")
-    shifted_A = scaled_A - top_N[row_A]
-    total_N = torch.zeros(size, device=scaled_A.device).index_add(0, row_A, shifted_A.exp())
-    log_total_N = total_N.log()
-    chosen_N = shifted_A[micro.chosen_N] - log_total_N
+        top_M = torch.full((size,), -torch.inf, device=scaled_A.device)
+        top_M.scatter_reduce_(0, row_A, scaled_A.detach(), "amax")
+    shifted_A = scaled_A - top_M[row_A]
+    total_M = torch.zeros(size, device=scaled_A.device).index_add(0, row_A, shifted_A.exp())
+    log_total_M = total_M.log()
+    chosen_M = shifted_A[micro.chosen_M] - log_total_M
     with torch.set_grad_enabled(entropy_grad and torch.is_grad_enabled()):
         # H = log Z - E[score]
-        expected_N = torch.zeros(size, device=scaled_A.device).index_add(0, row_A, shifted_A.exp() * shifted_A)
-        entropy_N = log_total_N - expected_N / total_N
-    return chosen_N, entropy_N if entropy_grad else entropy_N.detach()
+        expected_M = torch.zeros(size, device=scaled_A.device).index_add(0, row_A, shifted_A.exp() * shifted_A)
+        entropy_M = log_total_M - expected_M / total_M
+    return chosen_M, entropy_M if entropy_grad else entropy_M.detach()

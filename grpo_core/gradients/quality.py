@@ -144,7 +144,8 @@ def gradient_quality(
     measures = (
         np.sqrt(np.maximum(_between(error @ error.T, draws), 0.0) / length),
         along / length,
-        _ratio(along, np.sqrt(np.maximum(_between(own, draws), 0.0) * length)),
+        # Free of noise only on average, so that a draw may leave the range of a cosine.
+        np.clip(_ratio(along, np.sqrt(np.maximum(_between(own, draws), 0.0) * length)), -1.0, 1.0),
         noise,
         known * (draws @ _sign_agreement(coordinates, reference_coordinates)) / count,
         known * (draws @ _points_away(sketch, reference)) / count,

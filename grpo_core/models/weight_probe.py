@@ -30,7 +30,7 @@ def make_probe(model: nn.Module, prompts: Sequence[Sequence[int]], length: int =
         ids = list(prompt)
         steps: list[tuple[int, float, float]] = []
         for _ in range(length):
-            steps.append(_step(model(input_ids=torch.tensor([ids], device=device)).logits[0, -1]))
+            steps.append(_step(model(input_ids=torch.tensor([ids], device=device), logits_to_keep=1).logits[0, -1]))
             ids.append(steps[-1][0])
         answers.append(tuple(zip(*steps, strict=True)))
     tokens, logprobs, leads = zip(*answers, strict=True)

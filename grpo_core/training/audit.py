@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +14,12 @@ from grpo_core.advantages.dynamic_sampling import zero_variance_samples
 from grpo_core.advantages.explained_variance import explained_sums
 from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, turn_facts_of
 from grpo_core.advantages.pipeline import AdvantageBatch
-from grpo_core.batching.microbatches import TrainingTurn
-from grpo_core.gradients.gradient_surgery import SurgeryRecord
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, FloatArray, Group
+
+if TYPE_CHECKING:  # they import torch, which readers of the records need not wait for
+    from grpo_core.batching.microbatches import TrainingTurn
+    from grpo_core.gradients.gradient_surgery import SurgeryRecord
 
 AUDIT_SCHEMA = 3  # 3: "zero_variance" of a group, which was "zero"
 

@@ -104,7 +104,9 @@ def estimate_memory(
     """Estimate the memory of a learner on one device.
 
     Args:
-        shape, policy, learner: of the model and its settings.
+        shape: the model's.
+        policy: settings of its weights and adapters.
+        learner: settings of the update.
         parameters: the model's parameters, adapters included.
         trained: the parameters that have a gradient.
         free_text: whether tokens are sampled from the whole vocabulary, whose logits are made block by block.

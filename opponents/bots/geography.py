@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from diplomacy import Map
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Geography:
@@ -22,6 +20,8 @@ class Geography:
 @cache
 def geography() -> Geography:
     """The map, read from the engine once."""
+    from diplomacy import Map  # here, because the configuration's checks import the bots' names without a game
+
     engine_map = Map()
     # The engine also lists the three split provinces in lower case: places for armies, though not for fleets.
     places = {place.upper(): kind for place, kind in engine_map.loc_type.items() if kind != "SHUT"}

@@ -1,24 +1,32 @@
-"""Bots by name."""
+"""Bots by name. Their modules import the game's engine, so each is imported when its bot is made."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from opponents.bots.bot import Bot
-from opponents.bots.dumbbot import DumbBot
-from opponents.bots.greedy import GreedyBot
-from opponents.bots.simple_bots import HoldBot, RandomBot
+if TYPE_CHECKING:
+    from opponents.bots.bot import Bot
 
-_BOTS = MappingProxyType[str, Callable[[], Bot]](
-    {"dumbbot": DumbBot, "greedy": GreedyBot, "hold": HoldBot, "random": RandomBot}
-)
-BOT_NAMES = tuple(_BOTS)
+BOT_NAMES = ("dumbbot", "greedy", "hold", "random")
 
 
 def make_bot(name: str) -> Bot:
     """Make a bot, which may play any number of games at once. Raises ValueError if there is none of that name."""
-    try:
-        return _BOTS[name]()
-    except KeyError:
-        raise ValueError(f"no bot is called {name!r}; there are {', '.join(BOT_NAMES)}") from None
+    match name:
+        case "dumbbot":
+            from opponents.bots.dumbbot import DumbBot
+
+            return DumbBot()
+        case "greedy":
+            from opponents.bots.greedy import GreedyBot
+
+            return GreedyBot()
+        case "hold":
+            from opponents.bots.simple_bots import HoldBot
+
+            return HoldBot()
+        case "random":
+            from opponents.bots.simple_bots import RandomBot
+
+            return RandomBot()
+    raise ValueError(f"no bot is called {name!r}; there are {', '.join(BOT_NAMES)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,15 +17,14 @@ from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.matchmaking.strategies import OpponentStats, make_strategy
 from opponents.population.member import Member
 from opponents.population.population import Population
-from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
-from opponents.ratings.storage import load_ratings, save_ratings
+from opponents.ratings.storage import RATINGS, save_ratings, saved_ratings
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from services.metrics.catalogue import key
 
-RESULTS, CURRICULUM, RATINGS, LINEUPS = "results.json", "curriculum.json", "ratings.json", "lineups.jsonl"
+RESULTS, CURRICULUM, LINEUPS = "results.json", "curriculum.json", "lineups.jsonl"
 PROMOTIONS = "promotions.json"
 
 MOST_RATED = 64  # players besides the anchors; the cost of a game grows with their square
@@ -65,7 +63,7 @@ class League:
         self._seed = seed
         self._version = version
         self._results = Results.load(folder / RESULTS, settings.results_half_life)
-        self._ratings = load_ratings(folder / RATINGS) if os.path.lexists(folder / RATINGS) else RatingBook()
+        self._ratings = saved_ratings(folder)
         self._curriculum: Curriculum | None = None
         if settings.matchmaking == "curriculum":
             self._curriculum = Curriculum.load(folder / CURRICULUM, settings, until_year)

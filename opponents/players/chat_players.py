@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from opponents.population.member import Member, PopulationError, release_checksum
 from opponents.population.population import Population
 from opponents.settings import REMOTE_PREFIX, ChatPlayerSettings, OpponentsSettings, unknown_chat_player
-from services.inference.chat_endpoint.settings import EndpointError
+from services.inference.chat_endpoint.settings import EndpointError, read_api_key
 
 if TYPE_CHECKING:
     from opponents.players.chat_policy import ChatPolicy
@@ -23,6 +23,10 @@ class ChatPlayers:
     def __init__(self, settings: Mapping[str, ChatPlayerSettings]) -> None:
         self._settings = settings
         self._open: dict[str, ChatPolicy] = {}
+
+    def check(self, name: str) -> None:
+        """Check that ``policy`` can open the player, without importing the client. Raises EndpointError as it does."""
+        read_api_key(f"{REMOTE_PREFIX}{name}", _settings_of(name, self._settings))
 
     def policy(self, name: str) -> ChatPolicy:
         """The player of ``[opponents.remotes.<name>]``. Raises EndpointError without this table or its key."""
@@ -42,6 +46,10 @@ class ChatPlayers:
                 f"put [opponents.remotes.{member.name}] back, or give the new player a new name"
             )
         return policy
+
+    def checksum(self, name: str) -> str:
+        """The release checksum of the player's settings, as of a member. Raises EndpointError without its table."""
+        return release_checksum(_settings_of(name, self._settings).identity)
 
     def stats(self) -> dict[str, Mapping[str, float]]:
         """The counters of every opened player, by name."""

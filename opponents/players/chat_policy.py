@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from opponents.players.chat_prompt import correction, messages, order_lines, sheet_regex
+from opponents.players.chat_answer import correction, order_lines, sheet_regex
 from opponents.players.policy import Decision
+from opponents.prompts.chat_messages import messages, messages_of, sections
+from opponents.prompts.policy_prompt import PromptView
 from opponents.settings import ChatPlayerSettings
 from services.environments.diplomacy.orders import OrderSlot, ParsedSheet, parse, sheet
 from services.environments.diplomacy.position import Position
@@ -22,6 +24,12 @@ class ChatPolicy:
         self._client = OpenAIClient(f"remote:{name}", settings)
         self._holds = settings.on_failure == "hold"
         self._decisions = self._corrections = self._defects = self._held = 0
+
+    def read(self, position: Position, power: str) -> PromptView:
+        """The first messages of ``act``; only the server knows their tokens."""
+        parts = sections(position, power, sheet(position, power))
+        text = "\n\n".join(f"{message['role']}:\n{message['content']}" for message in messages_of(parts))
+        return PromptView(text, {part.name: len(part.text) for part in parts}, "characters")
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
         """Request one order sheet; units left without a legal order hold (or disband).

@@ -10,14 +10,18 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from grpo_core.errors import CheckpointError, one_line
+from grpo_core.settings import PolicySettings
 from grpo_core.types import Turn
 from opponents.players.policy import Decision
-from services.environments.diplomacy.notation import render
+from opponents.prompts.chat_template import ChatTemplate
+from opponents.prompts.policy_prompt import ChatPrompt, NotationPrompt, PolicyPrompt, PromptView
 from services.environments.diplomacy.orders import OrderSlot, parse, sheet
 from services.environments.diplomacy.position import Position
 from services.inference.engine import LEARNER, Engine, Generation, GenerationRequest
+from services.inference.thoughts import ThoughtFormat, thought_format
 from services.inference.token_masks import SheetConstraint, SlotConstraint
 from services.inference.word_tokenizer import word_encoder
+from services.settings import InferenceSettings
 
 TRUNCATED = "truncated"  # the defect of a completion that was cut off
 
@@ -32,10 +36,21 @@ class _SlotTokens:
 
 
 class OrderTokens:
-    """Order sheets in the tokens of one tokenizer; repeated orders and slots are tokenised once."""
+    """Decisions in the tokens of one tokenizer: prompts, thoughts and order sheets.
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Raises CheckpointError if the tokenizer cannot write orders."""
+    Repeated orders and slots are tokenised once.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        policy: PolicySettings | None = None,
+        inference: InferenceSettings | None = None,
+    ) -> None:
+        """Take a run's settings of prompts and thoughts; by default prompts are in compact notation.
+
+        Raises CheckpointError if the tokenizer cannot write orders, or has no usable chat template where one is wanted.
+        """
         self._tokenizer = tokenizer
         if tokenizer.eos_token_id is None:
             raise CheckpointError("the tokenizer has no end-of-sequence token; order sheets end with it")
@@ -52,10 +67,18 @@ class OrderTokens:
         # Legal orders of a unit recur from game to game; the bound limits the memory of long runs.
         self._slot = lru_cache(maxsize=1 << 16)(self._slot_uncached)
         self._order = lru_cache(maxsize=1 << 16)(lambda order: self._encode_bare(order + "\n"))
+        self.thought: ThoughtFormat | None = None  # written before a sheet with a choice
+        self.prompts: PolicyPrompt = NotationPrompt(self._encode)
+        if policy is not None and policy.prompt == "chat":
+            self._read_as_chat(policy, inference or InferenceSettings())
 
-    def prompt(self, text: str) -> tuple[int, ...]:
-        """Prompt ids, special tokens as the tokenizer adds them."""
-        return self._encode(text)
+    def prompt(self, position: Position, power: str) -> tuple[int, ...]:
+        """Prompt ids; EngineError if the prompt cannot be made to fit the context."""
+        return self.prompts.ids(position, power)
+
+    def order_length(self, order: str) -> int:
+        """The tokens of one order, with the end of its line."""
+        return len(self._order(order))
 
     def constraint(self, slots: tuple[OrderSlot, ...]) -> SheetConstraint:
         """The mask that admits only these order sheets."""
@@ -78,6 +101,16 @@ class OrderTokens:
     def text(self, completion_ids: list[int]) -> str:
         """The text of a free completion."""
         return str(self._tokenizer.decode(completion_ids, skip_special_tokens=True))
+
+    def _read_as_chat(self, policy: PolicySettings, inference: InferenceSettings) -> None:
+        thinking = inference.thinking_tokens > 0
+        template = ChatTemplate(self._tokenizer, thinking=thinking)
+        room = policy.context_length - inference.max_completion_length
+        if thinking:
+            ending = template.text([{"role": "user", "content": "?"}])
+            self.thought = thought_format(self._tokenizer, ending, inference.thinking_tokens)
+            room -= self.thought.longest
+        self.prompts = ChatPrompt(template, room, thinking=thinking)
 
     def _slot_uncached(self, slot: OrderSlot) -> _SlotTokens:
         claims = {claim: number for number, claim in enumerate(sorted({c for c in slot.claims if c is not None}))}
@@ -111,10 +144,15 @@ class LLMPolicy:
         self._temperature = temperature
         self._max_completion_length = max_completion_length
 
+    def read(self, position: Position, power: str) -> PromptView:
+        """The prompt of ``act``."""
+        prompts = self._tokens.prompts
+        return PromptView(prompts.text(position, power), prompts.section_tokens(position, power), "tokens")
+
     async def act(self, position: Position, power: str, seed: int) -> Decision:
         """Generate one order sheet; EngineError if the engine cannot (prompt too long, engine closed)."""
         slots = sheet(position, power)
-        prompt_ids = self._tokens.prompt(render(position, power))
+        prompt_ids = self._tokens.prompt(position, power)
         generation = await self._engine.generate(
             GenerationRequest(
                 prompt_ids=prompt_ids,
@@ -123,9 +161,10 @@ class LLMPolicy:
                 temperature=self._temperature,
                 max_completion_length=self._max_completion_length,
                 policy=self._policy,
+                thought=self._tokens.thought,
             )
         )
-        completion: list[int] = generation.completion_ids.tolist()
+        completion: list[int] = generation.completion_ids[generation.answer_start :].tolist()
         if self._constrained:
             orders = self._tokens.orders(slots, completion)
             defects: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -21,10 +22,13 @@ from opponents.population.weights import read_weights
 _DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
-def compatible_weights(source: Source, run: Path, country: str | None = None) -> bytes:
+def compatible_weights(
+    source: Source, run: Path, country: str | None = None, advance: Callable[[int], object] | None = None
+) -> bytes:
     """The policy as safetensors for the run's engines: its adapter if that has the same base, else full weights.
 
-    ``country`` selects the specialist of a checkpoint that has one per country.
+    ``country`` selects the specialist of a checkpoint that has one per country. ``advance`` is called with 1 after each
+    of three steps, which may take seconds: files compared, the run's model loaded, the policy's weights checked.
 
     Raises:
         PopulationError: another architecture, shape or tokenizer, no specialist for this country, or a file that is
@@ -32,7 +36,7 @@ def compatible_weights(source: Source, run: Path, country: str | None = None) ->
         CheckpointError: a checkpoint or model that is damaged.
     """
     try:
-        return _compatible_weights(source, run, country)
+        return _compatible_weights(source, run, country, advance or (lambda _: None))
     except (OSError, ValueError, SafetensorError) as error:
         raise PopulationError(
             f"{source.model} cannot be read: {one_line(error, 200)}; if its run is training, which prunes checkpoints, "
@@ -40,12 +44,14 @@ def compatible_weights(source: Source, run: Path, country: str | None = None) ->
         ) from error
 
 
-def _compatible_weights(source: Source, run: Path, country: str | None) -> bytes:
+def _compatible_weights(source: Source, run: Path, country: str | None, advance: Callable[[int], object]) -> bytes:
     base = base_of(run)
     if (source.model / MANIFEST).exists():
         load_checkpoint(source.model)  # verifies every file's checksum
     _check_tokenizers(source.model, base, run)
+    advance(1)
     reference = named_tensors(load_model(base, shared_base=True)[0])  # the weights that engines start with
+    advance(1)
     adapter = _adapter_of(source, country)
     if adapter is not None:
         try:
@@ -53,12 +59,14 @@ def _compatible_weights(source: Source, run: Path, country: str | None) -> bytes
         except CheckpointError:
             pass  # it has another base: it joins merged with that one
         else:
+            advance(1)
             return adapter
     whole = _whole(source, adapter)
     try:
         read_payload(whole, reference)
     except CheckpointError as error:
         raise PopulationError(f"{source.model} cannot play in {run}: {error}") from error
+    advance(1)
     return whole
 
 

@@ -161,9 +161,14 @@ def _member_source(run: Path, member_id: str) -> Source:
     )
 
 
-def _check_new(population: Population, member_id: str, checksum: str, country: str | None) -> None:
+def check_id_is_free(population: Population, member_id: str) -> None:
+    """Raise PopulationError if a population has a member of that id."""
     if member_id in population:
         raise PopulationError(f"{population.path} already has a member {member_id!r}; choose another name with --id")
+
+
+def _check_new(population: Population, member_id: str, checksum: str, country: str | None) -> None:
+    check_id_is_free(population, member_id)
     for member in population.members:
         if (member.checksum, member.country) == (checksum, country):
             retired = ", but is retired" if member.retired else ""

@@ -81,9 +81,15 @@ def check_member(member: Member) -> None:
         raise PopulationError(f"{member.id}: weight must be a number from 0 to {LARGEST_WEIGHT:g}, not {member.weight}")
     if member.form is not None and member.kind != "policy":
         raise PopulationError(f"{member.id}: a {member.kind} has no weights, so it has no form {member.form!r}")
-    if member.country is not None and member.country not in POWERS:
-        shown = one_line(repr(member.country), 80)
-        raise PopulationError(f"{member.id}: there is no country {shown}; the seven are {', '.join(POWERS)}")
+    if member.country is not None:
+        check_country(member.country, f"{member.id}: ")
+
+
+def check_country(name: str, where: str = "") -> None:
+    """Raise PopulationError for a name that is none of the seven powers, with ``where`` before its message."""
+    if name not in POWERS:
+        shown = one_line(repr(name), 80)
+        raise PopulationError(f"{where}there is no country {shown}; the seven are {', '.join(POWERS)}")
 
 
 def release_checksum(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from opponents.ratings.book import RatingBook, RatingsError
 from opponents.ratings.likelihood import SEATS, Array
 from services.environments.diplomacy.position import POWERS
 
+RATINGS = "ratings.json"  # in a run's folder
 SCHEMA_VERSION = 1
 _LARGEST = 1e6  # points; ratings are within some thousands
 
@@ -63,6 +65,12 @@ def save_ratings(book: RatingBook, path: Path) -> None:
         covariance=belief.covariance[np.tril_indices(len(belief.mean))].astype("<f8").tobytes(),
     )
     write_document(path, document)
+
+
+def saved_ratings(run_dir: Path) -> RatingBook:
+    """Load a run's ratings; before the first game only those of the anchors. Raises RatingsError if damaged."""
+    path = run_dir / RATINGS
+    return load_ratings(path) if os.path.lexists(path) else RatingBook()
 
 
 def load_ratings(path: Path) -> RatingBook:

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from grpo_core.errors import EntenteError
 from services.inference.token_masks import SheetConstraint
 
-if TYPE_CHECKING:  # it imports torch, which importers of the policies' names alone need not wait for
+if TYPE_CHECKING:  # they import torch and transformers, which importers of the policies' names need not wait for
     from grpo_core.models.weight_probe import Probe
+    from services.inference.thoughts import ThoughtFormat
 
 LEARNER = "learner"
 
@@ -30,8 +31,10 @@ class GenerationRequest:
     constraint: SheetConstraint | None  # None: free text, the whole vocabulary is admissible
     seed: int  # the same request with the same weights and seed gives the same tokens
     temperature: float = 1.0  # 0 = greedy (log-probabilities are then those at temperature 1)
-    max_completion_length: int = 256  # tokens; a constrained sheet that does not fit is refused before decoding
+    # Tokens without the thought's; a constrained sheet that does not fit is refused before decoding.
+    max_completion_length: int = 256
     policy: str = LEARNER  # the policy that generates it
+    thought: ThoughtFormat | None = None  # written before the rest; left out before a sheet without a choice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,10 +44,11 @@ class Generation:
     completion_ids: NDArray[np.int32]  # (T,)
     logprobs: NDArray[np.float32]  # (T,) 0 where forced
     sampled_mask: NDArray[np.bool_]  # (T,)
-    admissible_ids: NDArray[np.int32]  # (A,), empty when free
+    admissible_ids: NDArray[np.int32]  # (A,), empty when free; none of a thought's tokens
     admissible_offsets: NDArray[np.int32]  # (S + 1,), empty when free
     policy_version: int  # version of the weights that wrote the first token; a swap takes effect between decisions
     finished: bool  # False: cut off at max_completion_length
+    answer_start: int = 0  # index of the first token after the thought and what is forced around it
 
 
 class EngineError(EntenteError, RuntimeError):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _GAMMA = 0x9E3779B97F4A7C15
+_NOT_FINITE = "the model's logits are not finite: its weights are damaged or have diverged"
 
 
 def stream(seed: int) -> int:
@@ -34,6 +35,43 @@ def sample(
     Returns the tokens (B,) and their log-probabilities (B,) over the same ids. Raises ``FloatingPointError`` for logits
     that are not finite.
     """
+    whole = np.fromiter((len(ids) == logits.shape[1] for ids in admissible), np.bool_, len(admissible))
+    if not whole.any():
+        return _sample_among(logits, admissible, temperatures, randoms)
+    tokens, logprobs = np.empty(len(admissible), np.int32), np.empty(len(admissible), np.float32)
+    rows = np.flatnonzero(whole)
+    tokens[rows], logprobs[rows] = _sample_from_all(logits[rows], temperatures[rows], randoms[rows])
+    if len(others := np.flatnonzero(~whole)):
+        tokens[others], logprobs[others] = _sample_among(
+            logits[others], [admissible[row] for row in others], temperatures[others], randoms[others]
+        )
+    return tokens, logprobs
+
+
+def _sample_from_all(
+    logits: NDArray[np.float32], temperatures: NDArray[np.float64], randoms: NDArray[np.float64]
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """``sample`` where every id is admissible: row by row, without an index of rows times ids."""
+    tokens, logprobs = np.empty(len(logits), np.int32), np.empty(len(logits), np.float32)
+    for row, (temperature, random) in enumerate(zip(temperatures, randoms, strict=True)):
+        scaled = logits[row].astype(np.float64) / (temperature or 1.0)
+        highest = scaled.max()
+        if not np.isfinite(highest):
+            raise FloatingPointError(_NOT_FINITE)
+        cumulative = np.cumsum(np.exp(scaled - highest))
+        at = int(np.searchsorted(cumulative, random * cumulative[-1], side="right"))
+        token = int(scaled.argmax()) if temperature == 0 else min(at, len(scaled) - 1)
+        tokens[row] = token
+        logprobs[row] = scaled[token] - highest - np.log(cumulative[-1])
+    return tokens, logprobs
+
+
+def _sample_among(
+    logits: NDArray[np.float32],
+    admissible: Sequence[NDArray[np.int32]],
+    temperatures: NDArray[np.float64],
+    randoms: NDArray[np.float64],
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     ids = np.concatenate(admissible)
     sizes = np.fromiter(map(len, admissible), np.intp, len(admissible))
     ends = np.cumsum(sizes)
@@ -43,7 +81,7 @@ def sample(
     scaled = logits[row_of, ids].astype(np.float64) / np.where(greedy, 1.0, temperatures)[row_of]
     highest = np.maximum.reduceat(scaled, starts)
     if not np.isfinite(highest).all():
-        raise FloatingPointError("the model's logits are not finite: its weights are damaged or have diverged")
+        raise FloatingPointError(_NOT_FINITE)
     weights = np.exp(scaled - highest[row_of])
     totals = np.add.reduceat(weights, starts)
     cumulative = np.cumsum(weights)

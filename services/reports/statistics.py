@@ -1,4 +1,9 @@
-"""Estimates with their uncertainty: means, means over countries, rates. Pure functions."""
+"""Estimates with their uncertainty: means, means over countries, rates. Pure functions.
+
+No interval leaves the range that its quantity can have. A rate has Wilson's interval, which stays inside by itself. A
+mean of bounded values has Student's interval, cut at the bounds: the true mean lies between them, so the part that is
+cut off never held it, and the coverage stays what it was. A difference of means is inside if they are (``difference``).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,11 @@ from statistics import NormalDist, fmean, variance
 
 _UPPER = 0.975  # the quantile of the upper end of a two-sided 95% interval
 _Z = NormalDist().inv_cdf(_UPPER)
+
+Range = tuple[float, float]  # least and largest value that a quantity can have
+UNBOUNDED: Range = (-math.inf, math.inf)
+CENTERS: Range = (0.0, 34.0)  # of one power
+SHARE: Range = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +36,10 @@ class Estimate:
         return None if self.low is None or self.high is None else (self.low, self.high)
 
 
-def stratified_mean(strata: Mapping[str, Sequence[float]]) -> Estimate | None:
-    """Return the mean over strata (countries) of equal weight, whatever their sizes, with its t interval.
+def stratified_mean(strata: Mapping[str, Sequence[float]], within: Range = UNBOUNDED) -> Estimate | None:
+    """Return the mean over strata (countries) of equal weight, whatever their sizes, with its t interval ``within``.
+
+    ``within`` has the least and the largest possible value; the interval is cut there.
 
     The variance is the sum of the strata's squared standard errors over K^2, with degrees of freedom by Welch and
     Satterthwaite (Satterthwaite, Biometrics 2, 1946). None where a stratum is empty: the mean over the others would be
@@ -46,7 +58,7 @@ def stratified_mean(strata: Mapping[str, Sequence[float]]) -> Estimate | None:
         return Estimate(mean, mean, mean, n)
     # Scaled by the sum, so that tiny variances do not underflow when squared.
     freedom = 1 / sum((part / squared) ** 2 / df for part, df in parts)
-    return _student(mean, squared, freedom, n)
+    return _student(mean, squared, freedom, n, within)
 
 
 def stratified_rate(strata: Mapping[str, Sequence[bool]]) -> Estimate | None:
@@ -69,8 +81,10 @@ def stratified_rate(strata: Mapping[str, Sequence[bool]]) -> Estimate | None:
     return Estimate(rate, *wilson_score(rate, effective), n)
 
 
-def clustered_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
+def clustered_mean(clusters: Sequence[Sequence[float]], within: Range = UNBOUNDED) -> Estimate | None:
     """Return the mean of all values, with an interval for values that are independent between clusters only.
+
+    ``within`` has the least and the largest possible value; the interval is cut there.
 
     With cluster g's share of the values ``h_g``, the sum of its residuals ``e_g`` and N values in all, the variance is
     ``sum_g e_g^2 / (1 - h_g) / N^2`` with ``1 / (sum_g h_g^2 + sum_{g != k} b_g b_k)``, ``b_g = h_g^2 / (1 - h_g)``,
@@ -84,7 +98,7 @@ def clustered_mean(clusters: Sequence[Sequence[float]]) -> Estimate | None:
     count = sum(map(len, clusters))
     if len(clusters) == 1:
         return Estimate(fmean(clusters[0]), None, None, count)
-    return _student(*_clustered_error(clusters), count)
+    return _student(*_clustered_error(clusters), count, within)
 
 
 def clustered_rate(clusters: Sequence[Sequence[float]]) -> Estimate | None:
@@ -119,7 +133,23 @@ def wilson_score(rate: float, trials: float, z: float = _Z) -> tuple[float, floa
     spread = 1 + z * z / trials
     center = (rate + z * z / (2 * trials)) / spread
     half = z * math.sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials)) / spread
-    return (0.0 if rate == 0 else center - half), (1.0 if rate == 1 else center + half)
+    # Exact at the ends; elsewhere a rounding error must not leave the range.
+    return (0.0 if rate == 0 else max(0.0, center - half)), (1.0 if rate == 1 else min(1.0, center + half))
+
+
+def difference(before: Estimate, after: Estimate) -> Estimate:
+    """Return ``after - before`` of independent estimates, without an interval where one of them has none.
+
+    The interval takes each side's distance from the means to the ends that lie there: MOVER (Zou and Donner, Statistics
+    in Medicine 27, 2008). For symmetric ends it is the usual one. It never reaches beyond the differences of the ends,
+    so it stays within the possible range if both intervals do.
+    """
+    mean, n = after.mean - before.mean, before.n + after.n
+    if before.low is None or before.high is None or after.low is None or after.high is None:
+        return Estimate(mean, None, None, n)
+    below = math.hypot(after.mean - after.low, before.high - before.mean)
+    above = math.hypot(after.high - after.mean, before.mean - before.low)
+    return Estimate(mean, mean - below, mean + above, n)
 
 
 def student_t_quantile(probability: float, freedom: float) -> float:
@@ -140,6 +170,6 @@ def _clustered_error(clusters: Sequence[Sequence[float]]) -> tuple[float, float,
     return mean, squared, 1 / (sum(h * h for h in shares) + sum(b) ** 2 - sum(each * each for each in b))
 
 
-def _student(mean: float, squared: float, freedom: float, n: int) -> Estimate:
+def _student(mean: float, squared: float, freedom: float, n: int, within: Range) -> Estimate:
     half = student_t_quantile(_UPPER, freedom) * math.sqrt(squared)
-    return Estimate(mean, mean - half, mean + half, n)
+    return Estimate(mean, max(within[0], mean - half), min(within[1], mean + half), n)

@@ -20,7 +20,7 @@ LINES = (
     "doctor --run RUN",
     "report RUN",
     "report OUT",
-    "groups audit RUN --no-gradients",
+    "groups audit RUN",
     "play --seat FRANCE=hold --default hold --until 1901 --seed 7 --out OUT",
     "population list RUN",
     "population show RUN bot/random",

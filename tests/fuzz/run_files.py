@@ -32,6 +32,7 @@ FILES = (
     ("summary.json", "json"),
     ("summary.json", "json"),
     ("config.toml", "bytes"),
+    ("games/trained-random/FRANCE.json", "json"),
     ("restarts.jsonl", "lines"),
     ("imitation.json", "json"),
     ("run_id", "bytes"),
@@ -61,7 +62,7 @@ def cases(rng: random.Random) -> Iterator[Case]:
         use = (
             rng.choice(USES)
             if rng.random() < 0.85
-            else {"audit": "audit", "summ": "report", "metr": "report"}.get(file[:4], "doctor")
+            else {"audit": "audit", "summ": "report", "metr": "report", "games": "report"}.get(file[:4], "doctor")
         )
         yield Case(f"{strange or file}, seed {seed}, then {use}", (file, shape, strange, seed, use))
 
@@ -82,9 +83,9 @@ def run(case: Case, folder: Path, shared: object) -> None:
     elif use == "doctor":
         command("doctor", "--run", run_dir)
     elif use == "audit":
-        command("groups", "audit", run_dir, "--no-gradients", "--json", run_dir / "out.json")
+        command("groups", "audit", run_dir, "--json", run_dir / "out.json")
     elif use == "audit gradients":
-        command("groups", "audit", run_dir, "--turns", 4)
+        command("groups", "audit", run_dir, "--gradients", "--turns", 4)
     elif use == "request":
         requested_run("smoke", OVERRIDES, run_dir, resume=rng.random() < 0.5, start_or_resume=False)
         requested_run("smoke", OVERRIDES, run_dir, resume=False, start_or_resume=True)

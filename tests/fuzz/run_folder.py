@@ -15,9 +15,11 @@ import numpy as np
 
 from cluster.configs.loader import dump_config, load_config
 from cluster.evaluation.evaluation_games import EvaluationResult, summarize
+from cluster.evaluation.game_origins import describe_bot, describe_learner, game_origin
 from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runs.imitation_report import ImitationReport
 from cluster.runs.restarts import note_restart
+from grpo_core.types import PolicyVersion
 from opponents.league.league import League
 from opponents.population.population import Population
 from opponents.ratings.game_score import GameScore
@@ -136,6 +138,7 @@ def _write_results(folder: RunFolder) -> None:
             "episodes": 28,
             "games": 28,
             "wall_seconds": 60.0,
+            "policy": {"parameters": 1000, "trained_parameters": 1000},
             "throughput": speed,
             "training": {"seconds": 40.0},
             "evaluations": rows,
@@ -150,7 +153,12 @@ def _write_results(folder: RunFolder) -> None:
             places = position.orderable[power]
             game.set_orders(power, [rng.choice(position.legal[place]) for place in places if place in position.legal])
         game.process()
-    game.save(folder.games / "FRANCE.json")
+    bot, learner = describe_bot("random"), describe_learner("fuzz", PolicyVersion(2, "0f"), "free", 1.0)
+    seats = {**dict.fromkeys(POWERS, bot), "FRANCE": learner}
+    saved = folder.games / "trained-random"  # of the last evaluation, so that the report shows it
+    saved.mkdir()
+    game.origin = game_origin(seats, seed=0, until_year=1902, commit="0f")
+    game.save(saved / "FRANCE.json")
     report = ImitationReport("dumbbot", 1, 0, 10, 2, 2.0, (1.0,), 3.0, 4.0, "0f")
     (folder.path / "imitation.json").write_text(json.dumps(asdict(report)))
     assert dump_config(load_config(folder.config))

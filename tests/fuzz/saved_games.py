@@ -26,6 +26,32 @@ PHASE_VALUES = (
     "S1901",
     "W9999A",
 )
+ORIGIN = {
+    "schema": 1,
+    "seats": {
+        power: {
+            "player": "demo/checkpoints/90",
+            "kind": "learner",
+            "version": 90,
+            "checksum": "0f" * 32,
+            "decoding": "free",
+            "temperature": 1.0,
+        }
+        for power in ("AUSTRIA", "ENGLAND", "FRANCE", "GERMANY", "ITALY", "RUSSIA", "TURKEY")
+    },
+    "seed": 7,
+    "until_year": 1902,
+    "commit": "0f",
+    "package_version": "0.1.0",
+}
+ORIGIN_TEXTS = (
+    "</script><script>alert(1)</script>",
+    "\x1b]0;title\x07\x1b[2J",
+    "\u202eedoc\u2028",
+    "x" * 1_000_000,
+    "../../../etc/passwd",
+    "",
+)
 UNITS = (
     ["A PAR"],
     ["*A PAR"],
@@ -56,11 +82,14 @@ def game() -> Any:
         played.process()
     from diplomacy.utils.export import to_saved_game_format
 
-    return json.loads(json.dumps(to_saved_game_format(played._engine)))
+    return {**json.loads(json.dumps(to_saved_game_format(played._engine))), "entente": ORIGIN}
 
 
 def cases(rng: random.Random) -> Iterator[Case]:
-    """Documents with a change anywhere, or in what the engine reads: phases, units, retreats, orders, the map."""
+    """Documents with a change anywhere, in the record of who played, or in what the engine reads.
+
+    The engine reads phases, units, retreats, orders and the map.
+    """
     while True:
         how, seed = rng.random(), rng.randrange(1 << 30)
         if how < 0.1:
@@ -68,13 +97,30 @@ def cases(rng: random.Random) -> Iterator[Case]:
             continue
         if how < 0.25:
             name, data = damaged(rng, json.dumps(game()).encode())
-        elif how < 0.6:
+        elif how < 0.45:
+            name, document = _odd_origin(rng)
+            data = json_bytes(document)
+        elif how < 0.65:
             name, document = changed(rng, game())
             data = json_bytes(document)
         else:
             name, document = _odd_phase(rng)
             data = json_bytes(document)
         yield Case(name, (data, rng.choice(USES)))
+
+
+def _odd_origin(rng: random.Random) -> tuple[str, Any]:
+    """A game with an odd record of who played."""
+    origin = json.loads(json.dumps(ORIGIN))
+    if rng.random() < 0.5:
+        name, origin = changed(rng, origin)
+    else:
+        seat = origin["seats"][rng.choice(sorted(origin["seats"]))]
+        part = rng.choice((origin, origin["seats"], seat))
+        key = rng.choice((*part, rng.choice(ORIGIN_TEXTS)))
+        part[key] = rng.choice((*ORIGIN_TEXTS, 10**30, -1, 1e400, None, [], {}, True))
+        name = f"{key[:40]!r} is odd"
+    return f"who played: {name}", {**game(), "entente": origin}
 
 
 def _odd_phase(rng: random.Random) -> tuple[str, Any]:

@@ -16,7 +16,7 @@ from grpo_core.settings import PolicySettings
 from opponents.bots.registry import make_bot
 from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, render, words
+from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import GenerationRequest
@@ -54,7 +54,7 @@ def real_requests(count: int) -> list[GenerationRequest]:
             if seat in position.to_move:
                 requests.append(
                     GenerationRequest(
-                        prompt_ids=tokens.prompt(render(position, seat)),
+                        prompt_ids=tokens.prompt(position, seat),
                         constraint=tokens.constraint(sheet(position, seat)),
                         seed=len(requests),
                         max_completion_length=MAX_COMPLETION_LENGTH,
@@ -85,4 +85,4 @@ def save_policy(config: Qwen2Config | None, folder: Path) -> SavedPolicy:
         for weight in model.parameters():
             weight.mul_(1.25)
     other.write_bytes(weights_payload(model))
-    return SavedPolicy(start, other, make_probe(model, probe_prompts(tokenizer)))
+    return SavedPolicy(start, other, make_probe(model, probe_prompts(OrderTokens(tokenizer))))

@@ -110,15 +110,11 @@ def padded_batches(
     return [(micro, [turns[index] for index in micro.turns]) for micro in batches]
 
 
-def sampled_ids(micro: MicroBatch) -> Tensor:
-    """(N,) ids of the sampled tokens."""
-    return micro.chosen_N if micro.free else micro.union_id_U[micro.admissible_column_A[micro.chosen_N]]
-
-
 def refused_ids(micro: MicroBatch, vocabulary: int) -> Tensor:
-    """(N, V) which ids the mask of each sampled token refuses."""
-    refused = torch.ones((len(micro.behaviour_N), vocabulary), dtype=torch.bool, device=micro.input_ids.device)
-    refused[micro.admissible_row_A, micro.union_id_U[micro.admissible_column_A]] = False
+    """(N, V) which ids the mask of each sampled token refuses; none of a token from the whole vocabulary."""
+    refused = torch.zeros((len(micro.target_N), vocabulary), dtype=torch.bool, device=micro.input_ids.device)
+    refused[micro.masked_M] = True
+    refused[micro.masked_M[micro.admissible_row_A], micro.union_id_U[micro.admissible_column_A]] = False
     return refused
 
 
@@ -152,7 +148,7 @@ def plain_step(model: nn.Module, vocabulary: int, settings: LearnerSettings, epi
         lengths = torch.tensor([len(turn.input_ids) for turn in turns], device=device)
         attention = torch.arange(micro.input_ids.shape[1], device=device) < lengths[:, None]
         refused = None
-        if not micro.free:
+        if len(micro.masked_M):
             refused = torch.zeros((micro.input_ids.numel(), vocabulary), dtype=torch.bool, device=device)
             refused[micro.hidden_index_N] = refused_ids(micro, vocabulary)
         passes.append((micro, attention.long(), refused))
@@ -166,7 +162,7 @@ def plain_step(model: nn.Module, vocabulary: int, settings: LearnerSettings, epi
             if refused is not None:
                 logits = logits.masked_fill(refused, -torch.inf)
             logs = torch.log_softmax(logits, -1)
-            ratio = torch.exp(logs[micro.hidden_index_N, sampled_ids(micro)] - micro.behaviour_N)
+            ratio = torch.exp(logs[micro.hidden_index_N, micro.target_N] - micro.behaviour_N)
             clipped = ratio.clamp(1 - settings.epsilon, 1 + settings.epsilon_high)
             surrogate = torch.minimum(ratio * micro.advantage_N, clipped * micro.advantage_N)
             loss = -(micro.weight_N * surrogate).sum()

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cluster.bench.figure import Figure, interleaved_seconds, one_thread
-from cluster.bench.learner.batches import EPISODES, padded_batches, ragged_episodes, refused_ids, sampled_ids
+from cluster.bench.learner.batches import EPISODES, padded_batches, ragged_episodes, refused_ids
 from cluster.bench.models import small_model
 from cluster.bench.processes import in_fresh_process, peak_growth_mb, peak_is_measurable
 from grpo_core.batching.microbatches import MicroBatch
@@ -89,7 +89,7 @@ def full_vocabulary_logprobs(model: nn.Module, micro: MicroBatch) -> Tensor:
     head: Any = model.get_output_embeddings()  # type: ignore[operator]
     logits: Tensor = head(hidden_at(model, micro.input_ids, micro.hidden_index_N)) / micro.temperature_N[:, None]
     logs = torch.log_softmax(logits.masked_fill(refused_ids(micro, logits.shape[1]), -torch.inf), -1)
-    return logs.gather(1, sampled_ids(micro)[:, None]).squeeze(1)
+    return logs.gather(1, micro.target_N[:, None]).squeeze(1)
 
 
 def check_agreement(model: nn.Module, micro: MicroBatch) -> None:

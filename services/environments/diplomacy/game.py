@@ -16,9 +16,10 @@ from diplomacy.utils.game_phase_data import GamePhaseData
 from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.errors import one_line
 from services.environments.diplomacy.fast_engine import FastGame
+from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.legal import build_orders, movement_orders
 from services.environments.diplomacy.orders import OrderDefect, check
-from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, Position
+from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, PastPhase, Position
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
 
 for _name in ("diplomacy.utils.jsonable", "diplomacy.utils.parsing"):  # they announce errors that they then raise
@@ -42,15 +43,18 @@ class DiplomacyGame:
 
     def __init__(self, until_year: int, game_id: str | None = None, engine: FastGame | None = None) -> None:
         self.until_year = until_year
+        self.origin: GameOrigin | None = None  # who plays; kept in the saved game
         self._engine: Any = engine or FastGame(game_id=game_id)
         self._position: Position | None = None
+        self._past: tuple[PastPhase, ...] | None = None  # given with a state; later ones are the engine's
         self._orders: dict[str, tuple[str, ...]] = {}
 
     @property
     def position(self) -> Position:
         """The current phase as plain data, computed once per phase; without legal orders when the game is done."""
         if self._position is None:
-            self._position = _read_position(self._engine, self._phase(), self.is_done)
+            past = self._past if self._past is not None else _past_phases(self._engine)
+            self._position = _read_position(self._engine, self._phase(), self.is_done, past)
         return self._position
 
     @property
@@ -75,7 +79,7 @@ class DiplomacyGame:
         if self.is_done:
             raise RuntimeError("this game is over; nothing is left to process")
         self._engine.process()
-        self._position = None
+        self._position = self._past = None
         self._orders = {}
 
     def centers(self) -> dict[str, int]:
@@ -103,23 +107,37 @@ class DiplomacyGame:
         return state
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], until_year: int) -> DiplomacyGame:
-        """Return a game that continues another's ``state()``, without history; ``ValueError`` for a finished one."""
+    def from_state(cls, state: Mapping[str, Any], until_year: int, past: tuple[PastPhase, ...] = ()) -> DiplomacyGame:
+        """Return a game that continues another's ``state()``, without history; ``ValueError`` for a finished one.
+
+        ``past`` is that of its first position.
+        """
         if state["name"] == "COMPLETED":
             raise ValueError("a finished game has no state to go on from")
         game = cls(until_year)
         for piece in ("units", "centers"):  # a power that is not in the state has none
             state = {**state, piece: {power: state.get(piece, {}).get(power, []) for power in POWERS}}
         game._engine.set_state(state)
+        game._past = past
         return game
 
+    def saved(self) -> str:
+        """Return the game so far in the engine's saved-game format, one line of JSON.
+
+        ``origin`` is kept beside the engine's data, under ``ORIGIN_KEY``, which the engine ignores.
+        """
+        document = to_saved_game_format(self._engine)
+        if self.origin is not None:
+            document[ORIGIN_KEY] = self.origin.document()
+        return json.dumps(document)
+
     def save(self, path: Path | str) -> None:
-        """Write the engine's saved-game format (one JSON line) atomically; StorageError if it cannot be written."""
-        write_atomically(Path(path), json.dumps(to_saved_game_format(self._engine)).encode() + b"\n")
+        """Write ``saved()`` atomically; StorageError if it cannot be written."""
+        write_atomically(Path(path), self.saved().encode() + b"\n")
 
     @classmethod
     def load(cls, path: Path | str, until_year: int) -> DiplomacyGame:
-        """Load a saved game at its last phase. Raises ``SavedGameError`` for other files."""
+        """Load a saved game at its last phase, without its origin. Raises ``SavedGameError`` for other files."""
         return cls(until_year, engine=_read_saved_game(Path(path)))
 
     def _phase(self) -> str:
@@ -131,7 +149,30 @@ class DiplomacyGame:
         return str(self._engine.state_history.last_key())
 
 
-def _read_position(engine: Any, phase: str, is_done: bool) -> Position:
+def past_phase(
+    phase: str, orders: Mapping[str, Sequence[str] | None], results: Mapping[str, Sequence[Any]]
+) -> PastPhase:
+    """Make a past phase from the engine's records of it, or from those of a saved game."""
+    ordered = {power: tuple(sorted(orders.get(power) or ())) for power in POWERS}
+    came_of = {unit: tuple(word for each in found if (word := str(each))) for unit, found in results.items()}
+    return PastPhase(
+        phase,
+        {power: own for power, own in ordered.items() if own},
+        {unit: words for unit, words in came_of.items() if words},
+    )
+
+
+def _past_phases(engine: Any) -> tuple[PastPhase, ...]:
+    """Return the phases since the latest movement phase, that one first."""
+    past: list[PastPhase] = []
+    for phase, orders in engine.order_history.reversed_items():
+        past.append(past_phase(str(phase), orders, engine.result_history[phase]))
+        if past[-1].phase.endswith("M"):
+            break
+    return tuple(reversed(past))
+
+
+def _read_position(engine: Any, phase: str, is_done: bool, past: tuple[PastPhase, ...] = ()) -> Position:
     powers = engine.powers
     units = {name: tuple(sorted(powers[name].units)) for name in POWERS}
     centers = {name: tuple(sorted(powers[name].centers)) for name in POWERS}
@@ -140,7 +181,7 @@ def _read_position(engine: Any, phase: str, is_done: bool) -> Position:
     adjustments = dict.fromkeys(POWERS, 0)
     legal: dict[str, tuple[str, ...]] = {}
     if is_done:
-        return Position(phase, units, dislodged, centers, orderable, legal, adjustments)
+        return Position(phase, units, dislodged, centers, orderable, legal, adjustments, past)
     if phase[-1] == "M":
         orderable = {name: tuple(unit[2:] for unit in units[name]) for name in POWERS}
         engine._build_list_possible_convoys()
@@ -164,7 +205,7 @@ def _read_position(engine: Any, phase: str, is_done: bool) -> Position:
                 orderable[name] = tuple(unit[2:] for unit in units[name])
                 adjustments[name] = owed
                 legal.update((unit[2:], (f"{unit} D",)) for unit in units[name])
-    return Position(phase, units, dislodged, centers, orderable, legal, adjustments)
+    return Position(phase, units, dislodged, centers, orderable, legal, adjustments, past)
 
 
 def _winners(engine: Any) -> tuple[str, ...]:

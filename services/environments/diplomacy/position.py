@@ -13,6 +13,15 @@ MIDGAME_UNTIL = 1908
 
 
 @dataclass(frozen=True, slots=True)
+class PastPhase:
+    """What was ordered in a phase that is over, and what came of it."""
+
+    phase: str  # the engine's short name
+    orders: Mapping[str, tuple[str, ...]]  # power -> its orders; units that held without an order may be left out
+    results: Mapping[str, tuple[str, ...]]  # unit, as it stood -> "bounce", "cut", "dislodged" ...; none: it worked
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """The public facts of a phase. All collections are sorted, so that seeds reproduce games."""
 
@@ -23,6 +32,9 @@ class Position:
     orderable: Mapping[str, tuple[str, ...]]  # power -> locations with decisions (with the coast)
     legal: Mapping[str, tuple[str, ...]]  # location -> legal orders, sorted
     adjustments: Mapping[str, int]  # adjustment phases: builds allowed (> 0) or disbands owed (< 0); else 0
+    # The phases since the latest movement phase, that one first. Not compared: a position that was restored from a
+    # state may lack them.
+    past: tuple[PastPhase, ...] = field(default=(), compare=False)
     # Cached results that the players of this position share (such as DumbBot's map values), by their owner.
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False, hash=False)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any
 
 import httpx2
 
@@ -22,22 +21,22 @@ from services.inference.chat_endpoint.answers import (
     read_error,
 )
 from services.inference.chat_endpoint.bounded_http import CALL_ERRORS, SETUP_ERRORS, BoundedHttp, Reply
-from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError, EndpointSettings
+from services.inference.chat_endpoint.settings import (
+    NO_KEY,
+    EndpointError,
+    EndpointRefusedError,
+    EndpointSettings,
+    endpoint_name,
+    read_api_key,
+)
+from services.inference.messages import Message
 
-NO_KEY = "none"  # some servers want any key
-_SHOWN = 200  # characters of a name, or of a server's own text, in a message
+_SHOWN = 200  # characters of a server's own text in a message
 _SEE_LOG = "look at the server's log"
 _INVALID_REQUEST = (400, 422)
 _TRANSIENT = (408, 409, 425, 429)  # the server is busy, or the call was lost on the way
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 8.0  # before a retry, doubled each time
 _LONGEST_RETRY_AFTER_S = 60.0  # a longer Retry-After is shortened to this
-
-
-class Message(TypedDict):
-    """One message of a conversation."""
-
-    role: Literal["system", "user", "assistant"]
-    content: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +66,8 @@ class OpenAIClient:
     def __init__(self, name: str, settings: EndpointSettings) -> None:
         """Open no connection yet. Raises ``EndpointRefusedError`` if the key's variable holds no key."""
         self._settings = settings
-        self._where = one_line(f"{name} ({settings.model} at {settings.base_url})", _SHOWN)
-        variable = settings.api_key_variable
-        self._key = NO_KEY if variable is None else os.environ.get(variable, "").strip()
-        if not self._key:
-            raise EndpointRefusedError(
-                f"{self._where}: the environment variable {variable}, which should hold its key, is not set; "
-                "export it (on every node of a cluster)"
-            )
-        if not (self._key.isascii() and self._key.isprintable()):
-            raise EndpointRefusedError(
-                f"{self._where}: the key in the environment variable {variable} has characters that no key has; "
-                "export it again"
-            )
+        self._where = endpoint_name(name, settings)
+        self._key = read_api_key(name, settings)
         url, limit = f"{settings.base_url}/chat/completions", settings.max_answer_kib << 10
         try:
             self._http = BoundedHttp(url, self._key, limit, settings.max_in_flight)

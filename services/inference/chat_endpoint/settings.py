@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -10,7 +11,9 @@ from pydantic import Field, field_validator
 from grpo_core.errors import EntenteError, one_line
 from grpo_core.section import Settings
 
+NO_KEY = "none"  # some servers want any key
 _LONGEST_URL = 500
+_SHOWN = 200  # characters of an endpoint in a message
 
 
 class EndpointError(EntenteError, RuntimeError):
@@ -70,3 +73,25 @@ class EndpointSettings(Settings):
         except (httpx2.InvalidURL, UnicodeError):
             raise ValueError("base_url names a host that no network can have; check its spelling") from None
         return value.rstrip("/")
+
+
+def endpoint_name(name: str, settings: EndpointSettings) -> str:
+    """Return an endpoint as messages name it: the player, the model and the URL."""
+    return one_line(f"{name} ({settings.model} at {settings.base_url})", _SHOWN)
+
+
+def read_api_key(name: str, settings: EndpointSettings) -> str:
+    """Return the key from the environment. Raises ``EndpointRefusedError`` if its variable holds no key."""
+    variable = settings.api_key_variable
+    key = NO_KEY if variable is None else os.environ.get(variable, "").strip()
+    where = endpoint_name(name, settings)
+    if not key:
+        raise EndpointRefusedError(
+            f"{where}: the environment variable {variable}, which should hold its key, is not set; "
+            "export it (on every node of a cluster)"
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise EndpointRefusedError(
+            f"{where}: the key in the environment variable {variable} has characters that no key has; export it again"
+        )
+    return key

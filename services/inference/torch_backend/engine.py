@@ -47,7 +47,9 @@ class TorchEngine:
         torch.set_num_threads(threads)
         self._runner = ModelRunner(model)
         self._limits = ModelLimits.of(
-            self._runner.vocab_size, model.config.eos_token_id, model.config.max_position_embeddings
+            self._runner.vocab_size,
+            (model.config.eos_token_id, getattr(model.generation_config, "eos_token_id", None)),
+            model.config.max_position_embeddings,
         )
         self._max_rows = max_concurrent_decisions
         self._tokens_per_pass = tokens_per_pass

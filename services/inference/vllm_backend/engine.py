@@ -22,18 +22,20 @@ from safetensors import safe_open
 from torch import Tensor
 
 from grpo_core.errors import CheckpointError
+from grpo_core.files import read_json
 from grpo_core.models.lora import adapter_config_of
 from grpo_core.models.pretrained import read_payload
 from grpo_core.models.weight_probe import Probe
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.parity import parity_error, probe_requests
-from services.inference.sequence import FreeState, ModelLimits, RunningSequence, initial_state
+from services.inference.sequence import FreeState, ModelLimits, RunningSequence, ThoughtState, initial_state
 from services.inference.token_masks import encode_sheet
 from services.inference.vllm_backend.core import SHEET, VLLMCore
 from services.inference.vllm_backend.lora_registry import Adapter, LoraRegistry
 from services.inference.vllm_backend.startup import model_config, size_of
 from services.inference.vllm_backend.weight_scheduler import WeightScheduler
 
+_SHEET_SEED = 0x5EED_0F0E_DE25  # tells the random numbers of a sheet from those of the thought before it
 _LOWEST_TEMPERATURE = 0.01  # vLLM raises lower ones to it without a warning
 
 FullWeights = bytes | memoryview | Path  # safetensors bytes, or the folder that the engine began with
@@ -70,7 +72,7 @@ class VLLMEngine:
         config = model_config(folder)
         self._limits = ModelLimits.of(
             size_of(config, "vocab_size"),
-            config.get("eos_token_id"),
+            (config.get("eos_token_id"), _generation_config(folder).get("eos_token_id")),
             min(size_of(config, "max_position_embeddings"), context_length or sys.maxsize),
         )
         self._core = core
@@ -209,23 +211,38 @@ class VLLMEngine:
         self._policies[name] = policy
 
     async def _decode(self, sequence: RunningSequence, adapter: Adapter | None) -> int:
-        """Complete the sequence under the loaded weights and an adapter, if any; return its cached prompt tokens."""
+        """Complete the sequence under the loaded weights and an adapter, if any; return its cached prompt tokens.
+
+        A thought is a request of its own: what ends it, as the end of a text does, must not end the decision. The
+        sheet's request finds the keys and values of prompt and thought in the prefix cache.
+        """
+        cached = []
+        if sequence.thinking:
+            cached.append(await self._decode_part(sequence, adapter, self._thought_parameters(sequence)))
+        if not sequence.over:
+            cached.append(await self._decode_part(sequence, adapter, self._parameters(sequence)))
+        return cached[0]  # later ones are this decision's own
+
+    async def _decode_part(self, sequence: RunningSequence, adapter: Adapter | None, parameters: Any) -> int:
+        """Complete the sequence's thought, or what follows it; return the cached prompt tokens."""
+        thinking = sequence.thinking
         output = await self._core.generate(
             f"decision-{next(self._request_numbers)}",
-            list(sequence.pending),
-            self._parameters(sequence),
+            [*sequence.request.prompt_ids, *sequence.completion],
+            parameters,
             None if adapter is None else adapter.request,
         )
         tokens, logprobs = output.token_ids, output.logprobs
         position = 0
-        while not sequence.over:
+        while not sequence.over and sequence.thinking == thinking:
             if position >= len(tokens):
-                raise EngineError(f"vLLM stopped after {len(tokens)} tokens, before the sheet was complete")
+                what = "thought" if thinking else "sheet"
+                raise EngineError(f"vLLM stopped after {len(tokens)} tokens, before the {what} was complete")
             sequence.accept(tokens[position], logprobs[position], sequence.state.admissible())
             if sequence.failure is not None:
                 raise EngineError(f"the order sheet cannot be completed: {sequence.failure}")
             found = tokens[position : position + len(sequence.pending)]
-            if not sequence.over and found != sequence.pending:
+            if not sequence.over and sequence.thinking == thinking and found != sequence.pending:
                 raise EngineError(f"vLLM wrote {found} where only {sequence.pending} could follow")
             position += len(sequence.pending)
         if not np.isfinite(logprobs).all():
@@ -233,19 +250,35 @@ class VLLMEngine:
             raise EngineError(f"log-probabilities of a {policy!r} decision are not finite: its weights are damaged")
         return output.cached_tokens
 
+    def _thought_parameters(self, sequence: RunningSequence) -> Any:
+        thought, state = sequence.request.thought, sequence.state
+        assert thought is not None
+        assert isinstance(state, ThoughtState)
+        ends = sorted(state.end_ids | ({thought.end_id} if thought.end_id is not None else set()))
+        return self._sampling(sequence.request.temperature, sequence.request.seed, ends, thought.max_tokens)
+
     def _parameters(self, sequence: RunningSequence) -> Any:
+        """The parameters of a sheet or free text, with or without a thought before it."""
+        request, constraint = sequence.request, sequence.request.constraint
+        # After a thought the random numbers must not be those that wrote it.
+        seed = request.seed if request.thought is None else request.seed ^ _SHEET_SEED
+        if constraint is not None:
+            sheet = {SHEET: encode_sheet(constraint)}
+            return self._sampling(request.temperature, seed, [constraint.end_id], constraint.longest, sheet)
+        state = sequence.state.rest if isinstance(sequence.state, ThoughtState) else sequence.state
+        assert isinstance(state, FreeState)
+        return self._sampling(request.temperature, seed, sorted(self._limits.end_ids), state.left)
+
+    @staticmethod
+    def _sampling(
+        temperature: float, seed: int, ends: list[int], limit: int, extra: dict[str, bytes] | None = None
+    ) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        request, constraint = sequence.request, sequence.request.constraint
-        if constraint is None:
-            assert isinstance(sequence.state, FreeState)
-            ends, extra, limit = sorted(self._limits.end_ids), None, sequence.state.left
-        else:
-            ends, extra, limit = [constraint.end_id], {SHEET: encode_sheet(constraint)}, constraint.longest
         return SamplingParams(
-            temperature=request.temperature,
-            seed=request.seed & 0x7FFF_FFFF_FFFF_FFFF,
+            temperature=temperature,
+            seed=seed & 0x7FFF_FFFF_FFFF_FFFF,
             max_tokens=limit,
             stop_token_ids=ends,
             logprobs=0,  # that of the sampled token alone
@@ -321,6 +354,13 @@ class VLLMEngine:
             )
         answers = [sequence.generation(version) for sequence in sequences]
         return parity_error(probe, answers, policy, version, self._dtype)
+
+
+def _generation_config(folder: Path) -> dict[str, Any]:
+    """Return a folder's settings of generation; empty if it has none."""
+    path = folder / "generation_config.json"
+    found = read_json(path) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _weight_shapes(folder: Path) -> dict[str, Tensor]:

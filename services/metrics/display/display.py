@@ -1,4 +1,4 @@
-"""The live terminal display of a training run; plain lines where stdout is no terminal."""
+"""The live terminal display of a training run; plain lines where stdout is no terminal, as in a notebook."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from grpo_core.errors import one_line
+from services.metrics.display.console import console_on
 from services.metrics.display.layout import DisplaySnapshot, DisplayState, plain_line, render
 
 _REFRESHES_PER_SECOND = 4
@@ -38,7 +39,7 @@ class Display:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Draw nothing before the block is entered; ``enabled=False`` gives plain lines even on a terminal."""
-        self._console = console or _PatientConsole(file=sys.stdout, highlight=False)
+        self._console = console or console_on(sys.stdout, _PatientConsole)
         self._clock = clock
         self._state = DisplayState(total_updates, clock(), stage_started=clock())
         self._live: Live | None = None

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 from xml.dom import minidom
 
-from diplomacy import Game
-
 from grpo_core.errors import one_line
 from grpo_core.files import read_json
 from services.reports.page import ReportError
@@ -64,6 +62,8 @@ def read_saved_game(path: Path) -> Mapping[str, Any]:
 
 def make_film(document: Mapping[str, Any]) -> Film:
     """Draw every phase with the engine, about 20 ms each; raises ``ReportError`` for other documents than games."""
+    from diplomacy import Game  # slow to import; a file that is no game needs none of it
+
     try:
         phases, map_name = document["phases"], str(document.get("map", "standard"))
         if not _MAP.fullmatch(map_name):

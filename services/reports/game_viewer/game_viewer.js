@@ -48,12 +48,23 @@ function drawMap(frame) {
   for (const [id, inside] of Object.entries(frame.layers)) layer(id).innerHTML = inside;
 }
 
+const titled = (power) => power.charAt(0) + power.slice(1).toLowerCase();
+const lineColor = (power) => (power in game.colors ? `var(--line-${power})` : "gray");
+
+function swatch(power) {
+  const made = element("span", "swatch");
+  made.style.background = game.colors[power] ?? "gray";
+  return made;
+}
+
 function drawSide(frame) {
   const [name, kind] = title(frame.phase);
   byId("phase").textContent = name;
   byId("kind").textContent = kind;
   const order = [...game.powers].sort((a, b) => frame.centers[b] - frame.centers[a] || a.localeCompare(b));
-  byId("powers").replaceChildren(...order.map((power) => drawPower(frame, power)));
+  byId("powers").replaceChildren(...order.map((power) => drawStanding(frame, power)));
+  byId("orders").replaceChildren(...order.filter((power) => frame.orders[power]?.length).map((power) => drawOrders(frame, power)));
+  if (!byId("orders").children.length) byId("orders").append(element("p", "soft", "No orders in this phase."));
   const press = byId("press");
   press.hidden = frame.messages.length === 0;
   press.replaceChildren(...frame.messages.map(([from, to, text]) => {
@@ -63,46 +74,118 @@ function drawSide(frame) {
   }));
 }
 
-function drawPower(frame, power) {
+function drawStanding(frame, power) {
+  const row = element("tr", frame.centers[power] + frame.units[power] === 0 ? "gone" : "");
+  row.dataset.power = power;
+  const country = element("td");
+  country.append(swatch(power), titled(power));
+  const name = game.seats[power]?.player ?? "";
+  const player = element("td", "", name.replace("/checkpoints/", " v")); // the column is narrow
+  player.title = name;
+  row.append(country, player, element("td", "", frame.centers[power]), element("td", "", frame.units[power]));
+  return row;
+}
+
+function drawOrders(frame, power) {
   const box = element("section", "power");
   const head = element("h3");
-  const swatch = element("span", "swatch");
-  swatch.style.background = game.colors[power] ?? "gray";
-  const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
-  const count = `${plural(frame.centers[power], "centre")}, ${plural(frame.units[power], "unit")}`;
-  head.append(swatch, power.charAt(0) + power.slice(1).toLowerCase());
-  if (game.seats[power]) head.append(element("span", "seat", game.seats[power]));
-  head.append(element("span", "count", count));
-  box.append(head);
-  if (frame.centers[power] + frame.units[power] === 0) box.classList.add("gone");
+  head.append(swatch(power), titled(power));
   const list = element("ul");
-  for (const [text, results] of frame.orders[power] ?? []) {
+  for (const [text, results] of frame.orders[power]) {
     const line = element("li");
     line.append(element("code", "", text), element("span", "result", results.join(", ")));
     list.append(line);
   }
-  if (list.children.length) box.append(list);
+  box.append(head, list);
   return box;
 }
 
+function drawOrigin() {
+  byId("origin-facts").textContent = game.originNote || game.originFacts.map(([name, value]) => `${name} ${value}`).join(" \u00b7 ");
+  byId("origin-scroll").hidden = Boolean(game.originNote);
+  byId("origin-seats").replaceChildren(...Object.entries(game.seats).map(([power, seat]) => {
+    const row = element("tr");
+    const country = element("td");
+    country.append(swatch(power), titled(power));
+    const checksum = element("td");
+    checksum.append(element("code", "", seat.checksum));
+    row.append(country, ...["player", "kind", "version", "sampling"].map((name) => element("td", "", seat[name])), checksum);
+    return row;
+  }));
+}
+
 const chart = byId("chart");
-const most = Math.max(18, ...frames.flatMap((frame) => Object.values(frame.centers))) + 1;
-const x = (index) => (frames.length > 1 ? (index / (frames.length - 1)) * 1000 : 500);
-const y = (centers) => 146 - (centers / most) * 142;
-const now = vector("line", { class: "now", y1: 0, y2: 150 });
+const MARGIN = { left: 26, right: 8, top: 8, bottom: 20 };
+const SOLO = 18;
+const EVEN_SHARE = 34 / 7;
+const LINE_GAP = 1.5; // pixels between lines of equal height, so that none hides another
+const YEAR_GAP = 46; // pixels that a year's number takes
+const most = Math.max(SOLO, ...frames.flatMap((frame) => Object.values(frame.centers))) + 1;
+const now = vector("line", { class: "now" });
+const plot = { width: 1, height: 1 };
+const x = (index) => MARGIN.left + (frames.length > 1 ? index / (frames.length - 1) : 0.5) * plot.width;
+const y = (centers) => MARGIN.top + (1 - centers / most) * plot.height;
+
+function years() {
+  const found = new Map();
+  frames.forEach((frame, index) => {
+    const year = /^.(\d+).$/.exec(frame.phase)?.[1];
+    if (year && !found.has(Number(year))) found.set(Number(year), index);
+  });
+  return [...found];
+}
 
 function drawChart() {
-  chart.append(vector("line", { class: "axis", x1: 0, x2: 1000, y1: y(0), y2: y(0) }));
-  chart.append(vector("line", { class: "goal", x1: 0, x2: 1000, y1: y(18), y2: y(18) }));
-  for (const power of game.powers) {
+  plot.width = Math.max(1, chart.clientWidth - MARGIN.left - MARGIN.right);
+  plot.height = Math.max(1, chart.clientHeight - MARGIN.top - MARGIN.bottom);
+  chart.replaceChildren();
+  const right = MARGIN.left + plot.width;
+  const across = (centers, name) => chart.append(vector("line", { class: name, x1: MARGIN.left, x2: right, y1: y(centers), y2: y(centers) }));
+  const number = (value, attributes) => {
+    const text = vector("text", attributes);
+    text.textContent = value;
+    chart.append(text);
+  };
+  for (let centers = 0; centers <= most; centers += 6) {
+    across(centers, centers === SOLO ? "goal" : "grid");
+    number(centers, { class: "centers", x: MARGIN.left - 6, y: y(centers) + 4, "text-anchor": "end" });
+  }
+  across(EVEN_SHARE, "even");
+  const shown = years();
+  const every = [1, 2, 5, 10, 20, 50].find((step) => (shown.length / step) * YEAR_GAP <= plot.width) ?? 100;
+  for (const [year, index] of shown.filter(([year]) => (year - shown[0][0]) % every === 0)) {
+    chart.append(vector("line", { class: "grid", x1: x(index), x2: x(index), y1: y(0), y2: y(0) + 4 }));
+    const anchor = index ? (x(index) > right - 14 ? "end" : "middle") : "start";
+    number(year, { class: "year", x: x(index), y: y(0) + 16, "text-anchor": anchor });
+  }
+  game.powers.forEach((power, place) => {
+    const lift = (place - (game.powers.length - 1) / 2) * LINE_GAP;
+    const height = (frame) => (y(frame.centers[power]) + lift).toFixed(1);
     // Steps: centres change only when a year's last phase is adjudicated.
-    const course = frames.map((frame, index) =>
-      index ? `H${x(index)}V${y(frame.centers[power])}` : `M${x(0)} ${y(frame.centers[power])}`);
-    const path = vector("path", { class: "course", d: course.join(""), stroke: game.lineColors[power] ?? "gray" });
+    const course = frames.map((frame, index) => (index ? `H${x(index)}V${height(frame)}` : `M${x(0)} ${height(frame)}`));
+    const path = vector("path", { class: "course", d: course.join("") });
+    path.style.stroke = lineColor(power);
     path.dataset.power = power;
     chart.append(path);
-  }
+  });
   chart.append(now);
+  markNow();
+}
+
+function markNow() {
+  for (const [name, value] of Object.entries({ x1: x(current), x2: x(current), y1: MARGIN.top, y2: MARGIN.top + plot.height })) {
+    now.setAttribute(name, value);
+  }
+}
+
+function drawLegend() {
+  byId("legend").replaceChildren(...game.powers.map((power) => {
+    const item = element("span");
+    const line = element("i");
+    line.style.background = lineColor(power);
+    item.append(line, titled(power));
+    return item;
+  }));
 }
 
 function show(index) {
@@ -110,8 +193,7 @@ function show(index) {
   const frame = frames[current];
   drawMap(frame);
   drawSide(frame);
-  now.setAttribute("x1", x(current));
-  now.setAttribute("x2", x(current));
+  markNow();
   byId("slider").value = current;
   byId("slider").setAttribute("aria-valuetext", title(frame.phase).join(", "));
   byId("place").textContent = frame.phase === "COMPLETED" ? "end" : frame.phase;
@@ -147,10 +229,11 @@ byId("show-names").addEventListener("change", (event) => {
 });
 chart.addEventListener("click", (event) => {
   const place = chart.getBoundingClientRect();
-  show(Math.round(((event.clientX - place.left) / place.width) * (frames.length - 1)));
+  show(Math.round(((event.clientX - place.left - MARGIN.left) / plot.width) * (frames.length - 1)));
 });
 document.addEventListener("keydown", (event) => {
   if (event.altKey || event.ctrlKey || event.metaKey) return;
+  if (event.target.closest(".scroll, .orders")) return; // a focused box scrolls by these keys
   const onControl = event.target.matches("button, input[type=checkbox]");
   const steps = { ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: frames.length - 1 };
   if (event.key in steps) show(steps[event.key]);
@@ -162,5 +245,7 @@ document.addEventListener("keydown", (event) => {
 byId("title").textContent = game.title;
 byId("subtitle").textContent = game.subtitle;
 layer("BriefLabelLayer").style.display = "none";
-drawChart();
+drawOrigin();
+drawLegend();
+new ResizeObserver(drawChart).observe(chart);
 show(0);

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from services.reports.colors import LINE_COLORS, MAP_COLORS
+from services.reports.colors import MAP_COLORS, country_styles
 from services.reports.game_viewer.frames import make_film, read_saved_game
+from services.reports.game_viewer.origin import Origin, read_origin
 from services.reports.page import asset, page, write_page
 
 
-def write_viewer(saved_game: Path, out: Path, seats: Mapping[str, str] | None = None) -> Path:
-    """Write an offline page of a saved game; ``seats`` are its players by power. Raises ``ReportError`` in one line."""
-    film = make_film(read_saved_game(saved_game))
+@dataclass(frozen=True, slots=True)
+class ShownGame:
+    """What a page of a game shows, in short."""
+
+    origin: Origin
+    centers: Mapping[str, int]  # power -> supply centres at the end
+
+
+def write_viewer(saved_game: Path, out: Path) -> ShownGame:
+    """Write the page of a saved game (``viewer_page``).
+
+    Raises ``ReportError`` if it is not a saved game, ``StorageError`` if the page cannot be written.
+    """
+    text, shown = viewer_page(read_saved_game(saved_game))
+    write_page(out, text)
+    return shown
+
+
+def viewer_page(document: Mapping[str, Any]) -> tuple[str, ShownGame]:
+    """Return an offline page of a saved game's document, and what it shows; raises ``ReportError`` in one line."""
+    film = make_film(document)
+    origin = read_origin(document, film.powers)
     last = film.frames[-1]
     leader = max(film.powers, key=lambda power: last.centers[power])
     ending = film.note or f"{leader.capitalize()} ends with {last.centers[leader]} centres"
@@ -23,11 +44,12 @@ def write_viewer(saved_game: Path, out: Path, seats: Mapping[str, str] | None = 
         "subtitle": f"{len(film.frames)} phases. {ending}.",
         "powers": film.powers,
         "colors": MAP_COLORS,
-        "lineColors": LINE_COLORS,
-        "seats": dict(seats or {}),
+        "seats": {power: asdict(seat) for power, seat in origin.seats.items()},
+        "originFacts": origin.facts,
+        "originNote": origin.note,
         "map": film.map_svg,
         "frames": [asdict(frame) for frame in film.frames],
     }
     body, script = asset("game_viewer/game_viewer.html"), asset("game_viewer/game_viewer.js")
-    styles = asset("common.css") + asset("game_viewer/game_viewer.css")
-    return write_page(out, page(title, body, styles=styles, data=data, scripts=[script]))
+    styles = asset("common.css") + country_styles() + asset("game_viewer/game_viewer.css")
+    return page(title, body, styles=styles, data=data, scripts=[script]), ShownGame(origin, last.centers)

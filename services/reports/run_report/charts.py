@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import fmean
 from typing import Any
 from urllib.parse import unquote
 
-from services.reports.colors import LINE_COLORS, OTHER
+from services.reports.colors import ALL, LIGHT_COLORS, SERIES
 from services.reports.run_report.data import Points, RunData, checkpoint_update, interval
 
 # Plotly's names of symbols, and characters like them for the notes.
-SYMBOLS = (("diamond", "◆"), ("square", "■"), ("star", "★"), ("triangle-up", "▲"), ("cross", "✚"))
-_PALETTE = ("#5480f0", "#d98032", "#2fa043", "#a855e0", "#c2a50a", "#d4695c", "#3aa6a6")
+SYMBOLS = (("diamond", "◇"), ("square", "□"), ("triangle-up", "△"), ("circle", "○"), ("star", "☆"))
+OTHER = "@muted"  # roles of other tasks
+CENTERS = 34  # supply centres of the map
+EVEN_SHARE = CENTERS / 7  # of each of seven equals, once all are owned
+_MARKER_SHARE = 0.1  # of the width of a small chart: the distance at which two markers do not hide one another
 
 Chart = dict[str, Any]  # id, section, title, note, y (axis title), traces, and options of the layout
 
@@ -62,26 +66,32 @@ def _smooth_line(points: Points, name: str, color: str) -> dict[str, Any]:
     return _line((xs, smooth(ys, smoothing_width(len(ys)))), name, color)
 
 
-def _raw_and_smooth(points: Points, name: str, color: str = _PALETTE[0]) -> list[dict[str, Any]]:
+def _raw_and_smooth(points: Points, name: str, color: str = SERIES[0]) -> list[dict[str, Any]]:
     raw = _scatter(points, f"{name}, one update", "markers", marker={"color": color, "size": 4, "opacity": 0.35})
     return [raw, _smooth_line(points, name, color)]
 
 
 def _countries(run: RunData) -> list[Chart]:
-    overall = _raw_and_smooth(run.country_mean("entente_batch_centers"), "training games", "@accent")
+    overall = _raw_and_smooth(run.country_mean("entente_batch_centers"), "training games", f"@{ALL}")
     overall += _evaluated(run, None)
-    made = [_chart("country-all", "curves", "All countries", "centres", overall, zero=True)]
+    made = [_chart("country-all", "curves", "All countries", "centres", overall, zero=True, even=EVEN_SHARE)]
     for country in run.countries:
-        color = LINE_COLORS.get(country, OTHER)
+        color = f"@{country}" if country in LIGHT_COLORS else OTHER
         traces = _raw_and_smooth(run.series(f"entente_batch_centers{{country={country}}}"), "training games", color)
         traces += _evaluated(run, country)
-        made.append(_chart(f"country-{country}", "curves", country.capitalize(), "centres", traces, zero=True))
+        made.append(
+            _chart(f"country-{country}", "curves", country.capitalize(), "centres", traces, zero=True, even=EVEN_SHARE)
+        )
     return made
 
 
 def _evaluated(run: RunData, country: str | None) -> list[dict[str, Any]]:
-    """Return the evaluations of a country (None: of all together) with their intervals, one trace per opponent."""
+    """Return the evaluations of a country (None: of all together) with their intervals, one trace per opponent.
+
+    Several opponents of one checkpoint stand beside one another; the hover text has the true update.
+    """
     traces = []
+    places = _marker_places(run)
     for against, (symbol, _) in zip(anchors(run), SYMBOLS, strict=False):
         chosen = [row for row in run.evaluations if row["against"] == against]
         if country is not None:
@@ -90,11 +100,34 @@ def _evaluated(run: RunData, country: str | None) -> list[dict[str, Any]]:
             ]
         rows = [row if country is None else row["by_country"][country] for row in chosen]
         updates: list[float] = [checkpoint_update(row) for row in chosen]
-        points = updates, [row["mean_centers"] for row in rows]
-        marker = {"color": "@ink", "symbol": symbol, "size": 9}
+        points = [places[update, against] for update in updates], [row["mean_centers"] for row in rows]
+        marker = {"color": "@card", "symbol": symbol, "size": 8, "line": {"color": "@ink", "width": 1.6}}
         name = f"evaluation against {html.escape(against)}"
-        traces.append(_scatter(points, name, "markers", marker=marker, error_y=_error_bars(rows)))
+        hover = {"customdata": updates, "hovertemplate": "update %{customdata}: %{y:.2f}"}
+        traces.append(_scatter(points, name, "markers", marker=marker, error_y=_error_bars(rows), **hover))
     return traces
+
+
+def _marker_places(run: RunData) -> dict[tuple[float, str], float]:
+    """Return where the marker of a checkpoint's update and opponent stands: around the update, in updates.
+
+    The markers of a checkpoint stay nearer to it than to the next one.
+    """
+    met: dict[int, list[str]] = {}  # the opponents of a checkpoint
+    for row in run.evaluations:
+        met.setdefault(checkpoint_update(row), []).append(str(row["against"]))
+    known = anchors(run)
+    evaluated = sorted(met)
+    updates = [*(line["update"] for line in run.lines), *evaluated, 1, 2]
+    between = min((later - earlier for earlier, later in pairwise(evaluated)), default=max(updates))
+    most = max((len(set(names)) for names in met.values()), default=1)
+    step = min(_MARKER_SHARE * (max(updates) - min(updates)), between / most)
+    places: dict[tuple[float, str], float] = {}
+    for update, names in met.items():
+        here = sorted(set(names), key=known.index)
+        for number, name in enumerate(here):
+            places[update, name] = update + (number - (len(here) - 1) / 2) * step
+    return places
 
 
 def _error_bars(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -120,7 +153,18 @@ def _comparisons(run: RunData) -> list[Chart]:
             compared = [("trained" if checkpoint_update(rows[0]) else "untrained", rows[0], "@accent")]
         traces = [_bars(row, f"{when} ({html.escape(str(row['checkpoint']))})", color) for when, row, color in compared]
         title = f"Against {against}, to the end of {rows[-1].get('until_year', '?')}"
-        made.append(_chart(f"against-{against}", "comparison", title, "centres", traces, legend=True, category=True))
+        made.append(
+            _chart(
+                f"against-{against}",
+                "comparison",
+                title,
+                "centres",
+                traces,
+                legend=True,
+                category=True,
+                even=EVEN_SHARE,
+            )
+        )
     return made
 
 
@@ -151,13 +195,13 @@ def _speed(run: RunData) -> list[Chart]:
         for name, title, unit, key, per in rates
     ]
     parts = (
-        ("learner", "entente_learner_busy_seconds_total", _PALETTE[1]),
-        ("rollout workers, summed", "entente_rollout_busy_seconds_total", _PALETTE[0]),
-        ("both at once", "entente_overlap_seconds_total", _PALETTE[2]),
+        ("learner", "entente_learner_busy_seconds_total", SERIES[1]),
+        ("rollout workers, summed", "entente_rollout_busy_seconds_total", SERIES[0]),
+        ("both at once", "entente_overlap_seconds_total", SERIES[2]),
     )
     busy = [_smooth_line(run.rate(key), name, color) for name, key, color in parts]
     made.append(_chart("speed-busy", "speed", "Busy", "seconds / second", busy, legend=True, zero=True))
-    swap = [_line(run.series("entente_weight_swap_seconds"), "swap", _PALETTE[0])]
+    swap = [_line(run.series("entente_weight_swap_seconds"), "swap", SERIES[0])]
     made.append(_chart("speed-swap", "speed", "Weight swap", "seconds", swap, zero=True))
     return made
 
@@ -178,12 +222,12 @@ def _learning(run: RunData) -> list[Chart]:
         for name, title, unit, key, zero in gauges
     ]
     staleness = [
-        _line(run.series("entente_staleness_updates"), "mean", _PALETTE[0]),
-        _line(run.series("entente_staleness_updates_max"), "largest", _PALETTE[1]),
+        _line(run.series("entente_staleness_updates"), "mean", SERIES[0]),
+        _line(run.series("entente_staleness_updates_max"), "largest", SERIES[1]),
     ]
     made.append(_chart("learning-staleness", "learning", "Staleness", "updates", staleness, legend=True, zero=True))
     parts = [
-        _line(run.series(f"entente_reward_part{{part={part}}}"), _shown(part), _PALETTE[i % len(_PALETTE)])
+        _line(run.series(f"entente_reward_part{{part={part}}}"), _shown(part), SERIES[i % len(SERIES)])
         for i, part in enumerate(run.label_values("entente_reward_part"))
     ]
     made.append(_chart("learning-parts", "groups", "Reward parts, unweighted", "mean", parts, legend=True))
@@ -196,7 +240,7 @@ def _groups(run: RunData) -> list[Chart]:
     levels += [level for level in run.label_values("entente_groups") if level not in levels]
     counts, sizes = [], []
     for i, level in enumerate(levels):
-        color = _PALETTE[i % len(_PALETTE)]
+        color = SERIES[i % len(SERIES)]
         size = run.series(f"entente_group_size{{level={level}}}")
         groups = dict(zip(*run.series(f"entente_groups{{level={level}}}"), strict=True))
         samples = [groups.get(x, 0.0) * mean for x, mean in zip(*size, strict=True)]

@@ -18,7 +18,8 @@ import msgspec
 from grpo_core.errors import one_line
 from grpo_core.files import parse_json, parse_toml, read_bytes, read_text
 from services.reports.page import ReportError
-from services.reports.run_report.schema import Audit, Configuration, Line, Summary
+from services.reports.run_report.schema import LARGEST_UPDATE, Audit, Configuration, Line, Summary
+from services.reports.statistics import CENTERS, SHARE
 
 Points = tuple[list[float], list[float]]  # x (updates) and y
 
@@ -94,15 +95,18 @@ def load_run(run_dir: Path) -> RunData:
 def checkpoint_update(row: Mapping[str, Any]) -> int:
     """Return a checkpoint's update: the last number in its name, 0 without one."""
     numbers = re.findall(r"\d+", str(row.get("checkpoint", "")))
-    return int(numbers[-1]) if numbers else 0
+    return min(int(numbers[-1]), LARGEST_UPDATE) if numbers else 0
 
 
 def interval(row: Mapping[str, Any], name: str) -> tuple[float, float] | None:
-    """Return the 95% interval ``<name>_ci95`` of an evaluation row, or None."""
+    """Return the 95% interval ``<name>_ci95`` of an evaluation row, or None; older runs' may reach beyond the range."""
     ends = row.get(f"{name}_ci95")
     found = [_number(end) for end in ends] if isinstance(ends, Sequence) and len(ends) == 2 else [None, None]
     low, high = found
-    return None if low is None or high is None else (low, high)
+    if low is None or high is None:
+        return None
+    least, most = CENTERS if name == "mean_centers" else SHARE
+    return max(least, low), min(most, high)
 
 
 def _lines(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 
 Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)] | None  # sums of many are finite; None: it was not
+LARGEST_UPDATE = 10**9  # a run makes some hundreds
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 _Interval = tuple[Number, Number] | None
 _Plain = Text | Number | bool
@@ -30,10 +31,16 @@ class _Country(_Measures, kw_only=True):
 
 class _Evaluation(_Measures, kw_only=True):
     against: Text
+    label: Text = ""
     checkpoint: Text | int = ""
     mean_centers: Number = None
     until_year: int | Text = 0
     by_country: dict[Text, _Country] = {}
+
+
+class _PolicySize(msgspec.Struct):
+    parameters: Number = None
+    trained_parameters: Number = None
 
 
 class Summary(msgspec.Struct):
@@ -46,6 +53,7 @@ class Summary(msgspec.Struct):
     games: Number = None
     episodes: Number = None
     wall_seconds: Number = None
+    policy: _PolicySize | None = None
     throughput: dict[Text, Number] = {}
     evaluations: list[_Evaluation] = []
     provenance: dict[Text, _Plain | dict[Text, _Plain]] = {}
@@ -54,7 +62,7 @@ class Summary(msgspec.Struct):
 class Line(msgspec.Struct):
     """One line of ``metrics.jsonl``."""
 
-    update: int
+    update: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_UPDATE)]
     metrics: dict[Text, Number | list[Number]]
 
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import html
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
-from services.reports.run_report.charts import anchors
+from grpo_core.errors import one_line
+from grpo_core.models.hub import without_folders
+from services.reports.run_report.charts import EVEN_SHARE, anchors
 from services.reports.run_report.data import RunData, interval
+from services.reports.statistics import Estimate, difference
 
-_ACCOUNT = re.compile(r"(\w+://)[^/@\s]+@")  # user and password of a URL
+_ACCOUNT = re.compile(r"(\w+://).*@", re.DOTALL)  # user and password of a URL; a password may hold an @ or a slash
 _PASSWORD = re.compile(r"([?&]\w*password=)[^&\s]+")  # in a URL's query, of a server or of a key file
+_KEY_FOLDER = re.compile(r"([?&]ssl_\w+=)[^&\s]*(?:/|%2[Ff])")  # where a URL's certificate or key file lies
 _DASH = "–"
+_MOST_NAMED = 12  # opponents that are listed
+EVEN_SHARE_NOTE = (
+    f"Dotted: an even share, the {EVEN_SHARE:.2f} of 34 centres that each of seven equal players holds once all are "
+    "owned."
+)
 
 
 def header(run: RunData) -> str:
@@ -36,6 +45,69 @@ def header(run: RunData) -> str:
     return f'<header><h1>{name}</h1><p class="soft">{" · ".join(parts)}</p>{warning}</header>'
 
 
+def players(run: RunData) -> str:
+    """Return the policy's size, and the opponents of training and of evaluations."""
+    rows = [("Policy", _policy(run)), ("Trained against", _opponents(run)), ("Evaluated against", _evaluated(run))]
+    cells = [f"<div><dt>{name}</dt><dd>{html.escape(text)}</dd></div>" for name, text in rows if text]
+    return f'<dl class="players card">{"".join(cells)}</dl>' if cells else ""
+
+
+def _policy(run: RunData) -> str:
+    size, policy = run.summary.get("policy") or {}, run.config.get("policy", {})
+    count, trained = size.get("parameters"), size.get("trained_parameters")
+    parts = [f"{parameters_text(count)} parameters"] if count is not None else []
+    if trained is not None and trained != count:
+        parts.append(
+            f"{parameters_text(trained)} of them trained"
+            if trained < (count or 0)
+            else f"{parameters_text(trained)} trained"
+        )
+    if policy.get("path"):
+        parts.append(
+            f"from {_value(policy['path']).rstrip('/').rpartition('/')[2]}"
+        )  # reports are shared; paths are not
+    elif policy:
+        parts.append(
+            f"{policy.get('architecture')}, {policy.get('layers')} layers of width {policy.get('hidden_size')}"
+        )
+        parts.append("started from imitation" if run.summary.get("imitation") else "started from random weights")
+    if policy.get("use_peft"):
+        each = "for each country, " if policy.get("specialists") else ""
+        parts.append(f"LoRA adapters {each}of rank {policy.get('lora_r')}")
+    return one_line(", ".join(parts))
+
+
+def _opponents(run: RunData) -> str:
+    opponents = run.config.get("opponents", {})
+    members = opponents.get("members")
+    drawn = {str(name): weight for name, weight in members.items() if weight} if isinstance(members, Mapping) else {}
+    parts = [name if len(drawn) == 1 else f"{name} (weight {_value(weight)})" for name, weight in drawn.items()]
+    more = len(parts) - _MOST_NAMED
+    parts = [*parts[:_MOST_NAMED], f"{more} more"] if more > 0 else parts
+    if opponents.get("snapshot_every"):
+        parts.append(f"frozen snapshots of itself, one every {_value(opponents['snapshot_every'])} updates")
+    elif opponents.get("promote_margin"):
+        parts.append("frozen snapshots of itself")
+    if opponents.get("self_play_seats"):
+        parts.append(f"itself in {_value(opponents['self_play_seats'])} seats")
+    return one_line(", ".join(parts))
+
+
+def _evaluated(run: RunData) -> str:
+    names = anchors(run)
+    shown = [f"six {name}" for name in names[:_MOST_NAMED]]
+    return one_line(", ".join([*shown, f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else shown))
+
+
+def parameters_text(count: float) -> str:
+    """Format a number of parameters with three digits, e.g. ``1.24 million``."""
+    for limit, name in ((1e9, "billion"), (1e6, "million")):
+        if count >= limit:
+            scaled = count / limit
+            return f"{scaled:,.{2 if scaled < 10 else 1 if scaled < 100 else 0}f} {name}"
+    return f"{count:,.0f}"
+
+
 def headlines(run: RunData) -> str:
     """Return the first and last evaluation, one card per opponent."""
     cards = [_headline([row for row in run.evaluations if row["against"] == anchor]) for anchor in anchors(run)]
@@ -48,25 +120,25 @@ def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
     numbers, change = f"<b>{_number(after['mean_centers'])}</b>", ""
     if len(rows) > 1:
         numbers = f'<span class="soft">{_number(before["mean_centers"])}</span> → {numbers}'
-        difference, half = _difference(before, after)
-        direction = "up" if difference > 0 else "down" if difference < 0 else ""
-        spread = "" if half is None else f" ± {half:.2f}"
-        change = f'<p class="change {direction}">{difference:+.2f}{spread}</p>'
+        change = _change(difference(*(_centers(row) for row in (before, after))))
     about = [f"{_interval(before)} → {_interval(after)}" if len(rows) > 1 else _interval(after)]
     about.append(f"{_count(after.get('games'))} games, {_rate(after, 'win_rate')} solos")
+    about.append(f"an even share is {EVEN_SHARE:.2f}")
     return (
         f'<article class="card headline"><h2>{html.escape(title)}</h2><div class="numbers">{numbers}</div>'
         f'{change}<p class="soft">{"<br>".join(about)}</p></article>'
     )
 
 
-def _difference(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[float, float | None]:
-    """Return the difference of means and half of its 95% interval, for independent samples, normal approximation."""
-    ends = [interval(row, "mean_centers") for row in (before, after)]
-    difference = after["mean_centers"] - before["mean_centers"]
-    if ends[0] is None or ends[1] is None:
-        return difference, None
-    return difference, math.hypot(*((high - low) / 2 for low, high in (ends[0], ends[1])))
+def _centers(row: Mapping[str, Any]) -> Estimate:
+    low, high = interval(row, "mean_centers") or (None, None)
+    return Estimate(row["mean_centers"], low, high, row.get("games") or 0)
+
+
+def _change(found: Estimate) -> str:
+    direction = "up" if found.mean > 0 else "down" if found.mean < 0 else ""
+    spread = "" if found.interval is None else " [{:+.2f}, {:+.2f}]".format(*found.interval)
+    return f'<p class="change {direction}">{found.mean:+.2f}{spread}</p>'
 
 
 def facts(run: RunData) -> str:
@@ -103,28 +175,34 @@ def evaluations(run: RunData) -> str:
         ]
         for row in run.evaluations
     ]
+    rows.append(["an even share", "", "", _number(EVEN_SHARE), "", "", "", "", f"{1 / 7:.3f}"])
     note = (
         "Squares: the share of squared centres, 1 for a solo. Leads: games at whose end no power had more centres; "
-        "ties count as leads. Brackets hold 95% intervals."
+        "ties count as leads. Brackets hold 95% intervals. The last row is what each of seven equals has: "
+        "34 / 7 centres once all are owned, and 1/7 of the squared ones."
     )
-    return f'<section><h2>Evaluations</h2><p class="soft">{note}</p>{_table(head, rows, texts=2)}</section>'
+    table = _table(head, rows, texts=2, name="Evaluations", last_apart=True)
+    return f'<section><h2>Evaluations</h2><p class="soft">{note}</p>{table}</section>'
 
 
 def configuration(run: RunData, defaults: Mapping[str, Mapping[str, Any]] | None) -> str:
     """Return the values that differ from the defaults, and the whole configuration, folded."""
     if not run.config:
         return ""
-    whole = html.escape("\n".join(f"{name} = {_value(value)}" for name, value in _flat(run.config)))
+    kept = [(name, _without_folders(name, value)) for name, value in _flat(run.config)]
+    whole = html.escape("\n".join(f"{name} = {_value(value)}" for name, value in kept))
     folded = f'<details><summary>The whole configuration</summary><pre class="card">{whole}</pre></details>'
     if defaults is None:
         return f"<section><h2>Configuration</h2>{folded}</section>"
     usual = dict(_flat(defaults))
     rows = [
         [name, _value(value), _value(usual[name]) if name in usual else "unset"]
-        for name, value in _flat(run.config)
+        for name, value in kept
         if name not in usual or usual[name] != value
     ]
-    table = _table(("key", "this run", "default"), rows, texts=3) if rows else "<p>All defaults.</p>"
+    table = (
+        _table(("key", "this run", "default"), rows, texts=3, name="Configuration") if rows else "<p>All defaults.</p>"
+    )
     note = '<p class="soft">Values that differ from the defaults.</p>'
     return f"<section><h2>Configuration</h2>{note}{table}{folded}</section>"
 
@@ -138,19 +216,27 @@ def provenance(run: RunData) -> str:
         ["seed", str(run.config.get("run", {}).get("seed", "unknown"))],
         *([name.replace(".", " "), _value(value)] for name, value in _flat(summary.get("provenance", {}))),
     ]
-    return f"<section><h2>Provenance</h2>{_table(('', ''), rows, texts=2)}</section>"
+    return f"<section><h2>Provenance</h2>{_table(('', ''), rows, texts=2, name='Provenance')}</section>"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
-    """Return a table with ``texts`` columns of text, then columns of numbers."""
+def _table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], texts: int, *, name: str, last_apart: bool = False
+) -> str:
+    """Return a table with ``texts`` columns of text, then columns of numbers; ``last_apart`` sets off the last row."""
 
     def cells(tag: str, row: Sequence[str]) -> str:
         kinds = ["" if i < texts else ' class="number"' for i in range(len(row))]
         return "".join(f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
 
     top = f"<thead><tr>{cells('th', head)}</tr></thead>" if any(head) else ""
-    body = "".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    return f'<div class="scroll card"><table>{top}<tbody>{body}</tbody></table></div>'
+    kinds = ["" for _ in rows[:-1]] + [' class="apart"' if last_apart else ""]
+    body = "".join(f"<tr{kind}>{cells('td', row)}</tr>" for kind, row in zip(kinds, rows, strict=True))
+    return scrolling(f"<table>{top}<tbody>{body}</tbody></table>", name)
+
+
+def scrolling(table: str, name: str) -> str:
+    """Return a table (HTML) in a box that scrolls sideways on a narrow screen, by touch or by the arrow keys."""
+    return f'<div class="scroll card" role="region" tabindex="0" aria-label="{html.escape(name)}">{table}</div>'
 
 
 def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -161,10 +247,20 @@ def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{name}", list(value) if isinstance(value, tuple) else value
 
 
+def _without_folders(name: str, value: Any) -> Any:
+    """Leave of a path its last part, because reports are shared; a model's name on the Hub stays whole."""
+    if name == "policy.path" and value:
+        return without_folders(str(value))
+    if name == "imitation.saved_games" and value:
+        return PurePath(str(value)).name
+    return value
+
+
 def _value(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_value, value))
-    return _PASSWORD.sub(r"\1***", _ACCOUNT.sub(r"\1***@", str(value)))  # reports are shared; passwords are not
+    text = _ACCOUNT.sub(r"\1***@", str(value))  # reports are shared; passwords are not
+    return _KEY_FOLDER.sub(r"\1", _PASSWORD.sub(r"\1***", text))
 
 
 def _interval(row: Mapping[str, Any]) -> str:

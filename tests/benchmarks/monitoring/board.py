@@ -26,7 +26,7 @@ from plotly.offline import get_plotlyjs
 from services.metrics.dashboards.all_dashboards import DASHBOARDS
 from services.metrics.dashboards.panels import GREY, PERCENT, Dashboard, Panel, Query, Row
 from services.metrics.jsonl import read_metrics
-from services.reports.colors import LINE_COLORS
+from services.reports.colors import DARK_COLORS
 from tests.benchmarks.monitoring.replay import SCRAPE_S, fill_storage
 from tests.system.support.monitoring.prometheus_server import Prometheus, serving
 
@@ -145,7 +145,7 @@ class Drawing:
         name = f"chart{len(self._charts)}"
         traces = [trace for query in panel.queries for trace in self._traces(panel, query)]
         for number, trace in enumerate(traces):
-            color = LINE_COLORS.get(trace["name"], PALETTE[number % len(PALETTE)])
+            color = DARK_COLORS.get(trace["name"], PALETTE[number % len(PALETTE)])
             trace.setdefault(
                 "line", {"width": 1.5, "color": "#5b93e8" if trace["name"] in ("mean", "share") else color}
             )

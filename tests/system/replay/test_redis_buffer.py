@@ -75,10 +75,12 @@ def test_take_waits_for_a_new_role(server: EmbeddedServer, connect: Any, run: st
 
 
 def test_incomplete_block_is_delivered_at_the_group_timeout(server: EmbeddedServer, connect: Any, run: str) -> None:
-    learner = connect(server.url, run, group_timeout_s=0.5)
-    learner.append([episode("a", 0)])
+    patient = connect(server.url, run)
+    patient.append([episode("a", 0)])
     with pytest.raises(BlocksMissingError):
-        learner.take({"FRANCE": 1}, 0)
+        patient.take({"FRANCE": 1}, 1)
+    patient.close()
+    learner = connect(server.url, run, group_timeout_s=0.5)
     assert ids(learner.take({"FRANCE": 1}, 30)) == ["a/0"]
     learner.append([episode("a", 1)])
     assert ids(learner.take({"FRANCE": 1}, 30)) == ["a/1"]

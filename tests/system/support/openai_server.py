@@ -74,6 +74,8 @@ class OpenAIServer:
                 "--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(port), "--dtype", "float32",
                 "--enforce-eager", "--kv-cache-memory-bytes", str(64 << 20), "--max-model-len", "8192",
                 "--max-num-seqs", "16",
+                # Fed in parts, a prompt ends this server on a CPU: its random generators cannot be rewound.
+                "--no-enable-chunked-prefill", "--max-num-batched-tokens", "8192",
             ],
             stdout=self._log,
             stderr=subprocess.STDOUT,

@@ -55,10 +55,15 @@ def perturbed(model: PreTrainedModel, seed: int) -> PreTrainedModel:
 
 @contextmanager
 def vllm_engine(
-    model: PreTrainedModel, folder: Path, settings: InferenceSettings | None = None, *, max_lora_rank: int = 0
+    model: PreTrainedModel,
+    folder: Path,
+    settings: InferenceSettings | None = None,
+    *,
+    max_lora_rank: int = 0,
+    tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> Iterator[tuple[VLLMEngine, asyncio.Runner]]:
     """A vLLM engine that runs the model, and its event loop."""
-    save_model(model, word_tokenizer(), folder)
+    save_model(model, tokenizer or word_tokenizer(), folder)
     settings = settings or InferenceSettings(kv_cache_mib=64)
     with asyncio.Runner() as runner:
 

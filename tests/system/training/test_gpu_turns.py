@@ -44,7 +44,8 @@ def test_the_settings_of_gpu_toml_also_run_without_a_gpu(tmp_path: Path) -> None
     model, tokenizer = make_policy(load_config("smoke").policy, 0)
     save_model(model, tokenizer, tmp_path / "model")
     here = (
-        f"policy.path={tmp_path / 'model'}", "policy.context_length=512", "inference.max_completion_length=224",
+        f"policy.path={tmp_path / 'model'}", "policy.prompt=notation", "policy.context_length=512",
+        "inference.max_completion_length=224",
         "learner.gpus=0", "rollout.gpus_per_actor=0", "learner.threads=1", "learner.updates=2",
         "rollout.num_generations=2", "learner.episodes_per_update=14", "evaluation.games_per_country=1",
     )  # fmt: skip

@@ -132,7 +132,7 @@ def test_ctrl_c_saves_and_a_dead_rollout_actor_is_replaced(tmp_path: Path) -> No
 
 def audit_groups_of(run: Path, out: Path) -> None:
     printed = subprocess.run(
-        [*ENTENTE, "groups", "audit", str(run), "--json", str(out)],
+        [*ENTENTE, "groups", "audit", str(run), "--gradients", "--json", str(out)],
         capture_output=True, text=True, timeout=600, check=True,
     ).stdout  # fmt: skip
     assert "recommended: country" in printed

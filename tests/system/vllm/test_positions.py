@@ -14,7 +14,6 @@ from diplomacy import Game
 
 from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, parse, sheet
 from services.environments.diplomacy.position import POWERS, Position
 from services.inference.engine import GenerationRequest
@@ -70,7 +69,7 @@ class Writer:
 
     def _request(self, task: Task, seed: int) -> GenerationRequest:
         return GenerationRequest(
-            prompt_ids=self.tokens.prompt(render(task.position, task.power)),
+            prompt_ids=self.tokens.prompt(task.position, task.power),
             constraint=self.tokens.constraint(task.slots),
             seed=seed,
             temperature=TEMPERATURE,

@@ -18,7 +18,6 @@ from grpo_core.settings import PolicySettings
 from opponents.players.llm_policy import LLMPolicy, OrderTokens
 from opponents.players.policy import Decision
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import Engine, EngineError
 from services.inference.torch_backend.engine import TorchEngine
@@ -47,7 +46,7 @@ def test_seven_role_adapters_agree_with_torch_and_are_swapped_all_or_none(tmp_pa
                     if name.endswith(f".{power}.weight"):
                         weight.normal_(std=0.1, generator=generator)
             with active_role(model, power):
-                probe = make_probe(model, [tokens.prompt(render(position, power))])
+                probe = make_probe(model, [tokens.prompt(position, power)])
             found[power] = adapter_payload(model, power), probe
         return found
 

@@ -14,7 +14,7 @@ from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, demonstration_turn, saved_demonstrations
 from opponents.players.llm_policy import OrderTokens
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, render, words
+from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.saved_game import SavedGameError
@@ -48,7 +48,7 @@ def test_a_turns_tokens_spell_the_orders_it_was_made_of(name: str) -> None:
         kinds.add(position.kind)
         written = TOKENS.orders(sheet(position, power), turn.completion_ids.tolist())
         assert sorted(written) == sorted(orders)
-        assert tuple(turn.prompt_ids.tolist()) == TOKENS.prompt(render(position, power))
+        assert tuple(turn.prompt_ids.tolist()) == TOKENS.prompt(position, power)
         if turn.trained_mask.any():
             training_turn(turn, 0, 0, 0)  # refuses a chosen token that was not admissible
     assert kinds == {"M", "R", "A"}
@@ -112,7 +112,7 @@ def test_powers_without_legal_orders_give_no_turns(tmp_path: Path) -> None:
     (tmp_path / "game.json").write_text(json.dumps(saved))
     found = [turn.prompt_ids.tobytes() for turn in saved_demonstrations(tmp_path / "game.json", TOKENS)]
     position = DiplomacyGame(1901).position
-    ids = [np.asarray(TOKENS.prompt(render(position, power)), np.int32) for power in POWERS[:4]]
+    ids = [np.asarray(TOKENS.prompt(position, power), np.int32) for power in POWERS[:4]]
     assert found == [each.tobytes() for each in ids]
 
 

@@ -35,7 +35,7 @@ class UniformEngine:
     """The part of an engine that a policy uses; every choice is uniform over the admissible tokens."""
 
     async def generate(self, request: GenerationRequest) -> Generation:
-        limits = ModelLimits.of(len(TOKENIZER), eos_token_id=None, context=512)
+        limits = ModelLimits.of(len(TOKENIZER), (), 512)
         sequence = RunningSequence(request, initial_state(request, limits))
         while not sequence.over:
             admissible = sequence.state.admissible()

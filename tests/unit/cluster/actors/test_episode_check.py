@@ -74,8 +74,26 @@ CASES: dict[str, tuple[Callable[[], Episode], str]] = {
 def test_an_episode_of_the_run_has_no_fault() -> None:
     assert all(CHECK.fault(episode) is None for episode in episodes())
     free = with_turn(admissible_ids=ids(), admissible_offsets=ids())
-    assert CHECK.fault(free) is None
+    assert "a token without a mask" in str(CHECK.fault(free))
+    assert dataclasses.replace(CHECK, free_tokens=None).fault(free) is None
     assert CHECK.fault(dataclasses.replace(GOOD, turns=())) is None
+
+
+def test_as_many_tokens_may_be_free_as_a_thought_may_have_and_only_before_the_orders() -> None:
+    turn = next(turn for episode in episodes() for turn in episode.turns if turn.trained_mask.sum() > 1)
+    counts = np.diff(turn.admissible_offsets)
+    for free, allowed in (([0], True), ([len(counts) - 1], False)):
+        without = counts.copy()
+        without[free] = 0
+        kept = np.repeat(without > 0, counts)
+        thinking = dataclasses.replace(
+            turn,
+            admissible_ids=turn.admissible_ids[kept],
+            admissible_offsets=np.concatenate([[0], np.cumsum(without)]).astype(np.int32),
+        )
+        check = dataclasses.replace(CHECK, free_tokens=1)
+        fault = check.fault(dataclasses.replace(GOOD, turns=(thinking,)))
+        assert (fault is None) == allowed, fault
 
 
 @pytest.mark.parametrize("name", CASES)

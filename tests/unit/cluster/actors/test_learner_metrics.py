@@ -79,3 +79,10 @@ def test_games_that_repeat_their_block_widen_the_intervals() -> None:
     width = {name: found["entente_country_win_rate_high{country=FRANCE}"] for name, found in (("1", one), ("4", four))}
     assert width["4"] == pytest.approx(width["1"], abs=0.02)
     assert fmean(entry.centers for entry in repeated) == 3.5
+
+
+@pytest.mark.parametrize("centers", [[0.0, 0.0, 34.0], [34.0, 34.0, 0.0], [0.0, 1.0, 4.0]])
+def test_no_interval_of_centres_leaves_the_possible_range(centers: list[float]) -> None:
+    found = country_intervals({"FRANCE": [fact(each, f"b{block}") for block, each in enumerate(centers)]})
+    low, high = (found[f"entente_country_centers_{end}{{country=FRANCE}}"] for end in ("low", "high"))
+    assert 0 <= low <= fmean(centers) <= high <= 34

@@ -21,6 +21,7 @@ from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import save_ratings
 from services.environments.diplomacy.position import POWERS
+from tests.unit.opponents.population_cases import make_run
 
 
 @pytest.fixture
@@ -176,3 +177,15 @@ def test_last_member_for_any_power_cannot_retire(run: Path, entente) -> None:
     assert code == 2
     assert "bot/random is the last member that can play any power; add another one first" in error
     assert not member(run, "bot/random").retired
+
+
+def test_a_policy_that_joins_shows_its_checks_one_by_one(entente, tmp_path: Path) -> None:
+    ours, theirs = make_run(tmp_path / "ours", 1), make_run(tmp_path / "theirs", 2)
+    code, out, err = entente("add", theirs, "--to", ours, "--id", "other")
+    assert code == 0
+    assert "policy/other joined" in out
+    assert err.splitlines() == [f"checking that policy/other fits the run: {step} of 4" for step in (1, 2, 3, 4)]
+    code, _, err = entente("promote", ours, "--id", "other")
+    assert code == 2
+    assert "already has a member 'policy/other'" in err
+    assert "checking" not in err

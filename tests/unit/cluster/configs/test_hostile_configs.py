@@ -21,19 +21,22 @@ def refusal(*overrides: str, source: str | Path = "smoke") -> str:
 @pytest.mark.parametrize(
     ("override", "hint"),
     [
-        ("metrics.port=false", "metrics.port: Input should be a valid integer (got false)"),
-        ('learner.updates="5"', "learner.updates: Input should be a valid integer (got '5')"),
-        ("learner.updates=5.0", "valid integer"),
-        ("learner.learning_rate='1e-3'", "valid number"),
-        ("learner.learning_rate=true", "valid number (got true)"),
-        ("metrics.display=1", "valid boolean"),
-        ("metrics.display='yes'", "valid boolean"),
-        ("learner.gpus=true", "valid integer"),
-        ("opponents.members={random=true}", "valid number"),
-        ("opponents.members={random='2'}", "valid number"),
-        ("run.name=5", "valid string"),
-        ("evaluation.against='random'", "valid tuple"),
-        ("alignment.pairs=[['FRANCE','ENGLAND','ITALY']]", "alignment.pairs.0"),
+        ("metrics.port=false", "--set metrics.port=false: give a whole number from 0 to 65535"),
+        ('learner.updates="5"', '--set learner.updates="5": give a whole number from 1 to 1000000000'),
+        ("learner.updates=5.0", "give a whole number"),
+        ("learner.learning_rate='1e-3'", "give a number above 0"),
+        ("learner.learning_rate=true", "give a number above 0"),
+        ("metrics.display=1", "give true or false"),
+        ("metrics.display='yes'", "give true or false"),
+        ("learner.gpus=true", "give a whole number from 0 to 1"),
+        ("opponents.members={random=true}", "opponents.members.random: give a number from 0 to 1000000, e.g. "),
+        ("opponents.members={random='2'}", "(got '2')"),
+        ("run.name=5", 'give a text of 1 to 100 characters, in quotes: "5"'),
+        ("evaluation.against='random'", 'give a list, e.g. ["random", "dumbbot"]'),
+        (
+            "alignment.pairs=[['FRANCE','ENGLAND','ITALY']]",
+            "alignment.pairs.0: give a list of 2 texts",
+        ),
     ],
 )
 def test_values_of_another_type_are_not_converted(override: str, hint: str) -> None:
@@ -120,7 +123,7 @@ def test_values_that_no_reader_can_hold_are_refused(value: str, hint: str, tmp_p
 
 def test_very_long_dotted_keys_are_refused_at_once(tmp_path: Path) -> None:
     key = "learner" + ".a" * 100_000
-    assert "unknown key learner.a" in refusal(f"{key}=1")
+    assert "learner.a: there is no such key" in refusal(f"{key}=1")
     file = tmp_path / "config.toml"
     for text in (f"{key} = 1\n", f"[{key}]\nb = 1\n", f'"{"x" * 9}"{".a" * 100_000} = 1\n'):
         file.write_text(text)
@@ -155,6 +158,35 @@ def test_no_message_shows_a_password() -> None:
                      "learner.updates='redis://u:sec@ret@h'", "redis.urls=redis://u:secret@h"):  # fmt: skip
         message = refusal(override)
         assert "sec" not in message, message
+
+
+@pytest.mark.parametrize(
+    "override",
+    [
+        "opponents.remotes.gpt.api_key=sk-secret",
+        "opponents.remotes.gpt.model=5\nsk-secret=1",
+        "opponents.remotes.gpt={base_url='http://h/v1?key=sk-secret', model='m'}",
+        "opponents.remotes.gpt.base_url=http://h/v1?key=sk-secret",
+        "opponents.remotes.gpt.on_failure=sk-secret",
+        "opponents.remotes=sk-secret",
+        "rediss.url=rediss://host:1/0?password=sk-secret",
+        "learner.updates.x=sk-secret",
+        "learner.updates=http://h/v1?key=sk-secret",
+        "key=sk-secret",
+    ],
+)
+def test_no_message_shows_a_key(override: str, tmp_path: Path) -> None:
+    message = refusal(override)
+    assert "sk-" not in message, message
+    key, _, value = override.partition("=")
+    with pytest.raises(ConfigError) as caught:
+        load_config("smoke", {key: value})
+    assert "sk-" not in str(caught.value)
+    file = tmp_path / "own.toml"
+    remote = "[opponents.remotes.gpt]\nmodel = 'm'\nbase_url = "
+    for text in ("'http://h/v1?key=sk-secret'", "'http://h/v1'\napi_key = 'sk-secret'"):
+        file.write_text(remote + text)
+        assert "sk-" not in refusal(source=file)
 
 
 def test_what_is_no_configuration_file_is_refused_with_its_kind(tmp_path: Path) -> None:

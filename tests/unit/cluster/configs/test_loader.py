@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def test_a_folder_of_the_same_name_does_not_hide_a_shipped_config(
     [
         ("learner.learningrate=1", "did you mean learner.learning_rate?"),
         ("lerner.updates=1", "did you mean learner?"),
-        ("learner.learning_rate=-1", "greater than 0"),
+        ("learner.learning_rate=-1", "--set learner.learning_rate=-1: give a number above 0"),
         ("learner.episodes_per_update=57", "multiple of rollout.num_generations"),
         ("learner.top_up_episodes=1", "less than one block"),
         ("game.reward={centres=1.0}", "did you mean 'centers'?"),
@@ -55,7 +56,7 @@ def test_a_folder_of_the_same_name_does_not_hide_a_shipped_config(
         ("grouping.opponent_adjusted=true", "in other units (game.reward pays center_change, learner.returns = 'per"),
         ("opponents.max_members=9", "above max_snapshots (8)"),
         ("learner.updates.x=3", "has no keys of its own"),
-        ("rollout.block_timeout_s=inf", "finite"),
+        ("rollout.block_timeout_s=inf", "give a finite number above 0"),
         ("nonsense", "section.key=value"),
         ("learner.updates=5\nseed=3", "give one key at a time"),
     ],
@@ -108,3 +109,49 @@ def test_help_and_config_do_not_import_torch_or_ray() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_mapping_and_a_configuration_are_sources_too() -> None:
+    config = load_config("smoke", ["learner.updates=2", "policy.path=models/mine", "grouping.keys=['country']"])
+    by_mapping = load_config(
+        "smoke", {"learner.updates": 2, "policy.path": Path("models/mine"), "grouping.keys": ("country",)}
+    )
+    assert by_mapping == config
+    assert load_config({"learner": {"updates": 2}}) == load_config({}, ["learner.updates=2"])
+    assert load_config(config) is config
+    assert load_config(config, {"policy.path": None}).policy.path is None
+    seeded = load_config(config, ["run.seed=3"])
+    assert seeded.run.seed == 3
+    assert load_config(seeded, {"run.seed": None}) == config
+    remote = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}
+    assert load_config({}, {"opponents.remotes.friend": remote}).opponents.remotes["friend"].model == "m"
+
+
+def test_a_source_is_not_changed() -> None:
+    source = {"learner": {"updates": 2}}
+    assert load_config(source, {"learner.updates": 3, "learner.learning_rate": None}).learner.updates == 3
+    assert source == {"learner": {"updates": 2}}
+
+
+@pytest.mark.parametrize(
+    ("source", "overrides", "hint"),
+    [
+        (
+            {"learner": {"updtes": 2}},
+            (),
+            "the configuration: learner.updtes: there is no such key; did you mean learner.updates?",
+        ),
+        ({}, {"learner.updates": "2"}, "learner.updates"),
+        ({}, {"updates": 2}, "override 'updates' is not section.key"),
+        ({"learner": 3}, {"learner.updates": 2}, "override learner.updates=2: learner holds 3 and has no keys"),
+        (5, {}, "a configuration is a file, the name of a shipped one, a mapping or a Config, not int"),
+        (None, {}, "a configuration is a file"),
+        ({}, 5, "give overrides as a list or a mapping, not int"),
+        ("smoke", [1], 'an override is a text such as "learner.learning_rate=1e-4", not int'),
+        ({}, "learner.updates=2", 'give overrides as a list, such as ["learner.learning_rate=1e-4"]'),
+    ],
+)
+def test_what_is_wrong_with_a_mapping_is_said_in_one_line(source: Any, overrides: Any, hint: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load_config(source, overrides)
+    assert hint in str(error.value)

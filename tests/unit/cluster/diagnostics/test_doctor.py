@@ -59,6 +59,14 @@ def token_file(path: Path, text: str = "a token\n", mode: int = 0o600) -> Path:
     return path
 
 
+@pytest.mark.parametrize(
+    ("version", "mark"), [((3, 10, 14), "fault"), ((3, 11, 0), "ok"), ((3, 13, 9), "ok"), ((3, 14, 0), "fault")]
+)
+def test_python_versions(version: tuple[int, int, int], mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor.sys, "version_info", version)
+    assert only(doctor._python()).level == mark
+
+
 def test_a_runs_own_ray_creates_its_token_and_a_cluster_needs_the_heads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert access(LOCAL).level == "ok"
     assert "is made at ~/.ray/auth_token" in access(LOCAL).text

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from cluster.actors.audit_batch import load_last_batch
 from cluster.actors.learner import LearnerWorker
@@ -69,7 +71,14 @@ def quiet(name: str, steps: int) -> Callable[[int], None]:
 
 def test_the_last_batch_is_grouped_by_every_method_at_the_weights_before_it(run: Path) -> None:
     steps: list[tuple[str, int]] = []
-    found = audit_gradients(run, ["country+lineup"], lambda *bar: steps.append(bar) or quiet(*bar))
+    said: list[str] = []
+    threads = torch.get_num_threads()
+    found = audit_gradients(
+        run, ["country+lineup"], lambda *bar: steps.append(bar) or quiet(*bar), say=lambda text: said.append(text)
+    )
+    assert len(said) == 1
+    assert re.fullmatch(r"75 more turns of \d+ ms: about \d+ (s|min)", said[0])
+    assert torch.get_num_threads() == threads
     batch = load_last_batch(RunFolder(run))
     assert batch is not None
     assert batch.learner_version == 1
@@ -174,7 +183,9 @@ def test_command_shows_and_writes_the_table(
 ) -> None:
     out = tmp_path / "audit.json"
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("sys.argv", ["entente", "groups", "audit", str(run), "--turns", "60", "--json", str(out)])
+    monkeypatch.setattr(
+        "sys.argv", ["entente", "groups", "audit", str(run), "--gradients", "--turns", "60", "--json", str(out)]
+    )
     with pytest.raises(SystemExit) as left:
         cli.main()
     assert not left.value.code

@@ -254,7 +254,7 @@ def test_the_command_prints_and_writes_the_audit(
     changes = {"keys": ["country+return"], "outcome_keys_allowed": True, "explained": given}
     run = a_run(tmp_path / "run", [one | changes])
     out = tmp_path / "audit.json"
-    assert call(monkeypatch, str(run), "--json", str(out)) == 0
+    assert call(monkeypatch, str(run), "--gradients", "--json", str(out)) == 0
     text = capsys.readouterr().out
     assert "recommended: country+phase, R² 0.500, NOT DECLARED (country+return: -0.200)" in text
     assert "50.0%" in text
@@ -277,12 +277,12 @@ def test_tables_fit_a_terminal(
     keys = {f"country__a_rather_long_fact_number_{number}": sums(number) for number in range(20)}
     run = a_run(tmp_path / "run", [explaining(1, country__phase=sums(3), **keys)])
     monkeypatch.setenv("COLUMNS", str(columns))
-    assert call(monkeypatch, str(run), "--no-gradients") == 0
+    assert call(monkeypatch, str(run)) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= columns
     assert "…" not in text
     assert "8 lesser keys are not shown" in " ".join(text.split())
-    assert "gradients" not in text
+    assert "not measured: bias and noise" in text
 
 
 @pytest.mark.parametrize("case", ["no run", "no audits", "damaged", "foreign", "newer", "no folder for the result"])

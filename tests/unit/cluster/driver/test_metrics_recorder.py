@@ -17,6 +17,7 @@ from rich.console import Console
 from cluster.actors.messages import UpdateReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
+from cluster.driver import metrics_recorder
 from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.errors import LostError
 from cluster.runs.folder import RunFolder
@@ -24,6 +25,7 @@ from grpo_core.errors import DivergenceError, StorageError
 from services.metrics.display.display import Display
 from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
+from services.metrics.trackers.client import Trackers
 
 SMOKE = load_config("smoke")
 NONFINITE = "entente_nonfinite_updates_total"
@@ -198,3 +200,43 @@ def test_work_for_updates_lost_in_a_crash_stays_counted(tmp_path: Path, exporter
         (3, 42),
         (4, 56),
     ]
+
+
+class _Trackers(Trackers):
+    """Trackers whose end fails."""
+
+    def close(self, timeout_s: float = 0.0) -> None:
+        raise ChildProcessError
+
+
+def test_the_lines_are_closed_whatever_the_trackers_do(
+    tmp_path: Path, exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics_recorder, "_open_trackers", lambda *_: _Trackers(()))
+    with pytest.raises(ChildProcessError), progress_of(tmp_path, exporter) as progress:
+        pass
+    with pytest.raises(ValueError, match="closed file"):
+        progress.update(report(1), 1, 0, {}, {})
+
+
+def test_a_start_that_fails_has_opened_no_trackers(
+    tmp_path: Path, exporter: Exporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[Trackers] = []
+
+    def open_trackers(*_: object) -> Trackers:
+        opened.append(Trackers(()))
+        return opened[-1]
+
+    monkeypatch.setattr(metrics_recorder, "_open_trackers", open_trackers)
+    with progress_of(tmp_path, exporter) as progress:
+        progress.update(report(1), 1, 0, {}, {})
+    assert len(opened) == 1
+
+    def unreadable(_: Path) -> list[float]:
+        raise StorageError("unreadable")
+
+    monkeypatch.setattr(metrics_recorder, "restarts", unreadable)
+    with pytest.raises(StorageError, match="unreadable"):
+        progress_of(tmp_path, exporter, resume_after=1)
+    assert len(opened) == 1

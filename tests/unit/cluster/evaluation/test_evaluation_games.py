@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.cli.evaluation import _evaluation_text
 from cluster.evaluation.evaluation_games import (
@@ -16,7 +20,11 @@ from cluster.evaluation.evaluation_games import (
     play_evaluation_game,
     summarize,
 )
+from cluster.evaluation.game_origins import describe_bot, describe_learner
+from grpo_core.types import PolicyVersion
 from opponents.bots.registry import make_bot
+from opponents.population.member import package_version
+from services.environments.diplomacy.game_origin import ORIGIN_KEY
 from services.environments.diplomacy.position import POWERS
 from services.reports.statistics import stratified_mean, stratified_rate, wilson_score
 
@@ -87,6 +95,19 @@ def test_evaluation_rows_weigh_countries_equally_and_have_intervals() -> None:
     assert set(row["by_country"]) == set(POWERS)  # type: ignore[call-overload]
 
 
+@given(st.lists(st.tuples(st.sampled_from(POWERS), st.sampled_from([0, 1, 17, 34])), min_size=1, max_size=30))
+def test_no_interval_of_a_row_leaves_the_possible_range(games: list[tuple[str, int]]) -> None:
+    results = [
+        EvaluationResult(power, centers, centers > 17, centers > 10, centers > 0, float(centers > 17))
+        for power, centers in games
+    ]
+    row = summarize(results, checkpoint="c", against="random", until_year=1905)
+    for cell in (row, *row["by_country"].values()):  # type: ignore[attr-defined]
+        for name, most in (("mean_centers", 34), ("sum_of_squares", 1), *((rate, 1) for rate in RATES)):
+            interval = cell[f"{name}_ci95"]
+            assert interval is None or 0 <= interval[0] <= interval[1] <= most
+
+
 def test_every_candidate_plays_the_same_games() -> None:
     games = evaluation_games("random", 2, 1901, 7)
     assert games == evaluation_games("random", 2, 1901, 7)
@@ -94,3 +115,18 @@ def test_every_candidate_plays_the_same_games() -> None:
     result = asyncio.run(play_evaluation_game(games[0], make_bot("hold"), make_bot("random")))
     assert result.power == games[0].power
     assert 0 <= result.centers <= 17
+
+
+def test_a_saved_evaluation_game_says_who_played(tmp_path: Path) -> None:
+    [game, *_] = evaluation_games("random", 1, 1901, 7, tmp_path, "af03")
+    learner = describe_learner("demo", PolicyVersion(3, "0f"), "free", 0.5)
+    described = learner, describe_bot("random")
+    asyncio.run(play_evaluation_game(game, make_bot("hold"), make_bot("random"), described))
+    record = json.loads((tmp_path / f"{game.power}.json").read_text())[ORIGIN_KEY]
+    assert record["seats"] == {power: asdict(described[power != game.power]) for power in POWERS}
+    assert record["seats"][game.power] == {
+        "player": "demo/checkpoints/3", "kind": "learner", "version": 3, "checksum": "0f", "decoding": "free",
+        "temperature": 0.5,
+    }  # fmt: skip
+    assert (record["seed"], record["until_year"], record["commit"]) == (game.seed, 1901, "af03")
+    assert record["package_version"] == package_version()

@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import entente
 from cluster.actors.initial_policy import make_policy
 from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import dump_config, load_config
 from cluster.evaluation.evaluation_games import EvaluationGame
+from cluster.evaluation.game_origins import describe_player
 from cluster.evaluation.play import evaluate, play
 from cluster.evaluation.players import open_policy, parse_seats
 from cluster.evaluation.rating_players import RatingPlayers
+from cluster.runs.folder import EXPORTED
+from cluster.runs.provenance import commit
 from grpo_core.checkpoints.store import save_checkpoint
 from grpo_core.learner import Learner
-from grpo_core.models.pretrained import save_model
+from grpo_core.models.pretrained import load_model, save_model, weights_payload
 from opponents.players.chat_players import ChatPlayers
+from opponents.population.member import release_checksum
 from opponents.population.population import Population
+from opponents.settings import ChatPlayerSettings
 from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.game_origin import ORIGIN_KEY, SeatPlayer
+from services.inference.chat_endpoint.settings import EndpointError
 from services.inference.engine import EngineError, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
+from services.weights.payload import make_payload
 
 CONFIG = load_config(
     "smoke",
@@ -96,7 +108,7 @@ def test_evaluate_plays_an_opponent_with_its_own_settings(run: Path, asked: list
 
 def test_rating_matches_use_the_sampling_of_training_games(run: Path, asked: list[Settings]) -> None:
     async def act() -> None:
-        players = RatingPlayers(CONFIG.inference, {}, run, Population.load(run / "population.json"))
+        players = RatingPlayers(CONFIG, run, Population.load(run / "population.json"))
         try:
             await players.open(["learner"])
             await players.by_id["learner"].act(DiplomacyGame(1901).position, "FRANCE", 0)
@@ -120,6 +132,100 @@ def test_rollout_actors_use_training_and_evaluation_sampling(run: Path, asked: l
 
     asyncio.run(act())
     assert asked == [TRAINING, EVALUATION]
+
+
+def test_a_played_game_says_who_played(run: Path, tmp_path: Path) -> None:
+    config = "inference.decoding=constrained"
+    folder = tmp_path / "mine"
+    shutil.copytree(run, folder)
+    (folder / "config.toml").write_text(dump_config(load_config("smoke", [config, "inference.temperature=0.5"])))
+    seats = parse_seats([f"FRANCE={folder}", "ITALY=dumbbot"], "random")
+    play(seats, 1901, 5, tmp_path / "game.json", ChatPlayers({}))
+    record = json.loads((tmp_path / "game.json").read_text())[ORIGIN_KEY]
+    assert str(tmp_path) not in json.dumps(record), "a shared game names no path of the machine"
+    manifest = json.loads((folder / "checkpoints" / "0" / "manifest.json").read_text())
+    assert record["seats"]["FRANCE"] == {
+        "player": "mine/checkpoints/0", "kind": "checkpoint", "version": 0,
+        "checksum": manifest["files"]["model.safetensors"]["sha256"], "decoding": "constrained", "temperature": 0.5,
+    }  # fmt: skip
+    assert record["seats"]["ITALY"]["checksum"] == release_checksum("dumbbot")
+    assert {seat["player"] for seat in record["seats"].values()} == {"mine/checkpoints/0", "dumbbot", "random"}
+    assert (record["seed"], record["until_year"], record["commit"]) == (5, 1901, commit())
+
+
+def test_a_player_outside_a_run_is_described_by_its_folder_and_weights(run: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(run / "imitated" / "untrained", tmp_path / "policy"))
+    found = describe_player(str(folder), ChatPlayers({}))
+    weights = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    assert found == SeatPlayer("policy", "checkpoint", None, weights, "constrained", 1.0)
+
+
+def test_a_game_names_the_checkpoint_that_was_opened_though_a_newer_one_appears(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Path(shutil.copytree(run, tmp_path / "mine"))
+    (folder / "config.toml").write_text(dump_config(load_config("smoke")))
+
+    def open_then_write(*given: Any, **named: Any) -> Any:
+        opened = open_policy(*given, **named)
+        newer = folder / "checkpoints" / "1"
+        if not newer.exists():
+            shutil.copytree(folder / "checkpoints" / "0", newer)
+        return opened
+
+    monkeypatch.setattr("cluster.evaluation.play.open_policy", open_then_write)
+    monkeypatch.setattr("cluster.evaluation.players.open_policy", open_then_write)
+    play(parse_seats([f"FRANCE={folder}"], "random"), 1901, 5, tmp_path / "game.json", ChatPlayers({}))
+    assert (folder / "checkpoints" / "1").exists()
+    record = json.loads((tmp_path / "game.json").read_text())[ORIGIN_KEY]
+    assert record["seats"]["FRANCE"]["player"] == "mine/checkpoints/0"
+    shutil.rmtree(folder / "checkpoints" / "1")
+    with entente.open_player(folder) as player:
+        assert player.description.player == "mine/checkpoints/0"
+        assert player.name == str(folder)
+
+
+@pytest.mark.parametrize("country", [None, "FRANCE"])
+def test_an_exported_policy_is_described_by_its_run_and_version(run: Path, tmp_path: Path, country: str | None) -> None:
+    folder = Path(shutil.copytree(run / "imitated" / "untrained", tmp_path / "policy"))
+    made = {"version": 90, "country": country, "config": json.loads(load_config("smoke").model_dump_json())}
+    (folder / EXPORTED).write_text(json.dumps(made))
+    found = describe_player(str(folder), ChatPlayers({}))
+    assert (found.player, found.version) == ("smoke/checkpoints/90" + ("/FRANCE" if country else ""), 90)
+    for damage in ({"version": "90"}, {"country": "NARNIA"}, {"config": {}}):
+        (folder / EXPORTED).write_text(json.dumps(made | damage))
+        found = describe_player(str(folder), ChatPlayers({}))
+        assert (found.player, found.version) == ("policy", None)
+
+
+def test_a_remote_player_is_described_by_the_checksum_of_its_settings() -> None:
+    settings = ChatPlayerSettings(base_url="http://127.0.0.1:1/v1", model="m")
+    remotes = ChatPlayers({"gpt": settings})
+    found = describe_player("remote:gpt", remotes)
+    assert found == SeatPlayer("remote:gpt", "remote", checksum=release_checksum(settings.identity))
+    with pytest.raises(EndpointError):
+        describe_player("remote:other", remotes)
+
+
+def test_a_runs_evaluation_game_names_the_weights_that_it_published(run: Path, tmp_path: Path) -> None:
+    config = load_config("smoke", ["run.name=demo", "evaluation.temperature=0.25"])
+    payload = make_payload(3, weights_payload(load_model(run / "checkpoints" / "0")[0]))
+    spec = EvaluationGame("ITALY", "random", 1901, 0, str(tmp_path / "ITALY.json"), "af03")
+
+    async def act() -> None:
+        worker = RolloutWorker(config, str(run / "checkpoints" / "0"), str(run / "population.json"), None)
+        await worker.swap(payload)
+        await worker.play_evaluation([spec], 3)
+        await worker.close()
+
+    asyncio.run(act())
+    record = json.loads((tmp_path / "ITALY.json").read_text())[ORIGIN_KEY]
+    assert record["seats"]["ITALY"] == {
+        "player": "demo/checkpoints/3", "kind": "learner", "version": 3, "checksum": payload.checksum,
+        "decoding": "constrained", "temperature": 0.25,
+    }  # fmt: skip
+    assert {seat["player"] for power, seat in record["seats"].items() if power != "ITALY"} == {"random"}
+    assert record["commit"] == "af03"
 
 
 def test_a_policy_outside_a_run_gets_the_default_settings(run: Path, asked: list[Settings], tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,3 +35,29 @@ def test_the_summary_keeps_the_provenance_read_at_the_start(tmp_path: Any, monke
     summary = folder.read_summary()
     assert summary["commit"] == provenance.commit()
     assert summary["provenance"] == provenance.provenance()
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=a", "-c", "user.email=a@b.invalid")
+    command = ("git", *who, *arguments)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True).stdout.strip()
+
+
+def test_a_package_installed_inside_another_project_does_not_take_its_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / ".venv" / "provenance.py"
+    installed.parent.mkdir()
+    shutil.copy(provenance.__file__, installed)
+    monkeypatch.setattr(provenance, "__file__", str(installed))
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "-m", "theirs")
+    provenance.commit.cache_clear()
+    try:
+        assert provenance.commit() == provenance.UNKNOWN
+        git(tmp_path, "add", ".")
+        git(tmp_path, "commit", "--quiet", "-m", "its own checkout")
+        provenance.commit.cache_clear()
+        assert provenance.commit() == git(tmp_path, "rev-parse", "--short=12", "HEAD")
+    finally:
+        provenance.commit.cache_clear()

@@ -262,3 +262,51 @@ def test_a_closed_terminal_stops_the_run_without_an_error_from_printing() -> Non
         os.close(said)
         process.kill()
         process.wait(LIMIT_S)
+
+
+def test_a_program_that_goes_on_has_its_handlers_back_and_forgets_the_request() -> None:
+    assert (
+        output_of(
+            """
+        def mine(*_):
+            print("mine")
+        for number in STOP_SIGNALS:
+            signal.signal(number, mine)
+        hook = sys.unraisablehook
+        try:
+            with handlers_restored():
+                stop_at_signals()
+                try:
+                    os.kill(os.getpid(), signal.SIGTERM)
+                    time.sleep(60)
+                finally:
+                    ignore_further_signals()
+        except KeyboardInterrupt:
+            check_stop()
+        assert sys.unraisablehook is hook
+        for number in STOP_SIGNALS:
+            os.kill(os.getpid(), number)
+        """
+        ).split()
+        == ["mine"] * 3
+    )
+
+
+def test_another_thread_leaves_the_handlers_alone() -> None:
+    assert (
+        output_of(
+            """
+        import threading
+        before = [signal.getsignal(number) for number in STOP_SIGNALS]
+        def work():
+            with handlers_restored():
+                stop_at_signals()
+                ignore_further_signals()
+                print([signal.getsignal(number) for number in STOP_SIGNALS] == before)
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        """
+        )
+        == "True"
+    )

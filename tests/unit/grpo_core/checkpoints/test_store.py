@@ -1,10 +1,11 @@
+import hashlib
 import json
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from grpo_core.checkpoints.folders import checkpoint_versions, latest_checkpoint, prune_checkpoints
+from grpo_core.checkpoints.folders import checkpoint_versions, latest_checkpoint, prune_checkpoints, weights_checksum
 from grpo_core.checkpoints.store import load_checkpoint, save_checkpoint
 from grpo_core.errors import CheckpointError, StorageError
 from grpo_core.learner import Learner
@@ -132,3 +133,24 @@ def test_the_manifest_lists_every_file(tmp_path):
     folder = save(tmp_path, learner_at(1))
     manifest = json.loads((folder / "manifest.json").read_text())
     assert set(manifest["files"]) == {path.name for path in folder.iterdir()} - {"manifest.json"}
+
+
+def test_the_weights_checksum_is_that_of_the_model_and_not_of_the_optimizer(tmp_path):
+    folder = save(tmp_path, learner_at(1))
+    model = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    assert weights_checksum(folder) == model
+    (folder / "manifest.json").unlink()
+    assert weights_checksum(folder) == model, "as for a folder of another program"
+    (folder / "adapter").mkdir()
+    (folder / "adapter" / "adapter_model.safetensors").write_bytes(b"0")
+    both = weights_checksum(folder)
+    (folder / "adapter" / "adapter_model.safetensors").write_bytes(b"1")
+    assert len({model, both, weights_checksum(folder)}) == 3
+
+
+def test_a_folder_without_weights_has_no_checksum(tmp_path):
+    with pytest.raises(CheckpointError, match="has no weights"):
+        weights_checksum(tmp_path)
+    (tmp_path / "model.safetensors").mkdir()
+    with pytest.raises(CheckpointError, match="a folder"):
+        weights_checksum(tmp_path)

@@ -27,7 +27,7 @@ def dense(model, turn):
         mask = torch.zeros(VOCABULARY)
         if len(turn.admissible_offsets):
             start, end = turn.admissible_offsets[sample : sample + 2]
-            mask = torch.full((VOCABULARY,), -torch.inf)
+            mask = torch.full((VOCABULARY,), 0.0 if start == end else -torch.inf)
             mask[turn.admissible_ids[start:end].tolist()] = 0
         logs = torch.log_softmax(logits[len(turn.prompt_ids) + index - 1] + mask, -1)
         chosen.append(logs[int(turn.completion_ids[index])])
@@ -91,6 +91,26 @@ def test_free_and_constrained_turns_can_share_a_micro_batch():
     turns = tuple(ragged_turn(rng, free=index % 2 == 0) for index in range(6))
     chosen, _ = ours(model, [episode_of(turns)], 10_000)
     torch.testing.assert_close(chosen, torch.cat([dense(model, turn)[0] for turn in turns]), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_a_thought_and_orders_in_one_turn_equal_a_dense_pass(temperature):
+    model = tiny_model()
+    rng = np.random.default_rng(5)
+    turns = tuple(ragged_turn(rng, thought=index, temperature=temperature) for index in range(6))
+    masks = [np.diff(turn.admissible_offsets) > 0 for turn in turns]
+    assert any(mask.any() and not mask.all() for mask in masks)
+    rows = [dense(model, turn) for turn in turns]
+    expected = torch.cat([chosen for chosen, _ in rows]), torch.cat([entropy for _, entropy in rows])
+    wave = torch.sin(torch.arange(len(expected[0])))
+    gradients = torch.autograd.grad(((expected[0] + 0.3 * expected[1]) * wave).sum(), list(model.parameters()))
+    for budget in (24, 10_000):
+        chosen, entropy = ours(model, [episode_of(turns)], budget)
+        torch.testing.assert_close(chosen, expected[0], atol=1e-5, rtol=0)
+        torch.testing.assert_close(entropy, expected[1], atol=1e-5, rtol=0)
+        own = torch.autograd.grad(((chosen + 0.3 * entropy) * wave).sum(), list(model.parameters()))
+        for one, other in zip(own, gradients, strict=True):
+            torch.testing.assert_close(one, other, atol=5e-5, rtol=1e-4)
 
 
 def test_other_architectures_run_their_own_forward_pass():

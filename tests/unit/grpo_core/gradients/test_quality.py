@@ -37,6 +37,13 @@ def test_an_estimate_with_the_references_mean_has_no_bias_and_its_own_noise():
     assert seen.cosine.value == pytest.approx(1, abs=0.15)
 
 
+def test_a_cosine_and_its_interval_stay_between_minus_one_and_one_in_noise():
+    for seed in range(5):
+        reference = vectors([0.3, 0.0], 1.0, batches=12, seed=seed)
+        cosine = quality(reference + vectors([0.0, 0.0], 1.0, batches=12, seed=seed + 100), reference).cosine
+        assert all(-1 <= end <= 1 for end in (cosine.value, cosine.low, cosine.high) if np.isfinite(end))
+
+
 def test_a_known_bias_is_recovered_despite_shared_noise():
     truth = np.array([3.0, 4.0, 0.0])
     noise = vectors(np.zeros(3), 5.0)

@@ -44,8 +44,13 @@ def tiny_model(architecture: str = "qwen3", seed: int = 0) -> PreTrainedModel:
     return model
 
 
-def ragged_turn(rng: np.random.Generator, *, free: bool = False, temperature: float = 1.0, **facts: object) -> Turn:
-    """A turn of uneven length whose behaviour log-probabilities differ a little from every model's."""
+def ragged_turn(
+    rng: np.random.Generator, *, free: bool = False, thought: int = 0, temperature: float = 1.0, **facts: object
+) -> Turn:
+    """A turn of uneven length whose behaviour log-probabilities differ a little from every model's.
+
+    Its first ``thought`` sampled tokens come from the whole vocabulary.
+    """
     completion = rng.integers(3, VOCABULARY, int(rng.integers(1, 12)), dtype=np.int32)
     mask = rng.random(len(completion)) < 0.5
     mask[int(rng.integers(len(mask)))] = True
@@ -54,7 +59,8 @@ def ragged_turn(rng: np.random.Generator, *, free: bool = False, temperature: fl
         for target in completion[mask]
     ]
     logprobs = np.zeros(len(completion), np.float32)
-    size = [VOCABULARY] * len(sets) if free else [len(ids) for ids in sets]
+    sets[:thought] = [np.zeros(0, np.int32)] * min(thought, len(sets))
+    size = [VOCABULARY if free or not len(ids) else len(ids) for ids in sets]
     logprobs[mask] = -np.log(size) + rng.normal(0, 0.1, len(sets))
     return Turn(
         **{

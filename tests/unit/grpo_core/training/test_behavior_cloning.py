@@ -53,7 +53,7 @@ def test_the_loss_is_cross_entropy_over_the_admissible_ids() -> None:
         for turn in turns:
             logits = model(torch.tensor(turn.input_ids, dtype=torch.long)[None]).logits[0, -1]
             among = torch.log_softmax(logits[torch.tensor(turn.admissible_id_A)].double(), 0)
-            expected.append(-float(among[int(turn.chosen_S[0])]))
+            expected.append(-float(among[int(turn.chosen[0])]))
     cloner = BehaviorCloner(model, learning_rate=1e-3, steps=3, tokens_per_microbatch=16)
     assert cloner.held_out(turns) == pytest.approx(np.mean(expected), abs=1e-5)
     assert cloner.step(turns) == pytest.approx(np.mean(expected), abs=1e-5)

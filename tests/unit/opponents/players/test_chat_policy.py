@@ -15,11 +15,12 @@ from cluster.configs.loader import load_config
 from cluster.errors import ConfigError
 from opponents.bots.registry import make_bot
 from opponents.matchmaking.matchmaker import Matchmaker
+from opponents.players.chat_answer import order_lines, sheet_regex
 from opponents.players.chat_players import ChatPlayers, add_members
 from opponents.players.chat_policy import ChatPolicy
-from opponents.players.chat_prompt import LONG_LIST, messages, order_lines, sheet_regex
 from opponents.population.member import PopulationError
 from opponents.population.population import Population
+from opponents.prompts.chat_messages import LONG_LIST, messages
 from opponents.settings import ChatPlayerSettings, OpponentsSettings
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import OrderSlot, parse, sheet
@@ -274,7 +275,7 @@ def test_configs_may_only_name_chat_players_they_describe(tmp_path: Path) -> Non
     for override, hint in (
         ("opponents.members.remote:chta=1.0", "no remote is called 'chta'; there are chat"),
         ("opponents.remotes.chat.timeout=5", "did you mean opponents.remotes.chat.timeout_s?"),
-        ("opponents.remotes.other.model=m", "opponents.remotes.other.base_url is not set"),
+        ("opponents.remotes.other.model=m", "opponents.remotes.other.base_url: it is not set (URL of the API"),
         ("opponents.remotes.a b.model=m", "a b"),
     ):
         with pytest.raises(ConfigError) as caught:

@@ -19,7 +19,7 @@ from opponents.play import play_game
 from opponents.players.llm_policy import TRUNCATED, LLMPolicy, OrderTokens
 from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, render, words
+from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position
 from services.inference.torch_backend.engine import TorchEngine
@@ -126,7 +126,7 @@ def test_free_decoding_records_defects(engine: TorchEngine) -> None:
 def test_the_tokenizer_covers_the_prompt_and_the_seed_decides_the_completion(engine: TorchEngine) -> None:
     position = positions(1902, 1)[2]
     policy = LLMPolicy(engine, OrderTokens(TOKENIZER))
-    ids = OrderTokens(TOKENIZER).prompt(render(position, position.to_move[0]))
+    ids = OrderTokens(TOKENIZER).prompt(position, position.to_move[0])
     assert TOKENIZER.unk_token_id not in ids
 
     async def write(seed: int) -> list[int]:

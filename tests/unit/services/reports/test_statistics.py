@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.reports.statistics import (
+    CENTERS,
+    Estimate,
     clustered_mean,
     clustered_rate,
+    difference,
     stratified_mean,
     stratified_rate,
     student_t_quantile,
@@ -219,3 +222,72 @@ def test_stratified_rate_has_its_nominal_coverage(games: int, rates: list[float]
         low, high = estimate.interval
         covered += low <= fmean(rates) <= high
     assert 0.93 <= covered / 1000 <= 0.995
+
+
+bounded = st.lists(st.lists(st.sampled_from([0, 1, 4, 17, 34]), min_size=1, max_size=4), min_size=1, max_size=7)
+
+
+@given(bounded)
+def test_no_interval_of_bounded_values_leaves_their_range(values: list[list[int]]) -> None:
+    strata = {str(number): games for number, games in enumerate(values)}
+    for cut, free in (
+        (stratified_mean(strata, CENTERS), stratified_mean(strata)),
+        (clustered_mean(values, CENTERS), clustered_mean(values)),
+    ):
+        assert cut is not None
+        assert free is not None
+        assert (cut.interval is None) == (free.interval is None)
+        if cut.interval is not None and free.interval is not None:
+            assert 0 <= cut.interval[0] <= cut.mean + 1e-9
+            assert cut.mean - 1e-9 <= cut.interval[1] <= 34
+            # Nothing inside the range is cut off.
+            assert cut.interval == (max(0, free.interval[0]), min(34, free.interval[1]))
+
+
+@given(bounded, bounded)
+def test_the_interval_of_a_difference_stays_between_the_differences_of_the_ends(
+    first: list[list[int]], second: list[list[int]]
+) -> None:
+    before, after = (
+        stratified_mean({str(number): games for number, games in enumerate(values)}, CENTERS)
+        for values in (first, second)
+    )
+    assert before is not None
+    assert after is not None
+    found = difference(before, after)
+    assert found.mean == after.mean - before.mean
+    if before.interval is None or after.interval is None:
+        assert found.interval is None
+        return
+    assert found.interval is not None
+    assert after.interval[0] - before.interval[1] - 1e-9 <= found.interval[0] <= found.mean + 1e-9
+    assert found.mean - 1e-9 <= found.interval[1] <= after.interval[1] - before.interval[0] + 1e-9
+
+
+def test_the_interval_of_a_difference_of_symmetric_ones_is_the_usual_one() -> None:
+    found = difference(Estimate(4.0, 3.7, 4.3, 10), Estimate(6.0, 5.6, 6.4, 20))
+    assert (found.mean, found.n) == (2.0, 30)
+    assert found.interval == pytest.approx((1.5, 2.5))
+
+
+@given(st.integers(0, 10_000), st.floats(1, 1e6), st.floats(0, 50))
+def test_wilson_scores_stay_between_zero_and_one(parts: int, trials: float, z: float) -> None:
+    low, high = wilson_score(parts / 10_000, trials, z)
+    assert 0 <= low <= high <= 1
+
+
+def test_an_interval_that_is_cut_holds_the_truth_as_often() -> None:
+    draw, rounds, cut_often = random.Random(7), 400, 0
+    held = {"cut": 0, "whole": 0}
+    for _ in range(rounds):
+        strata = {str(country): [34.0 * (draw.random() < 0.1) for _ in range(3)] for country in range(7)}
+        cut, whole = stratified_mean(strata, CENTERS), stratified_mean(strata)
+        assert cut is not None
+        assert whole is not None
+        assert cut.interval is not None
+        assert whole.interval is not None
+        cut_often += cut.interval != whole.interval
+        for name, (low, high) in (("cut", cut.interval), ("whole", whole.interval)):
+            held[name] += low <= 3.4 <= high
+    assert cut_often > rounds / 4
+    assert held["cut"] == held["whole"]

@@ -26,7 +26,7 @@ def test_reference_head_is_a_softmax_over_the_admissible_ids(model: nn.Module, m
     for token in range(0, len(found), 17):
         mine = (micro.admissible_row_A == token).nonzero().squeeze(1)
         ids = micro.union_id_U[micro.admissible_column_A[mine]].tolist()
-        chosen = mine.tolist().index(int(micro.chosen_N[token]))
+        chosen = mine.tolist().index(int(micro.chosen_M[token]))
         scores = [float(logits[token, one]) for one in ids]
         expected = scores[chosen] - np.log(sum(np.exp(scores)))
         assert float(found[token]) == pytest.approx(expected, abs=1e-5)

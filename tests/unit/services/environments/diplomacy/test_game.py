@@ -5,11 +5,12 @@ import random
 
 import pytest
 from diplomacy import Game
-from diplomacy.utils.export import from_saved_game_format
+from diplomacy.utils.export import from_saved_game_format, is_valid_saved_game, load_saved_games_from_disk
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin, SeatPlayer
 from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS
@@ -229,6 +230,35 @@ def test_engine_reads_saved_games(tmp_path):
     assert text.endswith("}\n")
     assert text.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["game.json"]
+
+
+def test_the_record_of_who_played_lies_beside_what_the_engine_reads(tmp_path):
+    game = play_on(DiplomacyGame(1901, game_id="a"), random.Random(2))
+    seats = {
+        **dict.fromkeys(POWERS, SeatPlayer("random", "bot", checksum="0f")),
+        "FRANCE": SeatPlayer("v", "learner", 3),
+    }
+    game.save(tmp_path / "without.json")
+    game.origin = GameOrigin(seats, seed=2**62 + 1, until_year=1901, commit="c", package_version="1")
+    game.save(tmp_path / "with.json")
+    with_record, without = (json.loads((tmp_path / name).read_text()) for name in ("with.json", "without.json"))
+    record = with_record.pop(ORIGIN_KEY)
+    # The last phase has the time of its saving.
+    assert with_record.keys() == without.keys()
+    assert with_record["phases"][:-1] == without["phases"][:-1]
+    assert record["seats"]["FRANCE"] == {
+        "player": "v", "kind": "learner", "version": 3, "checksum": None, "decoding": None, "temperature": None,
+    }  # fmt: skip
+    assert (record["seed"], record["until_year"], record["commit"], record["package_version"]) == (
+        2**62 + 1,
+        1901,
+        "c",
+        "1",
+    )
+    [engine] = load_saved_games_from_disk(str(tmp_path / "with.json"))
+    assert engine.get_hash() == game.hash()
+    assert is_valid_saved_game({**with_record, ORIGIN_KEY: record})
+    assert DiplomacyGame.load(tmp_path / "with.json", 1901).hash() == game.hash()
 
 
 @pytest.mark.parametrize(

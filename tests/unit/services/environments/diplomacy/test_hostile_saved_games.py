@@ -163,6 +163,18 @@ def test_odd_messages_are_refused_and_the_engine_says_nothing(
     assert logged == []
 
 
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(
+    "record", [None, 3, [[]], {"seats": {"FRANCE": None}}, {"schema": 1, "seats": {"X" * 100_000: {}}}, "\x1b[2J"]
+)
+def test_a_damaged_record_of_who_played_does_not_keep_a_game_from_use(
+    use: str, record: Any, document: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "game.json"
+    path.write_text(json.dumps(document | {"entente": record}))
+    USES[use](path)
+
+
 def test_the_whole_game_is_still_read_everywhere(document: dict[str, Any], tmp_path: Path) -> None:
     for use in USES.values():
         use(tmp_path / "whole.json")

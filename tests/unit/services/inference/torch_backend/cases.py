@@ -113,11 +113,11 @@ def check_against_plain_forward(
         logits = model(torch.tensor([[*request.prompt_ids, *completion]])).logits[0].double()
     sampled = np.flatnonzero(generation.sampled_mask)
     for number, place in enumerate(sampled):
-        if request.constraint is None:
-            admissible = np.arange(VOCABULARY)
-        else:
+        admissible = np.arange(VOCABULARY)
+        if request.constraint is not None:
             first, end = generation.admissible_offsets[number : number + 2]
-            admissible = generation.admissible_ids[first:end]
+            if first < end:  # else the token belongs to a thought
+                admissible = generation.admissible_ids[first:end]
         at = logits[len(request.prompt_ids) + place - 1][torch.from_numpy(admissible.astype(np.int64))]
         expected = torch.log_softmax(at / (request.temperature or 1.0), -1)
         chosen = int(np.flatnonzero(admissible == completion[place])[0])

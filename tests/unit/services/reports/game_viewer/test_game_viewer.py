@@ -82,17 +82,93 @@ def file_of(folder: Path, saved: dict[str, Any]) -> Path:
     return path
 
 
-def test_page_contains_seats(tmp_path: Path, saved: dict[str, Any]) -> None:
-    text = write_viewer(file_of(tmp_path, saved), tmp_path / "game.html", {"FRANCE": "learner"}).read_text()
-    data = json.loads(text.split('id="data">')[1].split("</script>")[0])
-    assert data["seats"] == {"FRANCE": "learner"}
+def data_of(page: Path) -> dict[str, Any]:
+    return dict(json.loads(page.read_text().split('id="data">')[1].split("</script>")[0]))
+
+
+def test_page_and_terminal_say_who_played(tmp_path: Path, saved: dict[str, Any]) -> None:
+    learner = {"player": "demo/checkpoints/90", "kind": "learner", "version": 90, "checksum": "0f" * 32}
+    seats = {
+        "FRANCE": {**learner, "decoding": "constrained", "temperature": 0.25},
+        "TURKEY": {"player": "dumbbot", "kind": "bot", "checksum": "e7" * 32},
+    }
+    origin = {"schema": 1, "seats": seats, "seed": 2**63 - 1, "until_year": 1902, "commit": "af03+"}
+    document = {**saved, "entente": {**origin, "package_version": "0.1.0"}}
+    shown = write_viewer(file_of(tmp_path, document), tmp_path / "game.html")
+    data = data_of(tmp_path / "game.html")
+    assert data["seats"]["FRANCE"] == {
+        "player": "demo/checkpoints/90", "kind": "learner", "version": "90 updates", "checksum": "0f" * 32,
+        "sampling": "constrained, temperature 0.25",
+    }  # fmt: skip
+    assert data["seats"]["TURKEY"]["version"] == "release 0.1.0"
+    # Text, since a script's number would lose the last digits of a seed.
+    assert ["seed", "9223372036854775807"] in data["originFacts"]
+    assert data["originNote"] == ""
     assert len(data["frames"]) == 4
+    assert shown.centers["FRANCE"] == 4
+    assert shown.origin.lines() == [
+        "FRANCE  demo/checkpoints/90  learner, 90 updates, constrained, temperature 0.25  SHA-256 0f0f0f0f0f0f",
+        "TURKEY  dumbbot              bot, release 0.1.0                                  SHA-256 e7e7e7e7e7e7",
+        "seed 9223372036854775807, to the end of 1902, commit af03+, Entente 0.1.0",
+    ]
+
+
+def test_a_game_of_an_older_version_says_that_it_does_not_know(tmp_path: Path, saved: dict[str, Any]) -> None:
+    shown = write_viewer(file_of(tmp_path, saved), tmp_path / "game.html")
+    assert shown.origin.lines() == ["This file does not say who played."]
+    assert data_of(tmp_path / "game.html")["seats"] == {}
+
+
+SEAT = {"player": "x", "kind": "bot"}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        3,
+        [],
+        "\x1b[2Jx",
+        {},
+        {"schema": 2, "seats": {}},
+        {"schema": 1},
+        {"schema": 1, "seats": []},
+        {"schema": 1, "seats": {"FRANCE": 3}},
+        {"schema": 1, "seats": {"FRANCE": {"player": ["x"]}}},
+        {"schema": 1, "seats": {"FRANCE": {"player": "x" * 10_000}}},
+        {"schema": 1, "seats": {"\x1b]0;title\x07": SEAT}},
+        {"schema": 1, "seats": {str(number): SEAT for number in range(1000)}},
+        {"schema": 1, "seats": {"FRANCE": {**SEAT, "version": 10**30}}},
+        {"schema": 1, "seats": {"FRANCE": {**SEAT, "temperature": float("nan")}}},
+        {"schema": 1, "seats": {}, "seed": "7"},
+        {"schema": 1, "seats": {}, "commit": {"a": 1}},
+    ],
+)
+def test_a_damaged_record_is_one_line_beside_the_game(record: Any, tmp_path: Path, saved: dict[str, Any]) -> None:
+    [line] = write_viewer(file_of(tmp_path, {**saved, "entente": record}), tmp_path / "game.html").origin.lines()
+    assert line.startswith("The record of who played is damaged: ")
+    assert len(line) <= 500
+    assert line.isprintable()
+    data = data_of(tmp_path / "game.html")
+    assert (data["seats"], data["originNote"], len(data["frames"])) == ({}, line, 4)
+
+
+def test_texts_of_the_record_are_printable_and_no_markup(tmp_path: Path, saved: dict[str, Any]) -> None:
+    evil = "</script><script>alert(1)</script>\x1b[2J\u202e\n" + "y" * 400
+    seat = dict.fromkeys(("player", "kind", "checksum", "decoding"), evil)
+    record = {"schema": 1, "seats": {"FRANCE": seat}, "commit": evil, "package_version": evil}
+    shown = write_viewer(file_of(tmp_path, {**saved, "entente": record}), tmp_path / "game.html")
+    assert "<script>alert(1)" not in (tmp_path / "game.html").read_text()
+    for line in shown.origin.lines():
+        assert "alert(1)" in line
+        assert len(line) <= 500
+        assert line.isprintable()
 
 
 def test_names_in_a_saved_game_are_escaped(tmp_path: Path, saved: dict[str, Any]) -> None:
     evil = copy.deepcopy(saved)
     evil["id"] = "</script><script>alert(1)</script>"
-    text = write_viewer(file_of(tmp_path, evil), tmp_path / "game.html").read_text()
+    write_viewer(file_of(tmp_path, evil), tmp_path / "game.html")
+    text = (tmp_path / "game.html").read_text()
     assert "alert(1)" in text
     assert "<script>alert(1)" not in text
 

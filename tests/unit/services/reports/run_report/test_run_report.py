@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import html
 import json
 import math
+import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.game_origin import GameOrigin, SeatPlayer
+from services.environments.diplomacy.position import POWERS
+from services.reports.colors import SERIES
 from services.reports.page import ReportError, embed_json
+from services.reports.run_report import games
 from services.reports.run_report.charts import charts, smooth, smoothing_width
 from services.reports.run_report.data import checkpoint_update, interval, load_run
 from services.reports.run_report.run_report import write_report
+from services.reports.run_report.text import configuration, parameters_text
 
 COUNTRIES = ("AUSTRIA", "FRANCE")
 
@@ -139,7 +148,7 @@ def test_smoothing_keeps_length_level_and_ends() -> None:
 def test_page_shows_first_and_last_evaluation(tmp_path: Path) -> None:
     text = write_report(make_run(tmp_path)).read_text()
     assert "<h1>demo</h1>" in text
-    assert "+2.00 ± 0.71" in text  # hypot(0.5, 0.5)
+    assert "+2.00 [+1.29, +2.71]" in text  # 2 -+ hypot(0.5, 0.5)
     assert "[3.50, 4.50] → [5.50, 6.50]" in text
     assert "Outcome keys were allowed" not in text
 
@@ -212,6 +221,156 @@ def test_texts_from_files_are_escaped(tmp_path: Path) -> None:
     assert "<script>alert(1)" not in text
 
 
+def test_the_top_names_the_policys_size_and_its_opponents(tmp_path: Path) -> None:
+    make_run(tmp_path, {"policy": {"parameters": 1_236_000, "trained_parameters": 1_236_000}})
+    (tmp_path / "config.toml").write_text(
+        '[policy]\narchitecture = "qwen3"\nlayers = 4\nhidden_size = 128\n'
+        "[opponents]\nsnapshot_every = 5\n[opponents.members]\nrandom = 2.0\ndumbbot = 1.0\nhold = 0.0\n"
+    )
+    top = write_report(tmp_path).read_text().split("Learning curves")[0]
+    assert "1.24 million parameters, qwen3, 4 layers of width 128, started from random weights" in top
+    assert "random (weight 2.0), dumbbot (weight 1.0), frozen snapshots of itself, one every 5 updates" in top
+    assert "six random, six dumbbot" in top
+    assert "hold" not in top
+
+
+def test_the_top_says_what_is_trained_of_a_model_from_elsewhere(tmp_path: Path) -> None:
+    make_run(tmp_path, {"policy": {"parameters": 7.6e9, "trained_parameters": 4.04e7}})
+    (tmp_path / "config.toml").write_text(
+        '[policy]\npath = "/home/someone/models/Seven-B/"\nuse_peft = true\nlora_r = 16\n'
+    )
+    top = write_report(tmp_path).read_text().split("Learning curves")[0]
+    assert "7.60 billion parameters, 40.4 million of them trained, from Seven-B, LoRA adapters of rank 16" in top
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (999, "999"),
+        (121024, "121,024"),
+        (1_240_000, "1.24 million"),
+        (999_900_000, "1,000 million"),
+        (1.5e13, "15,000 billion"),
+    ],
+)
+def test_numbers_of_parameters_are_short(count: float, text: str) -> None:
+    assert parameters_text(count) == text
+
+
+def test_an_even_share_is_in_charts_of_centres_and_in_the_table(tmp_path: Path) -> None:
+    made = {chart["id"]: chart for chart in charts(load_run(make_run(tmp_path)))}
+    for name in ("country-all", "country-FRANCE", "against-random"):
+        assert made[name]["even"] == pytest.approx(34 / 7)
+    assert "even" not in made["learning-loss"]
+    text = write_report(tmp_path).read_text()
+    row = text.split("<td>an even share</td>")[1].split("</tr>")[0]
+    assert re.findall(r">([0-9.]+)<", row) == ["4.86", "0.143"]
+
+
+def test_markers_of_one_checkpoint_stand_beside_one_another(tmp_path: Path) -> None:
+    rows = [evaluation(f"checkpoints/{n}", name, 5.0) for n in (0, 3, 6) for name in ("random", "greedy", "dumbbot")]
+    [chart] = [c for c in charts(load_run(make_run(tmp_path, {"evaluations": rows}))) if c["id"] == "country-all"]
+    markers = [trace for trace in chart["traces"] if "evaluation" in trace["name"]]
+    assert len({trace["marker"]["symbol"] for trace in markers}) == len(markers) == 3
+    places = sorted(x for trace in markers for x in trace["x"])
+    assert min(later - earlier for earlier, later in pairwise(places)) > 0.07 * 6
+    for trace in markers:
+        assert trace["customdata"] == [0, 3, 6], "the hover text has the true updates"
+        assert all(abs(x - true) < 1.5 for x, true in zip(trace["x"], trace["customdata"], strict=True))
+
+
+def test_an_impossible_checkpoint_is_shown_all_the_same(tmp_path: Path) -> None:
+    rows = [evaluation("checkpoints/" + "9" * 900, "random", 4.0), evaluation("checkpoints/1", "greedy", 4.0)]
+    assert "demo" in write_report(make_run(tmp_path, {"evaluations": rows})).read_text()
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps(metrics_line(7) | {"update": 10**400}) + "\n" + json.dumps(metrics_line(8)) + "\n")
+    with pytest.raises(ReportError, match=r"metrics\.jsonl line 7 is damaged"):
+        write_report(tmp_path)
+
+
+def test_a_marker_that_is_alone_stands_at_its_update(tmp_path: Path) -> None:
+    rows = [evaluation("checkpoints/0", "random", 4.0)]
+    rows += [evaluation("checkpoints/6", name, 5.0) for name in ("random", "greedy")]
+    [chart] = [c for c in charts(load_run(make_run(tmp_path, {"evaluations": rows}))) if c["id"] == "country-all"]
+    random, greedy = (trace["x"] for trace in chart["traces"] if "evaluation" in trace["name"])
+    assert random[0] == 0
+    assert (random[1] + greedy[0]) / 2 == pytest.approx(6)
+    assert random[1] < greedy[0]
+
+
+def test_charts_use_no_more_than_the_eight_colours(tmp_path: Path) -> None:
+    run = load_run(make_run(tmp_path))
+    colors = {
+        trace[part]["color"]
+        for chart in charts(run)
+        for trace in chart["traces"]
+        for part in ("line", "marker")
+        if part in trace
+    }
+    assert colors <= {*SERIES, "@ink", "@card", "@muted", "@accent"}
+    assert {"@AUSTRIA", "@FRANCE", "@ALL"} <= colors
+
+
+def saved_game(path: Path, origin: GameOrigin | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    game = DiplomacyGame(1901)
+    game.process()
+    game.origin = origin
+    game.save(path)
+
+
+def test_the_report_links_to_the_games_of_the_last_evaluations(tmp_path: Path) -> None:
+    rows = [evaluation("checkpoints/0", "random", 4.0) | {"label": "untrained"}]
+    rows += [evaluation("checkpoints/6", "random", 5.0) | {"label": "trained"}]
+    make_run(tmp_path, {"evaluations": rows})
+    learner = SeatPlayer("demo/checkpoints/6", "learner", 6, "0f" * 32, "constrained", 1.0)
+    bot = SeatPlayer("random", "bot", checksum="e7" * 32)
+    origin = GameOrigin({**dict.fromkeys(POWERS, bot), "FRANCE": learner}, 2**63 - 1, 1901, "af03", "0.1.0")
+    saved_game(tmp_path / "games" / "trained-random" / "FRANCE.json", origin)
+    saved_game(tmp_path / "games" / "trained-random" / "ITALY.json")
+    saved_game(tmp_path / "games" / "untrained-random" / "FRANCE.json", origin)
+    (tmp_path / "games" / "trained-random" / "RUSSIA.json").write_text("{}")
+    section = write_report(tmp_path).read_text().split('<section id="games">')[1].split("</section>")[0]
+    assert re.findall('href="([^"]+)"', section) == [
+        f"games/trained-random/{name}.html" for name in ("FRANCE", "ITALY")
+    ]
+    assert "demo/checkpoints/6" in (tmp_path / "games" / "trained-random" / "FRANCE.html").read_text()
+    cells = ("3", "demo/checkpoints/6", "6 updates", "0f0f0f0f0f0f", "random", "9223372036854775807", "af03")
+    assert "".join(f"<td>{cell}</td>" for cell in cells) in section
+    assert "does not say who played" in section
+    assert "RUSSIA.json is not a saved game" in section
+    assert not (tmp_path / "games" / "untrained-random" / "FRANCE.html").exists()
+
+
+def test_games_outside_the_run_are_not_opened(tmp_path: Path) -> None:
+    run, outside = tmp_path / "run", tmp_path / "outside"
+    run.mkdir()
+    saved_game(outside / "FRANCE.json")
+    (run / "games").mkdir()
+    (run / "games" / "trained-random").symlink_to(outside)
+    labels = ("trained", "../../outside", "..", "", "x" * 500)
+    rows = [
+        evaluation("checkpoints/6", against, 4.0) | {"label": label}
+        for label in labels
+        for against in ("random", "/..")
+    ]
+    for row, number in zip(rows, range(len(rows)), strict=True):
+        row["against"] = f"{row['against']}" if number < 2 else f"{row['against']}{number}"
+    text = write_report(make_run(run, {"evaluations": rows})).read_text()
+    assert '<section id="games">' not in text
+    assert [path.name for path in outside.iterdir()] == ["FRANCE.json"]
+
+
+def test_a_report_shows_at_most_so_many_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(games, "MOST_GAMES", 2)
+    make_run(tmp_path, {"evaluations": [evaluation("checkpoints/6", "random", 5.0) | {"label": "trained"}]})
+    for power in ("FRANCE", "ITALY", "TURKEY"):
+        saved_game(tmp_path / "games" / "trained-random" / f"{power}.json")
+    text = write_report(tmp_path).read_text()
+    assert text.count('<a href="games/') == 2
+    assert len(list(tmp_path.rglob("games/*/*.html"))) == 2
+
+
 def test_empty_run_has_a_page(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text("{}")
     assert "Provenance" in write_report(tmp_path).read_text()
@@ -223,3 +382,22 @@ def test_embedded_json_reads_back_and_refuses_nan() -> None:
     assert "<" not in embed_json(data)
     with pytest.raises(ValueError, match="not JSON compliant"):
         embed_json(math.nan)
+
+
+def test_the_configuration_names_no_folder_account_or_password(tmp_path: Path) -> None:
+    url = "rediss://u:p@ss/w0rd@10.0.0.5:6379/0?ssl_ca_certs=/home/alice/ca.pem&ssl_keyfile=%2Fhome%2Falice%2Fkey.pem"
+    (make_run(tmp_path) / "config.toml").write_text(
+        '[policy]\npath = "/home/alice/models/base"\n[imitation]\nsaved_games = "alice/games"\n'
+        f'[redis]\nurl = "{url}"\n'
+    )
+    run = load_run(tmp_path)
+    for defaults in (None, {"policy": {"path": None}}):
+        text = html.unescape(configuration(run, defaults))
+        assert "policy.path = base\nimitation.saved_games = games\n" in text
+        assert "redis.url = rediss://***@10.0.0.5:6379/0?ssl_ca_certs=ca.pem&ssl_keyfile=key.pem" in text
+        assert not [private for private in ("alice", "ss/w0rd", "w0rd", "u:p") if private in text]
+
+
+def test_the_configuration_keeps_a_models_name_on_the_hub(tmp_path: Path) -> None:
+    (make_run(tmp_path) / "config.toml").write_text('[policy]\npath = "Qwen/Qwen3-0.6B@main"\n')
+    assert "policy.path = Qwen/Qwen3-0.6B@main" in configuration(load_run(tmp_path), None)

@@ -1,0 +1,190 @@
+"""Games from Python: one game between any players, and the evaluation of one of them."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from cluster.api.arguments import (
+    FIRST_YEAR,
+    LARGEST_SEED,
+    LAST_YEAR,
+    MOST_GAMES,
+    check_seats,
+    check_temperature,
+    check_whole,
+)
+from cluster.api.player import Player
+from cluster.api.rows import Rows
+from cluster.configs.loader import Source
+from cluster.errors import RunError
+from grpo_core.errors import one_line
+
+if TYPE_CHECKING:
+    from opponents.play import GameRecord
+    from opponents.players.policy import Decision, Policy
+    from services.environments.diplomacy.game import DiplomacyGame, Outcome
+    from services.environments.diplomacy.position import Position
+
+# A bot's name, remote:NAME, a folder or ``Run``, an open player, or an object of your own with an async method ``act``.
+AnyPlayer: TypeAlias = "str | os.PathLike[str] | Player | Policy"
+
+
+class Game:
+    """A finished game: how it ended, and its files. A notebook shows it phase by phase."""
+
+    def __init__(self, game: DiplomacyGame, record: GameRecord, seats: Mapping[str, str]) -> None:
+        self.record = record
+        self.seats = dict(seats)  # power -> player's name
+        self._game = game
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the game ended: final centres, kind of ending, winners, last year and number of phases."""
+        return self.record.outcome
+
+    @property
+    def centers(self) -> dict[str, int]:
+        """Final supply centres by power, the most first."""
+        return dict(sorted(self.outcome.centers.items(), key=lambda item: (-item[1], item[0])))
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the game in the engine's own format (JSON) and return the path; raises StorageError."""
+        self._game.save(Path(path))
+        return Path(path)
+
+    def html(self, path: str | os.PathLike[str]) -> Path:
+        """Write a page that shows the game phase by phase, without a network, and return its path.
+
+        Raises StorageError.
+        """
+        from services.reports.page import write_page
+
+        return write_page(Path(path), self._page())
+
+    def __repr__(self) -> str:
+        outcome = self.outcome
+        centers = ", ".join(f"{power} {count}" for power, count in self.centers.items())
+        kind = outcome.kind.replace("_", " ")
+        return f"<entente.Game {kind} after {outcome.phases} phases, {outcome.final_year}: {centers}>"
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self._page(), quote=True)
+        return f'<iframe srcdoc="{page}" style="width: 100%; height: 720px; border: 0" title="the game"></iframe>'
+
+    def _page(self) -> str:
+        from services.reports.game_viewer.game_viewer import viewer_page
+
+        return viewer_page(json.loads(self._game.saved()))[0]
+
+
+def play(
+    seats: Mapping[str, AnyPlayer] | None = None,
+    *,
+    default: AnyPlayer = "random",
+    until_year: int = 1910,
+    seed: int = 7,
+    config: Source | None = None,
+) -> Game:
+    """Play one game to the end of ``until_year`` (1901 to 1999); the same seed (0 to 2^53) plays the same game.
+
+    The game's id is made of its seed and last year. ``seats`` maps powers, in any case, to their players; ``default``
+    plays all others. A player is a bot's name, a checkpoint or run (a folder or a ``Run``), ``remote:NAME`` of
+    ``config``'s ``[opponents.remotes]``, an open ``Player``, or an object of your own with
+    ``async def act(position, power, seed)`` that returns a ``Decision``.
+
+    Raises RunError for an unknown power, player or argument, CheckpointError for a folder that is not a usable
+    checkpoint, EndpointError for an unknown remote player or one that does not answer.
+    """
+    until_year = check_whole("until_year", until_year, FIRST_YEAR, LAST_YEAR)
+    seed = check_whole("seed", seed, 0, LARGEST_SEED)
+    seated = check_seats(seats)
+    from cluster.evaluation.play import play_out
+    from cluster.evaluation.players import chat_players, name_of
+    from services.environments.diplomacy.position import POWERS
+
+    players = {power: _named_or_open(seated.get(power, default)) for power in POWERS}
+    game, record = play_out(players, until_year, seed, chat_players(config), game_id=f"{seed}-{until_year}")
+    return Game(game, record, {power: name_of(player) for power, player in players.items()})
+
+
+def evaluate(
+    player: AnyPlayer,
+    against: AnyPlayer | Sequence[AnyPlayer] = "random",
+    *,
+    games_per_country: int = 10,
+    until_year: int = 1910,
+    seed: int = 0,
+    temperature: float | None = None,
+    config: Source | None = None,
+    progress: bool = False,
+) -> Rows:
+    """Measure a player against six of each opponent, all seven countries alike, with 95 % intervals.
+
+    Players are given as for ``play``. ``temperature`` is the sampling temperature of a player that is given by its
+    checkpoint or run; None: ``evaluation.temperature`` of its run. The same ``seed`` gives every player the same games.
+    ``progress`` shows it on standard error.
+
+    Returns a row for each opponent, as in ``summary.json``: ``checkpoint``, ``against``, ``games``, ``until_year``,
+    ``mean_centers``, ``win_rate``, ``top_rate`` (ties count), ``survival_rate`` and ``sum_of_squares``, each with
+    ``..._ci95``, and all of these in ``by_country``.
+
+    Raises as ``play``.
+    """
+    opponents = _several(against)
+    if not opponents:
+        raise RunError('against names no player; give bots, e.g. against=["random", "dumbbot"]')
+    games_per_country = check_whole("games_per_country", games_per_country, 1, MOST_GAMES)
+    until_year = check_whole("until_year", until_year, FIRST_YEAR, LAST_YEAR)
+    seed = check_whole("seed", seed, 0, LARGEST_SEED)
+    temperature = check_temperature(temperature)
+    from cluster.evaluation.play import evaluate as measure
+    from cluster.evaluation.players import chat_players
+    from cluster.runs.progress_bars import progress_bars
+
+    with ExitStack() as stack:
+        rows = measure(
+            _named_or_open(player),
+            [_named_or_open(each) for each in opponents],
+            games_per_country=games_per_country,
+            until_year=until_year,
+            seed=seed,
+            temperature=temperature,
+            remotes=chat_players(config),
+            add_bar=stack.enter_context(progress_bars()) if progress else None,
+        )
+    return Rows(rows)
+
+
+class _Seated:
+    """An open player in a game, whose event loop is another one than the player's."""
+
+    def __init__(self, player: Player) -> None:
+        self.name = player.name
+        self.description = player.description
+        self._player = player
+
+    async def act(self, position: Position, power: str, seed: int) -> Decision:
+        return await self._player.act_async(position, power, seed)
+
+
+def _several(players: AnyPlayer | Sequence[AnyPlayer]) -> list[AnyPlayer]:
+    if isinstance(players, str | os.PathLike) or hasattr(players, "act") or not isinstance(players, Iterable):
+        return [players]
+    return list(players)
+
+
+def _named_or_open(player: AnyPlayer) -> str | Policy:
+    if isinstance(player, Player):
+        return _Seated(player)
+    if isinstance(player, str | os.PathLike):
+        return os.fspath(player)
+    if not hasattr(player, "act"):
+        shown = one_line(repr(player), 80)
+        raise RunError(f"{shown} is no player: give a bot's name, a folder, remote:NAME or an object with act")
+    return player

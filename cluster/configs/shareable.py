@@ -1,0 +1,29 @@
+"""A configuration as it may leave the machine: without where this machine, its files and its servers are."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+from cluster.configs.schema import Config
+from grpo_core.models.hub import without_folders
+
+_ADDRESSES = (("redis", "url"), ("run", "ray_address"), ("metrics", "host"))
+
+
+def shareable(config: Config) -> dict[str, Any]:
+    """Return the resolved configuration in JSON values, without any address; of paths only the last part is left.
+
+    Urls are left out with their hosts, accounts, keys and certificate files. ``policy.path`` stays whole where it is a
+    name on the Hub.
+    """
+    told = config.model_dump(mode="json")
+    for section, key in _ADDRESSES:
+        del told[section][key]
+    for remote in told["opponents"]["remotes"].values():
+        del remote["base_url"]
+    if config.policy.path is not None:
+        told["policy"]["path"] = without_folders(config.policy.path)
+    if config.imitation.saved_games is not None:
+        told["imitation"]["saved_games"] = PurePath(config.imitation.saved_games).name
+    return told

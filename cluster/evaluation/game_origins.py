@@ -1,0 +1,84 @@
+"""Describes the players of a game for the record that its saved file carries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cluster.evaluation.players import name_of
+from cluster.runs.folder import EXPORTED, sampling_of
+from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint, read_manifest, weights_checksum
+from grpo_core.errors import one_line
+from grpo_core.files import read_json
+from grpo_core.types import PolicyVersion
+from opponents.bots.registry import BOT_NAMES
+from opponents.players.chat_players import ChatPlayers
+from opponents.players.policy import Policy
+from opponents.population.member import package_version, release_checksum
+from opponents.settings import REMOTE_PREFIX
+from services.environments.diplomacy.game_origin import GameOrigin, SeatPlayer
+from services.environments.diplomacy.position import POWERS
+
+_LONGEST_NAME = 200  # characters; longer ones are no names to a reader of saved games
+
+
+def game_origin(seats: Mapping[str, SeatPlayer], *, seed: int, until_year: int, commit: str) -> GameOrigin:
+    """Return the record of a game of these players, by power, under the installed version of this package."""
+    return GameOrigin(seats, seed, until_year, commit, package_version())
+
+
+def describe_bot(name: str) -> SeatPlayer:
+    """Describe a bot: its code changes only with a release, so its checksum is that of its name and release."""
+    return SeatPlayer(name, "bot", checksum=release_checksum(name))
+
+
+def describe_learner(run_name: str, weights: PolicyVersion, decoding: str, temperature: float) -> SeatPlayer:
+    """Describe the policy of a run in training; its checksum is that of the published weights, as a snapshot's is."""
+    player = f"{run_name}/checkpoints/{weights.number}"
+    return SeatPlayer(player, "learner", weights.number, weights.checksum or None, decoding, temperature)
+
+
+def describe_open(player: Policy) -> SeatPlayer:
+    """Describe a player that a program made or opened: by its ``description`` from its opening, else by its name."""
+    description = getattr(player, "description", None)
+    if isinstance(description, SeatPlayer):
+        return description
+    return SeatPlayer(one_line(name_of(player), _LONGEST_NAME), "program")
+
+
+def describe_player(
+    name: str, remotes: ChatPlayers, *, temperature: float | None = None, evaluation: bool = False
+) -> SeatPlayer:
+    """Describe the player that ``open_policy`` opens with the same arguments, by names without the machine's paths.
+
+    Raises EndpointError if there is no such remote player, CheckpointError if the weights cannot be read.
+    """
+    if name in BOT_NAMES:
+        return describe_bot(name)
+    if name.startswith(REMOTE_PREFIX):
+        return SeatPlayer(name, "remote", checksum=remotes.checksum(name.removeprefix(REMOTE_PREFIX)))
+    config, folder = sampling_of(Path(name)), latest_checkpoint(Path(name)) or Path(name)
+    if temperature is None:
+        temperature = config.evaluation.temperature if evaluation else config.inference.temperature
+    shown, version = _exported(folder) or _in_a_run(folder)
+    return SeatPlayer(shown, "checkpoint", version, weights_checksum(folder), config.inference.decoding, temperature)
+
+
+def _in_a_run(folder: Path) -> tuple[str, int | None]:
+    """The name and version of a checkpoint or, without a version, of any model's folder."""
+    version = read_manifest(folder)["version"] if (folder / MANIFEST).exists() else None
+    parts = folder.absolute().parts
+    return "/".join(parts[-3:] if "checkpoints" in parts[-2:-1] else parts[-1:]), version
+
+
+def _exported(folder: Path) -> tuple[str, int] | None:
+    """The name and version of the checkpoint that an exported policy's folder was made of; None if it does not say."""
+    try:
+        made = read_json(folder / EXPORTED)
+        run_name, version, country = made["config"]["run"]["name"], made["version"], made["country"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    if not isinstance(run_name, str) or type(version) is not int or country not in (None, *POWERS):
+        return None
+    of_country = "" if country is None else f"/{country}"
+    return one_line(f"{run_name}/checkpoints/{version}{of_country}", _LONGEST_NAME), version

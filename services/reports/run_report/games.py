@@ -1,0 +1,106 @@
+"""The saved games of a run's last evaluations: a page for each, and the table that links to them."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from services.reports.page import ReportError
+from services.reports.run_report.data import RunData
+from services.reports.run_report.text import scrolling
+
+if TYPE_CHECKING:
+    from services.reports.game_viewer.game_viewer import ShownGame
+
+MOST_GAMES = 42  # pages of one report: seven countries against six opponents; drawing one takes a second
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_POWER = re.compile(r"[A-Z]{1,20}")
+_CHECKSUM_SHOWN = 12  # digits
+
+
+@dataclass(frozen=True, slots=True)
+class SavedGame:
+    """One saved game of a run."""
+
+    power: str  # the evaluated policy's
+    label: str  # of the evaluation: "trained"
+    against: str
+    link: str  # the page's path relative to the report; of a damaged file, empty
+    shown: ShownGame | None
+    problem: str  # one line; empty unless the file is damaged
+
+
+def show_games(run: RunData) -> list[SavedGame]:
+    """Write the pages of the games that the last evaluation against each opponent saved, at most ``MOST_GAMES``.
+
+    A file that is no saved game is listed with the reason. Raises ``StorageError`` if a page cannot be written.
+    """
+    return [_show(*found, run.folder) for found in islice(_saved(run), MOST_GAMES)]
+
+
+def _saved(run: RunData) -> Iterator[tuple[Path, str, str]]:
+    last = {str(row["against"]): str(row.get("label", "")) for row in run.evaluations}
+    inside = run.folder.resolve()
+    for against, label in last.items():
+        folder = run.folder / "games" / f"{label}-{against}"
+        # A link in a run from elsewhere must not lead to files that are not the run's.
+        if not _FOLDER.fullmatch(folder.name) or not folder.resolve().is_relative_to(inside) or not folder.is_dir():
+            continue
+        for path in sorted(folder.glob("*.json")):
+            if _POWER.fullmatch(path.stem):
+                yield path, label, against
+
+
+def _show(path: Path, label: str, against: str, run_dir: Path) -> SavedGame:
+    from services.reports.game_viewer.game_viewer import write_viewer  # the engine is slow to import
+
+    page = path.with_suffix(".html")
+    try:
+        shown = write_viewer(path, page)
+    except ReportError as error:
+        return SavedGame(path.stem, label, against, "", None, str(error))
+    return SavedGame(path.stem, label, against, quote(page.relative_to(run_dir).as_posix()), shown, "")
+
+
+def games_table(games: Sequence[SavedGame]) -> str:
+    """Return the table of games with links to their pages; empty without games."""
+    if not games:
+        return ""
+    head = ("game", "centres", "player", "version", "SHA-256", "the other six", "seed", "commit")
+    top = "".join(f"<th>{name}</th>" for name in head)
+    body = "".join(f"<tr>{_row(game)}</tr>" for game in games)
+    note = (
+        "One game of each country from the last evaluation against each opponent, phase by phase on its own page. "
+        "Each page names all seven players with their checksums."
+    )
+    table = scrolling(f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>", "Games")
+    return f'<section id="games"><h2>Games</h2><p class="soft">{note}</p>{table}</section>'
+
+
+def _row(game: SavedGame) -> str:
+    name = html.escape(f"{game.power.capitalize()} against {game.against}")
+    if game.shown is None:
+        return f'<td>{name}</td><td colspan="7">{html.escape(game.problem)}</td>'
+    origin, power = game.shown.origin, game.power
+    cells = [f'<a href="{html.escape(game.link)}">{name}</a>', str(game.shown.centers.get(power, ""))]
+    if origin.note:
+        return f'{_cells(cells)}<td colspan="6">{html.escape(origin.note)}</td>'
+    seat, facts = origin.seats.get(power), dict(origin.facts)
+    others = dict.fromkeys(each.player for country, each in origin.seats.items() if country != power)
+    texts = [
+        *((seat.player, seat.version, seat.checksum[:_CHECKSUM_SHOWN]) if seat else ("", "", "")),
+        ", ".join(others),
+        facts.get("seed", ""),
+        facts.get("commit", ""),
+    ]
+    return _cells([*cells, *map(html.escape, texts)])
+
+
+def _cells(cells: Sequence[str]) -> str:
+    return "".join(f"<td>{cell}</td>" for cell in cells)

@@ -1,0 +1,49 @@
+"""The model that a run starts from is checked before anything starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster.actors.initial_policy import check_policy
+from cluster.configs.loader import load_config
+from grpo_core.errors import CheckpointError
+from tests.chat_models import save_chat_model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_chat_model(tmp_path_factory.mktemp("chat"))
+
+
+def check(folder: Path, *overrides: str) -> None:
+    config = load_config("smoke", [f"policy.path={folder}", "policy.context_length=4096", *overrides])
+    check_policy(config.policy, config.inference)
+
+
+def test_a_chat_model_is_taken_with_room_for_the_longest_sheet(folder: Path) -> None:
+    check(folder, "policy.prompt=chat", "inference.max_completion_length=400")
+    with pytest.raises(CheckpointError, match=r"17 orders may take \d+ of its tokens.*raise it"):
+        check(folder, "policy.prompt=chat", "inference.max_completion_length=64")
+    check(folder, "policy.prompt=chat", "inference.max_completion_length=64", "inference.decoding=free")
+
+
+def test_a_context_beyond_the_models_positions_is_refused(folder: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"holds 4096 tokens, and policy.context_length is 8192; lower it"):
+        check(folder, "policy.prompt=chat", "inference.max_completion_length=400", "policy.context_length=8192")
+
+
+def test_a_model_without_a_template_is_refused_for_chat_prompts_alone(folder: Path, tmp_path: Path) -> None:
+    for file in folder.iterdir():
+        if file.name != "chat_template.jinja":
+            (tmp_path / file.name).symlink_to(file)
+    with pytest.raises(CheckpointError, match="has no chat template"):
+        check(tmp_path, "policy.prompt=chat", "inference.max_completion_length=400")
+    check(tmp_path, "inference.max_completion_length=400")
+
+
+def test_a_missing_model_is_one_line_that_says_how_to_fetch_it() -> None:
+    with pytest.raises(CheckpointError, match=r"there is no folder models/none.*hf download models/none") as error:
+        check(Path("models/none"))
+    assert "\n" not in str(error.value)
