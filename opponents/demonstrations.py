@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from grpo_core.errors import one_line
 from grpo_core.types import Turn
 from opponents.play import play_game
 from opponents.players.llm_policy import OrderTokens, make_turn
 from opponents.players.policy import Decision, Policy
-from services.environments.diplomacy.game import DiplomacyGame, past_phase
+from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import WAIVE, OrderSlot, check, sheet
-from services.environments.diplomacy.position import POWERS, PastPhase, Position
-from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
+from services.environments.diplomacy.played_phases import played_phases
+from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.saved_game import read_saved_game
 from services.inference.sequence import teacher_forced_generation
 
 
@@ -61,24 +61,13 @@ def saved_demonstrations(file: Path, tokens: OrderTokens) -> Iterator[Turn]:
     Illegal orders are left out, as are powers without a legal order in a phase: they were absent, or their orders are
     in another notation. Raises SavedGameError if the file is not a saved game.
     """
-    DiplomacyGame.load(file, 1999)  # raises SavedGameError, with the reason
-    past: tuple[PastPhase, ...] = ()
-    for phase in read_saved_game(file)["phases"]:
-        # The phase in which a game was saved has no orders yet, or one empty list per power.
-        if not any((phase.get("orders") or {}).values()) or phase["state"]["name"] == "COMPLETED":
-            continue
-        try:
-            position = DiplomacyGame.from_state(phase["state"], 1999, past).position
-            over = past_phase(position.phase, phase["orders"], phase.get("results") or {})
-        except Exception as error:  # as for the whole game
-            reason = one_line(f"{type(error).__name__}: {error}", 200)
-            raise SavedGameError(f"{file}: phase {phase.get('name')}: {reason}") from error
-        past = (over,) if position.kind == "M" else (*past, over)
-        for power in position.to_move:
-            orders = check(phase["orders"].get(power) or (), position, power).orders
+    DiplomacyGame.load(file, 1999)  # checks more than its form
+    for phase in played_phases(read_saved_game(file), str(file)):
+        for power in phase.position.to_move:
+            orders = check(phase.orders.get(power, ()), phase.position, power).orders
             if not orders:
                 continue
-            turn = demonstration_turn(tokens, position, power, orders)
+            turn = demonstration_turn(tokens, phase.position, power, orders)
             if turn.trained_mask.any():
                 yield turn
 

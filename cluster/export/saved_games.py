@@ -12,10 +12,11 @@ from typing import Any
 from cluster.export.tables import Column
 from grpo_core.errors import one_line
 from opponents.prompts.policy_prompt import PolicyPrompt
-from services.environments.diplomacy.game import DiplomacyGame, past_phase
+from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.game_origin import ORIGIN_KEY
-from services.environments.diplomacy.position import POWERS, PastPhase, Position
-from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
+from services.environments.diplomacy.played_phases import played_phases, saved_phases
+from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.saved_game import read_saved_game
 from services.inference.engine import EngineError
 
 _LAST_YEAR = 9999  # none is reached: a saved game is over or not by its own phases
@@ -82,7 +83,7 @@ def game_row(game: SavedGame) -> dict[str, Any]:
     """Return a row of ``GAMES``."""
     phases = game.document["phases"]
     states = [phase["state"] for phase in phases]
-    played = _played(game)
+    played = saved_phases(game.document)
     final_year = int(str(played[-1]["state"]["name"])[1:5]) if played else 1900
     note = str(states[-1].get("note") or "")
     victors = {name.strip() for name in note.partition("Victory by: ")[2].split(",")}
@@ -111,16 +112,8 @@ def decision_rows(game: SavedGame, prompts: PolicyPrompt | None) -> Iterator[dic
 
     Raises SavedGameError if a phase cannot be set up.
     """
-    past: tuple[PastPhase, ...] = ()
-    for phase in _played(game):
-        given = phase.get("orders") or {}
-        try:
-            position = DiplomacyGame.from_state(phase["state"], _LAST_YEAR, past).position
-            over = past_phase(position.phase, given, phase.get("results") or {})
-        except Exception as error:  # the engine checks little, so that any kind may come of a file
-            reason = one_line(f"{type(error).__name__}: {error}", 200)
-            raise SavedGameError(f"{game.name}: phase {phase.get('name')}: {reason}") from error
-        past = (over,) if position.kind == "M" else (*past, over)
+    for phase in played_phases(game.document, game.name):
+        position = phase.position
         shown = json.dumps(_public(position))
         for power in position.to_move:
             row: dict[str, Any] = {
@@ -130,7 +123,7 @@ def decision_rows(game: SavedGame, prompts: PolicyPrompt | None) -> Iterator[dic
                 "power": power,
                 "position": shown,
                 "legal_orders": len({order for place in position.orderable[power] for order in position.legal[place]}),
-                "orders": list(given.get(power) or ()),
+                "orders": list(phase.orders.get(power, ())),
                 "centers": len(position.centers[power]),
             }
             if prompts is not None:
@@ -154,14 +147,6 @@ def centers_by_year(states: Sequence[Mapping[str, Any]], final_year: int) -> dic
         year = final_year if not name[1:5].isdigit() else int(name[1:5]) - (name[0] == "S")
         found.setdefault(year, _centers(state))
     return found
-
-
-def _played(game: SavedGame) -> Sequence[Mapping[str, Any]]:
-    """The phases with decisions; the last one in a file, in which the game was saved, often has no orders yet."""
-    *phases, last = game.document["phases"]
-    if any((last.get("orders") or {}).values()):
-        phases.append(last)
-    return [phase for phase in phases if phase["state"]["name"] not in ("COMPLETED", "FORMING")]
 
 
 def _centers(state: Mapping[str, Any]) -> dict[str, int]:

@@ -14,28 +14,19 @@ from grpo_core.models.hub import model_folder
 from grpo_core.models.pretrained import load_tokenizer
 from grpo_core.settings import PolicySettings
 from opponents.players.llm_policy import OrderTokens
-from services.environments.diplomacy.game import DiplomacyGame, past_phase
-from services.environments.diplomacy.position import PastPhase, Position
+from services.environments.diplomacy.played_phases import played_phases
+from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.saved_game import read_saved_game
 from services.settings import InferenceSettings
 
-LAST_YEAR = 9999
 ROOM = 1 << 20  # so that nothing is cut
 MOMENTS = ("first", "middle", "last")
 
 
 def moments(file: Path) -> list[Position]:
     """The first, a middle and the last movement phase of a saved game that has orders."""
-    found: list[Position] = []
-    past: tuple[PastPhase, ...] = ()
-    for phase in read_saved_game(file)["phases"]:
-        if not any((phase.get("orders") or {}).values()) or phase["state"]["name"] == "COMPLETED":
-            continue
-        position = DiplomacyGame.from_state(phase["state"], LAST_YEAR, past).position
-        over = past_phase(position.phase, phase["orders"], phase.get("results") or {})
-        past = (over,) if position.kind == "M" else (*past, over)
-        if position.kind == "M":
-            found.append(position)
+    phases = played_phases(read_saved_game(file), str(file))
+    found = [phase.position for phase in phases if phase.position.kind == "M"]
     return [found[0], found[len(found) // 2], found[-1]]
 
 

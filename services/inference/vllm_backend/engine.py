@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -22,20 +21,18 @@ from safetensors import safe_open
 from torch import Tensor
 
 from grpo_core.errors import CheckpointError
-from grpo_core.files import read_json
 from grpo_core.models.lora import adapter_config_of
 from grpo_core.models.pretrained import read_payload
 from grpo_core.models.weight_probe import Probe
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.parity import parity_error, probe_requests
-from services.inference.sequence import FreeState, ModelLimits, RunningSequence, ThoughtState, initial_state
-from services.inference.token_masks import encode_sheet
-from services.inference.vllm_backend.core import SHEET, VLLMCore
+from services.inference.sequence import ModelLimits, RunningSequence, initial_state
+from services.inference.vllm_backend.core import VLLMCore
 from services.inference.vllm_backend.lora_registry import Adapter, LoraRegistry
-from services.inference.vllm_backend.startup import model_config, size_of
+from services.inference.vllm_backend.sampling_parameters import next_part_parameters
+from services.inference.vllm_backend.startup import generation_config, model_config, size_of
 from services.inference.vllm_backend.weight_scheduler import WeightScheduler
 
-_SHEET_SEED = 0x5EED_0F0E_DE25  # tells the random numbers of a sheet from those of the thought before it
 _LOWEST_TEMPERATURE = 0.01  # vLLM raises lower ones to it without a warning
 
 FullWeights = bytes | memoryview | Path  # safetensors bytes, or the folder that the engine began with
@@ -72,7 +69,7 @@ class VLLMEngine:
         config = model_config(folder)
         self._limits = ModelLimits.of(
             size_of(config, "vocab_size"),
-            (config.get("eos_token_id"), _generation_config(folder).get("eos_token_id")),
+            (config.get("eos_token_id"), generation_config(folder).get("eos_token_id")),
             min(size_of(config, "max_position_embeddings"), context_length or sys.maxsize),
         )
         self._core = core
@@ -216,20 +213,18 @@ class VLLMEngine:
         A thought is a request of its own: what ends it, as the end of a text does, must not end the decision. The
         sheet's request finds the keys and values of prompt and thought in the prefix cache.
         """
-        cached = []
-        if sequence.thinking:
-            cached.append(await self._decode_part(sequence, adapter, self._thought_parameters(sequence)))
-        if not sequence.over:
-            cached.append(await self._decode_part(sequence, adapter, self._parameters(sequence)))
-        return cached[0]  # later ones are this decision's own
+        cached = await self._decode_part(sequence, adapter)
+        if not sequence.over:  # what follows the thought; the tokens that it finds cached are this decision's own
+            await self._decode_part(sequence, adapter)
+        return cached
 
-    async def _decode_part(self, sequence: RunningSequence, adapter: Adapter | None, parameters: Any) -> int:
+    async def _decode_part(self, sequence: RunningSequence, adapter: Adapter | None) -> int:
         """Complete the sequence's thought, or what follows it; return the cached prompt tokens."""
         thinking = sequence.thinking
         output = await self._core.generate(
             f"decision-{next(self._request_numbers)}",
             [*sequence.request.prompt_ids, *sequence.completion],
-            parameters,
+            next_part_parameters(sequence),
             None if adapter is None else adapter.request,
         )
         tokens, logprobs = output.token_ids, output.logprobs
@@ -249,45 +244,6 @@ class VLLMEngine:
             policy = sequence.request.policy
             raise EngineError(f"log-probabilities of a {policy!r} decision are not finite: its weights are damaged")
         return output.cached_tokens
-
-    def _thought_parameters(self, sequence: RunningSequence) -> Any:
-        thought, state = sequence.request.thought, sequence.state
-        assert thought is not None
-        assert isinstance(state, ThoughtState)
-        ends = sorted(state.end_ids | ({thought.end_id} if thought.end_id is not None else set()))
-        return self._sampling(sequence.request.temperature, sequence.request.seed, ends, thought.max_tokens)
-
-    def _parameters(self, sequence: RunningSequence) -> Any:
-        """The parameters of a sheet or free text, with or without a thought before it."""
-        request, constraint = sequence.request, sequence.request.constraint
-        # After a thought the random numbers must not be those that wrote it.
-        seed = request.seed if request.thought is None else request.seed ^ _SHEET_SEED
-        if constraint is not None:
-            sheet = {SHEET: encode_sheet(constraint)}
-            return self._sampling(request.temperature, seed, [constraint.end_id], constraint.longest, sheet)
-        state = sequence.state.rest if isinstance(sequence.state, ThoughtState) else sequence.state
-        assert isinstance(state, FreeState)
-        return self._sampling(request.temperature, seed, sorted(self._limits.end_ids), state.left)
-
-    @staticmethod
-    def _sampling(
-        temperature: float, seed: int, ends: list[int], limit: int, extra: dict[str, bytes] | None = None
-    ) -> Any:
-        from vllm import SamplingParams
-        from vllm.sampling_params import RequestOutputKind
-
-        return SamplingParams(
-            temperature=temperature,
-            seed=seed & 0x7FFF_FFFF_FFFF_FFFF,
-            max_tokens=limit,
-            stop_token_ids=ends,
-            logprobs=0,  # that of the sampled token alone
-            flat_logprobs=True,
-            detokenize=False,
-            extra_args=extra,
-            output_kind=RequestOutputKind.FINAL_ONLY,
-            skip_clone=True,
-        )
 
     async def _load(self, weights: FullWeights, *, keep: bool = False) -> None:
         """Make vLLM run under these weights; if it refuses them (``EngineError``), load the previous ones again."""
@@ -354,13 +310,6 @@ class VLLMEngine:
             )
         answers = [sequence.generation(version) for sequence in sequences]
         return parity_error(probe, answers, policy, version, self._dtype)
-
-
-def _generation_config(folder: Path) -> dict[str, Any]:
-    """Return a folder's settings of generation; empty if it has none."""
-    path = folder / "generation_config.json"
-    found = read_json(path) if path.is_file() else {}
-    return found if isinstance(found, dict) else {}
 
 
 def _weight_shapes(folder: Path) -> dict[str, Tensor]:

@@ -134,15 +134,13 @@ def kv_cache_bytes(folder: Path, settings: InferenceSettings, context_length: in
 
 def model_config(folder: Path) -> Mapping[str, Any]:
     """Return a model's ``config.json``; ``EngineError`` if it cannot be read."""
-    try:
-        config = read_json(folder / "config.json")
-    except OSError as error:
-        raise EngineError(f"{folder / 'config.json'} cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise EngineError(f"{folder / 'config.json'} is not JSON: {one_line(error, 200)}") from error
-    if not isinstance(config, dict):
-        raise EngineError(f"{folder / 'config.json'} is no table")
-    return config
+    return _read_table(folder / "config.json")
+
+
+def generation_config(folder: Path) -> Mapping[str, Any]:
+    """Return a model's ``generation_config.json``, empty if it has none; ``EngineError`` if it cannot be read."""
+    file = folder / "generation_config.json"
+    return _read_table(file) if file.is_file() else {}
 
 
 def size_of(config: Mapping[str, Any], name: str) -> int:
@@ -158,6 +156,18 @@ def size_of(config: Mapping[str, Any], name: str) -> int:
 
 def _context(config: Mapping[str, Any], configured: int | None) -> int:
     return min(size_of(config, "max_position_embeddings"), configured or sys.maxsize)
+
+
+def _read_table(file: Path) -> Mapping[str, Any]:
+    try:
+        table = read_json(file)
+    except OSError as error:
+        raise EngineError(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise EngineError(f"{file} is not JSON: {one_line(error, 200)}") from error
+    if not isinstance(table, dict):
+        raise EngineError(f"{file} is no table")
+    return table
 
 
 def _start_error(error: BaseException, folder: Path, settings: InferenceSettings) -> str:

@@ -13,7 +13,6 @@ import pytest
 
 from cluster.configs.loader import load_config
 from cluster.errors import ConfigError
-from opponents.bots.registry import make_bot
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.players.chat_answer import order_lines, sheet_regex
 from opponents.players.chat_players import ChatPlayers, add_members
@@ -26,25 +25,14 @@ from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import OrderSlot, parse, sheet
 from services.environments.diplomacy.position import Position
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError
+from tests.unit.opponents.played_games import played_positions
 from tests.unit.services.inference.chat_endpoint.endpoint_server import FakeEndpoint, Script, answer, refusal, serving
 
 OPENING = DiplomacyGame(1901).position
 GOOD = "A MAR - SPA\nA PAR - BUR\nF BRE - MAO"
 
 
-def late_positions() -> list[Position]:
-    """Every position of a game between greedy bots, retreats and adjustments included."""
-    game, bot = DiplomacyGame(1905), make_bot("greedy")
-    found = []
-    while not game.is_done:
-        found.append(game.position)
-        for power in game.position.to_move:
-            game.set_orders(power, bot.orders(game.position, power, 3))
-        game.process()
-    return found
-
-
-POSITIONS = late_positions()
+POSITIONS = played_positions("greedy", 1905, seed=3)
 
 
 def board(phase: str, units: dict[str, list[str]], centers: dict[str, list[str]] | None = None) -> Position:

@@ -14,16 +14,16 @@ from tokenizers.pre_tokenizers import Split
 from grpo_core.errors import CheckpointError
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
-from opponents.bots.registry import make_bot
 from opponents.play import play_game
 from opponents.players.llm_policy import TRUNCATED, LLMPolicy, OrderTokens
 from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import WORD_PATTERN, words
 from services.environments.diplomacy.orders import sheet
-from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.position import POWERS
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
+from tests.unit.opponents.played_games import played_positions
 
 TOKENIZER = make_word_tokenizer(words(), WORD_PATTERN)
 SETTINGS = PolicySettings(hidden_size=32, layers=1, intermediate_size=32)
@@ -41,19 +41,6 @@ def engine() -> TorchEngine:
         seed=0,
     )
     return TorchEngine(model)
-
-
-def positions(until_year: int, seed: int) -> list[Position]:
-    """Every position of a game between random bots."""
-    game = DiplomacyGame(until_year)
-    bot = make_bot("random")
-    found = []
-    while not game.is_done:
-        found.append(game.position)
-        for power in game.position.to_move:
-            game.set_orders(power, bot.orders(game.position, power, seed))
-        game.process()
-    return found
 
 
 def test_whole_games_under_the_mask_have_no_defective_order(engine: TorchEngine) -> None:
@@ -76,7 +63,7 @@ def test_whole_games_under_the_mask_have_no_defective_order(engine: TorchEngine)
 def test_the_orders_are_those_that_the_tokens_spell() -> None:
     tokens = OrderTokens(TOKENIZER)
     seen: set[str] = set()
-    for position in positions(1905, 3):
+    for position in played_positions("random", 1905, 3):
         for power in position.to_move:
             slots = sheet(position, power)
             chosen, claimed = [], set()
@@ -95,7 +82,7 @@ def test_the_orders_are_those_that_the_tokens_spell() -> None:
 
 def test_claims_of_one_sheet_mean_the_same_place_in_every_slot() -> None:
     tokens = OrderTokens(TOKENIZER)
-    winters = [p for seed in range(4) for p in positions(1906, seed) if p.kind == "A"]
+    winters = [p for seed in range(4) for p in played_positions("random", 1906, seed) if p.kind == "A"]
     checked = 0
     for position in winters:
         for power in position.to_move:
@@ -113,7 +100,7 @@ def test_claims_of_one_sheet_mean_the_same_place_in_every_slot() -> None:
 
 def test_free_decoding_records_defects(engine: TorchEngine) -> None:
     policy = LLMPolicy(engine, OrderTokens(TOKENIZER), decoding="free", max_completion_length=12)
-    position = positions(1901, 0)[0]
+    position = played_positions("random", 1901, 0)[0]
     decision = asyncio.run(policy.act(position, "RUSSIA", 5))
     assert decision.turn is not None
     assert decision.turn.defects, "a random model does not write four legal orders in twelve words"
@@ -124,7 +111,7 @@ def test_free_decoding_records_defects(engine: TorchEngine) -> None:
 
 
 def test_the_tokenizer_covers_the_prompt_and_the_seed_decides_the_completion(engine: TorchEngine) -> None:
-    position = positions(1902, 1)[2]
+    position = played_positions("random", 1902, 1)[2]
     policy = LLMPolicy(engine, OrderTokens(TOKENIZER))
     ids = OrderTokens(TOKENIZER).prompt(position, position.to_move[0])
     assert TOKENIZER.unk_token_id not in ids

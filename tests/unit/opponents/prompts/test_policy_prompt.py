@@ -20,10 +20,11 @@ from opponents.players.llm_policy import OrderTokens
 from opponents.prompts.chat_messages import CUTS, Name, messages, messages_of, sections
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import sheet
-from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.position import POWERS
 from services.inference.engine import EngineError
 from services.settings import InferenceSettings
 from tests.chat_models import chat_tokenizer
+from tests.unit.opponents.played_games import played_positions
 from tests.unit.services.inference.chat_endpoint.endpoint_server import answer, serving
 
 TOKENIZER = chat_tokenizer()
@@ -34,18 +35,7 @@ def chat_tokens(context_length: int = 1 << 14, **inference: int) -> OrderTokens:
     return OrderTokens(TOKENIZER, PolicySettings(prompt="chat", context_length=context_length), settings)
 
 
-def played(until_year: int, bot: str = "greedy", seed: int = 3) -> list[Position]:
-    game, player = DiplomacyGame(until_year), make_bot(bot)
-    found = []
-    while not game.is_done:
-        found.append(game.position)
-        for power in game.position.to_move:
-            game.set_orders(power, player.orders(game.position, power, seed))
-        game.process()
-    return found
-
-
-POSITIONS = played(1904)
+POSITIONS = played_positions("greedy", 1904, seed=3)
 
 
 @pytest.mark.parametrize("thinking_tokens", [0, 64])
