@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cluster.api.run import Run
@@ -16,6 +16,9 @@ from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.run_request import RunRequest, requested_run
 from cluster.runtime.stop_signals import handlers_restored, shielded, stop_at_signals
+from grpo_core.errors import EntenteError
+
+_ARGUMENTS = {"--start-or-resume": "start_or_resume=True", "--resume": "resume=True", "--run-dir": "run_dir"}
 
 Say = Callable[[str], None]  # shows the user a line
 
@@ -42,7 +45,7 @@ def train(
 
     Raises EntenteError (``cluster.errors`` lists the kinds) with one line that says what to do.
     """
-    with handlers_restored():
+    with handlers_restored(), _errors_in_python_words():
         stop_at_signals()
         folder = None if run_dir is None else Path(run_dir)
         request = requested_run(config, overrides, folder, resume=resume, start_or_resume=start_or_resume)
@@ -104,6 +107,19 @@ def _check_policy(config: Config) -> None:
             )
         return
     check_policy(config.policy, config.inference)
+
+
+@contextmanager
+def _errors_in_python_words() -> Iterator[None]:
+    """Let errors name arguments of ``train`` instead of the command's options."""
+    try:
+        yield
+    except EntenteError as error:
+        text = str(error)
+        for option, argument in _ARGUMENTS.items():
+            text = text.replace(option, argument)
+        error.args = (text,)
+        raise
 
 
 def _check_ray_is_free(request: RunRequest) -> None:

@@ -108,10 +108,7 @@ class RunFolder:
         """
         started = self.begun
         if not resume and started:
-            raise RunError(
-                f"{self.path} already holds a run; resume it (--resume, in Python resume=True), or choose another "
-                "folder (--run-dir, in Python run_dir)"
-            )
+            raise RunError(f"{self.path} already holds a run; go on with --resume, or choose another --run-dir")
         if resume:
             self._check_can_resume()
         with writing(self.path):
@@ -207,9 +204,7 @@ class RunFolder:
 
     def _check_can_resume(self) -> None:
         if not self.config.exists():
-            raise RunError(
-                f"no run to resume in {self.path} (no config.toml); start one, without --resume (resume=True)"
-            )
+            raise RunError(f"no run to resume in {self.path} (no config.toml); start one, without --resume")
         self.check_format()
 
     def check_resumable(self, changed: Config) -> None:

@@ -36,7 +36,7 @@ def check_run_dir(run_dir: Path) -> None:
     if copied and run_dir.resolve().is_relative_to(Path.cwd().resolve()):
         raise RunError(
             f"the run folder {run_dir} would lie in the job's copy of its working directory, which Ray deletes; "
-            "choose an absolute folder that all nodes of the cluster share (--run-dir, in Python run_dir)"
+            "choose an absolute folder that all nodes of the cluster share with --run-dir"
         )
 
 

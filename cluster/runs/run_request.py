@@ -34,14 +34,12 @@ def requested_run(
     be deleted, there is nothing to resume, or a change contradicts stored data.
     """
     if resume and start_or_resume:
-        raise ConfigError(
-            "--resume goes on with a run, --start-or-resume may start one (in Python too); give one of them"
-        )
+        raise ConfigError("--resume goes on with a run, --start-or-resume may start one; give one of them")
     if source is None and not resume:
         raise ConfigError('name a config to train from, e.g. entente train laptop, in Python entente.train("laptop")')
     if run_dir is None:
         if source is None:
-            raise ConfigError("to resume a run, name its folder (--run-dir, in Python run_dir)")
+            raise ConfigError("to resume a run, name its folder with --run-dir")
         run_dir = Path("runs") / load_config(source, () if resume else overrides).run.name
     check_run_dir(run_dir)
     folder = RunFolder(run_dir)

@@ -138,11 +138,19 @@ def test_a_request_that_cannot_be_met_is_one_line(training: Any) -> None:
         ({}, 'in Python entente.train("laptop")'),
         ({"config": 5}, "a configuration is a file"),
         ({"config": "smoke", "overrides": 5}, "give overrides as a list or a mapping"),
-        ({"resume": True}, "in Python run_dir"),
+        ({"resume": True}, "name its folder with run_dir"),
         ({"config": "smoke", "overrides": {"learner.update": 1}}, "did you mean learner.updates?"),
         ({"config": {"learner": {"updates": "two"}}}, "learner.updates"),
-        ({"run_dir": "nothing", "resume": True}, "no run to resume in nothing"),
+        (
+            {"run_dir": "nothing", "resume": True},
+            "no run to resume in nothing (no config.toml); start one, without resume=",
+        ),
+        (
+            {"resume": True, "start_or_resume": True},
+            "resume=True goes on with a run, start_or_resume=True may start one",
+        ),
     ):
         with pytest.raises(entente.EntenteError) as error:
             entente.train(**arguments)  # type: ignore[arg-type]
         assert message in str(error.value)
+        assert "--" not in str(error.value)

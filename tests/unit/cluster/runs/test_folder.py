@@ -40,7 +40,7 @@ def begun(path: Path) -> RunFolder:
 
 def test_a_run_cannot_be_started_twice_or_resumed_without_a_folder(tmp_path: Path) -> None:
     folder = begun(tmp_path / "run")
-    with pytest.raises(RunError, match=r"resume it \(--resume, in Python resume=True\)"):
+    with pytest.raises(RunError, match=r"already holds a run; go on with --resume, or choose another --run-dir"):
         folder.open(CONFIG, resume=False)
     with pytest.raises(RunError, match="no run to resume"):
         RunFolder(tmp_path / "other").resumed_config(())
