@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from grpo_core.types import Episode
 from services.metrics.catalogue import key
 from services.metrics.rolling_windows import EpisodeFacts
@@ -15,6 +17,13 @@ from services.reports.statistics import CENTERS, clustered_mean, clustered_rate
 def game_length(episode: Episode) -> float:
     """Return how long an episode's game was, in phases; in turns, if its world counts no phases."""
     return episode.outcome.get("phases", float(len(episode.turns)))
+
+
+def thought_lengths(episodes: Sequence[Episode]) -> list[int]:
+    """Return the sampled tokens of each thought: those without a mask in a turn whose orders had one."""
+    turns = [turn for episode in episodes for turn in episode.turns]
+    lengths = [int((np.diff(turn.admissible_offsets) == 0).sum()) for turn in turns]
+    return [length for length in lengths if length]
 
 
 def country_intervals(windows: Mapping[str, Sequence[EpisodeFacts]]) -> dict[str, float]:
@@ -74,6 +83,9 @@ def catalogued(metrics: Mapping[str, float], audit: Mapping[str, Any], episodes:
             values[key("entente_reward_part", part=name.removeprefix("reward/"))] = value
     for name, weight in audit["group_weights"].items():
         values[key("entente_group_weight", group=name)] = math.nan if weight is None else weight
+    if lengths := thought_lengths(episodes):
+        values["entente_thought_tokens"] = sum(lengths) / len(lengths)
+        values["entente_thought_tokens_max"] = float(max(lengths))
     sizes: dict[str, list[int]] = {}
     for group in audit["groups"]:
         sizes.setdefault(group["level"], []).append(group["judged"])

@@ -96,6 +96,8 @@ METRICS = (
     _gauge("entente_loss", "1", "Policy loss, mean over optimizer steps"),
     _gauge("entente_kl", "nats", "KL (k3) of behaviour to learner policy, per trained token"),
     _gauge("entente_entropy", "nats", "Entropy over admissible tokens, per trained token"),
+    _gauge("entente_thought_tokens", "tokens", "Mean length of a thought before the orders, this update"),
+    _gauge("entente_thought_tokens_max", "tokens", "Longest thought of this update; the limit cuts what is longer"),
     _gauge("entente_clip_fraction", "1", "Share of trained tokens whose ratio was clipped"),
     _gauge("entente_grad_norm", "1", "Mean gradient norm before clipping"),
     _gauge("entente_learning_rate", "1", "Step size of the latest optimizer step"),

@@ -97,7 +97,13 @@ LEARNING = Dashboard(
                 Query(rate("entente_truncated_decisions_total"), "decisions cut off a second"),
                 text="Unreadable, illegal or missing orders, and decisions at the length limit. None with "
                 "inference.decoding = constrained.",
-                width=12,
+            ),
+            chart(
+                "Length of thoughts",
+                value("entente_thought_tokens", "mean"),
+                value("entente_thought_tokens_max", "longest"),
+                text="Tokens that a policy writes before its orders, with inference.thinking_tokens, which is the most "
+                "it may write: a mean near it says that thoughts are cut.",
             ),
         ),
     ),

@@ -221,6 +221,11 @@ def _learning(run: RunData) -> list[Chart]:
         _chart(f"learning-{name}", "learning", title, unit, _raw_and_smooth(run.series(key), title), zero=zero)
         for name, title, unit, key, zero in gauges
     ]
+    thoughts = [
+        _line(run.series("entente_thought_tokens"), "mean", SERIES[0]),
+        _line(run.series("entente_thought_tokens_max"), "longest", SERIES[1]),
+    ]
+    made.append(_chart("learning-thoughts", "learning", "Thoughts", "tokens", thoughts, legend=True, zero=True))
     staleness = [
         _line(run.series("entente_staleness_updates"), "mean", SERIES[0]),
         _line(run.series("entente_staleness_updates_max"), "largest", SERIES[1]),

@@ -34,6 +34,7 @@ from services.metrics.display.display import Display
 from services.metrics.prometheus_exporter import Exporter
 from services.replay.redis_store.buffer import RedisBuffer
 from services.replay.server.embedded import EmbeddedServer
+from tests.chat_models import save_chat_model
 from tests.system.support.endpoint_thread import endpoint_in_a_thread, first_legal_orders
 from tests.system.support.fake_players import Weights
 from tests.system.support.fake_pool import PoolHarness, owned_by_the_dead
@@ -130,10 +131,11 @@ def recording(folder: Path, exporter: Exporter, config: Config, seen: Seen) -> I
 
 
 SMALL = (
-    "policy.hidden_size=32", "policy.layers=2", "policy.intermediate_size=32", "learner.tokens_per_microbatch=1024",
+    "learner.tokens_per_microbatch=1024",
     "rollout.num_generations=2", "learner.episodes_per_update=14", "learner.checkpoint_every=100",
     "learner.returns=episode", "learner.lr_warmup_updates=0", "learner.updates=9", "grouping.keys=['country']",
-    "grouping.min_group_size=2",
+    "grouping.min_group_size=2", "policy.prompt=chat", "policy.context_length=4096",
+    "inference.thinking_tokens=12",
 )  # fmt: skip
 
 
@@ -143,7 +145,7 @@ def _episodes(version: int, number: int) -> list[Episode]:
     for index, power in enumerate(POWERS):
         for game_number in range(2):
             rng = np.random.default_rng([number, index, game_number])
-            turn = ragged_turn(rng, policy_version=version)
+            turn = ragged_turn(rng, thought=game_number, policy_version=version)
             name = f"{number}-{power}/{game_number}"
             outcome = dict.fromkeys(("centers", "solo", "draw", "top", "survived", "final_year", "phases"), 1.0)
             episode = episode_of((turn,), role=power, name=name, reward=float(rng.normal()))
@@ -152,8 +154,9 @@ def _episodes(version: int, number: int) -> list[Episode]:
 
 
 def learn(folder: Path, server: EmbeddedServer, exporter: Exporter, seen: Seen) -> None:
-    """A real learner that gets episodes twice, too late and unreadable, and diverges after a resume."""
-    config = load_config("smoke", SMALL)
+    """A real learner of thoughts that gets episodes twice, too late and unreadable, and diverges after a resume."""
+    thinking = (*SMALL, f"policy.path={save_chat_model(folder.with_name('chat'))}")
+    config = load_config("smoke", thinking)
     with suppress(DivergenceError), recording(folder, exporter, config, seen) as recorder:
         with closing(_buffer(server)) as buffer:
             worker = LearnerWorker(config, str(folder), buffer, resume=False)
@@ -161,7 +164,7 @@ def learn(folder: Path, server: EmbeddedServer, exporter: Exporter, seen: Seen) 
                 recorder.update(_update(worker, server, buffer, number), 1, 0, {}, {})
                 seen(f'entente_updates_total{{run="$run"}} > {number}')  # an increase needs two values
             worker.checkpoint()
-        diverging = load_config("smoke", [*SMALL, "learner.learning_rate=1e30"])
+        diverging = load_config("smoke", [*thinking, "learner.learning_rate=1e30"])
         with closing(_buffer(server)) as buffer:
             _update(LearnerWorker(diverging, str(folder), buffer, resume=True), server, buffer, 3)
         raise AssertionError("a step of any length leaves a finite loss")

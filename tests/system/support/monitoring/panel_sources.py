@@ -87,6 +87,8 @@ SOURCES: Mapping[str, Source] = {
     **_rows("entente_stale_episodes_total", _LEARNER, LEARNED, "episodes that came too late"),
     **_rows("entente_defective_orders_total entente_truncated_decisions_total", _LEARNER, PLAYED,
             "inference.decoding = free"),
+    **_rows("entente_thought_tokens entente_thought_tokens_max", _LEARNER, LEARNED,
+            "inference.thinking_tokens above 0"),
     **_rows("entente_reference_kl", _LEARNER, PLAYED, "learner.beta above 0"),
     **_rows("entente_importance_effective_fraction entente_importance_masked_fraction", _LEARNER, PLAYED,
             "learner.decoupled, or an off-policy mask"),

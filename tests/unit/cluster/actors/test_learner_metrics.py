@@ -6,12 +6,14 @@ import random
 from math import sqrt
 from statistics import fmean
 
+import numpy as np
 import pytest
 
-from cluster.actors.learner_metrics import country_intervals
+from cluster.actors.learner_metrics import country_intervals, thought_lengths
 from services.metrics.catalogue import check
 from services.metrics.rolling_windows import EpisodeFacts
 from services.reports.statistics import clustered_mean, student_t_quantile, wilson_score
+from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 
 def fact(centers: float, block: str, *, win: float = 0.0, survived: float = 1.0) -> EpisodeFacts:
@@ -32,6 +34,13 @@ def test_blocks_of_one_game_give_the_intervals_of_independent_games() -> None:
     assert found["entente_country_win_rate_low{country=FRANCE}"] == pytest.approx(0.1334, abs=3e-3)
     assert found["entente_country_win_rate_high{country=FRANCE}"] == pytest.approx(0.2888, abs=3e-3)
     assert found["entente_country_survival_rate_high{country=FRANCE}"] == 1.0
+
+
+def test_a_thought_is_what_was_sampled_without_a_mask_before_orders_with_one() -> None:
+    rng = np.random.default_rng(0)
+    turns = [ragged_turn(rng, thought=thought) for thought in (0, 1, 100)] + [ragged_turn(rng, free=True)]
+    sampled = [int(turn.trained_mask.sum()) for turn in turns]
+    assert thought_lengths([episode_of(tuple(turns))]) == [1, sampled[2]]
 
 
 def test_one_block_has_no_interval() -> None:
