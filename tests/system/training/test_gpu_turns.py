@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
-from cluster.actors.initial_policy import make_policy
-from cluster.configs.loader import load_config
 from cluster.runs.folder import audits, episodes_used, last_update
-from grpo_core.models.pretrained import save_model
 from services.metrics.jsonl import read_metrics
 from tests.system.support.training_process import QUICK, TrainingProcess
 
@@ -37,21 +33,3 @@ def test_a_run_by_turns_continues_when_its_actor_hangs(tmp_path: Path) -> None:
     assert all(record["metrics"]["staleness_max"] <= 1 for record in audits(run).values())
     last = [line.metrics for line in read_metrics(run / "metrics.jsonl") if "entente_loss" in line.metrics][-1]
     assert last["entente_worker_restarts_total"] == 1
-
-
-@pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed (make vllm)")
-def test_the_settings_of_gpu_toml_also_run_without_a_gpu(tmp_path: Path) -> None:
-    model, tokenizer = make_policy(load_config("smoke").policy, 0)
-    save_model(model, tokenizer, tmp_path / "model")
-    here = (
-        f"policy.path={tmp_path / 'model'}", "policy.prompt=notation", "policy.context_length=512",
-        "inference.max_completion_length=224",
-        "learner.gpus=0", "rollout.gpus_per_actor=0", "learner.threads=1", "learner.updates=2",
-        "rollout.num_generations=2", "learner.episodes_per_update=14", "evaluation.games_per_country=1",
-    )  # fmt: skip
-    run = tmp_path / "run"
-    with TrainingProcess(run, *QUICK, *(part for key in here for part in ("--set", key)), config="gpu") as training:
-        assert training.finish() == 0, training.output()
-        assert training.survivors() == []
-    assert last_update(run) == 2
-    assert set(episodes_used(run).values()) == {1}

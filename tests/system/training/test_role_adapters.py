@@ -94,7 +94,7 @@ def test_a_run_of_specialists_trains_resumes_evaluates_and_rates(tmp_path: Path)
     rated = load_ratings(run / "ratings.json")
     assert rated.rating("learner", "ITALY").games > 0
     assert rated.rating("policy/v3-ITALY").games > 0
-    assert "this run has a specialist for each" in " ".join(command("groups", "audit", str(run)).split())
+    assert "this run has a specialist for each" in " ".join(command("groups", "audit", str(run), "--gradients").split())
     done = subprocess.run([*ENTENTE, "groups", "study", str(run)], cwd=tmp_path, capture_output=True, text=True,
                           timeout=600)  # fmt: skip
     assert done.returncode == 2

@@ -1,0 +1,192 @@
+"""The commands that the README shows, and how each is run in a test: literally, with settings that shorten it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.paths import ROOT
+
+_PROGRAMS = ("make", "entente", "ray", "pip", "python", "source")
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_INLINE = re.compile(r"`([^`]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A command that is run as shown, with ``shorter`` words after it."""
+
+    shown: str
+    shorter: str = ""
+    prints: str = ""  # is in its output
+    writes: str = ""  # a file below the test's folder
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A command that another test runs, or that this machine cannot."""
+
+    shown: str
+    where: str  # the test's path, or why none runs it
+
+
+_UPDATE = {
+    "learner.updates": "1",
+    "learner.episodes_per_update": "14",
+    "rollout.num_generations": "2",
+    "grouping.min_group_size": "2",
+    "game.until_year": "1901",
+    "evaluation.games_per_country": "1",
+    "evaluation.until_year": "1901",
+    "metrics.display": "false",
+}
+_IMITATION = {"imitation.games": "2", "imitation.until_year": "1902", "imitation.processes": "1"}
+
+
+def _settings(**changed: str) -> str:
+    settings = _UPDATE | {key.replace("__", "."): value for key, value in changed.items()}
+    return shlex.join(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
+
+
+COMMANDS: tuple[Run | Elsewhere, ...] = (
+    Elsewhere("make setup", "the first step of CI"),
+    Elsewhere("make setup TORCH=auto", "takes a GPU's build from the network"),
+    Elsewhere("make vllm", "the first step of CI"),
+    Elsewhere("make test", "what CI runs"),
+    Elsewhere("make soak", "slow by nature: run before a release"),
+    Elsewhere("make docs", "tests/system/documentation/test_site.py"),
+    Elsewhere(
+        "python -m http.server --bind 127.0.0.1 --directory build/docs", "tests/system/documentation/test_site.py"
+    ),
+    Elsewhere("source .venv/bin/activate", "CI's own environment"),
+    Elsewhere("pip install -e '.[vllm]'", "needs a GPU and its build from the network"),
+    Elsewhere("entente drill", "tests/system/training/test_drill.py"),
+    Elsewhere(
+        "ray job submit --address http://127.0.0.1:8265 --working-dir . -- python -m cluster.train "
+        "cluster/configs/cluster.toml --run-dir /shared/runs/first --start-or-resume --set redis.url=redis://HOST:6379/0",
+        "tests/system/cluster/test_ray_job.py",
+    ),
+    Elsewhere("ray job stop", "tests/system/cluster/test_ray_job.py"),
+    Run("entente", prints="Commands", exit_code=2),
+    Run("make demo", _settings(), "done: runs/demo/summary.json", "runs/demo/games/trained-greedy/FRANCE.json"),
+    Run("entente train --resume --run-dir runs/demo", "--set learner.updates=2", "update 2/2"),
+    Run("entente report runs/demo", writes="runs/demo/report.html"),
+    Run(
+        "entente report runs/demo/games/trained-greedy/FRANCE.json", writes="runs/demo/games/trained-greedy/FRANCE.html"
+    ),
+    Run(
+        "entente play --seat FRANCE=runs/demo --default dumbbot --until 1908 --out game.json --html game.html",
+        "--until 1902",
+        writes="game.html",
+    ),
+    Run(
+        "entente evaluate runs/demo --against random,greedy,dumbbot --games-per-country 10 --until 1905",
+        "--games-per-country 1 --until 1901",
+        "dumbbot",
+    ),
+    Run(
+        "entente train laptop --set learner.learning_rate=1e-4 --run-dir runs/slower",
+        _settings(evaluation__final_against="[]"),
+        writes="runs/slower/summary.json",
+    ),
+    Run("entente train --keys", prints="learning_rate = "),
+    Run("entente groups audit runs/demo", prints="country+phase"),
+    Run("entente groups study", "runs/demo/checkpoints/2 --batches 4", writes="study.html"),
+    Run("entente groups audit RUN", prints="country+phase"),
+    Run("entente doctor laptop"),
+    Run("entente doctor --run runs/demo"),
+    Run("entente bench", "--only bots --rounds 1", writes="bench.json"),
+    Run(
+        "entente imitate --out models/dumbbot",
+        "--games 2 --set imitation.processes=1",
+        writes="models/dumbbot/model.safetensors",
+    ),
+    Run(
+        "entente train beat_dumbbot",
+        _settings(
+            imitation__games="2",
+            imitation__until_year="1902",
+            imitation__processes="1",
+            rollout__actors="1",
+            evaluation__against='["dumbbot"]',
+        ),
+        writes="runs/beat_dumbbot/summary.json",
+    ),
+    Run("entente population list runs/demo", prints="random"),
+    Run("entente population add runs/slower --to runs/demo", prints="slower"),
+    Run("entente population rate runs/demo", "--games 1 --until 1901", "slower"),
+    Run(
+        "entente train specialists",
+        _settings(
+            imitation__games="2",
+            imitation__until_year="1902",
+            imitation__processes="1",
+            evaluation__against='["random"]',
+        ),
+        writes="runs/specialists/summary.json",
+    ),
+    Run(
+        "entente play --seat FRANCE=remote:gpt --config players.toml --until 1903 --out remote.json",
+        "--until 1901",
+        "remote:gpt",
+        "remote.json",
+    ),
+    Run(
+        "entente evaluate runs/demo --against remote:gpt --config players.toml",
+        "--games-per-country 1 --until 1901",
+        "remote:gpt",
+    ),
+    Run(
+        """entente train laptop --run-dir runs/tracked --set 'metrics.trackers=["tensorboard", "wandb", "trackio"]'""",
+        _settings(evaluation__final_against="[]", evaluation__against="[]"),
+        writes="runs/tracked/trackers/tensorboard",
+    ),
+    Run("entente export runs/demo --out models/demo", writes="models/demo/model.safetensors"),
+    Run("entente play", "--seat FRANCE=models/demo --until 1901 --out exported.json", writes="exported.json"),
+    Run("entente export runs/specialists --country FRANCE --out models/france", writes="models/france/config.json"),
+    Run("entente export runs/demo --decisions --out data/demo", writes="data/demo/README.md"),
+    Run("entente monitoring --out monitoring", writes="monitoring/prometheus/prometheus.yml"),
+    Run(
+        "entente train laptop --set inference.engine=vllm --run-dir runs/vllm",
+        _settings(evaluation__final_against="[]", evaluation__against="[]"),
+        writes="runs/vllm/summary.json",
+    ),
+    Run(
+        "entente train gpu --set policy.path=Qwen/Qwen3-0.6B --set inference.thinking_tokens=256",
+        _settings(
+            inference__thinking_tokens="8",
+            learner__gpus="0",
+            rollout__gpus_per_actor="0",
+            learner__threads="1",
+            evaluation__against="[]",
+            policy__dtype="float32",
+            inference__dtype="float32",
+            learner__bf16="false",
+        ),
+        writes="runs/gpu/summary.json",
+    ),
+    Run(
+        "entente play --seat FRANCE=runs/gpu --until 1903 --out game.json --show-prompts",
+        "--until 1901 --out prompts.json",
+        "whole prompt",
+    ),
+)
+
+
+def readme_blocks(language: str) -> list[str]:
+    """The code blocks of the README in a language; "" for commands and drawings."""
+    return [text for name, text in _FENCE.findall((ROOT / "README.md").read_text()) if name == language]
+
+
+def readme_commands() -> Iterator[str]:
+    """Every command of the README, as one line without its comment."""
+    for block in readme_blocks(""):
+        for line in block.splitlines():
+            if line.partition(" ")[0] in _PROGRAMS:
+                yield shlex.join(shlex.split(line, comments=True))
+    for code in _INLINE.findall(_FENCE.sub("", (ROOT / "README.md").read_text())):
+        if code.split()[0] in _PROGRAMS:
+            yield shlex.join(shlex.split(code))
