@@ -171,7 +171,7 @@ class Supervisor:
     def _wait(self, others: Sequence[Ref], timeout_s: float) -> list[Ref]:
         """Wait until a reference is ready; return those of ``others`` that are.
 
-        Raises ControlServiceLostError if Ray is gone.
+        Raises LostError if Ray is gone.
         """
         check_waiting()
         places = [] if self._placements is None else self._placements.refs

@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from cluster.configs.sections import RolloutSettings
 from cluster.errors import RunError
-from cluster.runtime.gcs_watch import control_service_lost
 from cluster.runtime.ray_calls import check_waiting
+from cluster.runtime.ray_watch import control_service_lost
 
 LEARNER_CPUS = 1.0
 WAIT_STEP_S = 1.0  # Ray's own wait cannot be interrupted

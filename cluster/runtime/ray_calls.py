@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cluster.errors import LateError, LostError, RunError
-from cluster.runtime.gcs_watch import check_control_service
+from cluster.runtime.ray_watch import check_ray
 from cluster.runtime.stop_signals import check_stop
 from grpo_core.errors import EntenteError, StorageError
 from services.replay.buffer import ServerLostError
@@ -47,10 +47,10 @@ def first_line(error: Exception) -> str:
 def check_waiting() -> None:
     """Look whether a wait for Ray still makes sense; every loop that waits for Ray calls this.
 
-    Raises KeyboardInterrupt if a signal asked to stop, ControlServiceLostError if Ray is gone.
+    Raises KeyboardInterrupt if a signal asked to stop, LostError if Ray is gone.
     """
     check_stop()
-    check_control_service()
+    check_ray()
 
 
 def never_away() -> float:

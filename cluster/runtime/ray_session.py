@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from cluster.errors import LateError, RunError
-from cluster.runtime.gcs_watch import control_service_watched
 from cluster.runtime.local_ray import TOKEN_ADVICE, local_ray, prepare_local_ray
 from cluster.runtime.ray_calls import first_line
+from cluster.runtime.ray_watch import ray_watched
 from cluster.runtime.stop_signals import shielded, stop_at_signals
 
 CONNECT_TIMEOUT_S = 5.0
@@ -44,7 +44,7 @@ def ray_cluster(
                 stack.enter_context(_attached(address, embedded_replay=embedded_replay))
         except SystemExit:  # Ray raises it on SIGTERM while it starts
             raise KeyboardInterrupt from None
-        stack.enter_context(control_service_watched(local=address is None))
+        stack.enter_context(ray_watched(local=address is None))
         yield
 
 

@@ -136,7 +136,7 @@ def test_a_cluster_whose_machines_cannot_reach_the_replay_server_is_refused(monk
     monkeypatch.setattr(ray, "init", lambda **_: None)
     monkeypatch.setattr(ray, "nodes", lambda: nodes)
     monkeypatch.setattr(cluster.runtime.ray_session, "stop_at_signals", lambda: None)
-    monkeypatch.setattr(cluster.runtime.ray_session, "control_service_watched", lambda **_: nullcontext())
+    monkeypatch.setattr(cluster.runtime.ray_session, "ray_watched", lambda **_: nullcontext())
     monkeypatch.setattr(os, "environ", dict(os.environ))  # ray_cluster sets variables that Ray reads at import
     with pytest.raises(RunError, match=r"2 machines.* set redis\.url"), ray_cluster("auto", 1, embedded_replay=True):
         pass

@@ -1,7 +1,8 @@
-"""Notices that Ray's control service (GCS) is gone.
+"""Notices that one of Ray's services is gone: its control service (GCS), or the node manager (raylet) of this machine.
 
-Without it Ray's own calls hang for a minute and then end the process. Actors still answer for that time, so a run that
-notices early can save, and start again or end with a message.
+Without the first, Ray's own calls hang for a minute and then end the process. Actors still answer for that time, so a
+run that notices early can save, and start again or end with a message. Without the second, the actors of this machine
+end with it, and as soon as the control service has noticed, some ten seconds later, Ray may end this process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 
-from cluster.errors import ControlServiceLostError
+from cluster.errors import ControlServiceLostError, LostError
 
 CHECK_EVERY_S = 0.5
 CONNECT_TIMEOUT_S = 2.0
@@ -38,22 +39,27 @@ class Answer(Enum):
     NONE = auto()  # within the time limit
 
 
-class ControlServiceWatch:
-    """Connects to the control service at intervals, in a thread."""
+class ServiceWatch:
+    """Connects to a service at intervals, in a thread."""
 
     def __init__(
         self,
+        name: str,
         address: str,
         grace_s: float,
+        error: type[LostError] = LostError,
         connect: Callable[[str], Answer] | None = None,
         end_process: Callable[[str], None] | None = None,
     ) -> None:
         """Begin to watch the service at ``address`` (host:port), which may refuse connections for ``grace_s``.
 
-        It may give no answer for ``SILENT_GRACE_S``. ``connect`` tries an address once. ``end_process`` is called with
-        a message if the loss is not noticed within ``HANGING_S``; by default it ends this process with exit code 2.
+        It may give no answer for ``SILENT_GRACE_S``. ``name`` and ``error`` are how users and callers hear of its loss.
+        ``connect`` tries an address once. ``end_process`` is called with a message if the loss is not noticed within
+        ``HANGING_S``; by default it ends this process with exit code 2.
         """
+        self._name = name
         self._address = address
+        self._error = error
         self._grace_s = grace_s
         self._connect = connect or answer_of
         self._end_process = end_process or _end_process
@@ -63,7 +69,7 @@ class ControlServiceWatch:
         self._lost_since: float | None = None
         self._noticed = False
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="entente-gcs-watch", daemon=True)
+        self._thread = threading.Thread(target=self._watch, name="entente-ray-watch", daemon=True)
         self._thread.start()
 
     @property
@@ -75,10 +81,10 @@ class ControlServiceWatch:
         return refused_s >= self._grace_s or gone_s >= max(self._grace_s, SILENT_GRACE_S)
 
     def check(self) -> None:
-        """Raise ControlServiceLostError if the service is lost."""
+        """Raise the watch's LostError if the service is lost."""
         if self.lost:
             self._noticed = True
-            raise ControlServiceLostError(self._message())
+            raise self._error(self._message())
 
     def close(self) -> None:
         """Stop watching."""
@@ -96,7 +102,7 @@ class ControlServiceWatch:
                 return
 
     def _message(self) -> str:
-        return f"Ray's control service (GCS) at {self._address} is gone"
+        return f"{self._name} at {self._address} is gone"
 
 
 def answer_of(address: str) -> Answer:
@@ -111,40 +117,50 @@ def answer_of(address: str) -> Answer:
     return Answer.ACCEPTED
 
 
-_watch: ControlServiceWatch | None = None  # of the Ray that this process is connected to
+# Of the Ray that this process is connected to:
+_control_service: ServiceWatch | None = None
+_node_manager: ServiceWatch | None = None
 
 
 @contextmanager
-def control_service_watched(*, local: bool) -> Iterator[None]:
-    """Watch the control service of the connected Ray inside the block, for ``check_control_service``.
+def ray_watched(*, local: bool) -> Iterator[None]:
+    """Watch the services of the connected Ray inside the block, for ``check_ray``.
 
-    A connection through Ray's client server (``ray://``) does not tell where the service is, so nothing is watched.
+    A connection through Ray's client server (``ray://``) does not tell where they are, so nothing is watched.
     """
-    global _watch
+    global _control_service, _node_manager
     import ray
     from ray.util.client import ray as client
 
     if client.is_connected():
         yield
         return
-    address: str = ray.get_runtime_context().gcs_address
-    _watch = ControlServiceWatch(address, LOCAL_GRACE_S if local else REMOTE_GRACE_S)
+    context = ray.get_runtime_context()
+    here = next(node for node in ray.nodes() if node["NodeID"] == context.get_node_id())
+    manager = f"{here['NodeManagerAddress']}:{here['NodeManagerPort']}"
+    grace_s = LOCAL_GRACE_S if local else REMOTE_GRACE_S
+    _control_service = ServiceWatch(
+        "Ray's control service (GCS)", context.gcs_address, grace_s, ControlServiceLostError
+    )
+    _node_manager = ServiceWatch("Ray's node manager (raylet)", manager, LOCAL_GRACE_S)
     try:
         yield
     finally:
-        _watch.close()
-        _watch = None
+        _control_service.close()
+        _node_manager.close()
+        _control_service = _node_manager = None
 
 
-def check_control_service() -> None:
-    """Raise ControlServiceLostError if the control service that this process watches is lost."""
-    if _watch is not None:
-        _watch.check()
+def check_ray() -> None:
+    """Raise ControlServiceLostError if the control service is lost, LostError if this machine's node manager is."""
+    for watch in (_control_service, _node_manager):
+        if watch is not None:
+            watch.check()
 
 
 def control_service_lost() -> bool:
     """Whether the control service that this process watches is lost, so that Ray's calls to it would hang."""
-    return _watch is not None and _watch.lost
+    return _control_service is not None and _control_service.lost
 
 
 def _end_process(message: str) -> None:
