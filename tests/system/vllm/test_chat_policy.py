@@ -46,6 +46,7 @@ CHAT = (
     f"inference.thinking_tokens={THINKING}",
     "inference.max_completion_length=400",
 )
+LORA = ("policy.use_peft=true", "policy.lora_r=8")
 CONFIG = load_config("smoke", CHAT)
 TOKENIZER = chat_tokenizer()
 END_THINK = TOKENIZER.convert_tokens_to_ids("</think>")
@@ -170,21 +171,17 @@ def test_three_hundred_decisions_are_legal_and_engines_agree_with_the_learner(
     runner.run(ours.close())
 
 
-@pytest.mark.parametrize(
-    ("engine", "extra"),
-    [
-        ("torch", ()),
-        ("vllm", ("--set", "policy.use_peft=true", "--set", "policy.lora_r=8", "--set", "inference.kv_cache_mib=256")),
-    ],
-    ids=["torch, full", "vLLM, LoRA"],
-)
-def test_a_chat_model_trains_with_thoughts_and_orders(engine: str, extra: tuple[str, ...], tmp_path: Path) -> None:
+@pytest.mark.parametrize("weights", [(), LORA], ids=["full", "LoRA"])
+@pytest.mark.parametrize("engine", ["torch", "vllm"])
+def test_a_chat_model_trains_with_thoughts_and_orders(engine: str, weights: tuple[str, ...], tmp_path: Path) -> None:
     folder = save_chat_model(tmp_path / "model", CONTEXT)
     run = tmp_path / "run"
     settings = (
         *CHAT,
+        *weights,
         f"policy.path={folder}",
         f"inference.engine={engine}",
+        "inference.kv_cache_mib=256",
         "game.until_year=1901",
         "learner.updates=2",
         "learner.tokens_per_microbatch=8192",
@@ -196,7 +193,7 @@ def test_a_chat_model_trains_with_thoughts_and_orders(engine: str, extra: tuple[
         "metrics.display=false",
     )
     arguments = [word for setting in settings for word in ("--set", setting)]
-    with TrainingProcess(run, *arguments, *extra) as training:
+    with TrainingProcess(run, *arguments) as training:
         assert training.finish() == 0, training.output()
         assert training.survivors() == []
     assert set(episodes_used(run).values()) == {1}
