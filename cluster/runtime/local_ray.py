@@ -17,6 +17,7 @@ from cluster.errors import LateError, RunError
 from cluster.runtime.memory import OBJECT_STORE_BYTES
 from cluster.runtime.orphan_reaper import guarded
 from cluster.runtime.ray_calls import first_line
+from cluster.runtime.start_watch import start_watched
 from cluster.runtime.stop_signals import shielded, stop_at_signals
 from grpo_core.checkpoints.atomic_write import write_atomically
 
@@ -116,7 +117,7 @@ def _start(cpus: int, notice: Callable[[str], None]) -> None:
     for attempt in range(1, START_ATTEMPTS + 1):
         others, begun = set(psutil.Process().children()), time.monotonic()
         try:
-            with shielded():
+            with shielded(), start_watched():
                 ray.init(
                     address="local",
                     num_cpus=cpus,

@@ -39,6 +39,18 @@ class Answer(Enum):
     NONE = auto()  # within the time limit
 
 
+def end_process(message: str) -> None:
+    """End a process whose main thread hangs in Ray, with exit code 2 and this line.
+
+    Its reaper and its replay server's supervisor end the other processes.
+    """
+    try:
+        logging.shutdown()
+        print(f"\nerror: {message}", file=sys.stderr, flush=True)
+    finally:  # also if the line has no reader, or the disk is full
+        os._exit(2)
+
+
 class ServiceWatch:
     """Connects to a service at intervals, in a thread."""
 
@@ -49,7 +61,7 @@ class ServiceWatch:
         grace_s: float,
         error: type[LostError] = LostError,
         connect: Callable[[str], Answer] | None = None,
-        end_process: Callable[[str], None] | None = None,
+        end_process: Callable[[str], None] = end_process,
     ) -> None:
         """Begin to watch the service at ``address`` (host:port), which may refuse connections for ``grace_s``.
 
@@ -62,7 +74,7 @@ class ServiceWatch:
         self._error = error
         self._grace_s = grace_s
         self._connect = connect or answer_of
-        self._end_process = end_process or _end_process
+        self._end_process = end_process
         # By time.monotonic(), None while the service accepts:
         self._gone_since: float | None = None  # the first attempt that failed
         self._refused_since: float | None = None  # the first of the last attempts, if all of these were refused
@@ -98,7 +110,7 @@ class ServiceWatch:
             self._refused_since = self._refused_since or now if answer is Answer.REFUSED else None
             self._lost_since = self._lost_since or now if self.lost else None
             if not self._noticed and self._lost_since is not None and now - self._lost_since >= HANGING_S:
-                self._end_process(self._message())
+                self._end_process(f"{self._message()}, and Ray does not answer; {NOT_SAVED}")
                 return
 
     def _message(self) -> str:
@@ -161,12 +173,3 @@ def check_ray() -> None:
 def control_service_lost() -> bool:
     """Whether the control service that this process watches is lost, so that Ray's calls to it would hang."""
     return _control_service is not None and _control_service.lost
-
-
-def _end_process(message: str) -> None:
-    """End a process whose main thread hangs; its reaper and its replay server's supervisor end the other processes."""
-    try:
-        logging.shutdown()
-        print(f"\nerror: {message}, and Ray does not answer; {NOT_SAVED}", file=sys.stderr, flush=True)
-    finally:  # also if the line has no reader, or the disk is full
-        os._exit(2)

@@ -16,7 +16,7 @@ import pytest
 
 import cluster.runtime.ray_watch
 from cluster.errors import ControlServiceLostError, LostError
-from cluster.runtime.ray_watch import Answer, ServiceWatch, answer_of, check_ray
+from cluster.runtime.ray_watch import NOT_SAVED, Answer, ServiceWatch, answer_of, check_ray
 
 LIMIT_S = 60.0
 gcs_watch = partial(ServiceWatch, "Ray's control service (GCS)", error=ControlServiceLostError)
@@ -107,7 +107,11 @@ def test_a_process_ends_if_its_main_thread_hangs_in_ray(noticed: bool, monkeypat
                 watch.check()
             monkeypatch.setattr(cluster.runtime.ray_watch, "HANGING_S", 0.0)
         assert ended.wait(0.2 if noticed else LIMIT_S) is not noticed
-        assert said == ([] if noticed else ["Ray's control service (GCS) at 192.0.2.1:1 is gone"])
+        assert said == (
+            []
+            if noticed
+            else [f"Ray's control service (GCS) at 192.0.2.1:1 is gone, and Ray does not answer; {NOT_SAVED}"]
+        )
     finally:
         watch.close()
 
@@ -142,7 +146,7 @@ def test_refusals_after_a_silence_are_a_loss_of_their_own(monkeypatch: pytest.Mo
     ids=["closed", "without a reader"],
 )
 def test_a_process_ends_also_if_its_last_line_cannot_be_written(before: str) -> None:
-    script = f"import os; {before}; from cluster.runtime.ray_watch import _end_process as end; end('it is gone')"
+    script = f"import os; {before}; from cluster.runtime.ray_watch import end_process as end; end('it is gone')"
     assert subprocess.run([sys.executable, "-c", script], timeout=LIMIT_S).returncode == 2
 
 
