@@ -75,7 +75,7 @@ def train(
 
 @commands.command(
     epilog="Examples: `entente imitate --games 400 --out models/dumbbot`, then "
-    "`entente train laptop --set policy.path=models/dumbbot`"
+    "`entente train laptop --set policy.path=models/dumbbot --run-dir runs/imitated`"
 )
 def imitate(
     out: Annotated[Path, typer.Option(help="New folder for the policy, in Hugging Face layout.")],

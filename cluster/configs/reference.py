@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -67,4 +68,14 @@ def _key(name: str, field: FieldInfo) -> ConfigKey:
         f"{sign} {getattr(mark, key)}" for mark in field.metadata for key, sign in signs.items() if hasattr(mark, key)
     ]
     limits = f" ({', '.join(bounds)})" if bounds else ""
-    return ConfigKey(name, value, f"{field.description}{limits}")
+    text = str(field.description)
+    choices = [choice for choice in _choices(field.annotation) if choice not in text]
+    named = f"; one of {', '.join(_choices(field.annotation))}" if choices else ""
+    return ConfigKey(name, value, f"{text}{named}{limits}")
+
+
+def _choices(annotation: object) -> list[str]:
+    """Return the words that a value of this type may be, or its items; none if it may be others."""
+    if get_origin(annotation) is Literal:
+        return [str(choice) for choice in get_args(annotation)]
+    return [choice for part in get_args(annotation) for choice in _choices(part)]

@@ -62,7 +62,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "python -m http.server --bind 127.0.0.1 --directory build/docs", "tests/system/documentation/test_site.py"
     ),
     Elsewhere("source .venv/bin/activate", "CI's own environment"),
-    Elsewhere("pip install -e '.[vllm]'", "needs a GPU and its build from the network"),
+    Elsewhere("make clean", "removes the environment that tests run in"),
     Elsewhere("entente drill", "tests/system/training/test_drill.py"),
     Elsewhere(
         "ray job submit --address http://127.0.0.1:8265 --working-dir . -- python -m cluster.train "
@@ -72,7 +72,6 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Elsewhere("ray job stop", "tests/system/cluster/test_ray_job.py"),
     Run("entente", prints="Commands", exit_code=2),
     Run("make demo", _settings(), "done: runs/demo/summary.json", "runs/demo/games/trained-greedy/FRANCE.json"),
-    Run("entente train --resume --run-dir runs/demo", "--set learner.updates=2", "update 2/2"),
     Run("entente report runs/demo", writes="runs/demo/report.html"),
     Run(
         "entente report runs/demo/games/trained-greedy/FRANCE.json", writes="runs/demo/games/trained-greedy/FRANCE.html"
@@ -92,6 +91,11 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         _settings(evaluation__final_against="[]"),
         writes="runs/slower/summary.json",
     ),
+    Run(
+        "entente train --resume --run-dir runs/demo --set learner.updates=180",
+        "--set learner.updates=2",
+        "update 2/2",
+    ),
     Run("entente train --keys", prints="learning_rate = "),
     Run("entente groups audit runs/demo", prints="country+phase"),
     Run("entente groups study", "runs/demo/checkpoints/2 --batches 4", writes="study.html"),
@@ -105,6 +109,11 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         writes="models/dumbbot/model.safetensors",
     ),
     Run(
+        "entente train laptop --set policy.path=models/dumbbot --run-dir runs/imitated",
+        _settings(evaluation__final_against="[]", evaluation__against="[]"),
+        writes="runs/imitated/summary.json",
+    ),
+    Run(
         "entente train beat_dumbbot",
         _settings(
             imitation__games="2",
@@ -114,6 +123,11 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
             evaluation__against='["dumbbot"]',
         ),
         writes="runs/beat_dumbbot/summary.json",
+    ),
+    Run(
+        "entente train league",
+        _settings(rollout__actors="1", evaluation__against='["random"]'),
+        writes="runs/league/summary.json",
     ),
     Run("entente population list runs/demo", prints="random"),
     Run("entente population add runs/slower --to runs/demo", prints="slower"),
@@ -135,8 +149,8 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "remote.json",
     ),
     Run(
-        "entente evaluate runs/demo --against remote:gpt --config players.toml",
-        "--games-per-country 1 --until 1901",
+        "entente evaluate runs/demo --against remote:gpt --config players.toml --games-per-country 1 --until 1903",
+        "--until 1901",
         "remote:gpt",
     ),
     Run(
@@ -169,8 +183,8 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         writes="runs/gpu/summary.json",
     ),
     Run(
-        "entente play --seat FRANCE=runs/gpu --until 1903 --out game.json --show-prompts",
-        "--until 1901 --out prompts.json",
+        "entente play --seat FRANCE=runs/gpu --until 1903 --out prompts.json --show-prompts",
+        "--until 1901",
         "whole prompt",
     ),
 )

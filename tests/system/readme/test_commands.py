@@ -33,7 +33,6 @@ class Newcomer:
             "HF_ENDPOINT": hub_url,
             "HF_HOME": str(folder / "hub"),
             "HF_HUB_OFFLINE": "0",
-            "GPT_KEY": "any",
             "COLUMNS": "200",
         }
 

@@ -100,6 +100,8 @@ def test_every_key_has_a_description_in_the_reference() -> None:
     assert "# None" not in text
     for section in Config.model_fields:
         assert f"[{section}]" in text
+    assert "removes the (G-1)/G shrinkage); one of mean, leave_one_out" in text
+    assert "one of weighted" not in text  # that description names every choice already
 
 
 def test_help_and_config_do_not_import_torch_or_ray() -> None:
