@@ -18,7 +18,7 @@ units after them. A percent sign is a unit: 50% reads 50. A fraction (3/4, 1 1/2
 unfinished division such as 240/12 would otherwise pass for its result. No arithmetic is done.
 
 No number (None), rather than another reading: an exponent (1e5), misplaced commas (1,2,3), a date (1/2/2020), more than
-``MOST_DIGITS`` digits, and a region with digits other than 0 to 9 or with invisible formatting characters, such as
+``MOST_DIGITS`` digits, and a region with digits other than 0 to 9 or with control or formatting characters, such as
 those that reverse the direction of writing: a reader would see another number.
 
 The time is linear in the length of the text, and no text raises an exception.
@@ -122,8 +122,6 @@ def _is_negative(region: str, start: int) -> bool:
 
 
 def _is_deceptive(region: str) -> bool:
-    """Return whether a region has digits other than 0 to 9, or formatting characters that are not seen."""
-    if region.isascii():
-        return False
-    kinds = {unicodedata.category(letter) for letter in set(region) if not letter.isascii() and letter not in _POWERS}
-    return not kinds.isdisjoint(("Cf", "Nd", "Nl", "No"))
+    """Return whether a region has digits other than 0 to 9, or characters that are not seen."""
+    unusual = {letter for letter in set(region) if not (" " <= letter <= "~" or letter.isspace() or letter in _POWERS)}
+    return not {unicodedata.category(letter) for letter in unusual}.isdisjoint(("Cc", "Cf", "Nd", "Nl", "No"))

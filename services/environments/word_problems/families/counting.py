@@ -22,9 +22,8 @@ def _sharing(story: Story) -> None:
         story.tell("gets", name=name, more=more, kind=kind)
         story.step("all", had - more, "+", more)
     else:
-        boxes = story.draws.whole(2, 6)
-        inside = story.draws.whole(2, max(2, (had - 2) // boxes))
-        inside = inside if boxes * inside < had - 1 else 1 + (inside > 2)
+        boxes = story.draws.whole(2, min(6, (had - 2) // 2))
+        inside = story.draws.whole(2, (had - 2) // boxes)
         loose = had - boxes * inside
         story.tell("boxes", name=name, boxes=boxes, box=box, inside=inside, kind=kind)
         story.tell("gets", name=name, more=loose, kind=kind)
@@ -115,12 +114,12 @@ REMAINDERS = Family(
         ),
         "more": (
             "Then {name} buys {bought} more {kind}.",
-            "{name} makes {bought} more {kind}.",
+            "{name} finds {bought} more {kind}.",
             "A friend brings {name} {bought} {kind}.",
         ),
         "gives": ("{name} gives {given} {kind} away.", "Of these {name} gives {given} {kind} to a friend."),
         "packs": (
-            "{name} puts {holds} {kind} into each of the {box}, as long as there are enough.",
+            "Each of the {box} that {name} has holds {holds} {kind}.",
             "{name} packs the {kind} into {box} of {holds}.",
         ),
         "ask over": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.environments.word_problems.families.names import GROUNDS, NAMES, THINGS, VEHICLES, WORKSHOPS
+from services.environments.word_problems.families.names import FLOWERS, GROUNDS, MADE, NAMES, VEHICLES, WORKSHOPS
 from services.environments.word_problems.families.story import Family, Story
 
 
@@ -10,8 +10,8 @@ def _distances(story: Story) -> None:
     """Legs of a way; at 4 what remains of it, at 5 the hours that the rest takes."""
     name, vehicle = story.draws.one(NAMES), story.draws.one(VEHICLES)
     legs = [
-        (story.draws.whole(3, 10 + 12 * story.difficulty), story.draws.whole(2, 3 + story.difficulty))
-        for _ in range((1, 2, 3, 2, 3)[story.difficulty - 1])
+        (story.draws.whole(10, 20 + 12 * story.difficulty), story.draws.whole(2, 3 + story.difficulty))
+        for _ in range((1, 2, 3, 3, 4)[story.difficulty - 1])
     ]
     for number, (speed, hours) in enumerate(legs):
         story.tell("leg" if number == 0 else "next", name=name, vehicle=vehicle, speed=speed, hours=hours)
@@ -56,8 +56,9 @@ DISTANCES = Family(
 
 
 def _rectangles(story: Story) -> None:
-    ground, kind = story.draws.one(GROUNDS), story.draws.one(("flowers", "candles", "plates"))
-    long, wide = sorted((story.number(4, 0.5), story.number(3, 0.5)), reverse=True)
+    ground, kind = story.draws.one(GROUNDS), story.draws.one(FLOWERS)
+    share = 1.0 if story.difficulty <= 2 else 0.5
+    long, wide = sorted((story.number(4, share), story.number(3, share)), reverse=True)
     long += long == wide
     story.tell("sides", ground=ground, long=long, wide=wide)
     if story.difficulty == 1:
@@ -126,7 +127,7 @@ RECTANGLES = Family(
 
 def _work_rates(story: Story) -> None:
     """Machines that work together; at 4 the hours that an order takes, at 5 with things in store."""
-    shop, kind, name = story.draws.one(WORKSHOPS), story.draws.one(THINGS), story.draws.one(NAMES)
+    shop, kind, name = story.draws.one(WORKSHOPS), story.draws.one(MADE), story.draws.one(NAMES)
     rate, hours = story.number(3, 0.5), story.draws.whole(2, 4 + story.difficulty)
     machines = story.draws.whole(2, 4 + story.difficulty)
     if story.difficulty == 1:

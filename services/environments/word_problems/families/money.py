@@ -127,7 +127,7 @@ def _mixtures(story: Story) -> None:
     """The price of a mixture; the weights add up to a number that ends every quotient within two decimals."""
     name = story.draws.one(NAMES)
     kinds = story.draws.some(GOODS, 2 if story.difficulty < 4 else 3)
-    weight = story.draws.one(((4, 5), (8, 10), (10, 20), (20, 25), (40, 50))[story.difficulty - 1])
+    weight = story.draws.one(((4, 5), (5, 10), (10, 20), (20, 25), (25, 50))[story.difficulty - 1])
     cuts = sorted(story.draws.some(range(1, weight), len(kinds) - 1))
     parts = [high - low for low, high in zip([0, *cuts], [*cuts, weight], strict=True)]
     prices = [story.draws.whole(2, 5 + 5 * story.difficulty) for _ in kinds]

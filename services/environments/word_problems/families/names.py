@@ -11,10 +11,12 @@ THINGS = (
     "apples", "balls", "books", "buttons", "candles", "cards", "cookies", "cups", "eggs", "flowers", "lemons",
     "marbles", "muffins", "pears", "pencils", "plates", "shells", "stamps", "stickers", "toys",
 )  # fmt: skip
+MADE = ("balls", "books", "buttons", "candles", "cards", "cups", "pencils", "plates", "stamps", "stickers", "toys")
 BOXES = ("boxes", "bags", "baskets", "crates", "trays")
 GOODS = ("rice", "flour", "nuts", "tea", "sugar", "beans")  # by the kilogram
-VEHICLES = ("car", "bus", "train", "truck", "bike")
-GROUNDS = ("garden", "field", "floor", "yard", "park")
-WORKSHOPS = ("bakery", "factory", "workshop", "kitchen")
+VEHICLES = ("car", "bus", "train", "truck", "boat")
+GROUNDS = ("garden", "field", "meadow", "yard", "park")
+FLOWERS = ("flowers", "roses", "tulips", "lilies", "daisies")
+WORKSHOPS = ("factory", "workshop", "mill", "plant")
 
-LISTED = frozenset({*NAMES, *THINGS, *BOXES, *GOODS, *VEHICLES, *GROUNDS, *WORKSHOPS})
+LISTED = frozenset({*NAMES, *THINGS, *BOXES, *GOODS, *VEHICLES, *GROUNDS, *FLOWERS, *WORKSHOPS})

@@ -89,7 +89,7 @@ def _percentages(story: Story) -> None:
     else:
         story.tell("has", name=name, count=count, kind=kind)
     story.tell("part", percent=percent, kind=kind)
-    part = story.step("red", story.step("hundred times", count, "*", percent), "/", 100)
+    part = story.step("red", story.step("product", count, "*", percent), "/", 100)
     if story.difficulty == 1:
         story.tell("ask part", kind=kind)
         return
@@ -127,6 +127,6 @@ PERCENTAGES = Family(
         ),
         "ask cost": ("How much do all {kind} cost?", "How many dollars do all the {kind} cost?"),
     },
-    ("all", "hundred times", "red", "not red", "price", "total"),
+    ("all", "product", "red", "not red", "price", "total"),
     _percentages,
 )

@@ -14,7 +14,7 @@ from services.environments.word_problems.problem import number_text
 Wordings = Mapping[str, tuple[str, ...]]  # part of a story -> its wordings, with {slots}
 Number = int | Fraction
 
-_LARGEST = (9, 20, 50, 200, 900)  # numbers of a story by difficulty
+_LARGEST = (12, 20, 50, 200, 900)  # numbers of a story by difficulty
 _OPERATIONS: Mapping[str, Callable[[Fraction, Fraction], Fraction]] = {
     "+": operator.add,
     "-": operator.sub,
