@@ -106,9 +106,9 @@ def weights(
 def choose(shares: Mapping[Cell, float], draw: float) -> Cell:
     """Return the cell at ``draw``, from 0 up to but not including 1, along the shares in their order.
 
-    Raises ValueError without cells, or for another draw.
+    Raises ValueError without a share above 0, or for another draw.
     """
-    if not shares or not 0 <= draw < 1:
+    if not any(shares.values()) or not 0 <= draw < 1:
         raise ValueError("there must be a cell to choose, and a draw from 0 up to 1")
     left = draw * sum(shares.values())
     for cell, share in shares.items():

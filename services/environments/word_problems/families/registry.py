@@ -11,7 +11,9 @@ from grpo_core.errors import one_line
 from services.environments.word_problems.families import counting, measures, money, relations
 from services.environments.word_problems.families.draws import Draws
 from services.environments.word_problems.families.story import Family, Story
-from services.environments.word_problems.problem import DIFFICULTIES, Question, WordProblem
+from services.environments.word_problems.problem import DIFFICULTIES, Question, Split, WordProblem, split_of
+
+_ATTEMPTS = 1000  # one in ten problems is held out: that many never miss
 
 FAMILIES: Mapping[str, Family] = MappingProxyType(
     {
@@ -45,6 +47,18 @@ def generate(family: str, difficulty: int, seed: int) -> WordProblem:
     if difficulty not in DIFFICULTIES:
         raise ValueError(f"a difficulty is a whole number from 1 to 5, not {one_line(repr(difficulty), 80)}")
     return _told(FAMILIES[family], difficulty, seed)
+
+
+def generate_in(split: Split, family: str, difficulty: int, seed: int) -> WordProblem:
+    """Make a problem that ``split_of`` puts on one side, of the first seed from ``seed * 1000`` on that gives one.
+
+    Its own ``seed`` makes it again with ``generate``. Errors as for ``generate``.
+    """
+    for attempt in range(_ATTEMPTS):
+        problem = generate(family, difficulty, seed * _ATTEMPTS + attempt)
+        if split_of(problem.question) == split:
+            return problem
+    raise ValueError(f"no problem of {family} at difficulty {difficulty} is {split}")
 
 
 def follow_up(problem: WordProblem, seed: int) -> WordProblem:

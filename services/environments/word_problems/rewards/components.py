@@ -29,7 +29,8 @@ def similarity(completion: str, problem: WordProblem) -> float:
 
     M counts the characters in matching blocks, T those of both texts (Ratcliff and Obershelp 1988, by
     ``difflib.SequenceMatcher`` without its junk heuristic, which changes the ratio of texts above 200 characters). It
-    is no longest common subsequence. Only the first ``COMPARED_CHARACTERS`` of each text are compared.
+    differs from the longest common subsequence: the longest block is taken first, then the longest on each side of it.
+    Only the first ``COMPARED_CHARACTERS`` of each text are compared, which takes up to a second.
     """
     reference = completion_text(problem)[:COMPARED_CHARACTERS]
     return SequenceMatcher(None, completion.strip()[:COMPARED_CHARACTERS], reference, autojunk=False).ratio()

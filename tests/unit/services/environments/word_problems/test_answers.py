@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -95,6 +96,7 @@ READ = {
     "<response>3-5</response>": "5",
     "<response>it is -5</response>": "-5",
     "<response>- 5</response>": "5",
+    "<response>model-5</response>": "5",
     "<response>Rs50</response>": "50",
     "<response>USD 50</response>": "50",
     "<response>50 USD</response>": "50",
@@ -143,6 +145,8 @@ NOT_READ = {
     "<response>inf</response>": "no number",
     "<response>NaN</response>": "no number",
     "<response>x2</response>": "part of a word",
+    "<response>x1.5</response>": "part of a word",
+    "<response>5</response><response>٣</response>": "the last answer has other digits",
     "<response>٣</response>": "other digits",
     "<response>1２</response>": "other digits",
     "<response>1２ or 12</response>": "other digits",
@@ -228,4 +232,9 @@ def test_an_echo_of_gsm8k_scores_no_more_than_chance() -> None:
         assert not any(same_number(final_answer(text), each.answer) for text, each in zip(texts, problems, strict=True))
     tagged = [f"<response>{problem.question.text}</response>" for problem in problems]
     right = sum(same_number(final_answer(text), each.answer) for text, each in zip(tagged, problems, strict=True))
-    assert right / len(problems) < 0.0174  # a number drawn from the question
+    chance = 0.0  # that a number drawn from the question is the answer
+    for problem in problems:
+        numbers = re.findall(r"[0-9][0-9,]*(?:\.[0-9]+)?", problem.question.text)
+        same = [Fraction(number.replace(",", "")) == problem.answer for number in numbers]
+        chance += sum(same) / max(1, len(same))
+    assert 0.01 < right / len(problems) <= chance / len(problems) < 0.02

@@ -93,6 +93,8 @@ def test_a_draw_walks_along_the_shares() -> None:
         choose(shares, 1.0)
     with pytest.raises(ValueError, match="a cell to choose"):
         choose({}, 0.5)
+    with pytest.raises(ValueError, match="a cell to choose"):
+        choose({("ages", 1): 0.0}, 0.5)
 
 
 def test_counts_and_bounds_that_make_no_sense_are_refused() -> None:

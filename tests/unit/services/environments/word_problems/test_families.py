@@ -14,9 +14,16 @@ from hypothesis import strategies as st
 
 from services.environments.word_problems.answers import final_answer
 from services.environments.word_problems.families.draws import Draws
-from services.environments.word_problems.families.registry import FAMILIES, follow_up, generate
+from services.environments.word_problems.families.registry import FAMILIES, follow_up, generate, generate_in
 from services.environments.word_problems.families.story import Family, Story
-from services.environments.word_problems.problem import DIFFICULTIES, WordProblem, completion_text, split_of
+from services.environments.word_problems.problem import (
+    DIFFICULTIES,
+    Question,
+    Split,
+    WordProblem,
+    completion_text,
+    split_of,
+)
 
 LINE = re.compile(r"[a-z ]+: ([0-9./]+) ([-+*/]) ([0-9./]+) = ([0-9./]+)")
 SEEDS = range(60)
@@ -115,13 +122,22 @@ def test_held_out_problems_are_other_texts_than_training_problems(share: float) 
     assert len(held_out) / len(held_out | trained) == pytest.approx(share, abs=0.05)
 
 
+@pytest.mark.parametrize("split", ["train", "held_out"])
+def test_problems_of_one_side_of_the_split_can_be_made(split: Split) -> None:
+    for family, difficulty in EVERY:
+        problems = [generate_in(split, family, difficulty, seed) for seed in range(3)]
+        assert {split_of(problem.question) for problem in problems} == {split}
+        assert problems[2] == generate(family, difficulty, problems[2].seed)
+        assert len({problem.question for problem in problems}) == 3
+
+
 def test_the_split_looks_at_the_text_alone() -> None:
-    problem = generate("ages", 1, 3)
-    assert problem.question == type(problem.question)(problem.question.text)
-    spaced = type(problem.question)(f"  {problem.question.text.upper()}\n")
-    assert split_of(problem.question, 0.5) == split_of(spaced, 0.5)
+    questions = [generate("ages", 1, seed).question for seed in range(20)]
+    for question in questions:
+        spaced = Question(f"  {question.text.upper()}\n")
+        assert split_of(question, 0.5) == split_of(spaced, 0.5)
     with pytest.raises(ValueError, match="a share is from 0 to 1"):
-        split_of(problem.question, 1.5)
+        split_of(questions[0], 1.5)
 
 
 def test_a_follow_up_asks_about_the_answer_without_naming_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -164,8 +165,9 @@ def test_every_component_stays_from_zero_to_one(text: str) -> None:
             assert 0 <= component(text, problem) <= 1, name
 
 
-@pytest.mark.parametrize("piece", ["a", "ab", " ", "<think>\n", "48 / 2 = 24\n", "May: ", "1 2 3 "])
+@pytest.mark.parametrize("piece", ["a", "ab", "<think>\n", "48 / 2 = 24\n"])
 def test_similarity_of_a_megabyte_takes_bounded_time(piece: str) -> None:
+    long = replace(PRESETS[0], solution=(piece * 5000,))
     start = time.process_time()
-    assert 0 <= COMPONENTS["similarity"](piece * (MEGABYTE // len(piece)), PRESETS[0]) <= 1
+    assert 0 <= COMPONENTS["similarity"](piece * (MEGABYTE // len(piece)), long) <= 1
     assert time.process_time() - start < 3
