@@ -10,7 +10,6 @@ import pytest
 
 from services.environments.word_problems.answers import final_answer
 from services.environments.word_problems.presets import PRESETS
-from services.environments.word_problems.problem import WordProblem
 from services.environments.word_problems.rewards.components import COMPONENTS
 
 LONG, MEGABYTE = 100_000, 1_000_000  # characters; what is quadratic takes minutes for either
@@ -58,7 +57,6 @@ PIECES: dict[str, str | None] = {
     "\x1b[2J1 ": None,
 }
 WRAPPINGS = {"alone": "{}", "tags": "<response>{}</response>", "mark": "#### {}", "said": "The answer is {}"}
-HOSTILE = [(piece, wrapping) for piece in PIECES for wrapping in WRAPPINGS]
 
 
 def timed_answer(text: str) -> Fraction | None:
@@ -69,12 +67,11 @@ def timed_answer(text: str) -> Fraction | None:
     return answer
 
 
-@pytest.mark.parametrize(("piece", "wrapping"), HOSTILE)
-def test_a_long_text_is_read_in_linear_time(piece: str, wrapping: str) -> None:
-    answer = timed_answer(WRAPPINGS[wrapping].format(piece * (LONG // len(piece))))
-    if wrapping == "tags":
-        expected = PIECES[piece]
-        assert answer == (None if expected is None else Fraction(expected))
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_long_text_is_read_in_linear_time(piece: str) -> None:
+    answers = {name: timed_answer(text.format(piece * (LONG // len(piece)))) for name, text in WRAPPINGS.items()}
+    expected = PIECES[piece]
+    assert answers["tags"] == (None if expected is None else Fraction(expected))
 
 
 @pytest.mark.parametrize("piece", ["9", "1 ", "1,", "-", " ", "#", "<response>1", "answer is "])
@@ -148,7 +145,7 @@ TRICKS: dict[str, str | None] = {
 
 
 def test_there_are_two_hundred() -> None:
-    assert len(HOSTILE) + len(TRICKS) >= 200
+    assert len(PIECES) * len(WRAPPINGS) + len(TRICKS) >= 200
 
 
 @pytest.mark.parametrize("text", TRICKS, ids=lambda text: ascii(text)[:40])
@@ -157,12 +154,10 @@ def test_a_trick_has_a_defined_answer(text: str) -> None:
     assert final_answer(text) == (None if expected is None else Fraction(expected))
 
 
-@pytest.mark.parametrize("text", [*TRICKS, *(piece * (20_000 // len(piece)) for piece in PIECES)])
-def test_every_component_stays_from_zero_to_one(text: str) -> None:
-    problem: WordProblem = PRESETS[0]
-    for name, component in COMPONENTS.items():
-        if name != "similarity" or len(text) < 1000:
-            assert 0 <= component(text, problem) <= 1, name
+@pytest.mark.parametrize("name", COMPONENTS)
+def test_every_component_stays_from_zero_to_one(name: str) -> None:
+    for text in (*TRICKS, *(piece * (2_000 // len(piece)) for piece in PIECES)):
+        assert 0 <= COMPONENTS[name](text, PRESETS[0]) <= 1, text[:80]
 
 
 @pytest.mark.parametrize("piece", ["a", "ab", "<think>\n", "48 / 2 = 24\n"])
