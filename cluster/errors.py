@@ -17,12 +17,14 @@ Control characters that the message quotes are left out, and a line has at most 
       MissingRequirementError   2  cluster.bench.figure: `entente bench` leaves the measurement out
       PopulationError           2  opponents.population.member
         RatingsError            2  opponents.ratings.book
+      ProblemFileError          2  services.environments.word_problems.problem
       ReplayError               2  services.replay.buffer
         BlocksMissingError      2  services.replay.buffer: the learner asks again
           UnreadableError       2  services.replay.buffer: other blocks are played in place of these, a few times
         ServerLostError         2  services.replay.buffer: an accident, see below
       ReportError               2  services.reports.page
       ResourceError             2  grpo_core.errors
+      RewardError               2  services.environments.word_problems.rewards.custom
       RunError                  2  cluster.errors
         LostError               2  cluster.errors: an accident, see below
           ControlServiceLostError 2  cluster.errors

@@ -1,0 +1,1 @@
+"""The generator of word problems: ten families, each with five difficulties."""

@@ -1,0 +1,1 @@
+"""Files of word problems: GSM8K, and rows of prompt, answer, role and task."""
