@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args, get_origin
@@ -69,8 +70,8 @@ def _key(name: str, field: FieldInfo) -> ConfigKey:
     ]
     limits = f" ({', '.join(bounds)})" if bounds else ""
     text = str(field.description)
-    choices = [choice for choice in _choices(field.annotation) if choice not in text]
-    named = f"; one of {', '.join(_choices(field.annotation))}" if choices else ""
+    choices = _choices(field.annotation)
+    named = "" if set(re.findall(r"\w+", text)).issuperset(choices) else f"; one of {', '.join(choices)}"
     return ConfigKey(name, value, f"{text}{named}{limits}")
 
 

@@ -61,13 +61,13 @@ class ServiceWatch:
         grace_s: float,
         error: type[LostError] = LostError,
         connect: Callable[[str], Answer] | None = None,
-        end_process: Callable[[str], None] = end_process,
+        end_process: Callable[[str], None] | None = end_process,
     ) -> None:
         """Begin to watch the service at ``address`` (host:port), which may refuse connections for ``grace_s``.
 
         It may give no answer for ``SILENT_GRACE_S``. ``name`` and ``error`` are how users and callers hear of its loss.
         ``connect`` tries an address once. ``end_process`` is called with a message if the loss is not noticed within
-        ``HANGING_S``; by default it ends this process with exit code 2.
+        ``HANGING_S``; by default it ends this process with exit code 2. None: nothing is done then.
         """
         self._name = name
         self._address = address
@@ -109,7 +109,8 @@ class ServiceWatch:
             self._gone_since = None if answer is Answer.ACCEPTED else self._gone_since or now
             self._refused_since = self._refused_since or now if answer is Answer.REFUSED else None
             self._lost_since = self._lost_since or now if self.lost else None
-            if not self._noticed and self._lost_since is not None and now - self._lost_since >= HANGING_S:
+            overdue = self._lost_since is not None and now - self._lost_since >= HANGING_S
+            if overdue and not self._noticed and self._end_process is not None:
                 self._end_process(f"{self._message()}, and Ray does not answer; {NOT_SAVED}")
                 return
 
@@ -154,7 +155,8 @@ def ray_watched(*, local: bool) -> Iterator[None]:
     _control_service = ServiceWatch(
         "Ray's control service (GCS)", context.gcs_address, grace_s, ControlServiceLostError
     )
-    _node_manager = ServiceWatch("Ray's node manager (raylet)", manager, LOCAL_GRACE_S)
+    # The run may hear of its loss from an actor first, and its trackers then have more than HANGING_S to finish.
+    _node_manager = ServiceWatch("Ray's node manager (raylet)", manager, LOCAL_GRACE_S, end_process=None)
     try:
         yield
     finally:

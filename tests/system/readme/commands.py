@@ -116,9 +116,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Run(
         "entente train beat_dumbbot",
         _settings(
-            imitation__games="2",
-            imitation__until_year="1902",
-            imitation__processes="1",
+            **_IMITATION,
             rollout__actors="1",
             evaluation__against='["dumbbot"]',
         ),
@@ -135,9 +133,7 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Run(
         "entente train specialists",
         _settings(
-            imitation__games="2",
-            imitation__until_year="1902",
-            imitation__processes="1",
+            **_IMITATION,
             evaluation__against='["random"]',
         ),
         writes="runs/specialists/summary.json",

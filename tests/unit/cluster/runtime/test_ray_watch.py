@@ -57,13 +57,15 @@ def test_a_service_that_ends_is_lost_and_says_so_in_one_line(
 
 def test_each_service_is_named_and_has_its_own_error(service: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.runtime.ray_watch, "CHECK_EVERY_S", 0.02)
-    watch = ServiceWatch("Ray's node manager (raylet)", address(service), grace_s=0.1)
+    monkeypatch.setattr(cluster.runtime.ray_watch, "HANGING_S", 0.0)
+    watch = ServiceWatch("Ray's node manager (raylet)", address(service), grace_s=0.1, end_process=None)
     try:
         service.close()
         assert lost_within_limit(watch)
+        time.sleep(0.2)  # several looks, after which another watch would have ended this process
         with pytest.raises(LostError, match=r"node manager \(raylet\) at 127.0.0.1:\d+ is gone") as error:
             watch.check()
-        assert type(error.value) is LostError  # nobody is left to save
+        assert type(error.value) is LostError  # no learner is left to save
     finally:
         watch.close()
 
