@@ -14,7 +14,8 @@ from services.metrics.prometheus_config import PORT, ScrapeConfig
 PROMETHEUS_URL = "http://prometheus:9090"  # of docker/compose.yaml
 INTERVAL_S = 15
 EXAMPLES = (
-    "Examples: `entente monitoring --out monitoring` for `entente train laptop --set metrics.port=9464`; "
+    "Examples: `entente monitoring --out monitoring` for `entente train laptop --run-dir runs/watched --set "
+    "metrics.port=9464`; "
     "`entente monitoring --out monitoring --target HEAD:9464 --ray-url http://HEAD:8265/api/prometheus/sd`"
 )
 
