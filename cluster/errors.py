@@ -34,6 +34,7 @@ Control characters that the message quotes are left out, and a line has at most 
       SavedGameError            2  services.environments.diplomacy.saved_game
       StorageError              2  grpo_core.errors: a file cannot be written
       WeightsError              2  services.weights.payload
+      WorldError                2  services.environments.registry
 
 After an accident a run restarts from its last checkpoint (``cluster.runs.restarts``).
 

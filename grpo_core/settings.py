@@ -103,6 +103,7 @@ class GroupingSettings(Settings):
         "adaptive and dirichlet are clusters; a group under min_group_size falls back to the next, at last to a "
         "running mean per country",
     )
+    role_name: str = Field("country", min_length=1, description="The world's word for a role, which every key names")
     min_group_size: int = Field(4, ge=2, description="Episodes under which a group falls back")
     scale_rewards: Literal["group", "batch", "none"] = Field("batch", description="Divide advantages by this deviation")
     baseline: Literal["mean", "leave_one_out"] = Field(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,3 +92,132 @@ class Batch:
 
     episodes: tuple[Episode, ...]
     learner_version: int  # before the update; staleness = learner_version - episode.oldest_version
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure by which a world says how well a role played, and how displays, boards and reports speak of it."""
+
+    name: str  # in metrics: "win_rate" of entente_country_win_rate
+    outcome: str  # its key in ``Episode.outcome``
+    title: str  # of a panel: "Solos"
+    text: str  # for help texts: "share of solos"
+    kind: Literal["share", "mean"]  # a share is of games that did something, from 0 to 1
+    low: float = 0.0  # the range that one game's value can have
+    high: float = 1.0
+    unit: str = "1"
+    column: str = ""  # in evaluation rows, where it differs from the name: "mean_centers"
+    header: str = ""  # of a column; else the title in lower case
+    value: str = ""  # what a single game has; else the text without "mean"
+    phrase: str = ""  # how a line of text says it: "survived {}"; only the main measure is said without one
+    goal: float | None = None  # the value that fills a bar; else the highest
+    note: str = ""  # a sentence that explains it below a table
+    even: float | None = None  # what each of equal players gets; None: there is no such value
+    even_note: str = ""  # says it after the figure: "of 34 centres that each of seven equal players holds"
+    even_row: str = ""  # says it as a formula: "1/7 of the squared centres"
+    only_evaluated: bool = False  # training does not follow it
+
+    @property
+    def row_name(self) -> str:
+        """Its name in evaluation rows."""
+        return self.column or self.name
+
+    @property
+    def heading(self) -> str:
+        """The header of its column."""
+        return self.header or self.title.lower()
+
+    @property
+    def brief(self) -> str:
+        """Its text in few words: "mean centres", "share of solos"."""
+        return f"mean {self.heading}" if self.kind == "mean" else self.text
+
+    @property
+    def of_a_game(self) -> str:
+        """What a single game has of it: "final supply centres"."""
+        return self.value or self.text.removeprefix("mean ")
+
+    @property
+    def digits(self) -> int:
+        """Decimal places that tell its means apart."""
+        return 3 if self.high - self.low <= 1 else 2
+
+    def shown(self, value: float, digits: int | None = None) -> str:
+        """A value as text: a share in percent, a mean with ``digits`` (None: its own) decimal places."""
+        if self.kind == "share":
+            return f"{value:.0%}"
+        return f"{value:.{self.digits if digits is None else digits}f}"
+
+    def said(self, value: str) -> str:
+        """A value's text in the words of ``phrase``."""
+        return (self.phrase or f"{self.heading} {{}}").format(value)
+
+
+_COUNTS = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+@dataclass(frozen=True, slots=True)
+class RoleMeasures:
+    """What the figures of a world are grouped and named by: its roles, and the measures of how well each plays."""
+
+    role_name: str  # "country"
+    roles: tuple[str, ...]
+    measures: tuple[Measure, ...]  # the first is the main one; the second stands beside it where two have room
+    opponents: int = 0  # seats beside the learner's; 0: a role is no seat, and plays alone
+    opposition: str = "against {}"  # how a line names an anchor: "against six {}"
+
+    @property
+    def main(self) -> Measure:
+        """The measure that is shown first."""
+        return self.measures[0]
+
+    @property
+    def leading(self) -> tuple[Measure, ...]:
+        """The main measure and the one that stands beside it."""
+        return self.measures[:2]
+
+    @property
+    def trained(self) -> tuple[Measure, ...]:
+        """The measures that training follows."""
+        return tuple(measure for measure in self.measures if not measure.only_evaluated)
+
+    @property
+    def spoken(self) -> tuple[Measure, ...]:
+        """The measures in the order in which a line says them: the main one, then the others from last to first."""
+        others = reversed(self.measures[1:])
+        return (self.main, *(measure for measure in others if measure.phrase))
+
+    @property
+    def plural(self) -> str:
+        """Several roles: "countries"."""
+        name = self.role_name
+        return f"{name[:-1]}ies" if name.endswith("y") and name[-2:-1] not in "aeiou" else f"{name}s"
+
+    @property
+    def by_role(self) -> str:
+        """The key of an evaluation row's results by role: "by_country"."""
+        return f"by_{self.role_name}"
+
+    @property
+    def versus(self) -> str:
+        """The word between a policy and an anchor: "against"."""
+        return self.opposition.partition(" ")[0]
+
+    @property
+    def seats(self) -> str:
+        """How many play a game, in a word: "seven"."""
+        return count_word(self.opponents + 1)
+
+    def others(self, name: str) -> str:
+        """An anchor as it is met: "six random"."""
+        return self.opposition.partition(" ")[2].format(name)
+
+
+def role_label(role: str) -> str:
+    """A role as people read it: "France" of "FRANCE"."""
+    return role.capitalize() if role.isupper() else role
+
+
+def count_word(count: int) -> str:
+    """A small number as a word, others in digits."""
+    return _COUNTS[count - 2] if 2 <= count < 2 + len(_COUNTS) else str(count)

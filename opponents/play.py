@@ -1,4 +1,4 @@
-"""Plays one whole game between seven policies, and records the turns and rewards of its learner seats."""
+"""Plays one whole game of any world, and records the turns and rewards of its learner seats."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from grpo_core.seeds import derive_seed
 from grpo_core.types import Episode, KeyValue, Turn
 from opponents.matchmaking.lineup import LineupBlock
-from opponents.players.policy import Policy
-from opponents.seeds import derive_seed
-from services.environments.diplomacy.alliances import AllianceLog
-from services.environments.diplomacy.game import DiplomacyGame, Outcome
-from services.environments.diplomacy.position import POWERS, Position, segment
-from services.environments.diplomacy.rewards import final_parts, phase_parts, weigh
+from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT, World
+from services.environments.playing import Game, Policy, Result, weigh
 from services.inference.engine import LEARNER
 
 
@@ -23,10 +20,11 @@ class SeatRecord:
 
     turns: list[Turn] = field(default_factory=list)
     parts: dict[str, float] = field(default_factory=dict)
+    start_facts: Mapping[str, KeyValue] = field(default_factory=dict)  # known before the game
     _phases: list[int] = field(default_factory=list)  # game phase of each turn
 
     def add_turn(self, turn: Turn, phase: int) -> None:
-        """Append a turn."""
+        """Append a turn of step ``phase``."""
         self.turns.append(turn)
         self._phases.append(phase)
 
@@ -46,7 +44,7 @@ class SeatRecord:
 
     def close(self, phases: int) -> None:
         """Set each turn's number of game phases until the seat's next turn; the game has ``phases`` phases."""
-        ends = [*self._phases[1:], phases]
+        ends = [*self._phases[1:], phases][: len(self.turns)]  # none for a seat that never had a choice
         self.turns = [
             replace(turn, elapsed_phases=max(1, end - start))
             for turn, start, end in zip(self.turns, self._phases, ends, strict=True)
@@ -57,14 +55,13 @@ class SeatRecord:
 class GameRecord:
     """A finished game."""
 
-    start: Position
-    outcome: Outcome
+    result: Result
     learners: Mapping[str, SeatRecord]
-    defective_orders: int  # illegal orders of all seats (the unit held)
+    defects: int  # actions of all seats that could not be used
 
 
 async def play_game(
-    game: DiplomacyGame,
+    game: Game,
     seats: Mapping[str, Policy],
     seed: int,
     *,
@@ -72,88 +69,58 @@ async def play_game(
     reward_weights: Mapping[str, float] | None = None,
     discount: float = 1.0,
 ) -> GameRecord:
-    """Play ``game`` from any position to its end; in every phase, all powers with a decision act concurrently.
+    """Play ``game`` from where it is to its end; in every step, all seats with a decision act concurrently.
 
-    The turns of ``learners`` are recorded, with rewards weighted by ``reward_weights`` and discounted per game phase
-    within a turn that lasts several (``discount`` is that of the returns-to-go). Raises ValueError if a power has no
-    policy in ``seats``.
+    The turns of ``learners`` are recorded, with rewards weighted by ``reward_weights`` and discounted per step
+    within a turn that lasts several (``discount`` is that of the returns-to-go). Raises ValueError if a seat that has
+    to act has no policy in ``seats``.
     """
-    missing = [power for power in POWERS if power not in seats]
-    if missing:
-        raise ValueError(f"no policy for {', '.join(missing)}; seat all seven powers")
     weights = reward_weights or {}
-    records = {power: SeatRecord() for power in learners}
-    alliances = AllianceLog()
-    start = game.position
-    defective = phases = 0
+    records = {seat: SeatRecord(start_facts=game.start_facts(seat)) for seat in learners}
+    defects = steps = 0
     while not game.is_done:
-        position = game.position
-        powers = position.to_move
+        acting = game.to_act()
+        missing = [seat for seat in acting if seat not in seats]
+        if missing:
+            raise ValueError(f"no policy for {', '.join(missing)}; seat everyone who has to act")
         decisions = await asyncio.gather(
-            *(seats[power].act(position, power, derive_seed(seed, "decision", phases, power)) for power in powers)
+            *(seats[seat].act(game.view(seat), seat, derive_seed(seed, "decision", steps, seat)) for seat in acting)
         )
-        for power, decision in zip(powers, decisions, strict=True):
-            defective += len(game.set_orders(power, decision.orders))
+        for seat, decision in zip(acting, decisions, strict=True):
             turn = decision.turn
             # A decision without a choice is no training data; its rewards are credited to the choice before it.
-            if power in records and turn is not None and turn.trained_mask.any():
-                records[power].add_turn(replace(turn, keys=_facts(position, power, alliances)), phases)
-        if records:
-            alliances.observe(position, game.orders)
-        before = game.centers()
-        game.process()
-        after = game.centers()
-        for power, record in records.items():
-            record.add_rewards(phase_parts(before[power], after[power]), weights, phases, discount)
-        phases += 1
-    outcome = game.outcome()
-    for power, record in records.items():
-        record.add_rewards(final_parts(outcome, power), weights, max(0, phases - 1), discount)
-        record.close(phases)
-    return GameRecord(start, outcome, records, defective)
+            if seat in records and turn is not None and turn.trained_mask.any():
+                records[seat].add_turn(replace(turn, phase=game.phase, keys=game.facts(seat)), steps)
+        step = game.step({seat: decision.actions for seat, decision in zip(acting, decisions, strict=True)})
+        defects += step.defects
+        for seat, record in records.items():
+            record.add_rewards(step.parts.get(seat, {}), weights, steps, discount)
+        steps += 1
+    result = game.result()
+    for seat, record in records.items():
+        record.add_rewards(result.parts.get(seat, {}), weights, max(0, steps - 1), discount)
+        record.close(steps)
+    return GameRecord(result, records, defects)
 
 
-def _facts(position: Position, power: str, alliances: AllianceLog) -> dict[str, KeyValue]:
-    """The facts known before a turn: ``opponents.settings.TURN_FACTS``."""
-    return {
-        "phase": position.phase,
-        "segment": segment(position.phase),
-        "own_centers": len(position.centers[power]),
-        "alliance": alliances.fact(position, power),
-    }
-
-
-def make_episode(
-    block: LineupBlock, member: int, power: str, record: GameRecord, reward_weights: Mapping[str, float]
-) -> Episode:
+def make_episode(world: World, block: LineupBlock, member: int, role: str, record: GameRecord) -> Episode:
     """The episode of one learner seat of one game of a block."""
-    seat = record.learners[power]
-    outcome = record.outcome
-    centers = outcome.centers
+    seat = record.learners[role]
+    lineup: dict[str, KeyValue] = {}
+    policies: dict[str, KeyValue] = {}
+    if world.has_opponents:
+        trained = sum(each == LEARNER or each.startswith("policy/") for _, each in block.opponents)
+        lineup, policies = {LINEUP_FACT: block.lineup}, {POLICY_OPPONENTS_FACT: trained}
     return Episode(
         episode_id=f"{block.block_id}/{member}",
-        task="diplomacy",
-        role=power,
+        task=world.name,
+        role=role,
         block_id=block.block_id,
         block_size=block.num_generations,
-        keys={
-            "country": power,
-            "lineup": block.lineup,
-            "start_year": record.start.year,
-            "policy_opponents": sum(each == LEARNER or each.startswith("policy/") for _, each in block.opponents),
-        },
+        keys={world.role_name: role, **lineup, **seat.start_facts, **policies},
         turns=tuple(seat.turns),
-        reward=weigh(seat.parts, reward_weights),
+        reward=weigh(seat.parts, world.reward_weights),
         reward_parts=dict(seat.parts),
-        outcome={
-            "centers": float(centers[power]),
-            "solo": float(outcome.kind == "solo" and power in outcome.winners),
-            "draw": float(outcome.kind == "draw" and power in outcome.winners),
-            "top": float(centers[power] == max(centers.values())),
-            "survived": float(centers[power] > 0),
-            "final_year": float(outcome.final_year),
-            "phases": float(outcome.phases),
-            "defective_orders": float(record.defective_orders),
-        },
+        outcome=dict(record.result.outcomes[role]),
         seed=block.game_seed(member),
     )

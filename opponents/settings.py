@@ -12,10 +12,6 @@ from pydantic import Field, field_validator, model_validator
 from grpo_core.section import Settings, Texts
 from services.inference.chat_endpoint.settings import EndpointSettings
 
-# Facts known before a game and before each of its turns; group keys are made of them.
-EPISODE_FACTS = ("country", "lineup", "start_year", "policy_opponents")
-TURN_FACTS = ("phase", "segment", "own_centers", "alliance")
-
 MatchmakingStrategy = Literal[
     "weighted", "uniform", "latest", "pfsp_hard", "pfsp_variance", "rating_window", "curriculum"
 ]

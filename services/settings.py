@@ -1,4 +1,4 @@
-"""Settings of the services: game, inference, redis, metrics."""
+"""Settings of the services: inference, redis, metrics."""
 
 from __future__ import annotations
 
@@ -34,18 +34,6 @@ def check_host_and_port(address: str) -> None:
     if not host or not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= 65535):
         raise ValueError(f"{one_line(repr(address), 80)} is not host:port, with a port from 1 to 65535")
     check_host(host.removeprefix("[").removesuffix("]"))
-
-
-class GameSettings(Settings):
-    """The training games and their rewards."""
-
-    until_year: int = Field(1905, ge=1901, le=1999, description="Last year played to its end, adjustments included")
-    reward: dict[str, float] = Field(
-        default_factory=lambda: {"center_change": 1.0},
-        examples=[{"center_change": 0.5, "dipnet": 0.5}],
-        description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
-        "draw_size, proportional, survival, win, dipnet",
-    )
 
 
 class InferenceSettings(Settings):

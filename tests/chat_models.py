@@ -10,10 +10,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 from grpo_core.models.pretrained import make_small_model, save_model
 from grpo_core.settings import PolicySettings
-from opponents.bots.registry import make_bot
-from opponents.prompts.chat_messages import messages
+from opponents.prompts.policy_prompt import messages_of
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import sheet
+from services.environments.diplomacy.world import Diplomacy
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<think>", "</think>")
 VOCABULARY = 640
@@ -42,8 +42,8 @@ def bpe_definition(special: tuple[str, ...] = SPECIAL) -> str:
     while not game.is_done:
         position = game.position
         for power in position.to_move:
-            texts += [message["content"] for message in messages(position, power, sheet(position, power))]
-            orders = bot.orders(position, power, 1)
+            texts += [message["content"] for message in messages_of(Diplomacy.language.sections(position, power))]
+            orders = bot.actions(position, power, 1)
             texts.append("\n".join(orders))
             game.set_orders(power, orders)
         game.process()

@@ -16,18 +16,20 @@ from cluster.configs.schema import Config
 from grpo_core.advantages.grouping import fact_and_bins, required_facts, samples_of
 from grpo_core.settings import GroupingSettings
 from grpo_core.types import Episode, Turn
-from services.environments.diplomacy.position import POWERS
 
 LARGEST_NUMBER = 1e6  # of a reward or log-probability; a reward in centres is below 40
 TEMPERATURES = (1e-3, 1e3)
 LARGEST_COUNT = 10**9  # of versions and phases
-NEEDED_OUTCOME = "centers"
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeCheck:
     """What the learner needs of every episode."""
 
+    task: str  # the world's name
+    roles: tuple[str, ...]
+    role_name: str
+    outcomes: frozenset[str]  # figures that every episode has
     vocabulary: int  # token ids are below it
     context_length: int  # most tokens of a prompt and its completion
     num_generations: int  # episodes of a block
@@ -38,23 +40,30 @@ class EpisodeCheck:
     @classmethod
     def of(cls, config: Config, vocabulary: int) -> EpisodeCheck:
         """The check of a run whose policy has a vocabulary of this size."""
+        world = config.world
         return cls(
+            world.name,
+            world.roles,
+            world.role_name,
+            frozenset(measure.outcome for measure in world.measures if not measure.only_evaluated),
             vocabulary,
             config.policy.context_length,
             config.rollout.num_generations,
             config.learner.returns,
-            None if config.inference.decoding == "free" else config.inference.thinking_tokens,
+            None if config.writes_free_text else config.inference.thinking_tokens,
             _needed_facts(config.grouping),
         )
 
     def fault(self, episode: Episode) -> str | None:
         """Return why the learner cannot use an episode; None if it can."""
-        if episode.role not in POWERS:
-            return f"the role {episode.role!r} is none of {', '.join(POWERS)}"
+        if episode.task != self.task:
+            return f"it is of the world {episode.task!r}, and this run's is {self.task!r}"
+        if episode.role not in self.roles:
+            return f"the role {episode.role!r} is none of {', '.join(self.roles)}"
         if episode.block_size != self.num_generations:
             return f"it is of a block of {episode.block_size}, and rollout.num_generations is {self.num_generations}"
-        if NEEDED_OUTCOME not in episode.outcome:
-            return f"its outcome lacks {NEEDED_OUTCOME}"
+        if lacking := sorted(self.outcomes - episode.outcome.keys()):
+            return f"its outcome lacks {lacking[0]}"
         numbers = [episode.reward, *episode.reward_parts.values(), *episode.outcome.values()]
         if max(map(abs, numbers)) > LARGEST_NUMBER:
             return f"a reward or outcome is over {LARGEST_NUMBER:g}"
@@ -86,7 +95,7 @@ class EpisodeCheck:
         return None if _samples_are_admissible(turns) else "a sampled token that was not admissible, or twice"
 
     def _lacking_fact(self, episode: Episode) -> str | None:
-        for sample in samples_of((episode,), self.returns):
+        for sample in samples_of((episode,), self.returns, self.role_name):
             for name, is_number in self.facts:
                 if name not in sample.facts:
                     return f"it lacks the fact {name}, which [grouping] names"

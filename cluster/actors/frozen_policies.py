@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from opponents.players.policy import Policy
 from opponents.population.member import Member
+from services.environments.playing import Policy
 
 
 class FrozenPolicies:

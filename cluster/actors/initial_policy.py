@@ -12,32 +12,23 @@ from grpo_core.files import read_json
 from grpo_core.models.hub import model_folder
 from grpo_core.models.pretrained import load_model, load_tokenizer, make_small_model
 from grpo_core.settings import PolicySettings
-from opponents.players.llm_policy import OrderTokens
-from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, words
-from services.environments.diplomacy.position import CENTERS_TO_WIN
+from opponents.players.llm_policy import TokenizedLanguage
+from services.environments.environment import World
+from services.environments.language import Language
 from services.inference.word_tokenizer import make_word_tokenizer
 from services.settings import InferenceSettings
 
-MOST_UNITS = CENTERS_TO_WIN - 1  # of a power that has not won
-_LONG_ORDERS = (
-    "F NTH C A LON - NWY",
-    "F BOT S F NWY - STP/NC",
-    "F NWY S F LVN - STP/SC",
-    "F RUM S F BLA - BUL/EC",
-    "F STP/NC S A LON - NWY",
-    "F STP/SC S A FIN - SWE",
-)
 
-
-def make_policy(settings: PolicySettings, seed: int) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def make_policy(
+    settings: PolicySettings, seed: int, language: Language
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Load the policy that the config names, a folder or a model of the Hub, or make the small one with random weights.
 
     Raises CheckpointError if the folder is not a usable model.
     """
     if settings.path is not None:
         return load_model(model_folder(settings.path), getattr(torch, settings.dtype))
-    tokenizer = make_word_tokenizer(words(), WORD_PATTERN)
+    tokenizer = make_word_tokenizer(language.words(), language.word_pattern, language.joins)
     model = make_small_model(
         settings,
         len(tokenizer),
@@ -49,32 +40,32 @@ def make_policy(settings: PolicySettings, seed: int) -> tuple[PreTrainedModel, P
     return model, tokenizer
 
 
-def check_policy(policy: PolicySettings, inference: InferenceSettings) -> None:
+def check_policy(policy: PolicySettings, inference: InferenceSettings, language: Language) -> None:
     """Check that a run can start from ``policy.path``, fetching it from the Hub if need be; its weights are not loaded.
 
-    Raises CheckpointError if there is no such model, its files cannot be used, its tokenizer cannot write orders or not
-    within ``inference.max_completion_length``, a wanted chat template cannot be used, or ``policy.context_length`` is
-    more than the model holds.
+    Raises CheckpointError if there is no such model, its files cannot be used, its tokenizer cannot write answers, or
+    not within ``inference.max_completion_length``, a wanted chat template cannot be used, or ``policy.context_length``
+    is more than the model holds.
     """
     if policy.path is None:
         return
     folder = model_folder(policy.path)
-    tokens = OrderTokens(load_tokenizer(folder), policy, inference)
+    tokens = TokenizedLanguage(language, load_tokenizer(folder), policy, inference)
     config = read_json(folder / "config.json")
     positions = config.get("text_config", config).get("max_position_embeddings")
     if policy.prompt == "chat" and isinstance(positions, int) and positions < policy.context_length:
         raise CheckpointError(
             f"{policy.path} holds {positions} tokens, and policy.context_length is {policy.context_length}; lower it"
         )
-    longest = MOST_UNITS * max(map(tokens.order_length, _LONG_ORDERS)) + 1
-    if inference.decoding == "constrained" and longest > inference.max_completion_length:
+    answers = language.longest_answers() if inference.decoding == "constrained" else ()
+    longest = max((sum(map(tokens.line_length, lines)) + 1 for lines in answers), default=0)
+    if longest > inference.max_completion_length:
         raise CheckpointError(
-            f"{policy.path}: {MOST_UNITS} orders may take {longest} of its tokens, and inference.max_completion_length "
-            f"is {inference.max_completion_length}; raise it"
+            f"{policy.path}: {len(answers[0])} orders may take {longest} of its tokens, and "
+            f"inference.max_completion_length is {inference.max_completion_length}; raise it"
         )
 
 
-def probe_prompts(tokens: OrderTokens, powers: Sequence[str] = ("ENGLAND", "TURKEY")) -> list[tuple[int, ...]]:
-    """Prompts that check an engine after a swap: the opening position as seen by some countries."""
-    position = DiplomacyGame(1901).position
-    return [tokens.prompt(position, power) for power in powers]
+def probe_prompts(tokens: TokenizedLanguage, world: World, roles: Sequence[str]) -> list[tuple[int, ...]]:
+    """Prompts that check an engine after a swap: what some of these roles see at the start of a game."""
+    return [tokens.prompt(view, seat) for view, seat in world.probes(roles)]

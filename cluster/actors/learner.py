@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from cluster.actors.checkpoint_extra import read_extra
 from cluster.actors.episode_check import EpisodeCheck
 from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.actors.learner_device import LearnerDevice
-from cluster.actors.learner_metrics import catalogued, country_intervals, game_length
+from cluster.actors.learner_metrics import catalogued, game_length, role_intervals
 from cluster.actors.messages import Shortage, UpdateReport
 from cluster.actors.resume import newest_checkpoint
 from cluster.configs.schema import Config
@@ -38,9 +38,8 @@ from grpo_core.models.role_adapters import active_role, add_role_adapters, load_
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.training.memory_estimate import ModelShape, check_learner_memory, estimate_memory
 from grpo_core.types import Batch, Episode
-from opponents.players.llm_policy import TRUNCATED, OrderTokens
-from services.environments.diplomacy.position import POWERS
-from services.metrics.rolling_windows import CountryWindows
+from opponents.players.llm_policy import TRUNCATED, TokenizedLanguage
+from services.metrics.rolling_windows import RoleWindows
 from services.replay.buffer import Receipt, ReplayBuffer, ServerLostError
 from services.weights.payload import Payload, make_payload, make_role_payload
 
@@ -52,6 +51,7 @@ class LearnerWorker:
         torch.set_num_threads(config.learner.threads)
         torch.manual_seed(config.run.seed)
         self._config = config
+        self._measured = config.world.measured
         self._folder = RunFolder(Path(run_dir))
         self._buffer = buffer
         self._device = LearnerDevice(config.learner.gpus, shared=config.rollout.share_gpu_with_learner)
@@ -63,7 +63,7 @@ class LearnerWorker:
             self._fault,
         )
         self._check: EpisodeCheck | None = None  # once the policy is loaded
-        self._windows = CountryWindows()
+        self._windows = RoleWindows(self._measured)
         self._report: UpdateReport | None = None
         self._receipts: list[Receipt] = []  # used since the last durable checkpoint
         self._last_batch: Batch | None = None  # of this process's newest update
@@ -71,7 +71,7 @@ class LearnerWorker:
         self._hurried = False
         buffer.redeliver()  # first: it refuses a second learner before anything is written
         # The checkpoint to resume from, and how many episodes were used before the receipts above.
-        checkpoint, self._used = newest_checkpoint(self._folder.path, buffer) if resume else (None, 0)
+        checkpoint, self._used = newest_checkpoint(self._folder.path, buffer, self._measured) if resume else (None, 0)
         if checkpoint is None:
             base, self._tokenizer = self._first_weights()
             self._model = self._trained(base)
@@ -140,13 +140,13 @@ class LearnerWorker:
             "set_aside_lengths": [game_length(episode) for episode in late],
         }
         self._folder.write_audit(version, audit)
-        figures = catalogued(result.metrics, result.audit, episodes)
-        figures |= {**self._windows.metrics(), **country_intervals(self._windows.facts())}
+        figures = catalogued(result.metrics, result.audit, episodes, self._measured)
+        figures |= {**self._windows.metrics(), **role_intervals(self._windows.facts(), self._measured)}
         metrics = {name: value for name, value in figures.items() if math.isfinite(value)}
         self._report = UpdateReport(
             version=version,
             metrics=metrics,
-            countries={power: self._windows.summary(power) for power in POWERS},
+            roles={role: self._windows.summary(role) for role in self._measured.roles},
             episodes=len(episodes),
             stale_episodes=sum(episode.oldest_version < oldest for episode in delivered),
             tokens=sum(episode.tokens for episode in episodes),
@@ -157,7 +157,7 @@ class LearnerWorker:
             buffer=buffered,
             topped_up_episodes=collector.extra_episodes,
             topped_up=dict(topped_up or {}),
-            country_episodes=Counter(episode.role for episode in episodes),
+            role_episodes=Counter(episode.role for episode in episodes),
             memory=memory,
             nonfinite=tuple(sorted(figures.keys() - metrics.keys())),
         )
@@ -220,7 +220,7 @@ class LearnerWorker:
             target.parent.mkdir(parents=True, exist_ok=True)
         specialists = self._config.policy.specialists
         by_role = role_adapter_payloads(self._model) if specialists else {}
-        for country, file in snapshot_files(target, specialists=specialists).items():
+        for country, file in snapshot_files(target, self._config.world.roles if specialists else ()).items():
             write_atomically(file, policy_payload(self._model) if country is None else by_role[country])
         return self._learner.version
 
@@ -237,28 +237,35 @@ class LearnerWorker:
     def _sealed(self) -> Payload:
         if self._config.policy.specialists:
             specialists: dict[str, tuple[bytes, Probe]] = {}
-            for power, data in role_adapter_payloads(self._model).items():
-                with active_role(self._model, power):  # its probe has its own country's view only
-                    specialists[power] = data, make_probe(self._model, probe_prompts(self._tokens, [power]))
+            for role, data in role_adapter_payloads(self._model).items():
+                with active_role(self._model, role):  # its probe has its own role's view only
+                    specialists[role] = (
+                        data,
+                        make_probe(self._model, probe_prompts(self._tokens, self._config.world, [role])),
+                    )
             return make_role_payload(self._learner.version, specialists)
-        probe = make_probe(self._model, probe_prompts(self._tokens))
+        probe = make_probe(self._model, self._probe_prompts(self._measured.roles))
         return make_payload(self._learner.version, policy_payload(self._model), probe)
 
+    def _probe_prompts(self, roles: Sequence[str]) -> list[tuple[int, ...]]:
+        return probe_prompts(self._tokens, self._config.world, roles)
+
     @cached_property
-    def _tokens(self) -> OrderTokens:
-        return OrderTokens(self._tokenizer, self._config.policy, self._config.inference)
+    def _tokens(self) -> TokenizedLanguage:
+        config = self._config
+        return TokenizedLanguage(config.world.language, self._tokenizer, config.policy, config.inference)
 
     def _first_weights(self) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
         config = self._config
         if config.imitation.wanted:
             return load_model(self._folder.imitated, getattr(torch, config.policy.dtype))
-        return make_policy(config.policy, config.run.seed)
+        return make_policy(config.policy, config.run.seed, config.world.language)
 
     def _trained(self, base: PreTrainedModel) -> nn.Module:
         """Return the model to train: the base itself, or the base with adapters."""
         settings = self._config.policy
         if settings.specialists:
-            return add_role_adapters(base, settings, self._config.run.seed, POWERS)
+            return add_role_adapters(base, settings, self._config.run.seed, self._config.world.roles)
         return add_adapters(base, settings, self._config.run.seed) if settings.use_peft else base
 
     def _check_memory(self) -> None:
@@ -270,7 +277,7 @@ class LearnerWorker:
             config.learner,
             parameters=sum(count for count, _, _ in sizes),
             trained=sum(count for count, _, trained in sizes if trained),
-            free_text=config.inference.decoding == "free",
+            free_text=config.writes_free_text,
             grouping=config.grouping,
         )
         loaded = sum(size for _, size, _ in sizes)
@@ -328,7 +335,7 @@ class LearnerWorker:
             self._model, self._tokenizer = load_model(folder)
         self._learner = self._make_learner()
         self._learner.load_state(checkpoint.state)
-        extra = read_extra(checkpoint)
-        self._windows.load_state(extra.countries)
+        extra = read_extra(checkpoint, self._measured)
+        self._windows.load_state(extra.windows)
         self._collector.restore_excused(extra.excused_blocks)
         self._report = extra.report

@@ -1,4 +1,4 @@
-"""The catalogue's names of an update's metrics, and 95% intervals of each country's recent episodes."""
+"""The catalogue's names of an update's metrics, and 95% intervals of each role's recent episodes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from grpo_core.types import Episode
+from grpo_core.statistics import clustered_mean, clustered_rate
+from grpo_core.types import Episode, RoleMeasures
 from services.metrics.catalogue import key
 from services.metrics.rolling_windows import EpisodeFacts
-from services.reports.statistics import CENTERS, clustered_mean, clustered_rate
 
 
 def game_length(episode: Episode) -> float:
@@ -26,28 +26,27 @@ def thought_lengths(episodes: Sequence[Episode]) -> list[int]:
     return [length for length in lengths if length]
 
 
-def country_intervals(windows: Mapping[str, Sequence[EpisodeFacts]]) -> dict[str, float]:
-    """Compute the bounds of the intervals of mean centres and rates, by catalogue key.
+def role_intervals(windows: Mapping[str, Sequence[EpisodeFacts]], measured: RoleMeasures) -> dict[str, float]:
+    """Compute the bounds of the intervals of each role's measures, by catalogue key.
 
     Only blocks are independent, because the games of one line-up block share their opponents: see ``clustered_mean``
-    and ``clustered_rate``. A country with episodes of only one block has no interval.
+    and ``clustered_rate``. A role with episodes of only one block has no interval.
     """
     found: dict[str, float] = {}
-    for country, window in windows.items():
+    for role, window in windows.items():
         blocks: dict[str, list[EpisodeFacts]] = {}
         for fact in window:
             blocks.setdefault(fact.block, []).append(fact)
-        estimates = {
-            "centers": clustered_mean([[fact.centers for fact in block] for block in blocks.values()], CENTERS),
-            "win_rate": clustered_rate([[fact.win for fact in block] for block in blocks.values()]),
-            "top_rate": clustered_rate([[fact.top for fact in block] for block in blocks.values()]),
-            "survival_rate": clustered_rate([[fact.survived for fact in block] for block in blocks.values()]),
-        }
-        for name, estimate in estimates.items():
+        for measure in measured.trained:
+            values = [[fact.values[measure.name] for fact in block] for block in blocks.values()]
+            if measure.kind == "share":
+                estimate = clustered_rate(values)
+            else:
+                estimate = clustered_mean(values, (measure.low, measure.high))
             if estimate is not None and estimate.interval is not None:
-                low, high = estimate.interval
-                found[key(f"entente_country_{name}_low", country=country)] = low
-                found[key(f"entente_country_{name}_high", country=country)] = high
+                for end, bound in zip(("low", "high"), estimate.interval, strict=True):
+                    name = f"entente_{measured.role_name}_{measure.name}_{end}"
+                    found[key(name, **{measured.role_name: role})] = bound
     return found
 
 
@@ -74,7 +73,9 @@ _CATALOGUED = {
 }
 
 
-def catalogued(metrics: Mapping[str, float], audit: Mapping[str, Any], episodes: Sequence[Episode]) -> dict[str, float]:
+def catalogued(
+    metrics: Mapping[str, float], audit: Mapping[str, Any], episodes: Sequence[Episode], measured: RoleMeasures
+) -> dict[str, float]:
     """Return the learner's metrics by catalogue key; metrics that the update does not have are left out."""
     values = {name: metrics[ours] for ours, name in _CATALOGUED.items() if ours in metrics}
     values["entente_clip_fraction"] = metrics["clip_fraction_low"] + metrics["clip_fraction_high"]
@@ -92,7 +93,8 @@ def catalogued(metrics: Mapping[str, float], audit: Mapping[str, Any], episodes:
     for level, judged in sizes.items():
         values[key("entente_groups", level=level)] = float(len(judged))
         values[key("entente_group_size", level=level)] = sum(judged) / len(judged)
+    main = measured.main
     for role in sorted({episode.role for episode in episodes}):
-        centers = [episode.outcome["centers"] for episode in episodes if episode.role == role]
-        values[key("entente_batch_centers", country=role)] = sum(centers) / len(centers)
+        found = [episode.outcome[main.outcome] for episode in episodes if episode.role == role]
+        values[key(f"entente_batch_{main.name}", **{measured.role_name: role})] = sum(found) / len(found)
     return values

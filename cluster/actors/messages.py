@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.ratings.game_score import GameScore
-from services.metrics.rolling_windows import CountrySummary
+from services.metrics.rolling_windows import RoleSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +16,7 @@ class UpdateReport:
 
     version: int  # after the update
     metrics: Mapping[str, float]  # catalogue keys
-    countries: Mapping[str, CountrySummary | None]
+    roles: Mapping[str, RoleSummary | None]
     episodes: int  # learned from
     stale_episodes: int  # delivered but too old; not used unless there was nothing else
     tokens: int  # prompt and completion tokens learned from
@@ -26,15 +26,15 @@ class UpdateReport:
     weight_bytes: int  # of the published version
     buffer: Mapping[str, float]  # the replay buffer's counters after it took the episodes
     topped_up_episodes: int = 0  # episodes that replaced those of zero-variance groups
-    topped_up: Mapping[str, int] = field(default_factory=dict)  # extra blocks of each country, all updates so far
-    country_episodes: Mapping[str, int] = field(default_factory=dict)  # learned from, by country
+    topped_up: Mapping[str, int] = field(default_factory=dict)  # extra blocks of each role, all updates so far
+    role_episodes: Mapping[str, int] = field(default_factory=dict)  # learned from, by role
     memory: Mapping[str, float] = field(default_factory=dict)  # of the replay server: bytes used, and their limit
     nonfinite: tuple[str, ...] = ()  # metrics left out because they were not finite
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Whole blocks to replace samples of zero-variance groups in an update, by country; empty when none are needed."""
+    """Whole blocks to replace samples of zero-variance groups in an update, by role; empty when none are needed."""
 
     missing: Mapping[str, int]
     allowed: Mapping[str, int]  # the part of them that learner.top_up_episodes allows
@@ -46,4 +46,5 @@ class BlockReport:
 
     block: LineupBlock
     games: int
-    scores: tuple[GameScore, ...] = ()  # one a game; "learner" sits on the learner's seat and on self-play seats
+    scores: tuple[GameScore, ...] = ()  # one a game of several seats; "learner" sits on its seat and on self-play seats
+    outcomes: tuple[Mapping[str, float], ...] = ()  # one a game: the learner's figures

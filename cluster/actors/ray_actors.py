@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.actors.messages import BlockReport, Shortage, UpdateReport
-from cluster.configs.schema import Config
-from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
+from cluster.configs.schema import config_from_json
 from cluster.runtime.replay_server import population_mirror, redis_buffer
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.member import Member
+from services.environments.evaluation import EvaluationGame, EvaluationResult
 
 if TYPE_CHECKING:
     from services.weights.payload import Payload
@@ -26,7 +26,7 @@ class LearnerActor:
     def __init__(self, config_json: str, run_dir: str, redis_url: str, run_id: str, resume: bool) -> None:
         from cluster.actors.learner import LearnerWorker
 
-        config = Config.model_validate_json(config_json)
+        config = config_from_json(config_json)
         buffer = redis_buffer(config.redis, redis_url, run_id, patient=resume)
         self._worker = LearnerWorker(config, run_dir, buffer, resume)
 
@@ -68,7 +68,7 @@ class RolloutActor:
     ) -> None:
         from cluster.actors.rollout import RolloutWorker, wait_for_checkpoint
 
-        config = Config.model_validate_json(config_json)
+        config = config_from_json(config_json)
         wait_for_checkpoint(Path(policy_folder), config.rollout.start_timeout_s)
         buffer = redis_buffer(config.redis, redis_url, run_id, patient=patient)
         mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, run_id, patient=True)

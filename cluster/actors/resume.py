@@ -8,10 +8,11 @@ from cluster.actors.checkpoint_extra import CheckpointExtra, read_extra
 from grpo_core.checkpoints.folders import checkpoint_versions
 from grpo_core.checkpoints.store import Checkpoint, load_checkpoint
 from grpo_core.errors import CheckpointError
+from grpo_core.types import RoleMeasures
 from services.replay.buffer import Receipt, ReplayBuffer
 
 
-def newest_checkpoint(run_dir: Path, buffer: ReplayBuffer) -> tuple[Checkpoint | None, int]:
+def newest_checkpoint(run_dir: Path, buffer: ReplayBuffer, measured: RoleMeasures) -> tuple[Checkpoint | None, int]:
     """Return the newest undamaged checkpoint, or None, and how many episodes the run had used by then.
 
     The episodes it used are acknowledged, because the process that wrote it may have died before it did so. A damaged
@@ -26,7 +27,7 @@ def newest_checkpoint(run_dir: Path, buffer: ReplayBuffer) -> tuple[Checkpoint |
     for version in reversed(checkpoint_versions(run_dir)):
         try:
             found = load_checkpoint(run_dir / "checkpoints" / str(version))
-            extra = read_extra(found)
+            extra = read_extra(found, measured)
             break
         except CheckpointError as error:
             found, damage = None, damage or error

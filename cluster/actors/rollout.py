@@ -14,22 +14,21 @@ from cluster.actors.messages import BlockReport
 from cluster.actors.role_policies import Specialists
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult, play_evaluation_game
+from cluster.evaluation.evaluation_games import play_evaluation_game
 from cluster.evaluation.game_origins import describe_bot, describe_learner
 from cluster.evaluation.players import language_policy
 from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
 from grpo_core.types import PolicyVersion
-from opponents.bots.registry import make_bot
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.llm_policy import LLMPolicy, OrderTokens
-from opponents.players.policy import Policy
+from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from opponents.population.member import Member
 from opponents.population.redis_mirror import PopulationMirror, frozen_weights
 from opponents.ratings.game_score import GameScore
-from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.evaluation import EvaluationGame, EvaluationResult
+from services.environments.playing import Parts, Policy
 from services.inference.engine import LEARNER
 from services.replay.buffer import ReplayBuffer
 from services.weights.payload import Payload, verify
@@ -57,19 +56,22 @@ class RolloutWorker:
         ``buffer`` only evaluations can be played.
         """
         self._config = config
+        self._world = config.world
+        self._as_evaluated = config.world.as_evaluated(config.evaluation)
         self._engine, tokenizer = make_engine(config, Path(policy_folder))
-        self._tokens = OrderTokens(tokenizer, config.policy, config.inference)
+        self._tokens = TokenizedLanguage(self._world.language, tokenizer, config.policy, config.inference)
         self._population_file = Path(population_file)
         self._mirror = mirror
         self._buffer = buffer
         # Its own threads: finished games wait there while the replay server is away, and engines need the others.
         self._buffer_threads = ThreadPoolExecutor(BUFFER_THREADS, "entente-buffer")
-        self._specialists = Specialists(self._engine, self._language_policy) if config.policy.specialists else None
+        self._specialists: Specialists | None = None
+        if config.policy.specialists:
+            self._specialists = Specialists(self._engine, self._world.roles, self._language_policy)
         self._trained = self._learner_seat(config.inference.temperature)
-        self._evaluated = self._learner_seat(config.evaluation.temperature)
         self._bots: dict[str, Policy] = {}
         self._table_seats = asyncio.Semaphore(config.rollout.games_per_actor)
-        self._remotes = ChatPlayers(config.opponents.remotes)
+        self._remotes = ChatPlayers(config.opponents.remotes, self._world.language)
         max_loaded = config.opponents.max_snapshots * config.policies_per_version  # what may be drawn
         self._frozen = FrozenPolicies(self._load_frozen, self._engine.remove_policy, max_loaded)
         self._version = -1  # of the learner's weights that were swapped in
@@ -78,8 +80,8 @@ class RolloutWorker:
 
     async def ready(self) -> Mapping[str, float]:
         """Warm up the engine with one decision; return its counters. Raises EngineError if the engine failed."""
-        position = DiplomacyGame(self._config.game.until_year).position
-        await self._language_policy(LEARNER, 1.0).act(position, "FRANCE", seed=0)  # specialists come with a swap
+        view, seat = self._world.probes(self._world.roles)[0]
+        await self._language_policy(LEARNER, 1.0).act(view, seat, seed=0)  # specialists come with a swap
         spare_what_is_loaded()
         return self._engine.stats()
 
@@ -116,12 +118,13 @@ class RolloutWorker:
         with self._frozen.in_use(member.id for member in opponents):
             players: dict[str, Policy] = {member.id: await self._opponent(member) for member in opponents}
             players[LEARNER] = self._trained
-            seats = {power: players[player] for power, player in block.players.items()}
+            seats = {role: players[player] for role, player in block.players.items()}
             ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
             present = await self._in_buffer_thread(self._buffer.stored_ids, ids)
             missing = [member for member in range(block.num_generations) if ids[member] not in present]
-            scores = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
-        return BlockReport(block, len(missing), tuple(scores))
+            played = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
+        scores = tuple(score for score, _ in played if score is not None)
+        return BlockReport(block, len(missing), scores, tuple(outcome for _, outcome in played))
 
     async def play_evaluation(self, games: Sequence[EvaluationGame], version: int) -> list[EvaluationResult]:
         """Play evaluation games concurrently, with weights as in ``play_block``."""
@@ -165,39 +168,41 @@ class RolloutWorker:
                 f"{self._config.rollout.swap_timeout_s:.0f} s (it has {self._version}); is the learner's node up?"
             ) from None
 
-    async def _play_member(self, block: LineupBlock, member: int, seats: Mapping[str, Policy]) -> GameScore:
-        """Play one game and store its episode; return the score."""
+    async def _play_member(
+        self, block: LineupBlock, member: int, seats: Mapping[str, Policy]
+    ) -> tuple[GameScore | None, Parts]:
+        """Play one game and store its episode; return the score, if there are opponents, and the learner's figures."""
         assert self._buffer is not None
-        game_config, learner = self._config.game, self._config.learner
+        world, learner, role = self._world, self._config.learner, block.role
         async with self._table_seats:
             seed = block.game_seed(member)
-            game = DiplomacyGame(game_config.until_year, game_id=f"{block.block_id}-{member}")
+            game = world.new_game(block.start, role, seed, game_id=f"{block.block_id}-{member}")
             record = await play_game(
                 game,
                 seats,
                 seed,
-                learners=(block.learner_power,),
-                reward_weights=game_config.reward,
+                learners=(role,),
+                reward_weights=world.reward_weights,
                 discount=learner.discount if learner.returns == "per_phase" else 1.0,
             )
-        episode = make_episode(block, member, block.learner_power, record, game_config.reward)
-        outcome = record.outcome
-        solo = outcome.winners[0] if outcome.kind == "solo" else None
+        episode = make_episode(world, block, member, role, record)
         await self._in_buffer_thread(self._buffer.append, [episode])
-        return GameScore(block.players, outcome.centers, solo)
+        standing = record.result.standing
+        return None if standing is None else GameScore(block.players, standing), episode.outcome
 
     async def _in_buffer_thread(self, call: Callable[[list[A]], T], argument: list[A]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._buffer_threads, call, argument)
 
     async def _evaluate(self, spec: EvaluationGame) -> EvaluationResult:
         config = self._config
+        temperature = config.evaluation.temperature if spec.temperature is None else spec.temperature
+        candidate = self._learner_seat(temperature)
         async with self._table_seats:
             weights = PolicyVersion(self._version, self._checksum)
-            learner = describe_learner(
-                config.run.name, weights, config.inference.decoding, config.evaluation.temperature
-            )
+            learner = describe_learner(config.run.name, weights, config.inference.decoding, temperature)
+            opponent = self._bot(spec.against) if self._world.has_opponents else candidate
             described = learner, describe_bot(spec.against)
-            return await play_evaluation_game(spec, self._evaluated, self._bot(spec.against), described)
+            return await play_evaluation_game(self._as_evaluated, spec, candidate, opponent, described)
 
     def _learner_seat(self, temperature: float) -> Policy:
         if self._specialists is not None:
@@ -209,7 +214,7 @@ class RolloutWorker:
 
     def _bot(self, name: str) -> Policy:
         if name not in self._bots:
-            self._bots[name] = make_bot(name)
+            self._bots[name] = self._world.make_bot(name)
         return self._bots[name]
 
     async def _opponent(self, member: Member) -> Policy:

@@ -27,9 +27,10 @@ from grpo_core.errors import one_line
 
 if TYPE_CHECKING:
     from opponents.play import GameRecord
-    from opponents.players.policy import Decision, Policy
-    from services.environments.diplomacy.game import DiplomacyGame, Outcome
+    from services.environments.diplomacy.game import DiplomacyGame
     from services.environments.diplomacy.position import Position
+    from services.environments.diplomacy.scoring import Outcome
+    from services.environments.playing import Decision, Policy
 
 # A bot's name, remote:NAME, a folder or ``Run``, an open player, or an object of your own with an async method ``act``.
 AnyPlayer: TypeAlias = "str | os.PathLike[str] | Player | Policy"
@@ -46,7 +47,7 @@ class Game:
     @property
     def outcome(self) -> Outcome:
         """How the game ended: final centres, kind of ending, winners, last year and number of phases."""
-        return self.record.outcome
+        return self._game.outcome()
 
     @property
     def centers(self) -> dict[str, int]:

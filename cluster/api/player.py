@@ -19,9 +19,9 @@ from cluster.errors import RunError
 
 if TYPE_CHECKING:
     from opponents.players.chat_players import ChatPlayers
-    from opponents.players.policy import Decision, Policy
-    from services.environments.diplomacy.game_origin import SeatPlayer
     from services.environments.diplomacy.position import Position
+    from services.environments.playing import Decision, Policy
+    from services.environments.seat_player import SeatPlayer
 
 
 class Player:

@@ -90,7 +90,8 @@ class Run:
         from services.reports.run_report.run_report import write_report
 
         self._folder.check_format()
-        return write_report(self.path, Config().model_dump(mode="json"))
+        config = self._folder.stored_config() if self._folder.config.exists() else Config()
+        return write_report(self.path, config.world.measured, type(config)().model_dump(mode="json"))
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:

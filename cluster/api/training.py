@@ -106,7 +106,7 @@ def _check_policy(config: Config) -> None:
                 f"hf download {path} --local-dir FOLDER, and name that folder"
             )
         return
-    check_policy(config.policy, config.inference)
+    check_policy(config.policy, config.inference, config.world.language)
 
 
 @contextmanager

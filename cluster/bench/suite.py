@@ -30,7 +30,8 @@ SUITE = {
     "load": "system.load",
     "weights": "system.weights",
 }
-LONG = {"overlap": "system.overlap"}  # whole trainings: ten minutes a round, only when asked for
+# Whole trainings, minutes a round, only when asked for.
+LONG = {"overlap": "system.overlap", "trl_training": "system.trl_training"}
 
 
 def run_suite(only: Sequence[str], rounds: int, out: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from cluster.cli import diagnostics, evaluation, export, groups, training
+from cluster.cli import data, diagnostics, evaluation, export, groups, solve, training
 from cluster.cli.output import discard, say
 from cluster.cli.population import population_app
 from cluster.errors import INTERRUPTED
@@ -51,9 +51,10 @@ def _options(
     pass
 
 
-for commands in (training.commands, evaluation.commands, export.commands, diagnostics.commands):
+for commands in (training.commands, evaluation.commands, solve.commands, export.commands, diagnostics.commands):
     app.add_typer(commands)
 app.add_typer(groups.commands, name="groups")
+app.add_typer(data.commands, name="data")
 app.add_typer(population_app, name="population")
 app.add_typer(diagnostics.buffer, name="buffer")
 

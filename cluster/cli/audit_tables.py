@@ -97,7 +97,7 @@ def _show_keys(audit: GroupsAudit, console: Console) -> None:
         return
     undeclared = [each.key for each in audit.keys if each.place is None]
     shown = [each for each in audit.keys if each.place is not None or each.key in undeclared[:MOST_KEYS]]
-    table = new_table("key", "declared", "R²", "eta²", "groups", "by country", number_width=NUMBER_WIDTH)
+    table = new_table("key", "declared", "R²", "eta²", "groups", "by role", number_width=NUMBER_WIDTH)
     for each in shown:
         place, explained = each.place or "", (f"{each.leave_one_out_r2:.3f}", f"{each.eta_squared:.3f}")
         table.add_row(plain(each.key), str(place), *explained, f"{each.groups:.1f}", f"{each.by_country_fraction:.1%}")
@@ -106,7 +106,7 @@ def _show_keys(audit: GroupsAudit, console: Console) -> None:
     print_note(
         console,
         "share of the returns' variance over all samples that the groups' means explain: R² without the judged "
-        "episode, eta² with it; by country: samples whose group was too small, so that their country's mean was used"
+        "episode, eta² with it; by role: samples whose group was too small, so that their role's mean was used"
         + (f"; {left} lesser keys are not shown" if left else ""),
     )
     text = "recommended: none, every key is made from outcomes"

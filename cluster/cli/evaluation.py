@@ -61,10 +61,9 @@ def play(
 
         prompts = PromptReport()
     try:
-        record = play_one(seats, until, seed, out, remotes, prompts)
+        outcome = play_one(seats, until, seed, out, remotes, prompts)
     finally:  # print the cost of calls after a failure too
         _print_lines(remotes.report())
-    outcome = record.outcome
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")
     for power, centers in sorted(outcome.centers.items(), key=lambda item: (-item[1], item[0])):
         typer.echo(
@@ -165,7 +164,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 def _evaluation_text(row: dict[str, Any]) -> str:
     """Format a table of 80 columns: a line for each country, and one for all."""
-    from cluster.evaluation.evaluation_games import rate_text
+    from cluster.runs.evaluation_rows import rate_text
 
     def cells(values: dict[str, Any]) -> str:
         interval = values["mean_centers_ci95"]

@@ -52,13 +52,13 @@ def export(
     from cluster.errors import RunError
     from cluster.runs.folder import RunFolder
     from cluster.runs.progress_bars import progress_bars
-    from opponents.population.member import check_country
+    from opponents.population.member import check_role
 
     if license_name is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,60}", license_name):
         raise RunError(f"--license {license_name!r} is no identifier of the Hub, such as apache-2.0, mit or other")
     if decisions and (version is not None or country is not None):
         raise RunError("--version and --country choose a policy; leave them out with --decisions")
-    RunFolder(run).stored_config()  # before slow imports, which a wrong folder does not need
+    world = RunFolder(run).stored_config().world  # before slow imports, which a wrong folder does not need
     if decisions:
         from cluster.export.decisions_folder import export_decisions
 
@@ -68,7 +68,8 @@ def export(
         typer.echo(f"{rows} written to {done.folder}")
         return
     if country is not None:
-        check_country(country.upper())
+        country = next((role for role in world.roles if role.casefold() == country.casefold()), country)
+        check_role(country, world.roles, role_name=world.role_name)
     from cluster.export.policy_folder import export_policy
 
     with progress_bars() as add_bar:
@@ -77,7 +78,7 @@ def export(
             out or run / "export" / "policy",
             add_bar,
             version=version,
-            country=None if country is None else country.upper(),
+            country=country,
             license_name=license_name,
         )
     for damaged in policy.passed_over:

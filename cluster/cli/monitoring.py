@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from grpo_core.errors import one_line
 from services.metrics.prometheus_config import PORT, ScrapeConfig
+
+if TYPE_CHECKING:
+    from grpo_core.types import RoleMeasures
 
 PROMETHEUS_URL = "http://prometheus:9090"  # of docker/compose.yaml
 INTERVAL_S = 15
@@ -54,6 +58,14 @@ def monitoring(
     prometheus_url: Annotated[
         str, typer.Option(metavar="URL", help="Where Grafana reaches Prometheus.")
     ] = PROMETHEUS_URL,
+    world: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WORLD",
+            help="A world whose runs are shown, by its name or as package.module:CLASS; repeatable.",
+            show_default="the world of a config that names none",
+        ),
+    ] = None,
     interval: Annotated[int, typer.Option(min=1, max=60, help="Seconds between two scrapes.")] = INTERVAL_S,
 ) -> None:
     """Write scrape configuration, alerts and dashboards for Prometheus and Grafana.
@@ -66,7 +78,7 @@ def monitoring(
 
     targets = tuple(target) if target else () if kubernetes else (f"127.0.0.1:{PORT}",)
     config = ScrapeConfig(targets, ray_file, ray_url, ray_token_file, kubernetes, interval)
-    files = monitoring_files(config, prometheus_url, out)
+    files = monitoring_files(config, prometheus_url, out, tuple(world or ()))
     try:
         for name, text in files.items():
             (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +89,7 @@ def monitoring(
     typer.echo(f"try it: prometheus --config.file={out}/prometheus/prometheus.yml --web.listen-address=127.0.0.1:9090")
 
 
-def _command(config: ScrapeConfig, prometheus_url: str, out: Path) -> str:
+def _command(config: ScrapeConfig, prometheus_url: str, out: Path, worlds: Sequence[str]) -> str:
     """The command line with these arguments."""
     options = {
         "--ray-file": config.ray_file,
@@ -89,24 +101,47 @@ def _command(config: ScrapeConfig, prometheus_url: str, out: Path) -> str:
     }
     words = ["entente", "monitoring", "--out", str(out)]
     words += [word for target in config.targets for word in ("--target", target)]
+    words += [word for name in worlds for word in ("--world", name)]
     words += [word for option, value in options.items() if value for word in (option, value)]
     return shlex.join(words)
 
 
-def monitoring_files(config: ScrapeConfig, prometheus_url: str, out: Path) -> Mapping[str, str]:
-    """Every file's text by its name under ``out``; MetricsError if Grafana's SDK or an argument is unusable."""
-    from services.metrics.dashboards.all_dashboards import DASHBOARDS
+def monitoring_files(
+    config: ScrapeConfig, prometheus_url: str, out: Path, worlds: Sequence[str] = ()
+) -> Mapping[str, str]:
+    """Every file's text by its name under ``out``, for runs of these worlds, or of the default one.
+
+    Raises MetricsError if Grafana's SDK or an argument is unusable, and WorldError if a world is.
+    """
+    from services.environments.registry import DEFAULT_WORLD
+    from services.metrics.dashboards.all_dashboards import dashboards
     from services.metrics.dashboards.grafana import dashboard_json, datasource_yaml, provider_yaml
     from services.metrics.prometheus_config import pod_monitor_yaml, prometheus_rule_yaml, prometheus_yaml, rules_yaml
-    from services.reports.colors import DARK_COLORS, MAP_COLORS  # Grafana's own theme is dark
+    from services.reports.colors import DARK_COLORS  # Grafana's own theme is dark
 
-    colors = {power: DARK_COLORS[power] for power in MAP_COLORS}
+    measured = [_measured(name) for name in worlds or (DEFAULT_WORLD,)]
+    colors = {
+        each.role_name: {role: DARK_COLORS[role] for role in each.roles if role in DARK_COLORS} for each in measured
+    }
+    boards = {f"grafana/dashboards/{made.uid}.json": dashboard_json(made, colors) for made in dashboards(measured)}
     return {
-        "prometheus/prometheus.yml": prometheus_yaml(config, _command(config, prometheus_url, out)),
+        "prometheus/prometheus.yml": prometheus_yaml(config, _command(config, prometheus_url, out, worlds)),
         "prometheus/rules/entente.yml": rules_yaml(),
         "grafana/provisioning/datasources/entente.yml": datasource_yaml(prometheus_url),
         "grafana/provisioning/dashboards/entente.yml": provider_yaml(),
-        **{f"grafana/dashboards/{dashboard.uid}.json": dashboard_json(dashboard, colors) for dashboard in DASHBOARDS},
+        **boards,
         "kubernetes/podmonitor.yaml": pod_monitor_yaml(),
         "kubernetes/prometheusrule.yaml": prometheus_rule_yaml(),
     }
+
+
+def _measured(name: str) -> RoleMeasures:
+    """What the runs of a world measure, with the default settings of its games. Raises WorldError if it has none."""
+    from services.environments.registry import WorldError, load_world
+
+    world = load_world(name)
+    try:
+        return world(world.game_settings()).measured
+    except ValueError as error:
+        reason = one_line(error, 200)
+        raise WorldError(f"the world {one_line(name, 120)} cannot be made without settings: {reason}") from error

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from opponents.population.importer import Source
     from opponents.population.member import Member
     from opponents.population.population import Population
+    from services.environments.environment import World
 
 population_app = typer.Typer(
     help="Look at the members that a run plays against and change them, also while it is training.",
@@ -26,7 +27,7 @@ MemberId = Annotated[str, typer.Argument(metavar="ID", help="Of a member, e.g. p
 Name = Annotated[str | None, typer.Option("--id", metavar="NAME", help="Call it policy/NAME.", show_default="proposed")]
 Country = Annotated[
     str | None,
-    typer.Option(help="A specialist: it plays this power alone; where the checkpoint has one for each, this one's."),
+    typer.Option(help="A specialist: it plays this role alone; where the checkpoint has one for each, this one's."),
 ]
 Weight = Annotated[float, typer.Option(min=0, max=1e6, help="How often it is drawn, relative to the others.")]
 Pin = Annotated[bool, typer.Option("--pin", help="Keep it drawable however many newer snapshots there are.")]
@@ -40,7 +41,7 @@ def list_members(run: Run, json_out: Json = None) -> None:
     from cluster.cli.population_tables import members_as_json, read_standings, show_members
 
     population = _open(run)
-    standings = read_standings(run, [member.id for member in population.members])
+    standings = read_standings(run, [member.id for member in population.members], _world(run))
     show_members(population, standings, Console())
     write_json(json_out, members_as_json(population, standings))
 
@@ -85,12 +86,12 @@ def add(
     It must fit the run's own policy (architecture, sizes, tokenizer). Line-ups may draw it from the next update on.
     """
     from cluster.errors import RunError
-    from opponents.bots.registry import BOT_NAMES
     from opponents.settings import REMOTE_PREFIX
 
     population = _open(to)
-    country = _country(country)
-    if what in BOT_NAMES or what.startswith(REMOTE_PREFIX):
+    world = _world(to)
+    country = _role(country, world)
+    if what in world.bots or what.startswith(REMOTE_PREFIX):
         if member is not None or name is not None:
             raise RunError(f"--member and --id are for policies; {what} has its own name")
         joined = _add_fixed(population, to, what, weight, country, pin)
@@ -98,7 +99,7 @@ def add(
         from opponents.population.importer import find_source, import_policy, member_id_of
 
         source = find_source(Path(what), member)
-        chosen, country = member_id_of(name or source.name), country or source.country
+        chosen, country = member_id_of(name or source.name, world.roles), country or source.country
         data = _compatible_weights(population, source, to, chosen, country)
         joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
     _print_joined(joined, to)
@@ -123,19 +124,20 @@ def promote(
     from opponents.population.importer import checkpoint_source, import_policy, member_id_of
 
     population = _open(run)
+    world = _world(run)
     versions = checkpoint_versions(run)
     version = checkpoint if checkpoint is not None else max(versions, default=None)
     if version not in versions:
         there = ", ".join(map(str, versions)) or "none"
         wanted = "checkpoint" if version is None else f"checkpoint {version}"
         raise RunError(f"{run} has no {wanted}; there are: {there}")
-    chosen = member_id_of(name or f"checkpoint-{version}")
+    chosen = member_id_of(name or f"checkpoint-{version}", world.roles)
     source = dataclasses.replace(
         checkpoint_source(run / "checkpoints" / str(version)),
         source=f"checkpoints/{version}",
         parent=population.newest_snapshot_before(version),
     )
-    country = _country(country)
+    country = _role(country, world)
     data = _compatible_weights(population, source, run, chosen, country)
     joined = import_policy(population, source, data, member_id=chosen, weight=weight, country=country, pinned=pin)
     _print_joined(joined, run)
@@ -159,7 +161,7 @@ def retire(
         else:
             population.retire(member_id)
             if not any(m.weight > 0 and m.country is None for m in population.active()):
-                raise RunError(f"{member_id} is the last member that can play any power; add another one first")
+                raise RunError(f"{member_id} is the last member that can play any role; add another one first")
     since = f", from update {population[member_id].created_at_update} on" if undo else ""
     typer.echo(f"{member_id} {'may be drawn again' if undo else 'is retired'}{since}")
 
@@ -180,7 +182,7 @@ def pin(
 @population_app.command(epilog="Example: `entente population rate runs/demo --games 5 --against random,dumbbot,greedy`")
 def rate(
     run: Run,
-    games: Annotated[int, typer.Option(min=1, max=MOST_GAMES, help="Seats of every player as each country.")] = 10,
+    games: Annotated[int, typer.Option(min=1, max=MOST_GAMES, help="Seats of every player in each role.")] = 10,
     against: Annotated[
         str, typer.Option(help="Bots and remote:NAMEs, comma-separated, that play too; '' for none.")
     ] = "random,dumbbot",
@@ -190,7 +192,7 @@ def rate(
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the seats and the matches.")] = 0,
     json_out: Json = None,
 ) -> None:
-    """Play matches between the members and the newest checkpoint, and rate all players, overall and as each country.
+    """Play matches between the members and the newest checkpoint, and rate all players, overall and in each role.
 
     The games add to the run's ratings.json; Ctrl-C keeps the finished ones. Not while the run is training.
     """
@@ -200,9 +202,9 @@ def rate(
     from cluster.runs.folder import RunFolder
 
     names = comma_separated(against)
+    world = RunFolder(run).stored_config().world
     for name in names:
-        outsider_id(name)
-    RunFolder(run).stored_config()
+        outsider_id(name, world.bots)
     # Slow to import; wrong names need none of it.
     from cluster.cli.population_tables import ratings_as_json, show_ratings
     from cluster.evaluation.rating_matches import rate as play_and_rate
@@ -211,15 +213,13 @@ def rate(
 
     try:
         with progress_bars() as add_bar:
-            book = play_and_rate(
-                run, games_per_country=games, against=names, until_year=until, seed=seed, add_bar=add_bar
-            )
+            book = play_and_rate(run, games_per_role=games, against=names, until_year=until, seed=seed, add_bar=add_bar)
     except KeyboardInterrupt:
-        show_ratings(saved_ratings(run), Console())
+        show_ratings(saved_ratings(run, world.roles, world.rating_scale), Console())
         typer.echo("stopped; what was played is kept", err=True)
         sys.exit(INTERRUPTED)
     show_ratings(book, Console())
-    write_json(json_out, ratings_as_json(book))
+    write_json(json_out, ratings_as_json(book, world.role_name))
 
 
 def _open(run: Path) -> Population:
@@ -234,13 +234,22 @@ def _open(run: Path) -> Population:
     return Population.load(folder.population)
 
 
-def _country(name: str | None) -> str | None:
-    from opponents.population.member import check_country
+def _world(run: Path) -> World:
+    from cluster.runs.folder import RunFolder
 
-    if name is None:
-        return None
-    check_country(name.upper())
-    return name.upper()
+    world: World = RunFolder(run).stored_config().world
+    return world
+
+
+def _role(name: str | None, world: World) -> str | None:
+    """A role by its name, in small or capital letters; PopulationError if the world has none of that name."""
+    from opponents.population.member import check_role
+
+    if name is None or name in world.roles:
+        return name
+    found = next((role for role in world.roles if role.casefold() == name.casefold()), name)
+    check_role(found, world.roles, role_name=world.role_name)
+    return found
 
 
 def _compatible_weights(

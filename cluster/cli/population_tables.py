@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from opponents.population.member import Member
 from opponents.population.population import Population
 from opponents.ratings.book import Rating, RatingBook
 from opponents.ratings.storage import saved_ratings
-from services.environments.diplomacy.position import POWERS
+from services.environments.environment import World
 
 MIB = 1 << 20
 
@@ -28,14 +29,14 @@ MIB = 1 << 20
 class Standing:
     """One member's rating, and the learner's results against it."""
 
-    rating: Rating | None = None  # mean over the countries; None: it was in no game yet, and is no anchor
+    rating: Rating | None = None  # mean over the roles; None: it was in no game yet, and is no anchor
     games: int = 0  # that the learner played against it
     score: float | None = None  # the learner's pairwise score there, in (0, 1), older games fading; None: no games
 
 
-def read_standings(run: Path, members: Iterable[str]) -> Mapping[str, Standing]:
+def read_standings(run: Path, members: Iterable[str], world: World) -> Mapping[str, Standing]:
     """Read each member's standing from a run's folder. Raises PopulationError if a file is damaged."""
-    book = saved_ratings(run)
+    book = saved_ratings(run, world.roles, world.rating_scale)
     results = Results.load(run / RESULTS, math.inf)
     games = results.games
     known = {*book.games, *book.anchors}
@@ -135,41 +136,51 @@ def _what(member: Member) -> str:
 
 
 def show_ratings(book: RatingBook, console: Console) -> None:
-    """Print the players, the strongest first: over all countries, and as each country, beside the country's worth."""
+    """Print the players, the strongest first: over all roles, and as each role, beside the role's worth."""
     overall = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    by_country = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)  # seven of "1132±252" fit into 80 columns
-    for table in (overall, by_country):
+    by_role = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)  # seven of "1132±252" fit into 80 columns
+    for table in (overall, by_role):
         table.add_column("player", overflow="fold", min_width=11)
     for name in ("points", "95 %", "games"):
         overall.add_column(name, justify="right")
-    for power in POWERS:
-        by_country.add_column(power[:3], justify="right")
+    for name in _short(book.roles):
+        by_role.add_column(name, justify="right")
     for player in _by_strength(book):
         rating, style = book.rating(player), "dim" if player in book.anchors else ""
         interval = "fixed" if player in book.anchors else "{:.0f} to {:.0f}".format(*rating.interval)
         overall.add_row(plain(player), f"{rating.mu:.0f}", interval, str(rating.games), style=style)
-        by_country.add_row(plain(player), *(_points(book.rating(player, power)) for power in POWERS), style=style)
-    by_country.add_section()
-    by_country.add_row("its worth", *(_points(book.country(power), sign="+") for power in POWERS))
+        by_role.add_row(plain(player), *(_points(book.rating(player, role)) for role in book.roles), style=style)
+    by_role.add_section()
+    by_role.add_row("its worth", *(_points(book.worth(role), sign="+") for role in book.roles))
     console.print(overall)
-    console.print(by_country)
+    console.print(by_role)
     print_note(console, "400 points: odds of ten to one to finish above; ±: half of the 95 % interval")
 
 
-def ratings_as_json(book: RatingBook) -> dict[str, Any]:
-    """The same as ``show_ratings``, as plain JSON."""
+def ratings_as_json(book: RatingBook, role_name: str) -> dict[str, Any]:
+    """The same as ``show_ratings``, as plain JSON; ``role_name`` is what the world calls a role."""
     return {
         "players": [
             {
                 "id": player,
                 "anchor": player in book.anchors,
                 **_facts(book.rating(player)),
-                "by_country": {power: _facts(book.rating(player, power)) for power in POWERS},
+                f"by_{role_name}": {role: _facts(book.rating(player, role)) for role in book.roles},
             }
             for player in _by_strength(book)
         ],
-        "countries": {power: _facts(book.country(power)) for power in POWERS},
+        _plural(role_name): {role: _facts(book.worth(role)) for role in book.roles},
     }
+
+
+def _short(roles: Sequence[str]) -> list[str]:
+    """The beginnings of the roles' names that tell them apart, from three characters on."""
+    length = next(length for length in itertools.count(3) if len({role[:length] for role in roles}) == len(roles))
+    return [role[:length] for role in roles]
+
+
+def _plural(name: str) -> str:
+    return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
 def _by_strength(book: RatingBook) -> list[str]:

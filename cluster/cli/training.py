@@ -41,14 +41,21 @@ def train(
             "with the same command. CONFIG and --set count in both cases.",
         ),
     ] = False,
-    keys: Annotated[bool, typer.Option("--keys", help="List every config key with its default, and stop.")] = False,
+    keys: Annotated[
+        bool,
+        typer.Option(
+            "--keys",
+            help="List every config key with its default, and stop; those of CONFIG's world, if CONFIG is given.",
+        ),
+    ] = False,
 ) -> None:
     """Train a policy on whole games, from a config."""
     if keys:
+        from cluster.configs.loader import load_config
         from cluster.configs.reference import config_reference
         from cluster.configs.schema import Config
 
-        typer.echo(config_reference(Config))
+        typer.echo(config_reference(type(load_config(config, overrides or ())) if config else Config))
         return
     from cluster.runtime.stop_signals import shielded, stop_at_signals
 
@@ -113,7 +120,7 @@ def imitate(
     if settings.policy.path is not None:
         from cluster.actors.initial_policy import check_policy
 
-        check_policy(settings.policy, settings.inference)
+        check_policy(settings.policy, settings.inference, settings.world.language)
     with progress_bars() as add_bar:
         report = imitate_games(ImitationTask.of(settings), out, add_bar)
     typer.echo(

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from cluster.configs.sections import EvaluationSettings, ImitationSettings, RolloutSettings
+from cluster.configs.sections import RolloutSettings
 from grpo_core.advantages.grouping import required_facts
 from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
 from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
-from opponents.bots.registry import BOT_NAMES
-from opponents.settings import EPISODE_FACTS, REMOTE_PREFIX, TURN_FACTS, OpponentsSettings, unknown_chat_player
+from opponents.settings import REMOTE_PREFIX, OpponentsSettings, unknown_chat_player
+from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT, World, check_bot
 from services.settings import InferenceSettings
 
-SHORTEST_CHAT_PROMPT = 700  # tokens; what published tokenizers need for rules and any position
+LINEUP_FACTS = (LINEUP_FACT, POLICY_OPPONENTS_FACT)
 
 
 def check_episode_counts(learner: LearnerSettings, rollout: RolloutSettings) -> None:
@@ -30,38 +28,29 @@ def check_episode_counts(learner: LearnerSettings, rollout: RolloutSettings) -> 
         )
 
 
-def check_prompts(policy: PolicySettings, inference: InferenceSettings) -> None:
-    """Check that prompt, thought and orders have room in the context."""
+def check_prompts(policy: PolicySettings, inference: InferenceSettings, world: World) -> None:
+    """Check that prompt, thought and answer have room in the context."""
     if inference.thinking_tokens and policy.prompt != "chat":
         raise ValueError(
             "inference.thinking_tokens needs policy.prompt = chat: compact notation has no words for a thought"
         )
-    needed = inference.thinking_tokens + inference.max_completion_length
-    if needed + (SHORTEST_CHAT_PROMPT if policy.prompt == "chat" else 0) >= policy.context_length:
+    shortest = world.language.shortest_chat_prompt if policy.prompt == "chat" else 0
+    if inference.thinking_tokens + inference.max_completion_length + shortest >= policy.context_length:
         thinking = "inference.thinking_tokens and " if inference.thinking_tokens else ""
-        prompt = f" of at least {SHORTEST_CHAT_PROMPT} tokens" if policy.prompt == "chat" else ""
+        prompt = f" of at least {shortest} tokens" if shortest else ""
         raise ValueError(
             f"{thinking}inference.max_completion_length must leave room for a prompt{prompt} in policy.context_length "
             f"({policy.context_length})"
         )
 
 
-def check_players(imitation: ImitationSettings, opponents: OpponentsSettings, evaluation: EvaluationSettings) -> None:
-    """Check that every named player is a bot, or a remote player where that is allowed."""
-    for name in opponents.members:
+def check_members(opponents: OpponentsSettings, world: World) -> None:
+    """Check that every named member of the population is a bot of the world or a remote player."""
+    for name in opponents.members if world.has_opponents else ():
         if not name.startswith(REMOTE_PREFIX):
-            _check_bot("opponents.members", name, ", and remote:NAME")
+            check_bot("opponents.members", name, world.bots, ", and remote:NAME")
         elif (remote := name.removeprefix(REMOTE_PREFIX)) not in opponents.remotes:
             raise ValueError(f"opponents.members: {unknown_chat_player(remote, opponents.remotes)}")
-    _check_bot("imitation.teacher", imitation.teacher)
-    for key, names in (("against", evaluation.against), ("final_against", evaluation.final_against)):
-        for name in names:
-            _check_bot(f"evaluation.{key}", name)
-
-
-def _check_bot(key: str, name: str, others: str = "") -> None:
-    if name not in BOT_NAMES:
-        raise ValueError(f"{key}: no bot is called {name!r}; there are {', '.join(BOT_NAMES)}{others}")
 
 
 def check_specialists(grouping: GroupingSettings, alignment: AlignmentSettings, opponents: OpponentsSettings) -> None:
@@ -105,11 +94,15 @@ def check_gpus(rollout: RolloutSettings, tensor_parallel_size: int, learner_gpus
         )
 
 
-def check_group_keys(grouping: GroupingSettings, learner: LearnerSettings, reward: Mapping[str, float]) -> None:
+def check_group_keys(grouping: GroupingSettings, learner: LearnerSettings, world: World) -> None:
     """Check that group keys name facts that episodes or turns have before they act."""
-    facts = ("task", *EPISODE_FACTS, *(() if learner.returns == "episode" else TURN_FACTS))
+    if grouping.role_name != world.role_name:
+        raise ValueError(f"grouping.role_name must be {world.role_name!r}, the word of this world")
+    own, (lineup, policies) = world.episode_facts, LINEUP_FACTS
+    episode_facts = (lineup, *own, policies) if world.has_opponents else own
+    facts = ("task", world.role_name, *episode_facts, *(() if learner.returns == "episode" else world.turn_facts))
     try:
-        required = required_facts(grouping, TURN_FACTS)
+        required = required_facts(grouping, world.turn_facts)
     except GroupingError as error:
         raise ValueError(f"grouping: {error}") from None
     for expression, names in required.items():
@@ -120,19 +113,20 @@ def check_group_keys(grouping: GroupingSettings, learner: LearnerSettings, rewar
                     f"{learner.returns!r}; there are {', '.join(facts)}"
                 )
     if grouping.opponent_adjusted and EXPECTED_RETURN_FACT not in facts:
-        raise ValueError(f"grouping.opponent_adjusted: {_no_expected_return(learner, reward)}")
+        raise ValueError(f"grouping.opponent_adjusted: {_no_expected_return(learner, world)}")
 
 
-def _no_expected_return(learner: LearnerSettings, reward: Mapping[str, float]) -> str:
+def _no_expected_return(learner: LearnerSettings, world: World) -> str:
     """The reason why returns cannot be compared with the ratings' predictions."""
-    paid = sorted(part for part, weight in reward.items() if weight)
+    lineup_key = f"{world.role_name}+{LINEUP_FACT}"
+    paid = sorted(part for part, weight in world.reward_weights.items() if weight)
     undiscounted = learner.returns == "episode" or (learner.returns == "per_phase" and learner.discount == 1)
     if paid != ["sum_of_squares"] or not undiscounted:
         return (
             "ratings predict a share of the sum of squares, and returns here are in other units (game.reward "
-            f"pays {', '.join(paid)}, learner.returns = {learner.returns!r}); use the key country+lineup instead"
+            f"pays {', '.join(paid)}, learner.returns = {learner.returns!r}); use the key {lineup_key} instead"
         )
     return (
         f"episodes do not carry {EXPECTED_RETURN_FACT}, for their facts are text and integers and a predicted "
-        "share is a fraction; use the key country+lineup instead"
+        f"share is a fraction; use the key {lineup_key} instead"
     )

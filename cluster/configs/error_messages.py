@@ -43,24 +43,24 @@ class Fault:
         return f"{key}{self.text}{given}"
 
 
-def fault_of(error: ErrorDetails, section: str | None = None) -> Fault:
-    """Put an error of pydantic into words; ``section`` is the section that was checked, None for a whole ``Config``."""
+def fault_of(error: ErrorDetails, model: type[Config] = Config, section: str | None = None) -> Fault:
+    """Put an error of pydantic into words; ``section`` is the section that was checked, None for a whole ``model``."""
     location = (*([] if section is None else [section]), *(str(part) for part in error["loc"]))
     kind, parent = error["type"], location[:-1]
     if kind == "extra_forbidden":
-        return Fault(location, _unknown_key(location))
+        return Fault(location, _unknown_key(location, model))
     if kind == "value_error":  # of our own checks
         # A check of several values quotes what matters.
-        quotes = isinstance(error["input"], str | int | float) and may_be_quoted(location)
+        quotes = isinstance(error["input"], str | int | float) and may_be_quoted(location, model)
         return Fault(location, one_line(error["ctx"]["error"], 400), quoted(error["input"]) if quotes else None)
     if kind == "missing" and not location[-1].isdigit():
-        described = _schema_at(location)[0].get("description", "")
+        described = _schema_at(location, model)[0].get("description", "")
         return Fault(location, f"it is not set ({described})" if described else "it is not set")
     if kind == "missing":  # a tuple is too short
         location, given = parent, None
     else:
-        given = quoted(error["input"]) if may_be_quoted(location) else None
-    schema, example = _schema_at(location)
+        given = quoted(error["input"]) if may_be_quoted(location, model) else None
+    schema, example = _schema_at(location, model)
     noun = _wanted(schema)
     if kind == "finite_number":
         noun = noun.replace("a number", "a finite number", 1)
@@ -68,18 +68,18 @@ def fault_of(error: ErrorDetails, section: str | None = None) -> Fault:
         noun += " that is not empty"
     elif kind == "string_unicode":
         noun = "a text that is Unicode"
-    elif kind == "string_type" and isinstance(error["input"], int | float) and may_be_quoted(location):
+    elif kind == "string_type" and isinstance(error["input"], int | float) and may_be_quoted(location, model):
         noun += f', in quotes: "{quoted(error["input"])}"'
     return Fault(location, f"give {noun}{f', e.g. {example}' if example else ''}", given)
 
 
-def may_be_quoted(location: Sequence[str]) -> bool:
+def may_be_quoted(location: Sequence[str], model: type[Config] = Config) -> bool:
     """Whether a message may show the value at a location: not where it may be a secret that was meant for elsewhere.
 
     These are the replay server's address, the remote players' tables, and keys that do not exist.
     """
     is_about_servers = location[:1] == ("redis",) or location[:2] == ("opponents", "remotes")
-    return not is_about_servers and bool(_schema_at(location)[0])
+    return not is_about_servers and bool(_schema_at(location, model)[0])
 
 
 def quoted(value: Any) -> str:
@@ -124,8 +124,8 @@ def as_toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _unknown_key(location: Sequence[str]) -> str:
-    parent, known = location[:-1], _known_keys(location[:-1])
+def _unknown_key(location: Sequence[str], model: type[Config]) -> str:
+    parent, known = location[:-1], _known_keys(location[:-1], model)
     near = difflib.get_close_matches(location[-1][:SHOWN], known, n=1, cutoff=0.4)
     if near:
         hint = f"did you mean {'.'.join([*parent, near[0]])}?"
@@ -135,8 +135,8 @@ def _unknown_key(location: Sequence[str]) -> str:
     return f"there is no such {'key' if parent else 'section'}; {hint}"
 
 
-def _known_keys(location: Sequence[str]) -> list[str]:
-    model: type[BaseModel] = Config
+def _known_keys(location: Sequence[str], config: type[Config]) -> list[str]:
+    model: type[BaseModel] = config
     parts = iter(location)
     for part in parts:
         annotation = model.model_fields[part].annotation
@@ -151,9 +151,9 @@ def _known_keys(location: Sequence[str]) -> list[str]:
     return sorted(model.model_fields)
 
 
-def _schema_at(location: Sequence[str]) -> tuple[_Schema, str]:
+def _schema_at(location: Sequence[str], model: type[Config]) -> tuple[_Schema, str]:
     """The JSON schema of a location, and an example of the nearest value around it that has one."""
-    whole = _json_schema()
+    whole = _json_schema(model)
     here, name, example = _resolved(whole, whole), "", ""
     for depth, part in enumerate(location):
         items = here.get("prefixItems")
@@ -174,8 +174,8 @@ def _schema_at(location: Sequence[str]) -> tuple[_Schema, str]:
 
 
 @functools.cache
-def _json_schema() -> _Schema:
-    return Config.model_json_schema()
+def _json_schema(model: type[Config]) -> _Schema:
+    return model.model_json_schema()
 
 
 def _resolved(schema: _Schema, whole: _Schema) -> dict[str, Any]:

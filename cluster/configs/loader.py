@@ -14,11 +14,12 @@ import tomli_w
 from pydantic import ValidationError
 
 from cluster.configs.error_messages import SHOWN, Fault, fault_of, may_be_quoted, quoted, without_password
-from cluster.configs.schema import Config
+from cluster.configs.schema import Config, config_class_of
 from cluster.configs.shipped import CONFIGS, shipped_configs
 from cluster.errors import ConfigError
 from grpo_core.errors import one_line
 from grpo_core.files import MIB, parse_toml, read_json, read_text
+from services.environments.registry import WorldError
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +125,20 @@ def load_exported_sections(path: Path, *names: str) -> Config:
 
 
 def _checked_sections(data: dict[str, Any], path: Path, names: Sequence[str]) -> Config:
-    config, sections = Config(), {}
+    try:
+        model = config_class_of(data)
+    except WorldError as error:
+        raise ConfigError(f"{path}: task.name: {error}") from None
+    config, sections = model(), {}
     for name in names:
         try:
             sections[name] = type(getattr(config, name)).model_validate(data.get(name, {}))
         except ValidationError as error:
-            raise ConfigError(f"{path}: {_first_fault(error, name)}") from None
-    return config.model_copy(update=sections)
+            raise ConfigError(f"{path}: {_first_fault(error, model, name)}") from None
+    # Not ``model_copy`` alone: it would keep the world that was made from the default section [game].
+    read = config.model_copy(update=sections)
+    read.__dict__.pop("world", None)
+    return read
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -155,8 +163,8 @@ def _as_toml(config: Config) -> dict[str, Any]:
     return sections
 
 
-def _first_fault(error: ValidationError, section: str | None = None) -> Fault:
-    return fault_of(error.errors(include_url=False)[0], section)
+def _first_fault(error: ValidationError, model: type[Config], section: str | None = None) -> Fault:
+    return fault_of(error.errors(include_url=False)[0], model, section)
 
 
 def _checked(data: dict[str, Any], overrides: Sequence[_Override]) -> Config | Fault:
@@ -165,9 +173,13 @@ def _checked(data: dict[str, Any], overrides: Sequence[_Override]) -> Config | F
     for override in overrides:
         changed = _applied(changed, override)
     try:
-        return Config.model_validate(changed)
+        model = config_class_of(changed)
+    except WorldError as error:
+        return Fault(("task", "name"), str(error))
+    try:
+        return model.model_validate(changed)
     except ValidationError as error:
-        return _first_fault(error)
+        return _first_fault(error, model)
 
 
 def _to_blame(data: dict[str, Any], overrides: Sequence[_Override], fault: Fault) -> list[_Override]:

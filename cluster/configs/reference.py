@@ -38,7 +38,7 @@ def config_sections(model: type[BaseModel]) -> Iterator[ConfigSection]:
         settings = field.annotation
         assert isinstance(settings, type)
         assert issubclass(settings, BaseModel)
-        yield from _sections(section, settings)
+        yield from _sections(section, settings, field.get_default(call_default_factory=True))
 
 
 def config_reference(model: type[BaseModel]) -> str:
@@ -51,18 +51,19 @@ def config_reference(model: type[BaseModel]) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _sections(name: str, settings: type[BaseModel]) -> Iterator[ConfigSection]:
+def _sections(name: str, settings: type[BaseModel], defaults: BaseModel | None = None) -> Iterator[ConfigSection]:
+    """Yield a section; ``defaults`` has the values that its keys have, where these differ from the class's own."""
     tables = {key: table_model(field.annotation) for key, field in settings.model_fields.items()}
     text = (settings.__doc__ or "").strip().splitlines()[0]
-    keys = tuple(_key(key, field) for key, field in settings.model_fields.items() if tables[key] is None)
+    keys = tuple(_key(key, field, defaults) for key, field in settings.model_fields.items() if tables[key] is None)
     yield ConfigSection(name, text, keys)
     for key, table in tables.items():
         if table is not None:
             yield from _sections(f"{name}.{key}.NAME", table)
 
 
-def _key(name: str, field: FieldInfo) -> ConfigKey:
-    default = field.get_default(call_default_factory=True)
+def _key(name: str, field: FieldInfo, defaults: BaseModel | None) -> ConfigKey:
+    default = field.get_default(call_default_factory=True) if defaults is None else getattr(defaults, name)
     value = "required" if field.is_required() else "unset" if default is None else json.dumps(default, default=list)
     signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
     bounds = [

@@ -6,8 +6,9 @@ import re
 
 from pydantic import Field, field_validator
 
-from grpo_core.section import LONGEST_WAIT_S, Settings, Texts
+from grpo_core.section import LONGEST_WAIT_S, Settings
 from grpo_core.settings import LearnerSettings
+from services.environments.registry import DEFAULT_WORLD
 from services.settings import check_host_and_port
 
 _RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
@@ -48,6 +49,16 @@ class RunSettings(Settings):
         if value is not None and value != "auto":
             check_host_and_port(value.removeprefix("ray://"))
         return value
+
+
+class TaskSettings(Settings):
+    """What is played; [game] is the section of this world, which also has keys of its own elsewhere."""
+
+    name: str = Field(
+        DEFAULT_WORLD,
+        description="The world: diplomacy, kuhn, word_problems, or one of yours by its import path, "
+        "package.module:CLASS",
+    )
 
 
 class RolloutSettings(Settings):
@@ -121,49 +132,3 @@ class TrainingSettings(LearnerSettings):
     """The learner's update, and its GPU."""
 
     gpus: int = Field(0, ge=0, le=1, description="GPUs that Ray keeps for the learner; 0: it computes on CPUs")
-
-
-class ImitationSettings(Settings):
-    """Games of other players that the policy imitates before it plays its own."""
-
-    games: int = Field(
-        0,
-        ge=0,
-        le=10**6,
-        description="Games of seven teachers that are played and imitated before the first update; 0: none",
-    )
-    teacher: str = Field("dumbbot", description="Bot that is imitated")
-    until_year: int = Field(1908, ge=1901, le=1999, description="Last year of a teacher's game")
-    saved_games: str | None = Field(
-        None, description="Folder of saved games (*.json) that are imitated too, all powers of each"
-    )
-    epochs: int = Field(4, ge=1, le=10_000, description="Passes over all decisions")
-    learning_rate: float = Field(2e-3, gt=0, description="Highest step size of AdamW")
-    decisions_per_step: int = Field(128, ge=1, description="Decisions of one optimizer step")
-    held_out: float = Field(0.05, gt=0, lt=1, description="Share of the games that is only measured, not learned from")
-    processes: int = Field(
-        2,
-        ge=1,
-        le=1024,
-        description="Processes that play the games and compute gradients, one CPU each; 1 takes a GPU if any",
-    )
-
-    @property
-    def wanted(self) -> bool:
-        """Whether there is anything to imitate."""
-        return bool(self.games or self.saved_games)
-
-
-class EvaluationSettings(Settings):
-    """Evaluations: games against fixed anchors, all seven countries in rotation."""
-
-    against: Texts = Field(
-        ("random",),
-        examples=[["random", "dumbbot"]],
-        description="Bots that fill the other six seats, one evaluation each",
-    )
-    games_per_country: int = Field(10, ge=1, le=10**6, description="Games the policy plays as each country")
-    until_year: int = Field(1905, ge=1901, le=1999, description="Last year of an evaluation game")
-    temperature: float = Field(1.0, ge=0, description="Sampling temperature of evaluation games; 0: greedy")
-    every: int = Field(0, ge=0, description="Updates between evaluations besides the first and last; 0: none")
-    final_against: Texts = Field((), examples=[["dumbbot"]], description="Further bots met by the trained policy only")

@@ -18,7 +18,7 @@ from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.progress_bars import AddBar, duration_text
 from grpo_core.advantages.explained_variance import candidate_keys
-from grpo_core.advantages.grouping import ROLE_FACT
+from grpo_core.advantages.grouping import turn_facts_of
 from grpo_core.advantages.method import BATCH_MEAN, NO_BASELINE, AdvantageMethod, reference_advantages
 from grpo_core.advantages.pipeline import compute_advantages
 from grpo_core.batching.microbatches import TrainingTurn, training_turns
@@ -30,7 +30,6 @@ from grpo_core.gradients.quality import turn_scores
 from grpo_core.models.pretrained import load_model
 from grpo_core.settings import GroupingSettings, LearnerSettings
 from grpo_core.types import Batch, FloatArray
-from opponents.settings import TURN_FACTS
 
 MAX_TURNS = 4000  # whose gradients are taken; nearly two minutes for a small policy
 TIMED_TURNS = 20  # whose time the rest is estimated from
@@ -189,7 +188,9 @@ def _advantages(
     as_run = compute_advantages(batch.episodes, learner, unscaled, {})
     samples, returns = as_run.samples, as_run.returns
     known = candidate_keys(samples, grouping)
-    leaks = find_leaks((*best_keys[:1], *grouping.keys), grouping.cluster_features, TURN_FACTS)
+    leaks = find_leaks(
+        (*best_keys[:1], *grouping.keys), grouping.cluster_features, turn_facts_of(samples), grouping.role_name
+    )
     undeclared = [key for key in best_keys if key in known and key not in grouping.keys]
     ways = {NONE: returns, BATCH: BATCH_MEAN.advantages(samples, returns)}
     left_out = {NONE: returns, BATCH: replace(BATCH_MEAN, leave_one_out=True).advantages(samples, returns)}
@@ -201,10 +202,10 @@ def _advantages(
         method = AdvantageMethod(keys=(key,), leave_one_out=grouping.baseline == "leave_one_out")
         ways[key] = method.advantages(samples, returns, min_group_size=size)
         if key not in leaks:
-            left_out[key] = reference_advantages((key, ROLE_FACT), samples, returns, min_group_size=size)
+            left_out[key] = reference_advantages((key, grouping.role_name), samples, returns, min_group_size=size)
     # The reference's keys: the best one, then the declared ones, then the country; none made from an outcome.
     keys = [key for key in (*best_keys[:1], *grouping.keys) if key not in leaks]
-    reference_keys = tuple(dict.fromkeys((*keys, ROLE_FACT)))
+    reference_keys = tuple(dict.fromkeys((*keys, grouping.role_name)))
     reference = reference_advantages(reference_keys, samples, returns)
     return _Advantages(ways, left_out, reference, reference_keys, as_run.sample_of_turn)
 

@@ -30,15 +30,15 @@ from grpo_core.checkpoints.folders import latest_checkpoint
 from grpo_core.forward.fast_layers import use_fast_layers
 from grpo_core.gradients.quality import GradientQuality, TurnScores, batch_gradients, gradient_quality, turn_scores
 from grpo_core.models.pretrained import load_model
+from grpo_core.seeds import derive_seed
 from grpo_core.types import Episode, FloatArray
-from opponents.bots.registry import make_bot
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
-from opponents.players.llm_policy import OrderTokens
-from opponents.players.policy import Policy
-from opponents.seeds import derive_seed
+from opponents.players.llm_policy import TokenizedLanguage
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
+from services.environments.playing import Policy
 from services.inference.torch_backend.engine import TorchEngine
 
 FORKS = 2  # saved positions of each country and line-up in a batch
@@ -228,7 +228,7 @@ async def _play(
     game = config.game
     model, tokenizer = load_model(checkpoint)
     engine = TorchEngine(model, max_concurrent_decisions=CONCURRENT_GAMES)
-    tokens = OrderTokens(tokenizer, config.policy, config.inference)
+    tokens = TokenizedLanguage(config.world.language, tokenizer, config.policy, config.inference)
     policy = language_policy(engine, tokens, config.inference)
     bots = {name: make_bot(name) for lineup in LINEUPS for name in lineup}
     running = asyncio.Semaphore(CONCURRENT_GAMES)
@@ -244,7 +244,7 @@ async def _play(
         block = LineupBlock(
             index=number,
             block_id=f"b{number:06d}",
-            learner_power=power,
+            role=power,
             opponents=tuple(zip(others, lineup, strict=True)),
             num_generations=CONTINUATIONS,
             seed=derive_seed(seed, "block", number),
@@ -262,7 +262,7 @@ async def _play(
                     reward_weights=game.reward,
                     discount=discount,
                 )
-            episode = make_episode(block, member, power, record, game.reward)
+            episode = make_episode(config.world, block, member, power, record)
             episodes.append(replace(episode, keys={**episode.keys, "fork": block.block_id}))
             advance(1)
         return episodes
@@ -284,6 +284,6 @@ async def _saved_position(
         async with running:
             if not game.is_done:
                 await play_game(game, seats, seed)
-        if game.centers()[block.learner_power] and game.state()["name"] != "COMPLETED":
+        if game.centers()[block.role] and game.state()["name"] != "COMPLETED":
             return game.state()
         attempt += 1

@@ -175,7 +175,9 @@ def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
     expressions = list(dict.fromkeys(expression for record in records for expression in record["keys"]))
     leaks: dict[str, str] = {}
     for record in records:
-        leaks |= find_leaks(record["keys"], record["cluster_features"], record["turn_facts"])
+        leaks |= find_leaks(
+            record["keys"], record["cluster_features"], record["turn_facts"], record.get("role_name", "country")
+        )
     best = recommended_key(keys, leaks)
     samples = sum(group["judged"] for record in records for group in record["groups"])
     return GroupsAudit(
@@ -194,7 +196,7 @@ def audit_groups(run: str, records: Sequence[Record]) -> GroupsAudit:
 
 
 def find_leaks(
-    expressions: Sequence[str], cluster_features: Sequence[str], turn_facts: Sequence[str]
+    expressions: Sequence[str], cluster_features: Sequence[str], turn_facts: Collection[str], role_name: str = "country"
 ) -> dict[str, str]:
     """Expressions whose groups depend on facts from after the actions, each with the reason.
 
@@ -204,7 +206,7 @@ def find_leaks(
     late = sorted((OUTCOME_KEYS | set(turn_facts)).intersection(cluster_features))
     for expression in expressions:
         try:
-            facts = parse_expression(expression, False, turn_facts)
+            facts = parse_expression(expression, False, turn_facts, role_name=role_name)
         except GroupingError as error:
             leaks[expression] = str(error)
             continue

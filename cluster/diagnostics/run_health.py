@@ -12,13 +12,13 @@ from pathlib import Path
 from statistics import median
 
 from cluster.configs.schema import Config
-from cluster.configs.sections import EvaluationSettings
 from cluster.diagnostics.finding import Finding, fault, ok, warn
 from cluster.diagnostics.training_health import examine_training
 from cluster.runs.counters import NONFINITE
 from cluster.runs.folder import RunFolder
 from cluster.runs.restarts import restarts
 from grpo_core.checkpoints.folders import checkpoint_versions, is_whole_checkpoint
+from services.environments.settings import EvaluationSettings
 from services.metrics.jsonl import MetricsLine, read_metrics
 
 DAY_S = 86_400.0

@@ -12,7 +12,7 @@ import typer.main
 from cluster.cli.app import app
 from cluster.configs.reference import config_sections
 from cluster.configs.schema import Config
-from services.metrics.catalogue import METRICS, Metric
+from services.metrics.catalogue import Metric, whole_table
 
 
 def configuration_page() -> str:
@@ -42,7 +42,10 @@ def metrics_page() -> str:
         "without a better word. Counters hold the total since the run began, resumes included. "
         "[How to watch a run](services/metrics/README.md), and [which panel shows what](services/metrics/PANELS.md)."
     )
-    rows = [(f"`{_with_labels(metric)}`", f"{metric.kind}, {metric.unit}", metric.help) for metric in METRICS]
+    measured = Config().world.measured
+    rows = [
+        (f"`{_with_labels(metric)}`", f"{metric.kind}, {metric.unit}", metric.help) for metric in whole_table(measured)
+    ]
     wide = "---\nhide: [toc]\n---"
     return "\n\n".join((wide, "# Metrics", text, _table(("Metric and labels", "Kind and unit", "Meaning"), rows)))
 

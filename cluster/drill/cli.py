@@ -31,6 +31,10 @@ def drill(
     compare: Annotated[
         bool, typer.Option(help="Also train as long without faults, and compare the lengths of the games.")
     ] = True,
+    config: Annotated[
+        str | None,
+        typer.Option(help="What is trained: a TOML file or a shipped config.", show_default="smoke, games to 1905"),
+    ] = None,
     json_out: Annotated[Path | None, typer.Option("--json", help="Also write everything as JSON.")] = None,
 ) -> None:
     """Cause faults in a short training, and check that it recovers from each and loses nothing.
@@ -51,7 +55,9 @@ def drill(
     if json_out is not None:
         check_writable(json_out)
     stop_at_signals()
-    plan = Plan(faults, seed, run_dir or Path(tempfile.gettempdir()), engine, server, tuple(only or ()), compare)
+    plan = Plan(
+        faults, seed, run_dir or Path(tempfile.gettempdir()), engine, server, tuple(only or ()), compare, config
+    )
     plan.check()
     if run_dir is None:
         plan = replace(plan, run_dir=Path(tempfile.mkdtemp(prefix="entente-drill-")))
@@ -65,6 +71,7 @@ def drill(
     if json_out is not None:
         kinds = "".join(f" --only {name}" for name in plan.only)
         kinds += "" if compare else " --no-compare"
+        kinds += "" if config is None else f" --config {config}"
         command = f"entente drill --faults {faults} --seed {seed} --engine {engine} --server {server}{kinds}"
         json_out.write_text(json.dumps(record.document(command), indent=1) + "\n", encoding="utf-8")
         typer.echo(f"written to {json_out}")

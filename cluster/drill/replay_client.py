@@ -9,7 +9,6 @@ from typing import Any
 
 import redis
 
-from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import block_of
 from services.replay.codec import SCHEMA_AT, SCHEMA_VERSION, encode
 from services.replay.redis_store.lua_scripts import APPEND
@@ -80,14 +79,14 @@ class ReplayClient:
 
     def append_later_version(self, rng: random.Random) -> str:
         """Append an episode as a rollout worker of a later version would; returns its id."""
-        role, name = rng.choice(POWERS), f"future-{rng.getrandbits(32):08x}"
+        role, name = rng.choice(self._roles()), f"future-{rng.getrandbits(32):08x}"
         data = bytearray(encode(synthetic_episode(name, 0, role=role, block_size=1, turns=2)))
         data[SCHEMA_AT] = SCHEMA_VERSION + 1
         return self._append(role, f"{name}/0", bytes(data))
 
     def append_oversized(self, rng: random.Random, size: int) -> str:
         """Append an episode of ``size`` bytes; returns its id."""
-        return self._append(rng.choice(POWERS), f"oversized-{rng.getrandbits(32):08x}/0", bytes(size))
+        return self._append(rng.choice(self._roles()), f"oversized-{rng.getrandbits(32):08x}/0", bytes(size))
 
     def write_foreign_values(self, rng: random.Random) -> str:
         """Write a lock, a role, a mirrored policy and an entry that are not UTF-8; returns the entry's id as shown."""

@@ -48,6 +48,7 @@ class Plan:
     server: Server = "embedded"
     only: tuple[str, ...] = ()  # kinds; none: all
     compares: bool = True  # whether it also trains without faults, and compares the lengths of the games
+    config: str | None = None  # what is trained; None: the shipped smoke with longer games
 
     @property
     def faults_known(self) -> Mapping[str, Fault]:
@@ -84,7 +85,8 @@ def drill(plan: Plan, record: Record, notify: Notify) -> None:
         external = None
         if plan.server == "external":
             external = stack.enter_context(ExternalServer(plan.run_dir / "external-redis"))
-        config = drill_config(plan.engine, plan.faults, plan.seed, None if external is None else external.url)
+        url = None if external is None else external.url
+        config = drill_config(plan.engine, plan.faults, plan.seed, url, plan.config)
         training = training_of(config, plan.run_dir)
         stack.callback(training.close)
         context = DrillContext(
@@ -135,7 +137,9 @@ def training_of(config: Config, run_dir: Path) -> TrainingProcess:
 
 def train_undisturbed(plan: Plan, updates: int) -> Path:
     """Make the same training without faults; returns its folder. Raises DrillFailedError if it fails."""
-    training = training_of(drill_config(plan.engine, plan.faults, plan.seed), plan.run_dir / "undisturbed")
+    training = training_of(
+        drill_config(plan.engine, plan.faults, plan.seed, config=plan.config), plan.run_dir / "undisturbed"
+    )
     try:
         training.start([f"learner.updates={updates}"])
         status = training.finish(UNDISTURBED_TIMEOUT_S)

@@ -25,22 +25,29 @@ _LIMITS = (
 )
 _WORK = (
     "run.name=drill",
-    "game.until_year=1905",  # games of 13 to 22 phases: their lengths are compared with those of a run without faults
-    "evaluation.until_year=1901",
     "learner.checkpoint_every=2",
     "rollout.max_replacements=1000",
     "metrics.display=false",
 )
+# What is trained unless a config is named: games of 13 to 22 phases, whose lengths are compared with those of a run
+# without faults.
+SHIPPED = "smoke"
+_LONGER = ("game.until_year=1905", "evaluation.until_year=1901")
 _EXTERNAL = ("redis.connect_timeout_s=2", "redis.answer_timeout_s=5", "redis.away_timeout_s=240")
 _OWN_PROCESS = ("inference.engine=vllm", "inference.engine_process=own", "rollout.start_timeout_s=280")
 
 
-def drill_config(engine: Engine, faults: int, seed: int, server_url: str | None = None) -> Config:
-    """The configuration of the run: the shipped ``smoke`` with shorter games and time limits.
+def drill_config(
+    engine: Engine, faults: int, seed: int, server_url: str | None = None, config: str | None = None
+) -> Config:
+    """The configuration of the run: ``config`` (None: the shipped ``smoke``) with short time limits.
 
-    ``server_url`` names an external replay server; None: the run starts one.
+    ``server_url`` names an external replay server; None: the run starts one. Raises ConfigError as ``load_config``.
     """
     overrides = [*_LIMITS, *_WORK, f"run.seed={seed}", f"learner.updates={UPDATES_PER_FAULT * (faults + 1)}"]
     if server_url is not None:
         overrides += [*_EXTERNAL, f"redis.url={server_url}"]
-    return load_config("smoke", [*overrides, *(_OWN_PROCESS if engine == "vllm" else ("inference.engine=torch",))])
+    overrides += _OWN_PROCESS if engine == "vllm" else ("inference.engine=torch",)
+    if config is None:
+        return load_config(SHIPPED, [*overrides, *_LONGER])
+    return load_config(config, overrides)

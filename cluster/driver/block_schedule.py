@@ -12,7 +12,6 @@ from grpo_core.settings import LearnerSettings
 from opponents.league.league import League
 from opponents.matchmaking.lineup import LineupBlock, block_name, extra_block, learner_of_block
 from opponents.matchmaking.matchmaker import Matchmaker
-from services.environments.diplomacy.position import POWERS
 from services.replay.buffer import ReplayBuffer
 
 _BLOCKS_AT_ONCE = 1_000  # of the schedule looked up together
@@ -22,17 +21,24 @@ _NUMBERS_AT_ONCE = 16  # of extra blocks looked up together
 class BlockSchedule:
     """The schedule of blocks, which the seed fixes, and extra blocks, which top updates up or replace unreadable ones.
 
-    Update ``v`` takes as many blocks of each country as blocks ``[v * blocks_per_update, (v + 1) * blocks_per_update)``
-    hold; the buffer gives the oldest of each country. Extra blocks are numbered by the update that asked for them, so
+    Update ``v`` takes as many blocks of each role as blocks ``[v * blocks_per_update, (v + 1) * blocks_per_update)``
+    hold; the buffer gives the oldest of each role. Extra blocks are numbered by the update that asked for them, so
     that the same update finds them again after a restart. Each stands for a block that the update lacks, so no other
     block waits longer. One that came too late is used by the next update, and counts toward the extra blocks that
-    ``learner.top_up_episodes`` allows there; otherwise every later block of its country would be used one update late.
+    ``learner.top_up_episodes`` allows there; otherwise every later block of its role would be used one update late.
     """
 
     def __init__(
-        self, seed: int, learner: LearnerSettings, rollout: RolloutSettings, lineups: Matchmaker | League, version: int
+        self,
+        seed: int,
+        roles: Sequence[str],
+        learner: LearnerSettings,
+        rollout: RolloutSettings,
+        lineups: Matchmaker | League,
+        version: int,
     ) -> None:
         """Begin after update ``version``; ``lineups`` draws the blocks of the run with this seed."""
+        self._roles = tuple(roles)
         self._lineups = lineups
         self._seed = seed
         self._generations = rollout.num_generations
@@ -65,13 +71,13 @@ class BlockSchedule:
 
     @property
     def topped_up(self) -> dict[str, int]:
-        """Extra blocks of each country handed over so far; exact once nothing of the update's schedule is due."""
+        """Extra blocks of each role handed over so far; exact once nothing of the update's schedule is due."""
         return dict(self._used - self._scheduled)
 
     def recover(self, buffer: ReplayBuffer, topped_up: Mapping[str, int]) -> None:
         """After a restart, mark the blocks that the buffer ever stored, so that they are not played again.
 
-        ``topped_up``: extra blocks of each country that the updates so far have used.
+        ``topped_up``: extra blocks of each role that the updates so far have used.
 
         Raises RunError if the buffer is another run's, or was emptied.
         """
@@ -79,7 +85,7 @@ class BlockSchedule:
             stored = self._stored(buffer, range(start, min(start + _BLOCKS_AT_ONCE, self._total)))
             for index in (index for index, whole in stored.items() if whole):
                 self._complete.add(index)
-                self._finished[learner_of_block(self._seed, index)] += 1
+                self._finished[learner_of_block(self._seed, index, self._roles)] += 1
         self._used.update(topped_up)
         self._late.subtract(topped_up)
         for update in range(self._updates if self._most_extra or any(topped_up.values()) else 0):
@@ -106,7 +112,7 @@ class BlockSchedule:
 
         Games start only while all episodes ever started fit ``(version + max_staleness + 1) * episodes_per_update``. So
         a block is used at most ``max_staleness`` updates after the version that began it, unless it is so slow that a
-        later block of its country is used first; the learner sets aside and counts episodes that are too old by then.
+        later block of its role is used first; the learner sets aside and counts episodes that are too old by then.
         Extra blocks do not count here: each replaces a used one.
         """
         admitted = (self._version + self._max_staleness + 1) * self._per_update
@@ -131,19 +137,19 @@ class BlockSchedule:
 
     def finished(self, block: LineupBlock) -> None:
         """Record that a block was played and is in the buffer."""
-        self._finished[block.learner_power] += 1
+        self._finished[block.role] += 1
 
     def quota(self, update: int) -> dict[str, int]:
-        """Blocks of each country that update number ``update`` (from 0) takes, extra blocks excluded."""
-        first = update * self._per_update
-        return dict(Counter(learner_of_block(self._seed, index) for index in range(first, first + self._per_update)))
+        """Blocks of each role that update number ``update`` (from 0) takes, extra blocks excluded."""
+        indices = range(update * self._per_update, (update + 1) * self._per_update)
+        return dict(Counter(learner_of_block(self._seed, index, self._roles) for index in indices))
 
     def missing(self) -> dict[str, int]:
-        """Blocks of each country that the update under way still waits for."""
+        """Blocks of each role that the update under way still waits for."""
         return {
-            power: count - waiting
-            for power, count in self._due.items()
-            if count > (waiting := self._finished[power] - self._used[power])
+            role: count - waiting
+            for role, count in self._due.items()
+            if count > (waiting := self._finished[role] - self._used[role])
         }
 
     def ready(self) -> bool:
@@ -153,9 +159,9 @@ class BlockSchedule:
     def hand_over(self) -> dict[str, int]:
         """Return the due blocks that the buffer holds, for the learner to take; they count as used."""
         blocks = {
-            power: count
-            for power, due in self._due.items()
-            if (count := min(due, self._finished[power] - self._used[power])) > 0
+            role: count
+            for role, due in self._due.items()
+            if (count := min(due, self._finished[role] - self._used[role])) > 0
         }
         self._used.update(blocks)
         self._due.subtract(blocks)
@@ -167,21 +173,21 @@ class BlockSchedule:
         Blocks that came too late for an earlier update are taken first, even if none are requested. New ones are
         limited by ``learner.top_up_episodes`` minus all late blocks, whether these arrive in time or not.
         """
-        asked = self._within_room({power: max(0, blocks.get(power, 0) - self._late[power]) for power in POWERS})
-        for power in POWERS:
-            waiting = self._finished[power] - self._used[power] - self._due[power]
-            late = min(self._late[power], max(waiting, blocks.get(power, 0)))
-            self._late[power] -= late
+        asked = self._within_room({role: max(0, blocks.get(role, 0) - self._late[role]) for role in self._roles})
+        for role in self._roles:
+            waiting = self._finished[role] - self._used[role] - self._due[role]
+            late = min(self._late[role], max(waiting, blocks.get(role, 0)))
+            self._late[role] -= late
             self._taken_late += late
-            self._due[power] += late + asked[power]
-            self._ask(power, asked[power])
+            self._due[role] += late + asked[role]
+            self._ask(role, asked[role])
         return any(self._due.values())
 
     def replace(self, blocks: Mapping[str, int]) -> None:
         """Request others for blocks of the update under way that were handed over and cannot be read."""
-        for power, count in sorted(blocks.items()):
-            self._due[power] += count
-            self._ask(power, count)
+        for role, count in sorted(blocks.items()):
+            self._due[role] += count
+            self._ask(role, count)
 
     def updated(self) -> None:
         """Record that the update under way is done; blocks that it still lacked will be late."""
@@ -193,21 +199,21 @@ class BlockSchedule:
         self._asked.clear()
         self._taken_late = 0
 
-    def _ask(self, power: str, count: int) -> None:
-        """Request so many more extra blocks of a country for the update under way."""
+    def _ask(self, role: str, count: int) -> None:
+        """Request so many more extra blocks of a role for the update under way."""
         for _ in range(count):
-            index = extra_block(self._version, power, self._asked[power])
-            self._asked[power] += 1
+            index = extra_block(self._version, role, self._asked[role], self._roles)
+            self._asked[role] += 1
             self._play_extra(self._version, index, self._stored_extra.get(self._version, {}).pop(index, False))
 
     def _within_room(self, lacking: Mapping[str, int]) -> Counter[str]:
-        """Choose as many of these as the update has room for, one by one for the country that lacks the most."""
+        """Choose as many of these as the update has room for, one by one for the role that lacks the most."""
         room = self._most_extra - self._taken_late - self._late.total() - self._asked.total()
-        first = self._version % len(POWERS)  # ties are broken in a different order at each update
-        powers = POWERS[first:] + POWERS[:first]
+        first = self._version % len(self._roles)  # ties are broken in a different order at each update
+        roles = self._roles[first:] + self._roles[:first]
         asked: Counter[str] = Counter()
         for _ in range(min(room, sum(lacking.values()))):
-            asked[max(powers, key=lambda power: lacking[power] - asked[power])] += 1
+            asked[max(roles, key=lambda role: lacking[role] - asked[role])] += 1
         return asked
 
     def _extra_blocks_of(self, update: int, buffer: ReplayBuffer) -> dict[int, bool]:
@@ -218,7 +224,7 @@ class BlockSchedule:
         found: dict[int, bool] = {}
         for start in itertools.count(0, _NUMBERS_AT_ONCE):
             numbers = range(start, start + _NUMBERS_AT_ONCE)
-            indices = [extra_block(update, power, number) for power in POWERS for number in numbers]
+            indices = [extra_block(update, role, number, self._roles) for role in self._roles for number in numbers]
             stored = self._stored(buffer, indices)
             found |= stored
             if not stored and numbers.stop >= self._most_extra:
@@ -228,22 +234,22 @@ class BlockSchedule:
     def _adopt_late(self, update: int) -> None:
         """Count as late the extra blocks that an earlier process stored for this update, which did not request them."""
         for index, whole in self._stored_extra.pop(update, {}).items():
-            self._late[learner_of_block(self._seed, index)] += 1
+            self._late[learner_of_block(self._seed, index, self._roles)] += 1
             self._play_extra(update, index, whole)
 
     def _replay_lost(self, update: int, stored: Mapping[int, bool]) -> None:
         """Replay extra blocks that were under way when the driver died, after others had been used instead."""
-        for power in POWERS:
+        for role in self._roles:
             numbers = itertools.count()
-            while self._late[power] < 0:
-                index = extra_block(update, power, next(numbers))
+            while self._late[role] < 0:
+                index = extra_block(update, role, next(numbers), self._roles)
                 if index not in stored:
                     self._extra.append((update, index))
-                    self._late[power] += 1
+                    self._late[role] += 1
 
     def _play_extra(self, update: int, index: int, whole: bool) -> None:
         if whole:
-            self._finished[learner_of_block(self._seed, index)] += 1
+            self._finished[learner_of_block(self._seed, index, self._roles)] += 1
         else:
             self._extra.append((update, index))
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from cluster.configs.schema import Config
 from cluster.driver.metrics_recorder import MetricsRecorder
 from cluster.driver.rollout_pool import RolloutPool
-from cluster.evaluation.evaluation_games import evaluation_games, summarize
-from cluster.imitation.warm_start import evaluate_untrained
+from cluster.evaluation.evaluation_games import evaluation_row, saved_first
+from cluster.imitation.control import CONTROL, make_control
+from cluster.imitation.warm_start import evaluate_folder
 from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import UNTRAINED
 from cluster.runs.provenance import commit
@@ -39,15 +42,42 @@ def evaluate_due(config: Config, folder: RunFolder, pool: RolloutPool, recorder:
         if not recorder.has_evaluation(label, f"checkpoints/{version}", against):
             _evaluate(config, folder, pool, recorder, version, against, label)
             made = True
+    if version >= config.learner.updates and config.imitation.wanted and config.imitation.control != "none":
+        made |= _evaluate_control(config, folder, pool, recorder)
     return made
 
 
 def _evaluate_before_imitation(config: Config, folder: RunFolder, pool: RolloutPool, recorder: MetricsRecorder) -> bool:
-    evaluation, checkpoint = config.evaluation, f"{folder.imitated.name}/{UNTRAINED}"
-    lacking = [against for against in evaluation.against if not recorder.has_evaluation(FIRST, checkpoint, against)]
-    settings = evaluation.model_copy(update={"against": tuple(lacking)})
+    checkpoint = f"{folder.imitated.name}/{UNTRAINED}"
+    return _evaluate_beside(config, FIRST, checkpoint, config.evaluation.against, folder, pool, recorder)
+
+
+def _evaluate_control(config: Config, folder: RunFolder, pool: RolloutPool, recorder: MetricsRecorder) -> bool:
+    against = tuple(name for _, name in due_evaluations(config, config.learner.updates))
+    if all(recorder.has_evaluation(CONTROL, CONTROL, name) for name in against):
+        return False
     with recorder.evaluating(pool.stats):
-        evaluate_untrained(settings, config.run.seed, folder, recorder.display.stage, recorder.evaluation)
+        make_control(config, folder.imitated, folder.path / CONTROL, recorder.training_seconds, recorder.display)
+    return _evaluate_beside(config, CONTROL, CONTROL, against, folder, pool, recorder)
+
+
+def _evaluate_beside(
+    config: Config,
+    label: str,
+    checkpoint: str,
+    against: Sequence[str],
+    folder: RunFolder,
+    pool: RolloutPool,
+    recorder: MetricsRecorder,
+) -> bool:
+    """Evaluate a policy in the run's folder that is no checkpoint; return whether anything was left to do."""
+    lacking = [name for name in against if not recorder.has_evaluation(label, checkpoint, name)]
+
+    def record(label: str, row: dict[str, Any], seconds: float) -> None:
+        recorder.evaluation(label, {**row, "checkpoint": checkpoint}, seconds)
+
+    with recorder.evaluating(pool.stats):
+        evaluate_folder(config, lacking, label, folder.path / checkpoint, recorder.display.stage, record)
     return bool(lacking)
 
 
@@ -60,15 +90,15 @@ def _evaluate(
     against: str,
     label: str,
 ) -> None:
-    """Play the policy as each country alike against six of one bot; one game of each country is saved."""
-    settings = config.evaluation
+    """Play the policy in each role alike against one anchor; one game of each role is saved."""
+    settings, world = config.evaluation, config.world
     saved = folder.games / f"{label}-{against}"
     with writing(saved):
         saved.mkdir(parents=True, exist_ok=True)
-    games = evaluation_games(against, settings.games_per_country, settings.until_year, config.run.seed, saved, commit())
-    recorder.display.stage(f"evaluating the {label} policy against six {against}", total=len(games))
+    games = saved_first(world.evaluation_games(settings, against, config.run.seed), saved, commit())
+    recorder.display.stage(f"evaluating the {label} policy {world.opposition(against)}", total=len(games))
     start = time.monotonic()
     with recorder.evaluating(pool.stats):
         results = pool.evaluate(games, recorder.display.advance, config.rollout.block_timeout_s)
-    row = summarize(results, checkpoint=f"checkpoints/{version}", against=against, until_year=settings.until_year)
+    row = evaluation_row(world, settings, results, checkpoint=f"checkpoints/{version}", against=against)
     recorder.evaluation(label, row, time.monotonic() - start, sorted(saved.glob("*.json")))

@@ -13,10 +13,8 @@ from cluster.actors.messages import UpdateReport
 from cluster.configs.schema import Config
 from cluster.configs.shareable import shareable
 from cluster.driver.run_summary import RunSummary
-from cluster.evaluation.evaluation_games import describe, evaluation_table
 from cluster.runs.counters import (
     COUNTERS,
-    COUNTRY_EPISODES,
     ENGINE,
     ENGINE_WORK,
     MADE_AGAIN,
@@ -27,13 +25,15 @@ from cluster.runs.counters import (
     SERVER_MEMORY,
     SWAP_FAILURES,
     limits,
+    role_episodes,
 )
+from cluster.runs.evaluation_rows import describe, evaluation_table
 from cluster.runs.folder import RunFolder
 from cluster.runs.restarts import restarts
 from cluster.runtime.stop_signals import shielded
 from grpo_core.errors import DivergenceError, StorageError
-from services.environments.diplomacy.position import POWERS
-from services.metrics.catalogue import Value, finite, key
+from grpo_core.types import RoleMeasures
+from services.metrics.catalogue import Value, declare, evaluation_name, finite, key
 from services.metrics.display.display import Display
 from services.metrics.display.layout import DisplaySnapshot
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
@@ -63,11 +63,17 @@ class MetricsRecorder:
 
         ``resume_after`` is the version from which a resumed run continues; None for a new run.
 
-        Raises MetricsError if the folder holds another run's measurements.
+        Raises MetricsError if the folder holds another run's measurements, or a metric of the world's roles would have
+        the name of another.
         """
         self.display = display
         self._checkpoint_every = config.learner.checkpoint_every
         self._evaluation = config.evaluation
+        self._world = config.world
+        self._measured = self._world.measured
+        declare(self._measured)
+        self._role_episodes = role_episodes(self._measured)
+        self._made_again = (*MADE_AGAIN, *self._role_episodes.values())
         self._summary = RunSummary(folder, config.run.name, config.digest, resume_after)
         recorded = folder.metrics.exists() and resume_after is not None
         before = read_metrics(folder.metrics) if recorded else []  # all lines: the sink removes some
@@ -78,7 +84,8 @@ class MetricsRecorder:
         self._version = resume_after or 0
         self._recorded = _last_update(read_metrics(folder.metrics)) if recorded else 0
         self._engine_counters = ENGINE | REMOTES if config.opponents.remotes else ENGINE
-        self._counters = dict.fromkeys((*COUNTERS, *self._engine_counters.values()), 0.0)
+        names = (*COUNTERS, *self._role_episodes.values(), *self._engine_counters.values())
+        self._counters = dict.fromkeys(names, 0.0)
         self._recover_counters(before, self._version)
         for name, value in self._summary.stored_counters.items():
             self._counters[name] = max(self._counters[name], value)
@@ -89,11 +96,11 @@ class MetricsRecorder:
         self._engine_stats: dict[str, float] = {}  # when last read
         self._updated = time.monotonic()  # or, after an evaluation, so much later that its time does not count
         left = {"entente_worker_replacements_left": float(config.rollout.max_replacements)}
-        self._serve(_highest(before))  # also of updates that are repeated
+        self._serve(_highest(before, self._made_again))  # also of updates that are repeated
         bounds = limits(config.learner.updates, config.rollout)
         self._serve({**self._counters, **bounds, **_versions(self._version), **left, EVALUATING: 0.0})
         for row in self._summary.evaluations:
-            self._serve(_evaluation_metrics(row))
+            self._serve(_evaluation_metrics(row, self._measured))
         self._trackers = _open_trackers(config, folder, resume_after)  # last: an error above would leave them running
         sinks: list[MetricsSink] = [self._lines, self._trackers]
         if exporter is not None:
@@ -236,6 +243,11 @@ class MetricsRecorder:
         if report.version % self._checkpoint_every == 0:
             self._summary.write(self._version, self._counters)
 
+    @property
+    def training_seconds(self) -> float:
+        """Wall time of the run's training so far, evaluations and downtime left out."""
+        return self._summary.training_seconds(self._counters)
+
     def training_begins(self) -> None:
         """From here on time and work count into the run's throughput."""
         self.display.stage("training")
@@ -250,9 +262,9 @@ class MetricsRecorder:
 
     def has_evaluation(self, label: str, checkpoint: str, against: str) -> bool:
         """Whether the summary has this evaluation with the configured games; the last one may stand for an earlier."""
-        settings = self._evaluation
-        games = len(POWERS) * settings.games_per_country
-        return self._summary.has_evaluation({label, "trained"}, checkpoint, against, games, settings.until_year)
+        games = len(self._world.evaluation_games(self._evaluation, against, 0))
+        facts = self._world.evaluation_facts(self._evaluation)
+        return self._summary.has_evaluation({label, "trained"}, checkpoint, against, games, facts)
 
     def evaluation(self, label: str, row: dict[str, Any], seconds: float, saved_games: Sequence[Path] = ()) -> None:
         """Record one evaluation; ``label`` is ``untrained``, ``imitated``, ``trained`` or a version.
@@ -260,12 +272,14 @@ class MetricsRecorder:
         ``saved_games`` are files of some of its games, which the trackers keep.
         """
         self._summary.add_evaluation(label, row, seconds)
-        self._sink.record(self._version, _evaluation_metrics(row))
-        columns, rows = evaluation_table(self._summary.evaluations)
+        self._sink.record(self._version, _evaluation_metrics(row, self._measured))
+        facts = self._world.evaluation_facts(self._evaluation)
+        columns, rows = evaluation_table(self._summary.evaluations, self._measured, facts)
         self._trackers.evaluations(self._version, columns, rows)
         self._trackers.replay(self._version, f"{label}-{row['against']}", saved_games)
         self._serve({PROGRESS_TIME: time.time()})
-        self.display.log(f"{label} policy against six {row['against']}: {describe(row)}")
+        met = self._world.opposition(row["against"])
+        self.display.log(f"{label} policy {met}: {describe(row, self._measured, facts)}")
         self._summary.write(self._version, self._counters)
 
     def _count_update(self, report: UpdateReport, restarts: int, swap_failures: Mapping[str, int]) -> None:
@@ -277,8 +291,8 @@ class MetricsRecorder:
         counters["entente_stale_episodes_total"] += report.stale_episodes
         counters["entente_defective_orders_total"] += report.defective_orders
         counters["entente_truncated_decisions_total"] += report.truncated
-        for power, episodes in report.country_episodes.items():
-            counters[COUNTRY_EPISODES[power]] += episodes
+        for role, episodes in report.role_episodes.items():
+            counters[self._role_episodes[role]] += episodes
         counters[WORKER_RESTARTS] = before[WORKER_RESTARTS] + restarts
         for cause, name in SWAP_FAILURES.items():
             counters[name] = before[name] + swap_failures.get(cause, 0)
@@ -290,13 +304,14 @@ class MetricsRecorder:
                 update=report.version,
                 games=int(self._counters["entente_games_total"]),
                 episodes=int(self._counters["entente_episodes_total"]),
-                countries=report.countries,
+                roles=report.roles,
+                measured=self._measured,
                 **rates,
                 staleness=report.metrics.get("entente_staleness_updates"),
                 loss=report.metrics.get("entente_loss"),
                 kl=report.metrics.get("entente_kl"),
                 entropy=report.metrics.get("entente_entropy"),
-                start_centers=self._summary.start_centers(),
+                start_values=self._summary.start_values(self._measured),
             )
         )
 
@@ -314,7 +329,7 @@ class MetricsRecorder:
         for line in lines:
             for name in self._counters:
                 value = line.metrics.get(name)
-                if isinstance(value, float | int) and (line.update <= resume_after or name not in MADE_AGAIN):
+                if isinstance(value, float | int) and (line.update <= resume_after or name not in self._made_again):
                     self._counters[name] = float(value)
 
 
@@ -331,16 +346,17 @@ def _versions(version: int) -> dict[str, Value]:
     return {"entente_updates_total": float(version), "entente_policy_version": float(version)}
 
 
-def _evaluation_metrics(row: Mapping[str, Any]) -> dict[str, Value]:
-    against = str(row["against"])
-    values: dict[str, Value] = {key("entente_evaluation_centers", against=against): row["mean_centers"]}
-    if row["mean_centers_ci95"] is not None:
-        low, high = row["mean_centers_ci95"]
-        values[key("entente_evaluation_centers_low", against=against)] = low
-        values[key("entente_evaluation_centers_high", against=against)] = high
-    for country, cell in row["by_country"].items():
-        values[key("entente_evaluation_mean_centers", against=against, country=country)] = cell["mean_centers"]
-        values[key("entente_evaluation_win_rate", against=against, country=country)] = cell["win_rate"]
+def _evaluation_metrics(row: Mapping[str, Any], measured: RoleMeasures) -> dict[str, Value]:
+    against, name, column = str(row["against"]), evaluation_name(measured), measured.main.row_name
+    values: dict[str, Value] = {key(name, against=against): row[column]}
+    if row[f"{column}_ci95"] is not None:
+        low, high = row[f"{column}_ci95"]
+        values[key(f"{name}_low", against=against)] = low
+        values[key(f"{name}_high", against=against)] = high
+    for role, cell in row[measured.by_role].items():
+        labels = {"against": against, measured.role_name: role}
+        for measure in measured.leading:
+            values[key(f"entente_evaluation_{measure.row_name}", **labels)] = cell[measure.row_name]
     return values
 
 
@@ -348,11 +364,11 @@ def _last_update(lines: Sequence[MetricsLine]) -> int:
     return max((line.update for line in lines if "entente_updates_total" in line.metrics), default=0)
 
 
-def _highest(lines: Sequence[MetricsLine]) -> dict[str, Value]:
-    """Highest recorded values of the counters that fall when a crash undoes updates."""
+def _highest(lines: Sequence[MetricsLine], names: Sequence[str]) -> dict[str, Value]:
+    """Highest recorded values of the counters ``names``, which fall when a crash undoes updates."""
     found: dict[str, Value] = {}
     for line in lines:
-        for name in MADE_AGAIN:
+        for name in names:
             value = line.metrics.get(name)
             if isinstance(value, float | int):
                 found[name] = max(float(value), float(found.get(name, 0.0)))  # type: ignore[arg-type]

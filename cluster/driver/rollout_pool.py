@@ -12,10 +12,10 @@ from ray.exceptions import RayError
 from cluster.actors.messages import BlockReport
 from cluster.driver.actor_supervisor import Supervisor
 from cluster.driver.rollout_worker import Job, PoolEvents
-from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
 from cluster.runtime.ended_processes import Ref
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.member import Member
+from services.environments.evaluation import EvaluationGame, EvaluationResult
 
 EVALUATION_CHUNK = 7  # games of one call: few enough for a smooth progress bar
 EVALUATION_POLL_S = 0.5  # time limits are checked this often

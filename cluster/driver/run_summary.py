@@ -15,6 +15,7 @@ from cluster.runs.provenance import commit, provenance
 from grpo_core.checkpoints.folders import latest_checkpoint
 from grpo_core.errors import CheckpointError
 from grpo_core.models.stored_size import stored_size
+from grpo_core.types import RoleMeasures
 
 # Work done while the policy trains -> the counter that counts it.
 _WORK = {
@@ -74,13 +75,12 @@ class RunSummary:
         self._begin = None
 
     def has_evaluation(
-        self, labels: Collection[str], checkpoint: str, against: str, games: int, until_year: int
+        self, labels: Collection[str], checkpoint: str, against: str, games: int, facts: Mapping[str, str | int]
     ) -> bool:
-        """Whether there is a row of these games under one of these labels."""
-        wanted = (checkpoint, against, games, until_year)
+        """Whether there is a row of these games, with these facts about them, under one of these labels."""
+        wanted = {"checkpoint": checkpoint, "against": against, "games": games, **facts}
         return any(
-            row["label"] in labels and wanted == (row["checkpoint"], row["against"], row["games"], row["until_year"])
-            for row in self._evaluations
+            row["label"] in labels and wanted == {name: row.get(name) for name in wanted} for row in self._evaluations
         )
 
     def add_evaluation(self, label: str, row: Mapping[str, Any], seconds: float) -> None:
@@ -89,11 +89,12 @@ class RunSummary:
         self._evaluations = [old for old in self._evaluations if (old["checkpoint"], old["against"]) != key]
         self._evaluations.append({"label": label, **row, "seconds": round(seconds, 1)})
 
-    def start_centers(self) -> dict[str, float]:
-        """Mean centres of the untrained policy by country; empty if it was not evaluated."""
+    def start_values(self, measured: RoleMeasures) -> dict[str, float]:
+        """The main measure of the untrained policy by role; empty if it was not evaluated."""
+        name = measured.main.row_name
         for row in self._evaluations:
             if row["label"] == "untrained":
-                return {country: cell["mean_centers"] for country, cell in row["by_country"].items()}
+                return {role: cell[name] for role, cell in row[measured.by_role].items() if cell[name] is not None}
         return {}
 
     def throughput(self, counters: Mapping[str, float]) -> dict[str, float | None]:
@@ -107,6 +108,10 @@ class RunSummary:
             "games_per_hour": None if games is None else games * 3600.0,
             **{f"{name}_per_second": rate for name, rate in rates.items()},
         }
+
+    def training_seconds(self, counters: Mapping[str, float]) -> float:
+        """Wall time of training alone, over all processes of the run."""
+        return self._training_total(counters).get("seconds", 0.0)
 
     def write(self, version: int, counters: Mapping[str, float]) -> None:
         """Replace ``summary.json``."""

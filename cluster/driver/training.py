@@ -41,7 +41,6 @@ from opponents.league.league import League
 from opponents.players.chat_players import add_members
 from opponents.population.population import Population
 from opponents.population.redis_mirror import PopulationMirror
-from opponents.settings import OpponentsSettings
 from services.metrics.display.display import Display
 from services.metrics.prometheus_exporter import Exporter
 from services.metrics.trackers.registry import check_trackers
@@ -108,7 +107,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: Metri
         if exporter is not None:
             exporter.record(0, while_loading(checkpoint_versions(folder.path), config.learner.updates, config.rollout))
         if config.imitation.wanted and not checkpoint_versions(folder.path):
-            warm_start(ImitationTask.of(config), folder, display)
+            warm_start(ImitationTask.of(config), folder.imitated, display)
         run = set_up(config, folder, stack, display, exporter, resume)
         try:
             evaluate_due(run)
@@ -127,7 +126,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: Metri
                 save_interrupted(run)
                 raise
             raise
-    write_report(folder.path, Config().model_dump(mode="json"))
+    write_report(folder.path, config.world.measured, type(config)().model_dump(mode="json"))
     return folder
 
 
@@ -156,36 +155,35 @@ def set_up(
     recorder = stack.enter_context(MetricsRecorder(config, folder, display, version if resume else None, exporter))
     mirror = population_mirror(config.redis, config.opponents.mirror_mib, redis_url, folder.run_id, patient=resume)
     stack.callback(mirror.close)
-    population = open_population(config.opponents, folder, version, mirror)
+    population = open_population(config, folder, version, mirror)
     pool.wait_ready()
     pool.broadcast(first_weights, version)
     league = League(
         folder.path,
         population,
         config.opponents,
+        world=config.world,
         num_generations=config.rollout.num_generations,
-        until_year=config.game.until_year,
         seed=config.run.seed,
         version=version,
         resume=resume,
     )
     stack.enter_context(league)
-    schedule = BlockSchedule(config.run.seed, config.learner, config.rollout, league, version)
+    schedule = BlockSchedule(config.run.seed, config.world.roles, config.learner, config.rollout, league, version)
     run = TrainingRun(config, folder, learner, pool, schedule, league, recorder, watch, version)
     if resume:
         recover(run, redis_url)
     return run
 
 
-def open_population(
-    opponents: OpponentsSettings, folder: RunFolder, version: int, mirror: PopulationMirror
-) -> Population:
+def open_population(config: Config, folder: RunFolder, version: int, mirror: PopulationMirror) -> Population:
     """Open the population: the config's members in a new run; on resume, without snapshots of undone updates."""
+    opponents, world = config.opponents, config.world
     started = folder.population.exists()
     mirror.clear()
     population = Population(folder.population, on_saved=mirror.publish)
     with population.transaction():
-        if not started:
+        if not started and world.has_opponents:
             add_members(population, opponents)
         population.remove_snapshots_after(version)
         population.advance_to(version)
@@ -267,7 +265,7 @@ def learn(run: TrainingRun) -> None:
         for played in events.blocks:
             run.schedule.finished(played.block)
             recorder.played(played.games)
-            events.notices.extend(run.league.record(played.block, played.scores))
+            events.notices.extend(run.league.record(played.block, played.scores, played.outcomes))
         recorder.swaps(events.swap_seconds)
         for notice in events.notices:
             run.log(notice)
@@ -314,9 +312,10 @@ def finish_update(run: TrainingRun, report: UpdateReport, weights: Any) -> bool:
 def change_population(run: TrainingRun) -> None:
     """Let the league take in or retire members after an update; the learner writes a snapshot if it joins."""
     weights = run.folder.path / "population" / f"v{run.version}.safetensors"
+    specialists = run.config.world.roles if run.config.policy.specialists else ()
 
     def add(population: Population) -> None:
-        for country, file in snapshot_files(weights, specialists=run.config.policy.specialists).items():
+        for country, file in snapshot_files(weights, specialists).items():
             population.add_snapshot(file, version=run.version, config_digest=run.config.digest, country=country)
 
     snapshot = run.league.snapshot_due(run.version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cluster.evaluation.players import name_of
@@ -11,13 +11,12 @@ from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint, read_mani
 from grpo_core.errors import one_line
 from grpo_core.files import read_json
 from grpo_core.types import PolicyVersion
-from opponents.bots.registry import BOT_NAMES
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.policy import Policy
 from opponents.population.member import package_version, release_checksum
 from opponents.settings import REMOTE_PREFIX
-from services.environments.diplomacy.game_origin import GameOrigin, SeatPlayer
-from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.game_origin import GameOrigin
+from services.environments.playing import Policy
+from services.environments.seat_player import SeatPlayer
 
 _LONGEST_NAME = 200  # characters; longer ones are no names to a reader of saved games
 
@@ -53,14 +52,14 @@ def describe_player(
 
     Raises EndpointError if there is no such remote player, CheckpointError if the weights cannot be read.
     """
-    if name in BOT_NAMES:
-        return describe_bot(name)
     if name.startswith(REMOTE_PREFIX):
         return SeatPlayer(name, "remote", checksum=remotes.checksum(name.removeprefix(REMOTE_PREFIX)))
+    if not Path(name).is_dir():
+        return describe_bot(name)
     config, folder = sampling_of(Path(name)), latest_checkpoint(Path(name)) or Path(name)
     if temperature is None:
         temperature = config.evaluation.temperature if evaluation else config.inference.temperature
-    shown, version = _exported(folder) or _in_a_run(folder)
+    shown, version = _exported(folder, config.world.roles) or _in_a_run(folder)
     return SeatPlayer(shown, "checkpoint", version, weights_checksum(folder), config.inference.decoding, temperature)
 
 
@@ -71,14 +70,17 @@ def _in_a_run(folder: Path) -> tuple[str, int | None]:
     return "/".join(parts[-3:] if "checkpoints" in parts[-2:-1] else parts[-1:]), version
 
 
-def _exported(folder: Path) -> tuple[str, int] | None:
-    """The name and version of the checkpoint that an exported policy's folder was made of; None if it does not say."""
+def _exported(folder: Path, roles: Sequence[str]) -> tuple[str, int] | None:
+    """The name and version of the checkpoint that an exported policy's folder was made of; None if it does not say.
+
+    Of a specialist the name ends in its role, which is one of ``roles``.
+    """
     try:
         made = read_json(folder / EXPORTED)
         run_name, version, country = made["config"]["run"]["name"], made["version"], made["country"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    if not isinstance(run_name, str) or type(version) is not int or country not in (None, *POWERS):
+    if not isinstance(run_name, str) or type(version) is not int or country not in (None, *roles):
         return None
     of_country = "" if country is None else f"/{country}"
     return one_line(f"{run_name}/checkpoints/{version}{of_country}", _LONGEST_NAME), version

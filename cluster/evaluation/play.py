@@ -5,14 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from cluster.evaluation.evaluation_games import (
-    EvaluationGame,
-    EvaluationResult,
-    evaluation_games,
-    play_evaluation_game,
-    summarize,
-)
+from cluster.evaluation.evaluation_games import evaluation_row, play_evaluation_game
 from cluster.evaluation.event_loop import run_in_loop
 from cluster.evaluation.game_origins import describe_open, describe_player, game_origin
 from cluster.evaluation.players import name_of, newest, open_policy
@@ -21,8 +16,14 @@ from cluster.runs.progress_bars import AddBar
 from cluster.runs.provenance import commit
 from opponents.play import GameRecord, play_game
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.policy import Policy
 from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.scoring import Outcome
+from services.environments.diplomacy.settings import DiplomacyEvaluation, GameSettings
+from services.environments.diplomacy.world import Diplomacy
+from services.environments.environment import World
+from services.environments.evaluation import EvaluationGame, EvaluationResult
+from services.environments.playing import Policy
+from services.environments.settings import EvaluationSettings
 
 CONCURRENT_GAMES = 64
 
@@ -34,14 +35,14 @@ def play(
     out: Path,
     remotes: ChatPlayers,
     prompts: PromptReport | None = None,
-) -> GameRecord:
+) -> Outcome:
     """Play one game as ``play_out`` does and save it to ``out`` (JSON), with the record of who played.
 
     Raises StorageError too, if it cannot be saved.
     """
-    game, record = play_out(seats, until_year, seed, remotes, game_id=out.stem, prompts=prompts)
+    game, _ = play_out(seats, until_year, seed, remotes, game_id=out.stem, prompts=prompts)
     game.save(out)
-    return record
+    return game.outcome()
 
 
 def play_out(
@@ -93,8 +94,27 @@ def evaluate(
     temperature: float | None = None,
     remotes: ChatPlayers | None = None,
     add_bar: AddBar | None = None,
-) -> list[dict[str, object]]:
-    """Play one candidate against six of each bot and return one row of ``summary.json``'s evaluations for each.
+) -> list[dict[str, Any]]:
+    """Play one candidate of Diplomacy against six of each bot; as ``evaluate_in``."""
+    settings = DiplomacyEvaluation(games_per_country=games_per_country, until_year=until_year)
+    world = Diplomacy(GameSettings())
+    return evaluate_in(
+        world, settings, candidate, against, seed=seed, temperature=temperature, remotes=remotes, add_bar=add_bar
+    )
+
+
+def evaluate_in(
+    world: World,
+    settings: EvaluationSettings,
+    candidate: str | Policy,
+    against: Sequence[str | Policy],
+    *,
+    seed: int = 0,
+    temperature: float | None = None,
+    remotes: ChatPlayers | None = None,
+    add_bar: AddBar | None = None,
+) -> list[dict[str, Any]]:
+    """Play one candidate against each anchor and return one row of ``summary.json``'s evaluations for each.
 
     Players are open ones, bot names, checkpoint or run folders, or remote:NAME of ``remotes``, which are closed at the
     end. The same seed gives each candidate the same games. A candidate that is named by its checkpoint samples at
@@ -102,30 +122,42 @@ def evaluate(
 
     Raises RunError, CheckpointError or EndpointError if a player cannot be opened or does not answer.
     """
-    remotes = remotes or ChatPlayers({})
-    player = open_policy(candidate, remotes, temperature=temperature, evaluation=True)
-    opponents = [(name_of(each), open_policy(each, remotes, evaluation=True)) for each in against]
+    remotes = remotes or ChatPlayers({}, world.language)
+    played = world.as_evaluated(settings)
+    opened: dict[float | None, Policy] = {}
+
+    def candidate_at(warmth: float | None) -> Policy:
+        if warmth not in opened:
+            opened[warmth] = open_policy(candidate, remotes, world=world, temperature=warmth, evaluation=True)
+        return opened[warmth]
+
+    player = candidate_at(temperature)
+    opponents = [
+        (name_of(each), open_policy(each, remotes, world=world, evaluation=True) if world.has_opponents else player)
+        for each in against
+    ]
 
     async def play_all(games: list[EvaluationGame], opponent: Policy) -> list[EvaluationResult]:
         running = asyncio.Semaphore(CONCURRENT_GAMES)
-        advance = None if add_bar is None else add_bar(f"against six {games[0].against}", len(games))
+        advance = None if add_bar is None else add_bar(world.opposition(games[0].against), len(games))
 
         async def play_one(game: EvaluationGame) -> EvaluationResult:
             async with running:
-                result = await play_evaluation_game(game, player, opponent)
+                own = player if game.temperature is None else candidate_at(game.temperature)
+                result = await play_evaluation_game(played, game, own, opponent)
             if advance is not None:
                 advance(1)
             return result
 
         return await asyncio.gather(*map(play_one, games))
 
-    async def measure() -> list[dict[str, object]]:
+    async def measure() -> list[dict[str, Any]]:
         rows = []
         try:
             for name, opponent in opponents:
-                games = evaluation_games(name, games_per_country, until_year, seed)
+                games = world.evaluation_games(settings, name, seed)
                 results = await play_all(games, opponent)
-                rows.append(summarize(results, checkpoint=name_of(candidate), against=name, until_year=until_year))
+                rows.append(evaluation_row(world, settings, results, checkpoint=name_of(candidate), against=name))
         finally:
             await remotes.close()
         return rows

@@ -7,31 +7,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cluster.configs.loader import Source, load_config
+from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.runs.folder import has_sampling, sampling_of
 from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint
 from grpo_core.errors import one_line
 from grpo_core.models.folder_files import check_files
-from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.policy import Decision, Policy
 from opponents.settings import REMOTE_PREFIX
-from services.environments.diplomacy.position import POWERS, Position
+from services.environments.environment import World
+from services.environments.playing import Decision, Policy, View
+from services.environments.registry import DEFAULT_WORLD, load_world
 from services.inference.engine import LEARNER
 
 if TYPE_CHECKING:
-    from opponents.players.llm_policy import LLMPolicy, OrderTokens
+    from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
     from opponents.prompts.policy_prompt import PromptView
     from services.inference.engine import Engine
     from services.settings import InferenceSettings
 
 
-def check_player(name: str, remotes: ChatPlayers) -> None:
+def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = None) -> None:
     """Check in a moment what ``open_policy`` would refuse after slow imports: the name, and a folder's files.
 
     Raises as ``open_policy``; damage inside the weights is found only there.
     """
-    if name in BOT_NAMES:
+    bot_names = (world or load_world(DEFAULT_WORLD)).bots
+    if name in bot_names:
         return
     if name.startswith(REMOTE_PREFIX):
         remotes.check(name.removeprefix(REMOTE_PREFIX))
@@ -39,7 +41,7 @@ def check_player(name: str, remotes: ChatPlayers) -> None:
     path = Path(name)
     if not path.is_dir():
         raise RunError(
-            f"{one_line(repr(name), 120)} is neither a bot ({', '.join(BOT_NAMES)}) nor the folder of a checkpoint or "
+            f"{one_line(repr(name), 120)} is neither a bot ({', '.join(bot_names)}) nor the folder of a checkpoint or "
             "run, nor remote:NAME"
         )
     sampling_of(path)
@@ -51,15 +53,22 @@ def newest(name: str) -> str:
 
     Who opens a player and says later what was opened asks once: a run in training writes checkpoints in between.
     """
-    if name in BOT_NAMES or name.startswith(REMOTE_PREFIX):
+    if not Path(name).is_dir():
         return name
     return str(latest_checkpoint(Path(name)) or name)
 
 
 def open_policy(
-    name: str | Policy, remotes: ChatPlayers, *, temperature: float | None = None, evaluation: bool = False
+    name: str | Policy,
+    remotes: ChatPlayers,
+    *,
+    world: World | None = None,
+    temperature: float | None = None,
+    evaluation: bool = False,
 ) -> Policy:
     """Open a bot, a checkpoint folder, a run folder (its newest checkpoint), or ``remote:NAME`` of ``remotes``.
+
+    It plays ``world``; None: the default one.
 
     A player that is open already stays as it is.
 
@@ -73,9 +82,10 @@ def open_policy(
     """
     if not isinstance(name, str):
         return name
-    check_player(name, remotes)
-    if name in BOT_NAMES:
-        return make_bot(name)
+    world = world or Config().world
+    check_player(name, remotes, type(world))
+    if name in world.bots:
+        return world.make_bot(name)
     if name.startswith(REMOTE_PREFIX):
         return remotes.policy(name.removeprefix(REMOTE_PREFIX))
     path = Path(name)
@@ -83,10 +93,12 @@ def open_policy(
     from grpo_core.checkpoints.store import load_checkpoint
     from grpo_core.models.pretrained import load_model, saved_specialists
     from grpo_core.settings import PolicySettings
-    from opponents.players.llm_policy import OrderTokens
+    from opponents.players.llm_policy import TokenizedLanguage
     from services.inference.torch_backend.engine import TorchEngine
 
     config = sampling_of(path)
+    if config.world.name != world.name:
+        raise RunError(f"{one_line(name, 120)} was trained in the world {config.world.name}, and this is {world.name}")
     if temperature is None:
         temperature = config.evaluation.temperature if evaluation else config.inference.temperature
     folder = latest_checkpoint(path) or path
@@ -100,12 +112,12 @@ def open_policy(
             prompt="chat" if tokenizer.chat_template else "notation",
             context_length=max(model.config.max_position_embeddings, 128),
         )
-    engine, tokens = TorchEngine(model), OrderTokens(tokenizer, policy, config.inference)
+    engine, tokens = TorchEngine(model), TokenizedLanguage(world.language, tokenizer, policy, config.inference)
 
     def player(policy: str) -> LLMPolicy:
         return language_policy(engine, tokens, config.inference, policy, temperature)
 
-    return SavedSpecialists(folder, roles, engine, player) if roles else player(LEARNER)
+    return SavedSpecialists(folder, roles, world.roles, engine, player) if roles else player(LEARNER)
 
 
 def name_of(player: str | Policy) -> str:
@@ -115,7 +127,7 @@ def name_of(player: str | Policy) -> str:
 
 def language_policy(
     engine: Engine,
-    tokens: OrderTokens,
+    tokens: TokenizedLanguage,
     settings: InferenceSettings,
     policy: str = LEARNER,
     temperature: float | None = None,
@@ -134,37 +146,45 @@ def language_policy(
 
 
 class SavedSpecialists:
-    """A checkpoint with an adapter for each power, which the engine merges when the power first acts."""
+    """A checkpoint with an adapter for each role, which the engine merges when the role first acts."""
 
-    def __init__(self, folder: Path, roles: Sequence[str], engine: Engine, player: Callable[[str], LLMPolicy]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        saved: Sequence[str],
+        roles: Sequence[str],
+        engine: Engine,
+        player: Callable[[str], LLMPolicy],
+    ) -> None:
         """Read the adapters of a checkpoint (``folder``), whose base ``engine`` runs.
 
-        ``roles`` are the powers that have an adapter; ``player`` makes a player from the name of an engine's policy.
+        ``saved`` are the roles that have an adapter, ``roles`` all of the world; ``player`` makes a player from the
+        name of an engine's policy.
 
-        Raises CheckpointError if an adapter cannot be read, RunError if a power has none.
+        Raises CheckpointError if an adapter cannot be read, RunError if a role has none.
         """
         from grpo_core.models.lora import folder_payload
         from grpo_core.models.pretrained import ADAPTER
 
-        missing = [power for power in POWERS if power not in roles]
+        missing = [role for role in roles if role not in saved]
         if missing:
             raise RunError(f"{folder} has specialists, but none for {', '.join(missing)}; take a whole checkpoint")
-        self._payloads = {power: folder_payload(folder / ADAPTER / power) for power in POWERS}
+        self._payloads = {role: folder_payload(folder / ADAPTER / role) for role in roles}
         self._engine = engine
         self._player = player
         self._players: dict[str, LLMPolicy] = {}
 
-    def read(self, position: Position, power: str) -> PromptView:
-        """The prompt of ``act``, once ``power`` has acted."""
-        return self._players[power].read(position, power)
+    def read(self, view: View, seat: str) -> PromptView:
+        """The prompt of ``act``, once ``seat`` has acted."""
+        return self._players[seat].read(view, seat)
 
-    async def act(self, position: Position, power: str, seed: int) -> Decision:
-        """Orders of ``power``, by its specialist; raises EngineError as ``LLMPolicy.act`` does."""
-        if power not in self._players:
-            name = f"{LEARNER}/{power}"
-            await self._engine.update_weights(self._payloads[power], 0, policy=name)
-            self._players[power] = self._player(name)
-        return await self._players[power].act(position, power, seed)
+    async def act(self, view: View, seat: str, seed: int) -> Decision:
+        """Act as ``seat``, by its specialist; raises EngineError as ``LLMPolicy.act`` does."""
+        if seat not in self._players:
+            name = f"{LEARNER}/{seat}"
+            await self._engine.update_weights(self._payloads[seat], 0, policy=name)
+            self._players[seat] = self._player(name)
+        return await self._players[seat].act(view, seat, seed)
 
 
 def chat_players(config: Source | None) -> ChatPlayers:
@@ -177,6 +197,8 @@ def parse_seats(seats: list[str], default: str) -> dict[str, str]:
 
     Raises RunError for an assignment of another form, an unknown power, or a power that is named twice.
     """
+    from services.environments.diplomacy.position import POWERS
+
     names: dict[str, str] = {}
     for seat in seats:
         power, _, name = seat.partition("=")

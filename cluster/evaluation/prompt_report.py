@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rich.table import Table
 
-from opponents.players.policy import Decision, Policy
 from services.environments.diplomacy.position import Position
+from services.environments.playing import Decision, Policy
 
 if TYPE_CHECKING:
     from opponents.prompts.policy_prompt import PromptView

@@ -2,60 +2,43 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from grpo_core.seeds import derive_seed
 from opponents.play import play_game
-from opponents.players.policy import Policy
 from opponents.ratings.game_score import GameScore
-from opponents.seeds import derive_seed
-from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.position import POWERS
+from services.environments.environment import World
+from services.environments.playing import Policy
 
 
 @dataclass(frozen=True, slots=True)
 class RatingGame:
     """One match to play."""
 
-    seats: Mapping[str, str]  # power -> player
+    seats: Mapping[str, str]  # role -> player
     seed: int
 
 
-class DatedGame(DiplomacyGame):
-    """A game that records in which phase (counted from 0) each power was eliminated."""
+def rating_games(
+    players: Mapping[str, str | None], games_per_role: int, seed: int, roles: Sequence[str]
+) -> list[RatingGame]:
+    """Draw mixed games in which each player has each role ``games_per_role`` times, among shuffled neighbours.
 
-    def __init__(self, until_year: int, game_id: str | None = None) -> None:
-        super().__init__(until_year, game_id)
-        self.eliminated: dict[str, int] = {}  # powers that own no centre now
-        self._processed = 0
+    ``players`` maps an id to the only one of ``roles`` that it plays, or to None for any. If a role has fewer players
+    than others, its players repeat until all games are full.
 
-    def process(self) -> None:
-        """Adjudicate, as ``DiplomacyGame`` does."""
-        super().process()
-        for power, count in self.centers().items():
-            if count:
-                self.eliminated.pop(power, None)
-            else:
-                self.eliminated.setdefault(power, self._processed)
-        self._processed += 1
-
-
-def rating_games(players: Mapping[str, str | None], games_per_country: int, seed: int) -> list[RatingGame]:
-    """Draw mixed games in which each player has each country ``games_per_country`` times, among shuffled neighbours.
-
-    ``players`` maps an id to the only country that it plays, or to None for any. If a country has fewer players than
-    others, its players repeat until all games are full.
-
-    Raises ValueError if a country has no player.
+    Raises ValueError if a role has no player.
     """
-    columns = {power: sorted(player for player, only in players.items() if only in (None, power)) for power in POWERS}
-    if empty := [power for power, column in columns.items() if not column]:
+    columns = {role: sorted(player for player, only in players.items() if only in (None, role)) for role in roles}
+    if empty := [role for role, column in columns.items() if not column]:
         raise ValueError(f"no player for {', '.join(empty)}")
-    games = games_per_country * max(map(len, columns.values()))
-    seats = {power: _passes(column, games, derive_seed(seed, "seats", power)) for power, column in columns.items()}
+    games = games_per_role * max(map(len, columns.values()))
+    seats = {role: _passes(column, games, derive_seed(seed, "seats", role)) for role, column in columns.items()}
     return [
-        RatingGame({power: seats[power][number] for power in POWERS}, derive_seed(seed, "game", number))
+        RatingGame({role: seats[role][number] for role in roles}, derive_seed(seed, "game", number))
         for number in range(games)
     ]
 
@@ -68,8 +51,41 @@ def _passes(players: Sequence[str], length: int, seed: int) -> list[str]:
     return drawn[:length]
 
 
-async def play_rating_game(match: RatingGame, players: Mapping[str, Policy], until_year: int) -> GameScore:
-    """Play one match to the end of ``until_year``."""
-    game = DatedGame(until_year, game_id=f"rating-{match.seed}")
-    record = await play_game(game, {power: players[player] for power, player in match.seats.items()}, match.seed)
-    return GameScore.of(match.seats, record.outcome, game.eliminated)
+async def play_rating_game(match: RatingGame, players: Mapping[str, Policy], world: World) -> GameScore:
+    """Play one match to its end, from a start that a new schedule of the world draws.
+
+    Raises ValueError if the world does not say who finished where.
+    """
+    role = world.roles[match.seed % len(world.roles)]  # starts are drawn for a role; here no role is the learner's
+    start = world.starts().draw(role, derive_seed(match.seed, "start"))
+    game = world.new_game(start, role, match.seed, game_id=f"rating-{match.seed}")
+    record = await play_game(game, {seat: players[player] for seat, player in match.seats.items()}, match.seed)
+    if record.result.standing is None:
+        raise ValueError(f"a game of {world.name} has no standing, so its players cannot be rated")
+    return GameScore(match.seats, record.result.standing)
+
+
+async def play_in_order(
+    games: Sequence[RatingGame],
+    players: Mapping[str, Policy],
+    world: World,
+    at_once: int,
+    rated: Callable[[GameScore], None],
+) -> None:
+    """Play matches, ``at_once`` of them concurrently, and call ``rated`` in the order of ``games``.
+
+    The order makes an interrupted rating keep the first matches, not those that ended first.
+    """
+    running = asyncio.Semaphore(at_once)
+    done: dict[int, GameScore] = {}
+    next_rated = 0
+
+    async def play_one(number: int, game: RatingGame) -> None:
+        nonlocal next_rated
+        async with running:
+            done[number] = await play_rating_game(game, players, world)
+        while next_rated in done:
+            rated(done.pop(next_rated))
+            next_rated += 1
+
+    await asyncio.gather(*(play_one(number, game) for number, game in enumerate(games)))

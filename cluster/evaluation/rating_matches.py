@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
+from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.evaluation.rating_games import RatingGame, play_rating_game, rating_games
+from cluster.evaluation.rating_games import play_in_order, rating_games
 from cluster.evaluation.rating_players import RatingPlayers, outsider_id
 from cluster.runs.folder import RunFolder
 from cluster.runs.progress_bars import AddBar
 from grpo_core.checkpoints.folders import checkpoint_versions
-from opponents.players.policy import Policy
+from grpo_core.seeds import derive_seed
+from opponents.population.member import check_role
 from opponents.population.population import Population
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import RATINGS, save_ratings, saved_ratings
-from opponents.seeds import derive_seed
+from services.environments.environment import World
 from services.inference.engine import LEARNER
 
 CONCURRENT_GAMES = 64
@@ -26,7 +28,7 @@ CONCURRENT_GAMES = 64
 def rate(
     run_dir: Path,
     *,
-    games_per_country: int,
+    games_per_role: int,
     against: Sequence[str],
     until_year: int | None,
     seed: int,
@@ -35,26 +37,29 @@ def rate(
     """Play matches, add their results to the run's ``ratings.json`` and return its ratings.
 
     The players are the active bots and policies of the population, the newest checkpoint as ``learner``, and
-    ``against``. Each plays every country equally often; a specialist plays only its own. The population's remote
+    ``against``. Each plays every role equally often; a specialist plays only its own. The population's remote
     players are left out, because their answers cost money. After an interruption the rated matches are kept.
 
     ``against`` names bots and ``remote:NAME`` of the run's configuration. ``until_year`` is by default that of the
     run's training games. The same seed plays new games once some are rated.
 
-    Raises RunError if there is no run, it is being trained, there are fewer than two players or one in ``against`` is
-    unknown; PopulationError, CheckpointError, EngineError or EndpointError if a player cannot be opened or answer.
+    Raises RunError if there is no run, it is being trained, its games have no opponents or no such last year, there are
+    fewer than two players or one in ``against`` is unknown; PopulationError, CheckpointError, EngineError or
+    EndpointError if a player cannot be opened or answer.
     """
     folder = RunFolder(run_dir)
     config = folder.stored_config()
+    world = _rated_world(config, until_year)
     with folder.held():
         population = Population.load(folder.population)
-        book = saved_ratings(run_dir)
-        countries = _countries_of_players(run_dir, population, against)
-        if len(countries) < 2:
+        book = saved_ratings(run_dir, world.roles, world.rating_scale)
+        only = _roles_of_players(run_dir, population, against, world)
+        if len(only) < 2:
             raise RunError(
-                f"rating needs at least two players: the population of {run_dir} and --against name {len(countries)}"
+                f"rating needs at least two players: the population of {run_dir} and --against name {len(only)}"
             )
-        games = rating_games(countries, games_per_country, derive_seed(seed, "rating", sum(book.games.values())))
+        begun = derive_seed(seed, "rating", sum(book.games.values()))
+        games = rating_games(only, games_per_role, begun, world.roles)
         advance = add_bar("rating matches", len(games))
 
         def rated(score: GameScore) -> None:
@@ -64,51 +69,44 @@ def rate(
         async def play() -> None:
             players = RatingPlayers(config, run_dir, population)
             try:
-                await players.open(tuple(countries))
+                await players.open(tuple(only))
                 # Bots answer at once: concurrent games among bots gain nothing, and would be slow to stop.
                 at_once = CONCURRENT_GAMES if players.suspends else 1
-                await play_in_order(games, players.by_id, until_year or config.game.until_year, at_once, rated)
+                await play_in_order(games, players.by_id, world, at_once, rated)
             finally:
                 await players.close()
 
         try:
             asyncio.run(play())
         finally:
-            if any(player in book.games for player in countries):
+            if any(player in book.games for player in only):
                 save_ratings(book, run_dir / RATINGS)
     return book
 
 
-async def play_in_order(
-    games: Sequence[RatingGame],
-    players: Mapping[str, Policy],
-    until_year: int,
-    at_once: int,
-    rated: Callable[[GameScore], None],
-) -> None:
-    """Play matches, ``at_once`` of them concurrently, and call ``rated`` in the order of ``games``.
-
-    The order makes an interrupted rating keep the first matches, not those that ended first.
-    """
-    running = asyncio.Semaphore(at_once)
-    done: dict[int, GameScore] = {}
-    next_rated = 0
-
-    async def play_one(number: int, game: RatingGame) -> None:
-        nonlocal next_rated
-        async with running:
-            done[number] = await play_rating_game(game, players, until_year)
-        while next_rated in done:
-            rated(done.pop(next_rated))
-            next_rated += 1
-
-    await asyncio.gather(*(play_one(number, game) for number, game in enumerate(games)))
+def _rated_world(config: Config, until_year: int | None) -> World:
+    """The run's world as matches play it, to the end of ``until_year`` if that is given; RunError if it cannot be."""
+    world: World = config.world
+    if not world.has_opponents:
+        raise RunError(f"the games of {world.name} have no opponents, so there is nobody to rate")
+    if until_year is None:
+        return world.as_rated()
+    game = config.game
+    if "until_year" not in type(game).model_fields:
+        raise RunError(f"--until: the games of {world.name} have no last year")
+    return type(world)(game.model_copy(update={"until_year": until_year})).as_rated()
 
 
-def _countries_of_players(run_dir: Path, population: Population, against: Sequence[str]) -> dict[str, str | None]:
-    """List all players by id, with the only country of a specialist, else None."""
-    countries: dict[str, str | None] = {outsider_id(name): None for name in against}
-    countries |= {member.id: member.country for member in population.active() if member.kind != "remote"}
+def _roles_of_players(
+    run_dir: Path, population: Population, against: Sequence[str], world: World
+) -> dict[str, str | None]:
+    """List all players by id, with the only role of a specialist, else None."""
+    only: dict[str, str | None] = {outsider_id(name, world.bots): None for name in against}
+    for member in population.active():
+        if member.country is not None:
+            check_role(member.country, world.roles, f"{member.id}: ", role_name=world.role_name)
+        if member.kind != "remote":
+            only[member.id] = member.country
     if checkpoint_versions(run_dir):
-        countries[LEARNER] = None
-    return countries
+        only[LEARNER] = None
+    return only

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,24 +11,24 @@ from cluster.configs.schema import Config
 from cluster.errors import RunError
 from cluster.evaluation.players import SavedSpecialists, language_policy
 from grpo_core.checkpoints.folders import checkpoint_versions
-from opponents.bots.registry import BOT_NAMES, make_bot
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.policy import Policy
 from opponents.population.member import Member
 from opponents.population.population import Population
 from opponents.settings import REMOTE_PREFIX
+from services.environments.environment import World
+from services.environments.playing import Policy
 
 if TYPE_CHECKING:
     from services.inference.torch_backend.engine import TorchEngine
 
 
-def outsider_id(name: str) -> str:
-    """Return the player id of a bot or ``remote:NAME``. Raises RunError for another name."""
-    if name in BOT_NAMES:
+def outsider_id(name: str, bots: Collection[str]) -> str:
+    """Return the player id of one of a world's bots or ``remote:NAME``. Raises RunError for another name."""
+    if name in bots:
         return f"bot/{name}"
     if name.startswith(REMOTE_PREFIX):
         return f"remote/{name.removeprefix(REMOTE_PREFIX)}"
-    raise RunError(f"{name!r} is neither a bot ({', '.join(BOT_NAMES)}) nor remote:NAME")
+    raise RunError(f"{name!r} is neither a bot ({', '.join(bots)}) nor remote:NAME")
 
 
 class RatingPlayers:
@@ -43,10 +43,11 @@ class RatingPlayers:
         """Open no player yet; the config and the population are those of the run."""
         self.by_id: dict[str, Policy] = {}
         self._config = config
+        self._world: World = config.world
         self._inference = config.inference
         self._run_dir = run_dir
         self._population = population
-        self._remotes = ChatPlayers(config.opponents.remotes)
+        self._remotes = ChatPlayers(config.opponents.remotes, self._world.language)
         self._engine: TorchEngine | None = None
 
     @property
@@ -68,7 +69,7 @@ class RatingPlayers:
             if kind == "bot":
                 if member is not None:
                     self._population.verify(member)
-                self.by_id[player] = make_bot(name)
+                self.by_id[player] = self._world.make_bot(name)
             elif kind == "remote":
                 self.by_id[player] = self._remotes.member(member) if member else self._remotes.policy(name)
             else:
@@ -86,7 +87,7 @@ class RatingPlayers:
         # torch takes seconds to import; bots do not need it.
         from grpo_core.checkpoints.store import load_checkpoint
         from grpo_core.models.pretrained import load_model, saved_specialists
-        from opponents.players.llm_policy import LLMPolicy, OrderTokens
+        from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
         from services.inference.torch_backend.engine import TorchEngine
 
         folders = [self._run_dir / "checkpoints" / str(version) for version in checkpoint_versions(self._run_dir)]
@@ -97,7 +98,7 @@ class RatingPlayers:
         engine = self._engine = TorchEngine(
             model, max_concurrent_decisions=self._inference.max_concurrent_decisions, threads=self._inference.threads
         )
-        tokens = OrderTokens(tokenizer, self._config.policy, self._inference)
+        tokens = TokenizedLanguage(self._world.language, tokenizer, self._config.policy, self._inference)
 
         def player_of(policy: str) -> LLMPolicy:
             return language_policy(engine, tokens, self._inference, policy)
@@ -106,7 +107,7 @@ class RatingPlayers:
         for player, member in policies:
             if member is None and roles:
                 load_checkpoint(newest)
-                self.by_id[player] = SavedSpecialists(newest, roles, engine, player_of)
+                self.by_id[player] = SavedSpecialists(newest, roles, self._world.roles, engine, player_of)
                 continue
             version = int(newest.name) if member is None else member.version
             await engine.update_weights(await asyncio.to_thread(self._weights, member, newest), version, policy=player)

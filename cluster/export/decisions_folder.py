@@ -91,6 +91,8 @@ def export_decisions(
     check_parquet()
     run = RunFolder(run_dir)
     config = run.stored_config()
+    if not config.world.saves_positions:
+        raise RunError(f"{run_dir}: games of the world {config.world.name} have no table of decisions")
     summary = run.read_summary()
     about = {
         "format": FORMAT,
@@ -116,10 +118,13 @@ def _versions_of(summary: Mapping[str, Any]) -> dict[str, str]:
 def _prompts(run: RunFolder, config: Config) -> PolicyPrompt | None:
     """The run's prompts in the tokens of its newest checkpoint; None without one."""
     from grpo_core.models.pretrained import load_tokenizer  # takes seconds
-    from opponents.players.llm_policy import OrderTokens
+    from opponents.players.llm_policy import TokenizedLanguage
 
     newest = latest_checkpoint(run.path)
-    return None if newest is None else OrderTokens(load_tokenizer(newest), config.policy, config.inference).prompts
+    if newest is None:
+        return None
+    tokenizer = load_tokenizer(newest)
+    return TokenizedLanguage(config.world.language, tokenizer, config.policy, config.inference).prompts
 
 
 def _saved(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster.configs.schema import Config
-from cluster.evaluation.evaluation_games import rate_text
+from cluster.runs.evaluation_rows import rate_text
 from grpo_core.errors import one_line
 from grpo_core.models.hub import hub_model, without_folders
 

@@ -27,8 +27,6 @@ from grpo_core.checkpoints.folders import (
 )
 from grpo_core.errors import CheckpointError, one_line
 from grpo_core.files import ANY_SIZE, MIB, check_regular, read_json
-from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.position import POWERS
 
 PROMPT = "example_prompt.txt"
 _NOT_SHARED = frozenset({MANIFEST, OPTIMIZER, TRAINER_STATE})
@@ -71,7 +69,7 @@ def export_policy(
     chosen = _version(run, version)
     checkpoint = run.checkpoints / str(chosen)
     names = [name for name in read_manifest(checkpoint)["files"] if name not in _NOT_SHARED]
-    powers = tuple(power for power in POWERS if f"adapter/{power}/adapter_config.json" in names)
+    powers = tuple(power for power in config.world.roles if f"adapter/{power}/adapter_config.json" in names)
     if country is not None and country not in powers:
         raise RunError(
             f"--country {country}: {run_dir} has no specialist for it"
@@ -158,10 +156,12 @@ def _merge(checkpoint: Path, country: str, draft: Path, add_bar: AddBar) -> None
 def _example(config: Config, folder: Path, country: str | None) -> str:
     """What the policy reads of the first position."""
     from grpo_core.models.pretrained import load_tokenizer
-    from opponents.players.llm_policy import OrderTokens
+    from opponents.players.llm_policy import TokenizedLanguage
 
-    tokens = OrderTokens(load_tokenizer(folder), config.policy, config.inference)
-    return tokens.prompts.text(DiplomacyGame(1901).position, country or "FRANCE")
+    world = config.world
+    tokens = TokenizedLanguage(world.language, load_tokenizer(folder), config.policy, config.inference)
+    view, seat = world.probes([country or world.example_role or world.roles[0]])[0]
+    return tokens.prompts.text(view, seat)
 
 
 def _made(config: Config, summary: dict[str, Any], version: int, country: str | None) -> dict[str, Any]:

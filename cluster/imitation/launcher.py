@@ -49,6 +49,8 @@ def imitate(task: ImitationTask, folder: Path, add_bar: AddBar) -> ImitationRepo
 def _reading(task: ImitationTask) -> dict[str, Any]:
     """The sections of the configuration that say what the policy reads and writes."""
     return {
+        "task": {"name": task.task},
+        "game": task.game.model_dump(mode="json", exclude_none=True),
         "policy": task.policy.model_copy(update={"path": None}).model_dump(mode="json", exclude_none=True),
         "inference": task.inference.model_dump(mode="json", exclude_none=True),
     }

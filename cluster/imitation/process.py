@@ -23,12 +23,11 @@ from grpo_core.checkpoints.atomic_write import writing
 from grpo_core.errors import EntenteError, one_line
 from grpo_core.models.fsdp import Sharding, process_group
 from grpo_core.models.pretrained import save_model
+from grpo_core.seeds import derive_seed
 from grpo_core.training.behavior_cloning import BehaviorCloner
 from grpo_core.types import Turn
-from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, saved_demonstrations
-from opponents.players.llm_policy import OrderTokens
-from opponents.seeds import derive_seed
+from opponents.players.llm_policy import TokenizedLanguage
 
 
 def run_rank(task: ImitationTask, rank: int, meeting: str, draft: Path, connection: Connection) -> None:
@@ -57,7 +56,8 @@ class _Rank:
         self._parent = os.getppid()
         # Small updates of bfloat16 weights are rounded away; the run takes them in its own type afterwards.
         wide = task.policy.model_copy(update={"dtype": "float32"})
-        self._model, self._tokenizer = make_policy(wide, task.seed)
+        self._world = task.world
+        self._model, self._tokenizer = make_policy(wide, task.seed, self._world.language)
         if self._settings.processes == 1 and torch.cuda.is_available():
             self._model.to("cuda")
 
@@ -72,7 +72,7 @@ class _Rank:
             if not (counts[1] and counts[2]):
                 raise RunError(
                     f"{counts[0]} games have {counts[1]} decisions to learn from and {counts[2]} to measure on: are "
-                    "the orders of imitation.saved_games in the engine's notation?"
+                    "the saved games in the notation of the world?"
                 )
             if self._rank == 0:
                 with writing(draft):
@@ -137,31 +137,32 @@ class _Rank:
         settings = self._settings
         if not settings.games:
             return
-        name = f"playing games of seven {settings.teacher}s"
+        name = self._world.teaching(settings)
         self._connection.send(StageBegan(name, settings.games))
-        tokens, teacher = self._tokens(), make_bot(settings.teacher)
+        tokens = self._tokens()
         for game in range(self._rank, settings.games, settings.processes):
-            seed = derive_seed(self._task.seed, "imitation", game)
-            yield _ready(asyncio.run(demonstrate_game(teacher, tokens, settings.until_year, seed)))
+            number = self._task.first_game + game
+            seed = derive_seed(self._task.seed, "imitation", number)
+            yield _ready(asyncio.run(demonstrate_game(self._world, settings, tokens, number, seed)))
             self._report_steps(name, 1)
 
     def _saved_games(self) -> Iterator[list[TrainingTurn]]:
         """Read this process's share of the saved games."""
-        folder = self._settings.saved_games
-        if folder is None:
-            return
-        files = sorted(Path(folder).glob("*.json"))
+        try:
+            files = self._world.saved_games(self._settings)
+        except ValueError as error:
+            raise RunError(str(error)) from None
         if not files:
-            raise RunError(f"imitation.saved_games: {folder} holds no *.json file")
+            return
         name = "reading saved games"
         self._connection.send(StageBegan(name, len(files)))
         tokens = self._tokens()
         for file in files[self._rank :: self._settings.processes]:
-            yield _ready(list(saved_demonstrations(file, tokens)))
+            yield _ready(list(saved_demonstrations(self._world, file, tokens)))
             self._report_steps(name, 1)
 
-    def _tokens(self) -> OrderTokens:
-        return OrderTokens(self._tokenizer, self._task.policy, self._task.inference)
+    def _tokens(self) -> TokenizedLanguage:
+        return TokenizedLanguage(self._world.language, self._tokenizer, self._task.policy, self._task.inference)
 
     def _report_steps(self, stage: str, steps: int) -> None:
         if os.getppid() != self._parent:

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cluster.configs.sections import RolloutSettings
-from services.environments.diplomacy.position import POWERS
+from grpo_core.types import RoleMeasures
 from services.metrics.catalogue import key
 
 SWAP_FAILURES = {
     cause: key("entente_swap_failures_total", cause=cause) for cause in ("died", "timed_out", "refused", "lost")
 }
-COUNTRY_EPISODES = {power: key("entente_country_episodes_total", country=power) for power in POWERS}
 NONFINITE = "entente_nonfinite_updates_total"
 RUN_RESTARTS = "entente_run_restarts_total"
 OVERLAP = "entente_overlap_seconds_total"
-# Counters that repeated updates count again after a crash; a crash does not undo the others.
+# Counters that repeated updates count again after a crash, as those of ``role_episodes``; a crash does not undo others.
 MADE_AGAIN = (
     "entente_episodes_total",
     "entente_topped_up_episodes_total",
@@ -23,7 +22,6 @@ MADE_AGAIN = (
     "entente_defective_orders_total",
     "entente_truncated_decisions_total",
     "entente_stale_episodes_total",
-    *COUNTRY_EPISODES.values(),
 )
 COUNTERS = (
     *MADE_AGAIN,
@@ -60,6 +58,12 @@ REMOTES = {
 }
 # Entry of ``ReplayBuffer.memory`` -> gauge.
 SERVER_MEMORY = {"used": "entente_buffer_server_bytes", "limit": "entente_buffer_server_bytes_limit"}
+
+
+def role_episodes(measured: RoleMeasures) -> dict[str, str]:
+    """Return the counter of each role's episodes; the world's metrics must be declared."""
+    name = measured.role_name
+    return {role: key(f"entente_{name}_episodes_total", **{name: role}) for role in measured.roles}
 
 
 def while_loading(checkpoints: Sequence[int], updates: int, rollout: RolloutSettings) -> dict[str, float]:

@@ -9,7 +9,7 @@ import secrets
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,12 +23,11 @@ from cluster.errors import RunError
 from grpo_core.checkpoints.atomic_write import remove_old_drafts, write_atomically, writing
 from grpo_core.errors import one_line
 from grpo_core.files import read_json, read_text
-from services.environments.diplomacy.position import POWERS
 
 FORMAT = 2  # of a run's records: names of metrics, audit records, summary. Runs without a ``format`` file have 1.
 EXPORTED = "entente.json"  # in the folder of an exported or imitating policy: how it was made
 # The run's blocks, checkpoints and buffer depend on these keys.
-FIXED = ("run.name", "run.seed", "policy", "rollout.num_generations", "learner.episodes_per_update")
+FIXED = ("run.name", "run.seed", "task", "policy", "rollout.num_generations", "learner.episodes_per_update")
 LOCK_ATTEMPTS, LOCK_PAUSE_S = 6, 0.02  # ``in_use`` also holds the lock for a moment
 
 
@@ -37,20 +36,11 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}")
 _Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
 
 
-class _Country(msgspec.Struct):
-    mean_centers: _Number
-    win_rate: _Number
-
-
 class _Evaluation(msgspec.Struct):
     label: str
     checkpoint: Annotated[str, msgspec.Meta(pattern=r"^(?!checkpoints/)|^checkpoints/[0-9]{1,9}$")]
     against: str
     games: int
-    until_year: int
-    mean_centers: _Number
-    mean_centers_ci95: tuple[_Number, _Number] | None
-    by_country: dict[str, _Country]
 
 
 class _Summary(msgspec.Struct):
@@ -61,6 +51,23 @@ class _Summary(msgspec.Struct):
     evaluations: list[_Evaluation] = []
     training: dict[str, _Number] = {}
     wall_seconds: _Number = 0
+
+
+def _check_figures(row: Mapping[str, Any]) -> None:
+    """Raise ValueError for a value in an evaluation's row that is of no type that the row of any world has there.
+
+    An interval, under ``<figure>_ci95``, is null or two numbers, and its figure is a number. Under ``by_<role>`` is a
+    table of such rows by role. Everything else is a number or a text.
+    """
+    for name, value in row.items():
+        if name.startswith("by_"):
+            for cell in msgspec.convert(value, dict[str, dict[str, Any]]).values():
+                _check_figures(cell)
+        elif name.endswith("_ci95"):
+            msgspec.convert(value, tuple[_Number, _Number] | None)
+            msgspec.convert(row.get(name.removesuffix("_ci95")), _Number)
+        else:
+            msgspec.convert(value, _Number | str)
 
 
 class _UsedEpisodes(msgspec.Struct):
@@ -215,6 +222,8 @@ class RunFolder:
             ours, theirs = getattr(stored, section), getattr(changed, section)
             if (getattr(ours, key) != getattr(theirs, key)) if key else (ours != theirs):
                 raise RunError(f"{name} cannot change when a run is resumed: its stored data depend on it")
+        if stored.world.roles != changed.world.roles:
+            raise RunError(f"the {stored.world.role_name}s cannot change when a run is resumed: its blocks rotate them")
         # A server may move, or be reached in another way; ``BlockSchedule`` checks that it has this run's episodes.
         if (stored.redis.url is None) != (changed.redis.url is None):
             where = f"in {self.redis}" if stored.redis.url is None else "on the server that redis.url named"
@@ -225,6 +234,8 @@ class RunFolder:
         try:
             summary: dict[str, Any] = read_json(self.summary)
             msgspec.convert(summary, _Summary)
+            for row in summary.get("evaluations", ()):
+                _check_figures(row)
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
@@ -298,7 +309,7 @@ def sampling_of(folder: Path) -> Config:
 
     An exported policy has these sections of its run. Else: the defaults. Raises ConfigError if they cannot be used.
     """
-    names = ("policy", "inference", "evaluation")
+    names = ("game", "policy", "inference", "evaluation")
     if (folder / EXPORTED).is_file():
         return load_exported_sections(folder / EXPORTED, *names)
     run = _run_of(folder)
@@ -317,11 +328,11 @@ def _run_of(folder: Path) -> RunFolder | None:
     return next((run for run in runs if run.config.exists() and (run.path / "run_id").exists()), None)
 
 
-def snapshot_files(path: Path, *, specialists: bool) -> dict[str | None, Path]:
-    """Name the files of a snapshot: ``path`` for None, or for specialists one file for each country beside it."""
+def snapshot_files(path: Path, specialists: Sequence[str]) -> dict[str | None, Path]:
+    """Name the files of a snapshot: ``path`` for None, or one file for each specialist's role beside it."""
     if not specialists:
         return {None: path}
-    return {power: path.with_name(f"{path.stem}-{power}{path.suffix}") for power in POWERS}
+    return {role: path.with_name(f"{path.stem}-{role}{path.suffix}") for role in specialists}
 
 
 def check_writable(path: Path) -> None:

@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from cluster.configs.schema import Config
-from cluster.configs.sections import ImitationSettings
 from cluster.errors import RunError
 from grpo_core.errors import one_line
 from grpo_core.files import read_json
 from grpo_core.settings import PolicySettings
+from services.environments.environment import World
+from services.environments.registry import load_world
+from services.environments.settings import ImitationSettings
 from services.settings import InferenceSettings
 
 REPORT = "imitation.json"
@@ -74,16 +76,33 @@ class ImitationTask:
     seed: int
     inference: InferenceSettings  # its prompts and thoughts
     bf16: bool  # learner.bf16
+    task: str  # task.name
+    game: Any  # the checked section [game]
+    first_game: int = 0  # number of the first teacher's game
 
     @classmethod
     def of(cls, config: Config) -> ImitationTask:
         """Take the settings from a run's configuration."""
-        return cls(config.imitation, config.policy, config.run.seed, config.inference, config.learner.bf16)
+        return cls(
+            config.imitation,
+            config.policy,
+            config.run.seed,
+            config.inference,
+            config.learner.bf16,
+            config.task.name,
+            config.game,
+        )
+
+    @property
+    def world(self) -> World:
+        """What is imitated, as imitation plays it."""
+        return load_world(self.task)(self.game).as_imitated(self.settings)
 
     @property
     def digest(self) -> str:
         """Digest of all settings that decide the imitating policy."""
-        parts = [self.policy.model_dump(mode="json"), self.settings.model_dump(mode="json"), self.seed]
+        sections = [self.policy, self.settings.model_copy(update={"control": "none"}), self.game]
+        parts = [self.task, *(section.model_dump(mode="json") for section in sections), self.seed, self.first_game]
         if self.policy.prompt == "chat":
             parts.append([self.inference.thinking_tokens, self.inference.max_completion_length])
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]

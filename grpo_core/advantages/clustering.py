@@ -63,7 +63,11 @@ def with_clusters(
         GroupingError: there is no feature, or a declared one is missing, text, made from outcomes or a turn's.
     """
     outcomes = settings.allow_outcome_keys
-    named = {fact for key in declared_expressions(settings) for fact in parse_expression(key, outcomes)}
+    named = {
+        fact
+        for key in declared_expressions(settings)
+        for fact in parse_expression(key, outcomes, role_name=settings.role_name)
+    }
     kinds = [kind for kind in CLUSTER_FACTS if kind in named]
     after = dict(past)
     if not kinds or not samples:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from grpo_core.advantages.grouping import CLUSTER_FACTS, ROLE_FACT, UNPLACED, Sample, levels_of
+from grpo_core.advantages.grouping import CLUSTER_FACTS, UNPLACED, Sample, levels_of
 from grpo_core.advantages.leave_one_out import episodes_in_group, means_of_other_episodes
 from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
 from grpo_core.types import FloatArray
@@ -47,12 +47,13 @@ def candidate_keys(samples: Sequence[Sample], settings: GroupingSettings) -> tup
     and names that differ in every episode. With more facts than fit, those that vary within no role and the later ones
     in the alphabet are not paired.
     """
+    role_name = settings.role_name
     episodes = len({sample.episode for sample in samples})
     roles = len({sample.role for sample in samples})
     shared = set.intersection(*(set(sample.facts) for sample in samples)) if samples else set()
     facts = [
         fact
-        for fact in sorted(shared - OUTCOME_KEYS - {ROLE_FACT, *CLUSTER_FACTS})
+        for fact in sorted(shared - OUTCOME_KEYS - {role_name, *CLUSTER_FACTS})
         if not set("+:") & set(fact)
         and not any(isinstance(sample.facts[fact], float) for sample in samples)
         and len({sample.facts[fact] for sample in samples}) < episodes
@@ -61,7 +62,7 @@ def candidate_keys(samples: Sequence[Sample], settings: GroupingSettings) -> tup
     undeclared = (chosen for size in (0, 1, 2) for chosen in itertools.combinations(facts, size))
     known = {frozenset(fact.strip() for fact in key.split("+")) for key in settings.keys}
     found = [
-        "+".join((ROLE_FACT, *sorted(chosen))) for chosen in undeclared if frozenset((ROLE_FACT, *chosen)) not in known
+        "+".join((role_name, *sorted(chosen))) for chosen in undeclared if frozenset((role_name, *chosen)) not in known
     ]
     return (*settings.keys, *found)[: max(MAX_CANDIDATES, len(settings.keys))]
 

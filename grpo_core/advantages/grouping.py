@@ -27,7 +27,6 @@ from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, GroupingSettings
 from grpo_core.types import Episode, FloatArray, Group, IntArray, KeyValue
 
-ROLE_FACT = "country"
 FORK_FACT = "fork"
 SEGMENT_FACT = "segment"
 CLUSTER_FACTS = ("auto", "adaptive", "dirichlet")
@@ -48,6 +47,7 @@ class Sample:
     episode: int  # index into the batch's episodes
     facts: Mapping[str, FactValue]
     turn_facts: frozenset[str] = frozenset()  # names of the facts that may change within the episode
+    role_name: str = "country"  # the fact that holds the role
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +65,24 @@ class Level:
         return out
 
 
-def samples_of(episodes: Sequence[Episode], returns: Literal["episode", "per_phase", "segment"]) -> tuple[Sample, ...]:
-    """The batch's samples in order: its episodes, or all turns in episode order (forced turns included)."""
+def samples_of(
+    episodes: Sequence[Episode], returns: Literal["episode", "per_phase", "segment"], role_name: str = "country"
+) -> tuple[Sample, ...]:
+    """The batch's samples in order: its episodes, or all turns in episode order (forced turns included).
+
+    The fact ``role_name`` holds the role.
+    """
     out: list[Sample] = []
     for index, episode in enumerate(episodes):
-        facts = {"task": episode.task, **episode.keys, ROLE_FACT: episode.role}
+        facts = {"task": episode.task, **episode.keys, role_name: episode.role}
         if returns == "episode":
-            out.append(Sample(episode.role, index, facts))
+            out.append(Sample(episode.role, index, facts, role_name=role_name))
         else:
             changing = frozenset[str]().union(*(turn.keys for turn in episode.turns)).difference(facts)
-            # The episode's facts win, so that no turn can pass for another country's.
-            out.extend(Sample(episode.role, index, {**turn.keys, **facts}, changing) for turn in episode.turns)
+            # The episode's facts win, so that no turn can pass for another role's.
+            out.extend(
+                Sample(episode.role, index, {**turn.keys, **facts}, changing, role_name) for turn in episode.turns
+            )
     return tuple(out)
 
 
@@ -93,22 +100,26 @@ def with_outcomes(samples: Sequence[Sample], episodes: Sequence[Episode], return
     return tuple(out)
 
 
-def parse_expression(expression: str, allow_outcome_keys: bool, turn_facts: Collection[str] = ()) -> tuple[str, ...]:
+def parse_expression(
+    expression: str, allow_outcome_keys: bool, turn_facts: Collection[str] = (), *, role_name: str = "country"
+) -> tuple[str, ...]:
     """Facts of one key expression, in order: ``"country+phase"`` -> ``("country", "phase")``.
 
     Bins stay with their fact (``"difficulty:4"``); see ``fact_and_bins``. ``turn_facts`` are the facts that may change
-    within an episode.
+    within an episode; ``role_name`` is the one that holds the role.
 
     Raises:
-        GroupingError: an empty or repeated fact, bins that are not a number from 2, no ``country`` (a baseline never
+        GroupingError: an empty or repeated fact, bins that are not a number from 2, no ``role_name`` (a baseline never
             mixes roles); or without ``allow_outcome_keys`` a fact made from outcomes, or bins of a turn's fact.
     """
     facts = tuple(part.strip() for part in expression.split("+"))
     names = [fact_and_bins(fact)[0] for fact in facts]
     if not all(names) or len(set(names)) != len(names):
-        raise GroupingError(f"key expression {expression!r} has an empty or repeated fact; write e.g. country+phase")
-    if ROLE_FACT not in facts:
-        raise GroupingError(f"key expression {expression!r} would mix roles in one baseline; add {ROLE_FACT}+")
+        raise GroupingError(
+            f"key expression {expression!r} has an empty or repeated fact; write e.g. {role_name}+phase"
+        )
+    if role_name not in facts:
+        raise GroupingError(f"key expression {expression!r} would mix roles in one baseline; add {role_name}+")
     leaking = [name for name in names if name in OUTCOME_KEYS]
     if leaking and not allow_outcome_keys:
         before = _KNOWN_BEFORE.get(leaking[0])
@@ -174,7 +185,7 @@ def required_facts(settings: GroupingSettings, turn_facts: Collection[str] = ())
     check_known_at_start(CLUSTERS_OF, features, settings.allow_outcome_keys, turn_facts)
     out = {"cluster_features": features} if features else {}
     for expression in declared_expressions(settings):
-        facts = parse_expression(expression, settings.allow_outcome_keys, turn_facts)
+        facts = parse_expression(expression, settings.allow_outcome_keys, turn_facts, role_name=settings.role_name)
         names = [fact_and_bins(fact)[0] for fact in facts]
         out[expression] = tuple(name for name in names if name not in CLUSTER_FACTS and name != FORK_FACT)
     return out
@@ -189,7 +200,7 @@ def levels_of(samples: Sequence[Sample], settings: GroupingSettings) -> tuple[Le
     out = []
     turn_facts = turn_facts_of(samples)
     for expression in settings.keys:
-        facts = parse_expression(expression, settings.allow_outcome_keys, turn_facts)
+        facts = parse_expression(expression, settings.allow_outcome_keys, turn_facts, role_name=settings.role_name)
         out.append(Level(expression, _members_by_key(samples, facts, expression)))
     return tuple(out)
 

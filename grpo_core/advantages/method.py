@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from grpo_core.advantages.group_baseline import group_advantages
-from grpo_core.advantages.grouping import ROLE_FACT, Sample, groups_of, levels_of
+from grpo_core.advantages.grouping import Sample, groups_of, levels_of
 from grpo_core.advantages.leave_one_out import means_of_other_episodes
 from grpo_core.advantages.shrinkage import shrunk_levels
 from grpo_core.settings import GroupingSettings
@@ -21,7 +21,7 @@ class AdvantageMethod:
     """One way to compute unscaled advantages; ``str`` gives its name for display.
 
     ``baseline`` is what is subtracted from a return: nothing, the mean of the batch, or the mean of the finest group of
-    ``keys`` that is large enough. ``country`` always comes after the last key.
+    ``keys`` that is large enough. The role always comes after the last key.
     """
 
     baseline: Literal["none", "batch", "groups"] = "groups"
@@ -49,8 +49,9 @@ class AdvantageMethod:
                 mean, _ = means_of_other_episodes(values, np.zeros(len(samples), np.int64), episodes)
             centred: FloatArray = (values - mean).astype(np.float32)
             return centred
-        keys = tuple(dict.fromkeys((*self.keys, ROLE_FACT)))
-        levels = levels_of(samples, GroupingSettings(keys=keys, allow_outcome_keys=True))
+        role_name = samples[0].role_name
+        keys = tuple(dict.fromkeys((*self.keys, role_name)))
+        levels = levels_of(samples, GroupingSettings(keys=keys, role_name=role_name, allow_outcome_keys=True))
         roles = [sample.role for sample in samples]
         return group_advantages(
             returns,

@@ -148,7 +148,7 @@ def compute_advantages(
 def _samples_and_returns(
     episodes: Sequence[Episode], learner: LearnerSettings, grouping: GroupingSettings
 ) -> tuple[tuple[Sample, ...], FloatArray]:
-    samples = samples_of(episodes, learner.returns)
+    samples = samples_of(episodes, learner.returns, grouping.role_name)
     returns = sample_returns(episodes, learner.returns, learner.discount)
     if not np.isfinite(returns).all():
         episode = episodes[samples[int(np.flatnonzero(~np.isfinite(returns))[0])].episode]
@@ -166,7 +166,9 @@ def group_names(samples: Sequence[Sample], expression: str, grouping: GroupingSe
     Raises:
         GroupingError: a sample lacks a fact of the expression, or it cannot be used.
     """
-    facts = parse_expression(expression, grouping.allow_outcome_keys, turn_facts_of(samples))
+    facts = parse_expression(
+        expression, grouping.allow_outcome_keys, turn_facts_of(samples), role_name=grouping.role_name
+    )
     keys = list(zip(*(key_column(samples, fact, expression) for fact in facts), strict=True))
     names: dict[tuple[Any, ...], str] = {}
     taken: Counter[str] = Counter()

@@ -135,6 +135,7 @@ def audit_record(
         "keys": list(grouping.keys),
         "cluster_features": list(grouping.cluster_features),
         "turn_facts": sorted(turn_facts_of(advantages.samples)),
+        "role_name": grouping.role_name,
         "min_group_size": grouping.min_group_size,
         "scale_rewards": grouping.scale_rewards,
         "baseline": grouping.baseline,

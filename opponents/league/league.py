@@ -10,22 +10,24 @@ from typing import Self
 from grpo_core.errors import StorageError
 from opponents.league.membership import MembershipChange, NewSnapshot
 from opponents.league.results import Results
+from opponents.league.saved_starts import load_starts, save_starts
 from opponents.matchmaking.curriculum import Curriculum
-from opponents.matchmaking.lineup import LineupBlock, learner_of_block
+from opponents.matchmaking.lineup import LineupBlock
 from opponents.matchmaking.lineup_log import LineupLog, LineupRecord
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.matchmaking.strategies import OpponentStats, make_strategy
-from opponents.population.member import Member
+from opponents.population.member import Member, check_role
 from opponents.population.population import Population
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import RATINGS, save_ratings, saved_ratings
 from opponents.settings import OpponentsSettings
-from services.environments.diplomacy.position import POWERS
+from services.environments.environment import World
+from services.environments.playing import Parts
 from services.inference.engine import LEARNER
 from services.metrics.catalogue import key
 
 RESULTS, CURRICULUM, LINEUPS = "results.json", "curriculum.json", "lineups.jsonl"
-PROMOTIONS = "promotions.json"
+PROMOTIONS, STARTS = "promotions.json", "starts.json"
 
 MOST_RATED = 64  # players besides the anchors; the cost of a game grows with their square
 
@@ -33,7 +35,8 @@ MOST_RATED = 64  # players besides the anchors; the cost of a game grows with th
 class League:
     """Draws blocks, records their results, and keeps both in the run's folder.
 
-    Line-ups are logged before they are played. Results are saved at every update and at the end.
+    Line-ups are logged before they are played. Results are saved at every update and at the end. In a world without
+    opponents there are no games to compare players by, so that only line-ups and the schedule of starts are kept.
     """
 
     def __init__(
@@ -42,37 +45,43 @@ class League:
         population: Population,
         settings: OpponentsSettings,
         *,
+        world: World,
         num_generations: int,
-        until_year: int,
         seed: int,
         version: int,
         resume: bool,
     ) -> None:
         """Load the state of earlier processes from the run's folder, as of ``version`` updates of the learner.
 
-        Blocks have ``num_generations`` games to the end of ``until_year``. Other processes may change the population
-        between updates. Without ``resume``, files that a failed start has left in the folder are deleted.
+        Blocks have ``num_generations`` games of ``world``. Other processes may change the population between updates.
+        Without ``resume``, files that a failed start has left in the folder are deleted.
 
-        Raises PopulationError if a file is damaged, StorageError if one cannot be read and written.
+        Raises PopulationError if a file is damaged or a specialist is for no role of the world, StorageError if a file
+        cannot be read and written.
         """
         if not resume:
-            for name in (RESULTS, CURRICULUM, RATINGS, LINEUPS, PROMOTIONS):
+            for name in (RESULTS, CURRICULUM, RATINGS, LINEUPS, PROMOTIONS, STARTS):
                 (folder / name).unlink(missing_ok=True)
+        for member in population.members:
+            if member.country is not None:
+                check_role(member.country, world.roles, f"{member.id}: ", role_name=world.role_name)
         self.population = population
+        self._world = world
         self._folder = folder
-        self._seed = seed
         self._version = version
         self._results = Results.load(folder / RESULTS, settings.results_half_life)
-        self._ratings = saved_ratings(folder)
+        self._ratings = saved_ratings(folder, world.roles, world.rating_scale)
         self._curriculum: Curriculum | None = None
-        if settings.matchmaking == "curriculum":
-            self._curriculum = Curriculum.load(folder / CURRICULUM, settings, until_year)
+        if settings.matchmaking == "curriculum" and world.has_opponents:
+            self._curriculum = Curriculum.load(folder / CURRICULUM, settings, world.rating_scale.base_shares)
+        self._starts = world.starts()
+        load_starts(self._starts, folder / STARTS)
         self._rated_to = self._results.update  # the update that the learner's rating has drifted to
         self._roll_back(version)
-        self._membership = MembershipChange(population, settings, folder / PROMOTIONS)
+        self._membership = MembershipChange(population, settings, folder / PROMOTIONS, world.role_name)
         self._playing: dict[int, tuple[str, ...]] = {}  # block index -> players of a block in progress
         strategy = self._membership.without_retiring(make_strategy(settings, self._opponent_stats()))
-        self._matchmaker = Matchmaker(population, num_generations, seed, settings, strategy)
+        self._matchmaker = Matchmaker(population, world, num_generations, seed, settings, strategy, self._starts)
         self._lineups = LineupLog(folder / LINEUPS)
 
     def __enter__(self) -> Self:
@@ -94,19 +103,20 @@ class League:
         """
         record = self._lineups.get(index)
         if record is not None and self._is_playable(record):
-            block = self._matchmaker.with_opponents(index, record.members)
+            block = self._matchmaker.with_opponents(index, record.members, record.start)
         else:
             drawn = self._matchmaker.draw(index, newest_snapshot)
             block = drawn.block
             self._lineups.write(
                 LineupRecord(
                     index,
-                    block.learner_power,
+                    block.role,
                     dict(block.opponents),
                     drawn.strategy,
                     drawn.probabilities,
                     self._version,
                     block.lineup,
+                    block.start,
                 )
             )
         self._playing[index] = tuple(dict(block.opponents).values())
@@ -117,19 +127,24 @@ class League:
         ids = dict.fromkeys(dict(block.opponents).values())
         return tuple(self.population[member_id] for member_id in ids if member_id != LEARNER)
 
-    def record(self, block: LineupBlock, games: Sequence[GameScore]) -> list[str]:
-        """Record the results of a block's games; returns messages for the user."""
+    def record(self, block: LineupBlock, games: Sequence[GameScore], outcomes: Sequence[Parts]) -> list[str]:
+        """Record the results of a block's games; returns messages for the user.
+
+        ``games`` are empty in a world without opponents; ``outcomes`` are the learner's, one a game.
+        """
         self._playing.pop(block.index, None)
-        power = block.learner_power
+        role = block.role
+        if outcomes:
+            self._starts.record(role, block.start, outcomes)
         for game in games:
-            self._results.record(game, power)
+            self._results.record(game, role)
             self._ratings.record(game)
         if self._curriculum is None or not games:
             return []
-        change = self._curriculum.record(games, power, self._matchmaker.drawable())
+        change = self._curriculum.record(games, role, self._matchmaker.drawable())
         if change is None:
             return []
-        return [f"{power} moves {'up' if change.is_up else 'down'} to level {change.level}: {change.opponent}"]
+        return [f"{role} moves {'up' if change.is_up else 'down'} to level {change.level}: {change.opponent}"]
 
     def snapshot_due(self, version: int) -> NewSnapshot | None:
         """The snapshot to make of the learner after ``version`` updates, if one is due."""
@@ -164,8 +179,8 @@ class League:
         return self.metrics()
 
     def metrics(self) -> dict[str, float]:
-        """Metrics of the members that may be drawn now and of the learner; keys of the catalogue."""
-        values: dict[str, float] = {}
+        """Metrics of the members that may be drawn now, of the learner and of the starts; keys of the catalogue."""
+        values: dict[str, float] = dict(self._starts.metrics())
         games = self._results.games
         drawable = [member.id for member in self._matchmaker.drawable()]
         for member_id in drawable:
@@ -182,8 +197,8 @@ class League:
         values[key("entente_population_size", state="active")] = float(len(self.population.members) - retired)
         values[key("entente_promotions_total")] = float(self._membership.promotions)
         if self._curriculum is not None:
-            for power, level in self._curriculum.levels.items():
-                values[key("entente_curriculum_level", country=power)] = float(level)
+            for role, level in self._curriculum.levels.items():
+                values[key("entente_curriculum_level", **{self._world.role_name: role})] = float(level)
         return values
 
     def _roll_back(self, version: int) -> None:
@@ -215,19 +230,21 @@ class League:
         self._ratings.remove(past[: max(0, surplus)])
 
     def _save(self) -> None:
-        self._results.save(self._folder / RESULTS)
-        save_ratings(self._ratings, self._folder / RATINGS)
+        save_starts(self._starts, self._folder / STARTS)
+        if self._world.has_opponents:
+            self._results.save(self._folder / RESULTS)
+            save_ratings(self._ratings, self._folder / RATINGS)
         if self._curriculum is not None:
             self._curriculum.save(self._folder / CURRICULUM)
 
     def _opponent_stats(self) -> OpponentStats:
-        def curriculum(power: str, members: Sequence[Member]) -> str:
+        def curriculum(role: str, members: Sequence[Member]) -> str:
             assert self._curriculum is not None, "only the curriculum strategy calls this"
-            return self._curriculum.opponent(power, members)
+            return self._curriculum.opponent(role, members)
 
         return OpponentStats(self._results.score, lambda player: self._ratings.rating(player).mu, curriculum)
 
     def _is_playable(self, record: LineupRecord) -> bool:
         """Whether all players of a record exist; a resume further back may have removed a snapshot."""
-        complete = set(record.members) == set(POWERS) - {learner_of_block(self._seed, record.index)}
+        complete = set(record.members) == set(self._matchmaker.seats(record.index))
         return complete and all(who == LEARNER or who in self.population for who in record.members.values())

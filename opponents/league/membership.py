@@ -44,12 +44,16 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 class MembershipChange:
     """Decides by schedule and ratings, and records in a file which snapshots were promoted and why."""
 
-    def __init__(self, population: Population, settings: OpponentsSettings, path: Path) -> None:
-        """Read earlier promotions from ``path``. Raises PopulationError if it is damaged or has another schema."""
+    def __init__(self, population: Population, settings: OpponentsSettings, path: Path, role_name: str) -> None:
+        """Read earlier promotions from ``path``; ``role_name`` is what messages call a role.
+
+        Raises PopulationError if the file is damaged or has another schema.
+        """
         self.retiring: frozenset[str] = frozenset()  # selected, but blocks against them are still being played
         self._population = population
         self._settings = settings
         self._path = path
+        self._role_name = role_name
         document = read_document(path, _Document, SCHEMA_VERSION)
         self._promoted = {} if document is None else {each.version: each for each in document.promotions}
 
@@ -66,7 +70,7 @@ class MembershipChange:
         every = settings.snapshot_every
         if every > 0 and version % every == 0:
             return NewSnapshot(version, f"a snapshot every {every} updates")
-        lead = lead_of(book, LEARNER, rival_among(self._population.members, book.players))
+        lead = lead_of(book, LEARNER, rival_among(self._population.members, book))
         if not deserves_promotion(lead, version - max(existing, default=0), settings):
             return None
         bound = lead.lower_bound(settings.promote_sigmas)
@@ -93,7 +97,7 @@ class MembershipChange:
             self._population.retire(each.id)
         self.retiring = frozenset(each.id for each in selected if each.id in playing)
         return [
-            f"{each.id} retires: its rating is surely above {each.strength:.1f} only, and by country it is "
+            f"{each.id} retires: its rating is surely above {each.strength:.1f} only, and by {self._role_name} it is "
             f"{each.distance:.1f} points from {each.nearest}; {self._settings.max_members} stay (opponents.max_members)"
             for each in now
         ]
@@ -101,12 +105,12 @@ class MembershipChange:
     def without_retiring(self, strategy: Strategy) -> Strategy:
         """The strategy, with members that are ``retiring`` drawn only if no other member can be."""
 
-        def weigh(members: Sequence[Member], learner_power: str) -> Weights:
-            weights = strategy(members, learner_power)
+        def weigh(members: Sequence[Member], role: str) -> Weights:
+            weights = strategy(members, role)
             retiring = np.array([member.id in self.retiring for member in members])
             if not retiring.any():
                 return weights
-            for fallback in (weights, by_weight(members, learner_power)):
+            for fallback in (weights, by_weight(members, role)):
                 remaining: Weights = np.where(retiring, 0.0, fallback)
                 if remaining.sum() > 0:
                     return remaining

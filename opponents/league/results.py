@@ -1,4 +1,4 @@
-"""The learner's scores by member and country: ``results.json`` of a run.
+"""The learner's scores by member and role: ``results.json`` of a run.
 
 Scores lose weight with the learner's updates, because the learner changes; the counts of games do not. Scores have a
 prior, so every score is defined from the start.
@@ -21,7 +21,7 @@ SCHEMA_VERSION = 1
 
 PRIOR_SCORE = (1.0, 1.0)  # Beta prior: one win and one loss against every member
 _COUNT = msgspec.Meta(ge=0, le=10**12)
-COUNTRY_GAMES = 4.0  # weight, in games, of the overall score as the prior of a country's score
+ROLE_GAMES = 4.0  # weight, in games, of the overall score as the prior of a role's score
 
 
 class Tally(msgspec.Struct, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class Tally(msgspec.Struct, forbid_unknown_fields=True):
     games: Annotated[int, _COUNT] = 0
     weight: Annotated[float, _COUNT] = 0.0  # sum of the games' weights
     points: Annotated[float, _COUNT] = 0.0  # pairwise scores: 1 if the learner finished above, 0.5 if level, 0 if below
-    share: Annotated[float, _COUNT] = 0.0  # the learner's shares of the sum of squares
+    share: Annotated[float, _COUNT] = 0.0  # the learner's shares of the score
 
     def add(self, points: float, share: float) -> None:
         """Count one more game."""
@@ -44,18 +44,18 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     schema: int
     update: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_VERSION)]
     members: dict[str, dict[str, Tally]]
-    countries: dict[str, Tally]
+    countries: dict[str, Tally]  # by role
 
 
 class Results:
-    """The learner's tallies by member and country (``tallies``), and by country alone."""
+    """The learner's tallies by member and role (``tallies``), and by role alone."""
 
     def __init__(self, half_life: float) -> None:
         """Start empty; ``half_life`` is in updates."""
         self.update = 0  # the update up to which games have faded
         self._half_life = half_life
         self.tallies: dict[str, dict[str, Tally]] = {}
-        self._countries: dict[str, Tally] = {}
+        self._roles: dict[str, Tally] = {}
 
     @classmethod
     def load(cls, path: Path, half_life: float) -> Results:
@@ -64,33 +64,33 @@ class Results:
         document = read_document(path, _Document, SCHEMA_VERSION)
         if document is not None:
             results.update = document.update
-            results.tallies, results._countries = document.members, document.countries
+            results.tallies, results._roles = document.members, document.countries
         return results
 
     def save(self, path: Path) -> None:
         """Replace the file in one step."""
-        write_document(path, _Document(SCHEMA_VERSION, self.update, self.tallies, self._countries))
+        write_document(path, _Document(SCHEMA_VERSION, self.update, self.tallies, self._roles))
 
-    def record(self, game: GameScore, learner_power: str) -> None:
-        """Count a game that the learner played as ``learner_power``.
+    def record(self, game: GameScore, role: str) -> None:
+        """Count a game that the learner played as ``role``.
 
         Against a seat it scores 1 if it finished above, 0 below and 0.5 level, by ``GameScore.places``. A member with
         several seats counts once, with the mean over them. The learner's other seats (self-play) do not count.
         """
-        share = game.score(learner_power)
-        rank = {power: number for number, place in enumerate(game.places()) for power in place}
+        share = game.score(role)
+        rank = {seat: number for number, place in enumerate(game.places) for seat in place}
         points: dict[str, list[float]] = {}
-        for power, player in game.seats.items():
+        for seat, player in game.seats.items():
             if player != LEARNER:
-                ahead = rank[power] - rank[learner_power]
+                ahead = rank[seat] - rank[role]
                 points.setdefault(player, []).append(0.5 if ahead == 0 else float(ahead > 0))
         for player, scores in points.items():
-            tally = self.tallies.setdefault(player, {}).setdefault(learner_power, Tally())
+            tally = self.tallies.setdefault(player, {}).setdefault(role, Tally())
             tally.add(sum(scores) / len(scores), share)
-        self._countries.setdefault(learner_power, Tally()).add(0.0, share)
+        self._roles.setdefault(role, Tally()).add(0.0, share)
 
     def remove(self, members: Iterable[str]) -> None:
-        """Remove members; the tallies by country alone stay. Unknown ids are ignored."""
+        """Remove members; the tallies by role alone stay. Unknown ids are ignored."""
         for member in members:
             self.tallies.pop(member, None)
 
@@ -98,24 +98,24 @@ class Results:
         """Fade the games up to ``update``; updates that a resumed run makes again do not fade them twice."""
         factor = 0.5 ** (max(0, update - self.update) / self._half_life)
         self.update = max(update, self.update)
-        for tally in (*self._countries.values(), *(t for by in self.tallies.values() for t in by.values())):
+        for tally in (*self._roles.values(), *(t for by in self.tallies.values() for t in by.values())):
             tally.weight *= factor
             tally.points *= factor
             tally.share *= factor
 
-    def score(self, member: str, power: str | None = None) -> float:
-        """The learner's pairwise score against a member, in (0, 1); as ``power``, or over all countries it played.
+    def score(self, member: str, role: str | None = None) -> float:
+        """The learner's pairwise score against a member, in (0, 1); as ``role``, or over all roles it played.
 
-        With few games, a country's score stays near the overall one, and that one near 0.5.
+        With few games, a role's score stays near the overall one, and that one near 0.5.
         """
         tallies = self.tallies.get(member, {})
         won, lost = PRIOR_SCORE
         points, weight = sum(t.points for t in tallies.values()), sum(t.weight for t in tallies.values())
         overall = (won + points) / (won + lost + weight)
-        if power is None:
+        if role is None:
             return overall
-        here = tallies.get(power, Tally())
-        return (COUNTRY_GAMES * overall + here.points) / (COUNTRY_GAMES + here.weight)
+        here = tallies.get(role, Tally())
+        return (ROLE_GAMES * overall + here.points) / (ROLE_GAMES + here.weight)
 
     @property
     def games(self) -> Mapping[str, int]:

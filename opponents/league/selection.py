@@ -1,8 +1,8 @@
 """Selection: which snapshots stay when ``opponents.max_members`` bounds their number.
 
 The newest and the strongest stay. Then, one at a time, the candidate with the highest sum of its strength (the lower
-bound of its rating) and ``diversity`` times its distance from the nearest kept one (by its deviations by country) is
-kept. So a candidate that resembles a kept one must be strong, and one that is good at other countries may be weaker.
+bound of its rating) and ``diversity`` times its distance from the nearest kept one (by its deviations by role) is kept.
+So a candidate that resembles a kept one must be strong, and one that is good in other roles may be weaker.
 
 The greedy choice by distance to the nearest chosen is Gonzalez's (Theoretical Computer Science 38, 1985); weighing it
 against quality is Carbonell and Goldstein's (SIGIR 1998).
@@ -18,7 +18,6 @@ import numpy as np
 from opponents.population.member import Member
 from opponents.ratings.book import RatingBook
 from opponents.settings import OpponentsSettings, member_id
-from services.environments.diplomacy.position import POWERS
 
 STRENGTH_SIGMAS = 1.96  # below the rating
 
@@ -30,7 +29,7 @@ class Candidate:
     id: str
     age: int  # the update that froze it
     strength: float
-    by_country: tuple[float, ...] = ()  # (7,) deviations from its mean rating; a specialist has none
+    by_role: tuple[float, ...] = ()  # (S,) deviations from its mean rating; a specialist has none
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,26 +62,26 @@ def retirements(candidates: Sequence[Candidate], most: int, diversity: float) ->
 
 
 def distance(one: Candidate, other: Candidate) -> float:
-    """Root mean square of the differences by country; 0 if either has none."""
-    if not one.by_country or not other.by_country:
+    """Root mean square of the differences by role; 0 if either has none."""
+    if not one.by_role or not other.by_role:
         return 0.0
-    gaps = np.subtract(one.by_country, other.by_country)
+    gaps = np.subtract(one.by_role, other.by_role)
     return float(np.sqrt(np.mean(gaps**2)))
 
 
 def candidate_of(member: Member, book: RatingBook) -> Candidate:
-    """A snapshot with its ratings; a specialist's strength is that as its own country."""
+    """A snapshot with its ratings; a specialist's strength is that as its own role."""
     rating = book.rating(member.id, member.country)
     deviations: tuple[float, ...] = ()
     if member.country is None:
-        deviations = tuple(book.rating(member.id, power).mu - rating.mu for power in POWERS)
+        deviations = tuple(book.rating(member.id, role).mu - rating.mu for role in book.roles)
     return Candidate(member.id, member.version, rating.mu - STRENGTH_SIGMAS * rating.sigma, deviations)
 
 
 def select_retirements(
     members: Iterable[Member], book: RatingBook, settings: OpponentsSettings
 ) -> tuple[Retirement, ...]:
-    """The active members to retire; specialists are selected country by country. By country, then by id.
+    """The active members to retire; specialists are selected role by role. By role, then by id.
 
     No bots, chat players and anchors retire, and no members that a user added or pinned.
     """
@@ -95,6 +94,6 @@ def select_retirements(
             groups.setdefault(member.country or "", []).append(candidate_of(member, book))
     return tuple(
         retirement
-        for country in sorted(groups)
-        for retirement in retirements(groups[country], settings.max_members, settings.diversity)
+        for role in sorted(groups)
+        for retirement in retirements(groups[role], settings.max_members, settings.diversity)
     )

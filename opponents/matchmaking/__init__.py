@@ -1,1 +1,1 @@
-"""Line-up blocks: the learner's country and its opponents."""
+"""Line-up blocks: the learner's role, its opponents, and where its games start."""

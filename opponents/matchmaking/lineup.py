@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
+from grpo_core.seeds import derive_seed, digest
 from opponents.population.member import Member
-from opponents.seeds import derive_seed, digest
-from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 
 # Extra blocks, which dynamic sampling adds to an update, are numbered from here on: the schedule stays unchanged.
 EXTRA_BLOCKS_FROM = 7_000_000
-EXTRA_BLOCKS_PER_UPDATE = 10_000  # at most, per country
+EXTRA_BLOCKS_PER_UPDATE = 10_000  # at most, per role
 _BLOCK_NAME = re.compile(r"b\d{6,18}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class LineupBlock:
-    """One learner seat and six pinned opponents, played ``num_generations`` times with different seeds."""
+    """One learner seat and pinned opponents, played ``num_generations`` times with different seeds."""
 
     index: int
     block_id: str  # "b000123"
-    learner_power: str
-    opponents: tuple[tuple[str, str], ...]  # (power, member id or "learner") of the six others, in the order of POWERS
+    role: str  # the learner's
+    # (role, member id or "learner") of all other seats, in the order of the world's roles; () where there are none.
+    opponents: tuple[tuple[str, str], ...]
     num_generations: int
     seed: int  # in [0, 2**63)
-    lineup: str  # digest of the learner's country and the opponents with their versions
+    lineup: str  # digest of the learner's role and the opponents with their versions
+    start: str = ""  # where its games start: a text that the world understands
+    place: int = 0  # of the learner's role among the seats
 
     def game_seed(self, member: int) -> int:
         """Seed of game ``member`` (0 <= member < num_generations) of the block, in [0, 2**63)."""
@@ -39,9 +41,10 @@ class LineupBlock:
 
     @property
     def players(self) -> dict[str, str]:
-        """The player of each power, "learner" on its own seat, in the order of POWERS."""
-        players = {self.learner_power: LEARNER, **dict(self.opponents)}
-        return {power: players[power] for power in POWERS}
+        """The player of each seat, "learner" on its own, in the order of the world's roles."""
+        seats = list(self.opponents)
+        seats.insert(self.place, (self.role, LEARNER))
+        return dict(seats)
 
 
 def block_name(index: int) -> str:
@@ -54,54 +57,54 @@ def is_block_name(name: str) -> bool:
     return _BLOCK_NAME.fullmatch(name) is not None
 
 
-def learner_of_block(seed: int, index: int) -> str:
-    """The learner's country in block ``index``: each seven scheduled blocks follow a seeded permutation."""
+def learner_of_block(seed: int, index: int, roles: Sequence[str]) -> str:
+    """The learner's role in block ``index``: every R scheduled blocks, for R roles, are a seeded permutation."""
     if index >= EXTRA_BLOCKS_FROM:
-        return POWERS[(index - EXTRA_BLOCKS_FROM) % len(POWERS)]
-    run, place = divmod(index, len(POWERS))
-    order = sorted(POWERS, key=lambda power: derive_seed(seed, "rotation", run, power))
+        return roles[(index - EXTRA_BLOCKS_FROM) % len(roles)]
+    run, place = divmod(index, len(roles))
+    order = sorted(roles, key=lambda role: derive_seed(seed, "rotation", run, role))
     return order[place]
 
 
-def number_of_block(index: int) -> int:
-    """The number of block ``index`` among its country's, from 0; extra blocks count from the update they belong to."""
+def number_of_block(index: int, roles: Sequence[str]) -> int:
+    """The number of block ``index`` among its role's, from 0; extra blocks count from the update they belong to."""
     if index < EXTRA_BLOCKS_FROM:
-        return index // len(POWERS)
-    update, number = divmod((index - EXTRA_BLOCKS_FROM) // len(POWERS), EXTRA_BLOCKS_PER_UPDATE)
+        return index // len(roles)
+    update, number = divmod((index - EXTRA_BLOCKS_FROM) // len(roles), EXTRA_BLOCKS_PER_UPDATE)
     return update + number
 
 
-def extra_block(update: int, power: str, number: int) -> int:
-    """Index of extra block ``number`` of ``power`` in ``update``; 0 <= number < EXTRA_BLOCKS_PER_UPDATE."""
+def extra_block(update: int, role: str, number: int, roles: Sequence[str]) -> int:
+    """Index of extra block ``number`` of ``role`` in ``update``; 0 <= number < EXTRA_BLOCKS_PER_UPDATE."""
     if not 0 <= number < EXTRA_BLOCKS_PER_UPDATE:
-        raise ValueError(f"an update has extra blocks 0 to {EXTRA_BLOCKS_PER_UPDATE - 1} of a country, not {number}")
+        raise ValueError(f"an update has extra blocks 0 to {EXTRA_BLOCKS_PER_UPDATE - 1} of a role, not {number}")
     place = update * EXTRA_BLOCKS_PER_UPDATE + number
-    return EXTRA_BLOCKS_FROM + place * len(POWERS) + POWERS.index(power)
+    return EXTRA_BLOCKS_FROM + place * len(roles) + roles.index(role)
 
 
-def is_against_anchors(share: float, number: int, place: int) -> bool:
-    """Whether a country's block ``number`` (from 0) belongs to the ``share`` in [0, 1] against anchors alone.
+def is_against_anchors(share: float, number: int, place: int, count: int) -> bool:
+    """Whether a role's block ``number`` (from 0) belongs to the ``share`` in [0, 1] against anchors alone.
 
-    ``place`` is the country's, 0 to 6, in any fixed order. Of any K successive blocks of a country ⌊K share⌋ or
-    ⌈K share⌉ are against anchors, and of the seven countries' first K blocks ⌊7 K share⌋ in all.
+    ``place`` is the role's, from 0, in any fixed order of the ``count`` roles. Of any K successive blocks of a role
+    ⌊K share⌋ or ⌈K share⌉ are against anchors, and of all roles' first K blocks ⌊count K share⌋ in all.
     """
     step = Fraction(str(share))  # as written in the config: 0.1 is a tenth
-    behind = Fraction(place, len(POWERS))
+    behind = Fraction(place, count)
     return floor((number + 1) * step + behind) > floor(number * step + behind)
 
 
-def lineup_digest(learner_power: str, opponents: Iterable[tuple[str, Member | None]]) -> str:
-    """Sixteen hexadecimal digits over the learner's country and each opponent's id, version and checksum.
+def lineup_digest(role: str, opponents: Iterable[tuple[str, Member | None]]) -> str:
+    """Sixteen hexadecimal digits over the learner's role and each opponent's id, version and checksum.
 
     None is the learner itself, whose version is not pinned.
     """
     seats = [
-        (power, LEARNER, 0, "") if member is None else (power, member.id, member.version, member.checksum)
-        for power, member in opponents
+        (seat, LEARNER, 0, "") if member is None else (seat, member.id, member.version, member.checksum)
+        for seat, member in opponents
     ]
-    return digest([learner_power, sorted(seats)])
+    return digest([role, sorted(seats)])
 
 
-def other_powers(learner_power: str) -> tuple[str, ...]:
-    """The six powers other than the learner's, in the standard order."""
-    return tuple(power for power in POWERS if power != learner_power)
+def other_roles(role: str, roles: Sequence[str]) -> tuple[str, ...]:
+    """The roles other than the learner's, in their order."""
+    return tuple(other for other in roles if other != role)

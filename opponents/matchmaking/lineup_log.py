@@ -19,16 +19,17 @@ from opponents.population.files import decode_json
 from opponents.population.member import PopulationError
 
 
-class LineupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LineupRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The draw of one block."""
 
     index: int
-    power: str  # the learner's country
-    members: dict[str, str]  # power -> member id or "learner" of the six others
+    power: str  # the learner's role
+    members: dict[str, str]  # role -> member id or "learner" of all other seats
     strategy: str  # the strategy that drew them; "anchors" for a block against anchors alone
     probabilities: str  # digest of the weights behind the draw
     version: int  # number of updates that the learner had made
     lineup: str  # digest of the players with versions and checksums: the episodes' group key
+    start: str = ""  # where its games start
 
 
 class LineupLog:

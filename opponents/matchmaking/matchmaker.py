@@ -1,10 +1,11 @@
-"""Draws line-up blocks: countries in exact rotation and opponents by a strategy, reproducible from one seed."""
+"""Draws line-up blocks: roles in exact rotation and opponents by a strategy, reproducible from one seed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from grpo_core.seeds import derive_seed, digest
 from opponents.matchmaking.lineup import (
     LineupBlock,
     block_name,
@@ -12,14 +13,14 @@ from opponents.matchmaking.lineup import (
     learner_of_block,
     lineup_digest,
     number_of_block,
-    other_powers,
+    other_roles,
 )
 from opponents.matchmaking.strategies import Strategy, anchors_among, by_weight, draw_index
 from opponents.population.member import Member, PopulationError
 from opponents.population.population import Population
-from opponents.seeds import derive_seed, digest
 from opponents.settings import OpponentsSettings, member_id
-from services.environments.diplomacy.position import POWERS
+from services.environments.environment import World
+from services.environments.starts import StartSchedule
 from services.inference.engine import LEARNER
 
 
@@ -36,18 +37,27 @@ class Matchmaker:
     """Draws the blocks of a run.
 
     A block depends on the seed, its index, the active members and, under strategies that use results, on the results.
+    Where it starts depends on the world's schedule. In a world without opponents it depends on no member.
     """
 
     def __init__(
         self,
         population: Population,
+        world: World,
         num_generations: int,
         seed: int,
         settings: OpponentsSettings | None = None,
         strategy: Strategy = by_weight,
+        starts: StartSchedule | None = None,
     ) -> None:
-        """Prepare blocks of ``num_generations`` >= 1 games. ``strategy`` is the one of ``settings.matchmaking``."""
+        """Prepare blocks of ``num_generations`` >= 1 games.
+
+        ``strategy`` is the one of ``settings.matchmaking``; ``starts`` is by default a new schedule of the world.
+        """
         self._population = population
+        self._world = world
+        self._roles = world.roles
+        self._starts = starts or world.starts()
         self._num_generations = num_generations
         self._seed = seed
         self._settings = settings or OpponentsSettings()
@@ -60,13 +70,15 @@ class Matchmaker:
     def draw(self, index: int, newest_snapshot: int | None = None) -> DrawnBlock:
         """The block at ``index`` >= 0, with how it was drawn.
 
-        Each run of seven blocks (0-6, 7-13, ...) has every country once, in its own order. Opponents are drawn from the
-        members that joined up to update ``newest_snapshot`` (None: all) and are ``drawable``; a specialist plays only
-        its own country. So the line-up does not depend on timing, unless the strategy uses results. If members retired
-        by hand leave a seat without candidates, later members may be drawn too, so that the run can continue.
+        Each round of blocks (of seven roles: 0-6, 7-13, ...) has every role once, in its own order. Opponents are drawn
+        from the members that joined up to update ``newest_snapshot`` (None: all) and are ``drawable``; a specialist
+        plays only its own role. So the line-up does not depend on timing, unless the strategy uses results. If members
+        retired by hand leave a seat without candidates, later members may be drawn too, so that the run can continue.
 
         Raises PopulationError if a seat has no member to draw.
         """
+        if not self._world.has_opponents:
+            return DrawnBlock(self.with_opponents(index, {}), self._settings.matchmaking, digest([]))
         members, all_members = self.drawable(newest_snapshot), self.drawable()
         try:
             return self._draw_from(members, index)
@@ -76,51 +88,60 @@ class Matchmaker:
             return self._draw_from(all_members, index)
 
     def _draw_from(self, members: Sequence[Member], index: int) -> DrawnBlock:
-        learner_power = learner_of_block(self._seed, index)
+        role = learner_of_block(self._seed, index, self._roles)
         if not members:
             raise PopulationError(f"{self._population.path} has no active member with a weight above 0 to play against")
         strategy = self._strategy
         name: str = self._settings.matchmaking
         self_play: frozenset[str] = frozenset()
-        if self._is_against_anchors(index, learner_power):
+        if self._is_against_anchors(index, role):
             members, strategy, name = self._anchors(members), by_weight, "anchors"
         else:
-            self_play = self._self_play_seats(index, learner_power)
+            self_play = self._self_play_seats(index, role)
         draws: list[object] = []
         seats: dict[str, str] = {}
-        for power in other_powers(learner_power):
-            if power in self_play:
-                seats[power] = LEARNER
+        for seat in other_roles(role, self._roles):
+            if seat in self_play:
+                seats[seat] = LEARNER
                 continue
-            candidates = self._candidates(members, power)
-            weights = strategy(candidates, learner_power)
-            draws.append([power, [(m.id, float(w).hex()) for m, w in zip(candidates, weights, strict=True)]])
-            parts = ("opponent", index) if self._settings.lineup == "same" else ("opponent", index, power)
-            seats[power] = candidates[draw_index(weights, derive_seed(self._seed, *parts))].id
+            candidates = self._candidates(members, seat)
+            weights = strategy(candidates, role)
+            draws.append([seat, [(m.id, float(w).hex()) for m, w in zip(candidates, weights, strict=True)]])
+            parts = ("opponent", index) if self._settings.lineup == "same" else ("opponent", index, seat)
+            seats[seat] = candidates[draw_index(weights, derive_seed(self._seed, *parts))].id
         return DrawnBlock(self.with_opponents(index, seats), name, digest(draws))
 
-    def with_opponents(self, index: int, opponents_by_power: Mapping[str, str]) -> LineupBlock:
-        """The block at ``index`` with these six opponents, power -> member id or "learner".
+    def seats(self, index: int) -> tuple[str, ...]:
+        """The roles of the opponents in the block at ``index``; () in a world without opponents."""
+        if not self._world.has_opponents:
+            return ()
+        return other_roles(learner_of_block(self._seed, index, self._roles), self._roles)
 
-        Raises PopulationError if the population has no such member.
+    def with_opponents(self, index: int, by_role: Mapping[str, str], start: str | None = None) -> LineupBlock:
+        """The block at ``index`` with these opponents, role -> member id or "learner".
+
+        Its games begin at ``start``; None: where the schedule says now. Raises PopulationError if the population has no
+        such member.
         """
-        learner_power = learner_of_block(self._seed, index)
-        opponents = tuple((power, opponents_by_power[power]) for power in other_powers(learner_power))
-        members = [(power, None if player == LEARNER else self._population[player]) for power, player in opponents]
+        role, seed = learner_of_block(self._seed, index, self._roles), derive_seed(self._seed, "block", index)
+        opponents = tuple((seat, by_role[seat]) for seat in self.seats(index))
+        members = [(seat, None if player == LEARNER else self._population[player]) for seat, player in opponents]
         return LineupBlock(
             index=index,
             block_id=block_name(index),
-            learner_power=learner_power,
+            role=role,
             opponents=opponents,
             num_generations=self._num_generations,
-            seed=derive_seed(self._seed, "block", index),
-            lineup=lineup_digest(learner_power, members),
+            seed=seed,
+            lineup=lineup_digest(role, members),
+            start=self._starts.draw(role, derive_seed(seed, "start")) if start is None else start,
+            place=self._roles.index(role),
         )
 
     def drawable(self, newest_snapshot: int | None = None) -> tuple[Member, ...]:
         """Members that may be drawn for a block with this bound, by id.
 
-        Of the snapshots, these are the newest ``opponents.max_snapshots`` (for specialists: per country), pinned ones
+        Of the snapshots, these are the newest ``opponents.max_snapshots`` (for specialists: per role), pinned ones
         and anchors.
         """
         drawable = [
@@ -149,25 +170,26 @@ class Matchmaker:
             )
         return anchors
 
-    def _candidates(self, members: Sequence[Member], power: str) -> tuple[Member, ...]:
-        """The members that may play ``power``; one member for all six seats cannot be a specialist."""
-        countries = (None,) if self._settings.lineup == "same" else (None, power)
-        candidates = tuple(member for member in members if member.country in countries)
+    def _candidates(self, members: Sequence[Member], seat: str) -> tuple[Member, ...]:
+        """The members that may play ``seat``; one member for all other seats cannot be a specialist."""
+        plays = (None,) if self._settings.lineup == "same" else (None, seat)
+        candidates = tuple(member for member in members if member.country in plays)
         if not candidates:
             raise PopulationError(
-                f"{self._population.path} has no member to play {power}: every member that may be drawn plays another "
-                "country alone"
+                f"{self._population.path} has no member to play {seat}: every member that may be drawn plays another "
+                f"{self._world.role_name} alone"
             )
         return candidates
 
-    def _is_against_anchors(self, index: int, learner_power: str) -> bool:
-        order = sorted(POWERS, key=lambda power: derive_seed(self._seed, "anchors", power))
-        return is_against_anchors(self._settings.anchor_share, number_of_block(index), order.index(learner_power))
+    def _is_against_anchors(self, index: int, role: str) -> bool:
+        order = sorted(self._roles, key=lambda each: derive_seed(self._seed, "anchors", each))
+        number = number_of_block(index, self._roles)
+        return is_against_anchors(self._settings.anchor_share, number, order.index(role), len(order))
 
-    def _self_play_seats(self, index: int, learner_power: str) -> frozenset[str]:
-        """The learner's other seats: they move on by one seat per block, in an order of the country's own."""
+    def _self_play_seats(self, index: int, role: str) -> frozenset[str]:
+        """The learner's other seats: they move on by one seat per block, in an order of the role's own."""
         others = sorted(
-            other_powers(learner_power), key=lambda power: derive_seed(self._seed, "self-play", learner_power, power)
+            other_roles(role, self._roles), key=lambda seat: derive_seed(self._seed, "self-play", role, seat)
         )
-        first = number_of_block(index)
+        first = number_of_block(index, self._roles)
         return frozenset(others[(first + seat) % len(others)] for seat in range(self._settings.self_play_seats))

@@ -20,7 +20,7 @@ from services.inference.engine import LEARNER
 Weights = NDArray[np.float64]  # (N,) >= 0
 NEAREST = 3  # members that may be drawn under rating_window however far from the learner they are
 
-# (members that may be drawn, the learner's country) -> weights (N,), >= 0 with a sum above 0
+# (members that may be drawn, the learner's role) -> weights (N,), >= 0 with a sum above 0
 Strategy = Callable[[Sequence[Member], str], Weights]
 
 
@@ -28,9 +28,9 @@ Strategy = Callable[[Sequence[Member], str], Weights]
 class OpponentStats:
     """The results of the run that strategies use."""
 
-    score: Callable[[str, str], float]  # (member id, the learner's country) -> the learner's pairwise score in [0, 1]
+    score: Callable[[str, str], float]  # (member id, the learner's role) -> the learner's pairwise score in [0, 1]
     rating: Callable[[str], float]  # player id, "learner" too -> mean rating
-    curriculum: Callable[[str, Sequence[Member]], str]  # (the learner's country, members) -> member id
+    curriculum: Callable[[str, Sequence[Member]], str]  # (the learner's role, members) -> member id
 
 
 def make_strategy(settings: OpponentsSettings, stats: OpponentStats) -> Strategy:
@@ -40,23 +40,23 @@ def make_strategy(settings: OpponentsSettings, stats: OpponentStats) -> Strategy
     configured weights; ``uniform``, ``latest`` and ``curriculum`` use only whether these are above 0.
     """
 
-    def latest(members: Sequence[Member], learner_power: str) -> Weights:  # noqa: ARG001
+    def latest(members: Sequence[Member], role: str) -> Weights:  # noqa: ARG001
         newest = max((member.version for member in members if member.is_own_snapshot), default=None)
         if newest is not None:
             return np.array([float(member.is_own_snapshot and member.version == newest) for member in members])
         anchors = anchors_among(members, settings.anchors) or tuple(members)
         return np.array([member.weight * (member in anchors) for member in members])
 
-    def scores(members: Sequence[Member], learner_power: str) -> Weights:
-        return np.array([stats.score(member.id, learner_power) for member in members])
+    def scores(members: Sequence[Member], role: str) -> Weights:
+        return np.array([stats.score(member.id, role) for member in members])
 
-    def near(members: Sequence[Member], learner_power: str) -> Weights:
+    def near(members: Sequence[Member], role: str) -> Weights:
         ratings = np.array([stats.rating(member.id) for member in members])
         window = rating_window(ratings, stats.rating(LEARNER), settings.rating_window)
-        return by_weight(members, learner_power) * window
+        return by_weight(members, role) * window
 
-    def curriculum(members: Sequence[Member], learner_power: str) -> Weights:
-        opponent = stats.curriculum(learner_power, members)
+    def curriculum(members: Sequence[Member], role: str) -> Weights:
+        opponent = stats.curriculum(role, members)
         return np.array([float(member.id == opponent) for member in members])
 
     without_results: dict[str, Strategy] = {
@@ -67,16 +67,16 @@ def make_strategy(settings: OpponentsSettings, stats: OpponentStats) -> Strategy
     if settings.matchmaking in without_results:
         return without_results[settings.matchmaking]
     by_results: dict[str, Strategy] = {
-        "pfsp_hard": lambda members, power: by_weight(members, power) * hard(scores(members, power)),
-        "pfsp_variance": lambda members, power: by_weight(members, power) * variance(scores(members, power)),
+        "pfsp_hard": lambda members, role: by_weight(members, role) * hard(scores(members, role)),
+        "pfsp_variance": lambda members, role: by_weight(members, role) * variance(scores(members, role)),
         "rating_window": near,
         "curriculum": curriculum,
     }
     strategy = by_results[settings.matchmaking]
-    return lambda members, power: with_floor(strategy(members, power), settings.min_draw_probability)
+    return lambda members, role: with_floor(strategy(members, role), settings.min_draw_probability)
 
 
-def by_weight(members: Sequence[Member], learner_power: str) -> Weights:  # noqa: ARG001
+def by_weight(members: Sequence[Member], role: str) -> Weights:  # noqa: ARG001
     """The weights that the population gives."""
     return np.array([member.weight for member in members])
 

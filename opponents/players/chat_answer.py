@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from services.environments.diplomacy.orders import OrderDefect, OrderSlot
+from services.environments.playing import Defect, Slot
 from services.inference.messages import Message
 
 # What is read of an answer: its last lines, and the beginning of each. A sheet has at most 34 short orders.
@@ -16,17 +16,17 @@ _QUOTED_CHARACTERS, _QUOTED_DEFECTS = 20_000, 40  # in the request for a correct
 _DECORATION = re.compile(r"^\s*(?:(?:[-*•]|\d+[.):])\s+)?[`*]*|[`*]+\s*$")
 
 
-def correction(answer: str, defects: Sequence[OrderDefect]) -> list[Message]:
+def correction(answer: str, defects: Sequence[Defect]) -> list[Message]:
     """The messages that follow an answer which left units without an order."""
     quoted = defects[:_QUOTED_DEFECTS]
-    wrong = "\n".join(f"{defect.order}: {defect.reason.replace('_', ' ')}" for defect in quoted)
+    wrong = "\n".join(f"{defect.text}: {defect.reason.replace('_', ' ')}" for defect in quoted)
     return [
         {"role": "assistant", "content": answer[-_QUOTED_CHARACTERS:]},
         {"role": "user", "content": f"That cannot stand:\n{wrong}\nWrite the whole list again, from the legal orders."},
     ]
 
 
-def sheet_regex(slots: Sequence[OrderSlot]) -> str:
+def sheet_regex(slots: Sequence[Slot]) -> str:
     r"""Matches any choice of one alternative per slot, one line each in the slots' order, with no final newline.
 
     It cannot express that no two builds or disbands may claim the same place. Orders contain no special characters of

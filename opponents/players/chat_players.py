@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from opponents.population.member import Member, PopulationError, release_checksum
 from opponents.population.population import Population
 from opponents.settings import REMOTE_PREFIX, ChatPlayerSettings, OpponentsSettings, unknown_chat_player
+from services.environments.language import Language
+from services.environments.registry import DEFAULT_WORLD, load_world
 from services.inference.chat_endpoint.settings import EndpointError, read_api_key
 
 if TYPE_CHECKING:
@@ -20,8 +22,10 @@ _REPORTED = ("decisions", "calls", "retries", "failures", "corrections", "defect
 class ChatPlayers:
     """Opens chat players and sums their counters; for use in one event loop."""
 
-    def __init__(self, settings: Mapping[str, ChatPlayerSettings]) -> None:
+    def __init__(self, settings: Mapping[str, ChatPlayerSettings], language: Language | None = None) -> None:
+        """Take the players' tables and the language of the world they play; None: that of the default world."""
         self._settings = settings
+        self._language = language or load_world(DEFAULT_WORLD).language
         self._open: dict[str, ChatPolicy] = {}
 
     def check(self, name: str) -> None:
@@ -34,7 +38,7 @@ class ChatPlayers:
             # The client's library is slow to import.
             from opponents.players.chat_policy import ChatPolicy
 
-            self._open[name] = ChatPolicy(name, _settings_of(name, self._settings))
+            self._open[name] = ChatPolicy(name, _settings_of(name, self._settings), self._language)
         return self._open[name]
 
     def member(self, member: Member) -> ChatPolicy:

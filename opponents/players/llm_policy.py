@@ -1,4 +1,4 @@
-"""A language model as a player: position -> prompt -> order sheet -> orders, recorded as a turn."""
+"""A language model as a player: what a seat sees -> prompt -> completion -> actions, recorded as a turn."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from transformers import PreTrainedTokenizerBase
 from grpo_core.errors import CheckpointError, one_line
 from grpo_core.settings import PolicySettings
 from grpo_core.types import Turn
-from opponents.players.policy import Decision
 from opponents.prompts.chat_template import ChatTemplate
 from opponents.prompts.policy_prompt import ChatPrompt, NotationPrompt, PolicyPrompt, PromptView
-from services.environments.diplomacy.orders import OrderSlot, parse, sheet
-from services.environments.diplomacy.position import Position
+from services.environments.language import Language
+from services.environments.playing import Decision, Slot, View
 from services.inference.engine import LEARNER, Engine, Generation, GenerationRequest
+from services.inference.stop_text import StopText
 from services.inference.thoughts import ThoughtFormat, thought_format
 from services.inference.token_masks import SheetConstraint, SlotConstraint
 from services.inference.word_tokenizer import word_encoder
@@ -28,75 +28,86 @@ TRUNCATED = "truncated"  # the defect of a completion that was cut off
 
 @dataclass(frozen=True, slots=True)
 class _SlotTokens:
-    """A slot in tokens: its mask, and the orders that its token sequences spell."""
+    """A slot in tokens: its mask, and the lines that its token sequences spell."""
 
     constraint: SlotConstraint
-    orders: Mapping[tuple[int, ...], str]  # token sequence -> order
+    lines: Mapping[tuple[int, ...], str]  # token sequence -> line
     lengths: tuple[int, ...]  # lengths of these sequences, ascending
 
 
-class OrderTokens:
-    """Decisions in the tokens of one tokenizer: prompts, thoughts and order sheets.
+class TokenizedLanguage:
+    """A world's prompts and answers in the tokens of one tokenizer, with thoughts before answers where wanted.
 
-    Repeated orders and slots are tokenised once.
+    Repeated lines and slots are tokenised once.
     """
 
     def __init__(
         self,
+        language: Language,
         tokenizer: PreTrainedTokenizerBase,
         policy: PolicySettings | None = None,
         inference: InferenceSettings | None = None,
     ) -> None:
         """Take a run's settings of prompts and thoughts; by default prompts are in compact notation.
 
-        Raises CheckpointError if the tokenizer cannot write orders, or has no usable chat template where one is wanted.
+        Raises CheckpointError if the tokenizer cannot write answers, or has no usable chat template where one is
+        wanted.
         """
+        self.language = language
         self._tokenizer = tokenizer
         if tokenizer.eos_token_id is None:
-            raise CheckpointError("the tokenizer has no end-of-sequence token; order sheets end with it")
+            raise CheckpointError("the tokenizer has no end-of-sequence token; answers end with it")
         self.end_id = int(tokenizer.eos_token_id)
         fast = word_encoder(tokenizer)
         self._encode = fast or (lambda text: tuple(tokenizer.encode(text)))
         self._encode_bare = fast or (lambda text: tuple(tokenizer.encode(text, add_special_tokens=False)))
         try:
-            written = self._encode_bare("A PAR - BUR\n")
+            written = self._encode_bare(f"{language.example}\n")
         except Exception as error:  # tokenizers raises nothing more specific, e.g. for words without an unknown token
-            raise CheckpointError(f"the tokenizer cannot write an order: {one_line(error, 200)}") from error
+            raise CheckpointError(f"the tokenizer cannot write {language.example!r}: {one_line(error, 200)}") from error
         if not written:
-            raise CheckpointError("the tokenizer writes an order as nothing; take the one the model was trained with")
-        # Legal orders of a unit recur from game to game; the bound limits the memory of long runs.
+            raise CheckpointError(
+                f"the tokenizer writes {language.example!r} as nothing; take the one the model was trained with"
+            )
+        # Legal actions recur from game to game; the bound limits the memory of long runs.
         self._slot = lru_cache(maxsize=1 << 16)(self._slot_uncached)
-        self._order = lru_cache(maxsize=1 << 16)(lambda order: self._encode_bare(order + "\n"))
-        self.thought: ThoughtFormat | None = None  # written before a sheet with a choice
-        self.prompts: PolicyPrompt = NotationPrompt(self._encode)
+        self._line = lru_cache(maxsize=1 << 16)(lambda line: self._encode_bare(line + "\n"))
+        self.thought: ThoughtFormat | None = None  # written before an answer with a choice
+        self.stop = None if language.stop is None else StopText(tokenizer, language.stop)
+        self.prompts: PolicyPrompt = NotationPrompt(language, self._encode)
         if policy is not None and policy.prompt == "chat":
             self._read_as_chat(policy, inference or InferenceSettings())
 
-    def prompt(self, position: Position, power: str) -> tuple[int, ...]:
+    def prompt(self, view: View, seat: str) -> tuple[int, ...]:
         """Prompt ids; EngineError if the prompt cannot be made to fit the context."""
-        return self.prompts.ids(position, power)
+        return self.prompts.ids(view, seat)
 
-    def order_length(self, order: str) -> int:
-        """The tokens of one order, with the end of its line."""
-        return len(self._order(order))
+    def line_length(self, line: str) -> int:
+        """The tokens of one line of an answer, with its end."""
+        return len(self._line(line))
 
-    def constraint(self, slots: tuple[OrderSlot, ...]) -> SheetConstraint:
-        """The mask that admits only these order sheets."""
+    def constraint(self, slots: tuple[Slot, ...]) -> SheetConstraint:
+        """The mask that admits one alternative of each slot."""
         return SheetConstraint(slots=tuple(self._slot(slot).constraint for slot in slots), end_id=self.end_id)
 
-    def orders(self, slots: tuple[OrderSlot, ...], completion_ids: list[int]) -> tuple[str, ...]:
-        """Read the orders of a completion under ``constraint(slots)``; ValueError if it does not fit the mask."""
-        orders: list[str] = []
+    def actions(self, slots: tuple[Slot, ...], completion_ids: list[int]) -> tuple[str, ...]:
+        """Read the actions of a completion under ``constraint(slots)``; ValueError if it does not fit the mask."""
+        actions: list[str] = []
         start = 0
         for slot in slots:
             tokens = self._slot(slot)
             spelled = (tuple(completion_ids[start : start + length]) for length in tokens.lengths)
-            found = next((ids for ids in spelled if ids in tokens.orders), None)
+            found = next((ids for ids in spelled if ids in tokens.lines), None)
             if found is None:
                 raise ValueError(f"completion leaves its mask at token {start}: {completion_ids}")
-            orders.append(tokens.orders[found])
+            actions.append(tokens.lines[found])
             start += len(found)
-        return tuple(orders)
+        return tuple(actions)
+
+    def text_ids(self, text: str) -> tuple[int, ...]:
+        """The tokens of a free text; without a stop text of the world, the end of the text follows."""
+        ids = self._encode_bare(text)
+        return ids if self.stop is not None else (*ids, self.end_id)
 
     def text(self, completion_ids: list[int]) -> str:
         """The text of a free completion."""
@@ -110,11 +121,11 @@ class OrderTokens:
             ending = template.text([{"role": "user", "content": "?"}])
             self.thought = thought_format(self._tokenizer, ending, inference.thinking_tokens)
             room -= self.thought.longest
-        self.prompts = ChatPrompt(template, room, thinking=thinking)
+        self.prompts = ChatPrompt(self.language, template, room, thinking=thinking)
 
-    def _slot_uncached(self, slot: OrderSlot) -> _SlotTokens:
+    def _slot_uncached(self, slot: Slot) -> _SlotTokens:
         claims = {claim: number for number, claim in enumerate(sorted({c for c in slot.claims if c is not None}))}
-        alternatives = tuple(self._order(order) for order in slot.alternatives)
+        alternatives = tuple(self._line(line) for line in slot.alternatives)
         # Claims are numbered within the slot. Slots of one sheet agree, because the sheets of builds and disbands, the
         # only ones with claims, repeat the same alternatives in every slot.
         constraint = SlotConstraint(
@@ -125,12 +136,12 @@ class OrderTokens:
 
 
 class LLMPolicy:
-    """Plays any power with completions from an engine; keeps no state of a game."""
+    """Plays any seat with completions from an engine; keeps no state of a game."""
 
     def __init__(
         self,
         engine: Engine,
-        tokens: OrderTokens,
+        tokens: TokenizedLanguage,
         *,
         policy: str = LEARNER,
         decoding: str = "constrained",
@@ -139,44 +150,46 @@ class LLMPolicy:
     ) -> None:
         self._engine = engine
         self._tokens = tokens
+        self._language = tokens.language
         self._policy = policy
         self._constrained = decoding == "constrained"
         self._temperature = temperature
         self._max_completion_length = max_completion_length
 
-    def read(self, position: Position, power: str) -> PromptView:
+    def read(self, view: View, seat: str) -> PromptView:
         """The prompt of ``act``."""
         prompts = self._tokens.prompts
-        return PromptView(prompts.text(position, power), prompts.section_tokens(position, power), "tokens")
+        return PromptView(prompts.text(view, seat), prompts.section_tokens(view, seat), "tokens")
 
-    async def act(self, position: Position, power: str, seed: int) -> Decision:
-        """Generate one order sheet; EngineError if the engine cannot (prompt too long, engine closed)."""
-        slots = sheet(position, power)
-        prompt_ids = self._tokens.prompt(position, power)
+    async def act(self, view: View, seat: str, seed: int) -> Decision:
+        """Generate one answer; EngineError if the engine cannot (prompt too long, engine closed)."""
+        slots = self._language.slots(view, seat) if self._constrained else None
+        prompt_ids = self._tokens.prompt(view, seat)
         generation = await self._engine.generate(
             GenerationRequest(
                 prompt_ids=prompt_ids,
-                constraint=self._tokens.constraint(slots) if self._constrained else None,
+                constraint=None if slots is None else self._tokens.constraint(slots),
                 seed=seed,
                 temperature=self._temperature,
                 max_completion_length=self._max_completion_length,
                 policy=self._policy,
                 thought=self._tokens.thought,
+                stop=self._tokens.stop,
             )
         )
         completion: list[int] = generation.completion_ids[generation.answer_start :].tolist()
-        if self._constrained:
-            orders = self._tokens.orders(slots, completion)
+        if slots is not None:
+            actions = self._tokens.actions(slots, completion)
             defects: tuple[str, ...] = ()
         else:
-            parsed = parse(self._tokens.text(completion), position, power, repair=True)
-            orders = parsed.orders
-            defects = tuple(f"{defect.reason}: {defect.order}" for defect in parsed.defects)
+            answer = self._language.parse(self._tokens.text(completion), view, seat)
+            actions = answer.actions
+            defects = tuple(f"{defect.reason}: {defect.text}" for defect in answer.defects)
             if not generation.finished:
                 defects = (*defects, TRUNCATED)
         temperature = self._temperature or 1.0
-        turn = make_turn(prompt_ids, generation, position.phase, temperature=temperature, defects=defects)
-        return Decision(orders, turn)
+        turn = make_turn(prompt_ids, generation, "", temperature=temperature, defects=defects)
+        return Decision(actions, turn)
 
 
 def make_turn(
@@ -187,7 +200,7 @@ def make_turn(
     temperature: float = 1.0,
     defects: tuple[str, ...] = (),
 ) -> Turn:
-    """The turn of one generated order sheet."""
+    """The turn of one generated answer; who plays the game sets its phase, facts and reward."""
     return Turn(
         prompt_ids=np.asarray(prompt_ids, dtype=np.int32),
         completion_ids=generation.completion_ids,

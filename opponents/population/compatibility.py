@@ -27,11 +27,11 @@ def compatible_weights(
 ) -> bytes:
     """The policy as safetensors for the run's engines: its adapter if that has the same base, else full weights.
 
-    ``country`` selects the specialist of a checkpoint that has one per country. ``advance`` is called with 1 after each
+    ``country`` selects the specialist of a checkpoint that has one per role. ``advance`` is called with 1 after each
     of three steps, which may take seconds: files compared, the run's model loaded, the policy's weights checked.
 
     Raises:
-        PopulationError: another architecture, shape or tokenizer, no specialist for this country, or a file that is
+        PopulationError: another architecture, shape or tokenizer, no specialist for this role, or a file that is
             not as its population recorded.
         CheckpointError: a checkpoint or model that is damaged.
     """

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from grpo_core.checkpoints.atomic_write import flush_to_disk, writing
@@ -18,7 +19,7 @@ from opponents.population.weights import form_of
 
 POPULATION = "population.json"  # in a run's folder
 FOLDER = "population"  # beside it, for weights
-_SNAPSHOT_NAME = re.compile(r"v\d+(-[A-Z]+)?")  # names of the snapshots that training makes
+_SNAPSHOT_NAME = re.compile(r"v\d+(?:-(.+))?")  # names of the snapshots that training makes, with a role
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -33,7 +34,7 @@ class Source:
     source: str  # run id, or the folder
     parent: str | None = None
     config_digest: str | None = None
-    country: str | None = None  # the only country that the member plays in its own population
+    country: str | None = None  # the only role that the member plays in its own population
 
 
 def find_source(folder: Path, member_id: str | None = None) -> Source:
@@ -81,15 +82,17 @@ def base_of(run: Path) -> Path:
     return run / "checkpoints" / str(versions[0])
 
 
-def member_id_of(name: str) -> str:
+def member_id_of(name: str, roles: Sequence[str]) -> str:
     """``policy/NAME`` of a user's name, with or without ``policy/``.
 
-    Raises PopulationError if it has other characters, or is the name of a run's own snapshot.
+    Raises PopulationError if it has other characters, or is the name of a run's own snapshot, also of one for one of
+    the world's ``roles`` alone.
     """
     plain = name.removeprefix("policy/")
     if _NAME.fullmatch(plain) is None:
         raise PopulationError(f"a member's name is letters, digits, dots, - and _, not {plain!r}")
-    if _SNAPSHOT_NAME.fullmatch(plain):
+    snapshot = _SNAPSHOT_NAME.fullmatch(plain)
+    if snapshot is not None and snapshot[1] in (None, *roles):
         raise PopulationError(f"policy/{plain} is what the run calls its own snapshot; choose another name")
     return f"policy/{plain}"
 

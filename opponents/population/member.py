@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -12,13 +13,13 @@ from typing import Literal
 from grpo_core.errors import EntenteError, one_line
 from grpo_core.files import path_inside
 from opponents.settings import LARGEST_WEIGHT
-from services.environments.diplomacy.position import POWERS
 
 Kind = Literal["bot", "policy", "remote"]
 Form = Literal["full", "adapter"]
 
 LARGEST_VERSION = 10**9  # updates; a run makes some hundreds
 LONGEST_TEXT = 500  # characters of an origin
+_ROLE = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _ID = re.compile(r"(bot|policy|remote)/[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
 
@@ -40,7 +41,7 @@ class Member:
     weight: float  # how often it is drawn, relative to the other active members; >= 0
     retired: bool = False
     form: Form | None = None  # of a policy: full weights or an adapter; None: not a policy, or recorded by schema 1
-    country: str | None = None  # a specialist plays only this power; None: any
+    country: str | None = None  # a specialist plays only this role; None: any
     config_digest: str | None = None  # of the configuration its policy was trained with; None: unknown
     source: str | None = None  # run id or folder a user added it from, or "checkpoints/20"; None: not added by a user
     pinned: bool = False  # only a user retires it; as a snapshot it stays drawable however many newer ones there are
@@ -57,7 +58,7 @@ class Member:
 
 
 def check_member(member: Member) -> None:
-    """Raise PopulationError for an impossible id, path, origin, weight, form or country.
+    """Raise PopulationError for an impossible id, path, origin, weight, form or name of a role.
 
     A policy's weights lie beside the population's file or below: a file from elsewhere must not name any other.
     """
@@ -81,15 +82,19 @@ def check_member(member: Member) -> None:
         raise PopulationError(f"{member.id}: weight must be a number from 0 to {LARGEST_WEIGHT:g}, not {member.weight}")
     if member.form is not None and member.kind != "policy":
         raise PopulationError(f"{member.id}: a {member.kind} has no weights, so it has no form {member.form!r}")
-    if member.country is not None:
-        check_country(member.country, f"{member.id}: ")
+    if member.country is not None and not _ROLE.fullmatch(member.country):
+        shown = one_line(repr(member.country), 80)
+        raise PopulationError(f"{member.id}: a role's name is up to 60 letters, digits, - and _, not {shown}")
 
 
-def check_country(name: str, where: str = "") -> None:
-    """Raise PopulationError for a name that is none of the seven powers, with ``where`` before its message."""
-    if name not in POWERS:
+def check_role(name: str, roles: Sequence[str], where: str = "", *, role_name: str = "role") -> None:
+    """Raise PopulationError for a name that is none of a world's roles, with ``where`` before its message.
+
+    ``role_name`` is what the world calls a role.
+    """
+    if name not in roles:
         shown = one_line(repr(name), 80)
-        raise PopulationError(f"{where}there is no country {shown}; the seven are {', '.join(POWERS)}")
+        raise PopulationError(f"{where}there is no {role_name} {shown}; there are {', '.join(roles)}")
 
 
 def release_checksum(text: str) -> str:

@@ -28,7 +28,7 @@ class Population(StoredMembers):
         return tuple(sorted((m for m in self._members.values() if not m.retired), key=lambda m: m.id))
 
     def add(self, member: Member) -> Member:
-        """Add a member. Raises PopulationError if the id is taken, or the weight, form or country is impossible."""
+        """Add a member. Raises PopulationError if the id is taken, or the weight, form or role is impossible."""
         if member.id in self._members:
             raise PopulationError(f"{self.path} already has a member {member.id!r}")
         check_member(member)

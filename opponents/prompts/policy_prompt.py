@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from opponents.prompts.chat_messages import CUTS, Section, messages_of, sections
 from opponents.prompts.chat_template import ChatTemplate
-from services.environments.diplomacy.notation import render
-from services.environments.diplomacy.orders import OrderSlot, sheet
-from services.environments.diplomacy.position import Position
+from services.environments.language import Language, Section
+from services.environments.playing import View
 from services.inference.engine import EngineError
+from services.inference.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,60 +24,62 @@ class PromptView:
 
 
 class PolicyPrompt(Protocol):
-    """Writes a position as a prompt for one tokenizer."""
+    """Writes what a seat sees as a prompt for one tokenizer."""
 
-    def text(self, position: Position, power: str) -> str:
-        """The prompt for ``power``'s order sheet; EngineError if it cannot be made to fit."""
+    def text(self, view: View, seat: str) -> str:
+        """The prompt for ``seat``'s answer; EngineError if it cannot be made to fit."""
         ...
 
-    def ids(self, position: Position, power: str) -> tuple[int, ...]:
+    def ids(self, view: View, seat: str) -> tuple[int, ...]:
         """The tokens of ``text``."""
         ...
 
-    def section_tokens(self, position: Position, power: str) -> dict[str, int]:
+    def section_tokens(self, view: View, seat: str) -> dict[str, int]:
         """The tokens of each part of ``text``, which add up to all of them."""
         ...
 
 
 class NotationPrompt:
-    """The position in a few dozen words, for policies that learn from nothing."""
+    """The world's compact notation, for policies that learn from nothing."""
 
-    def __init__(self, encode: Callable[[str], tuple[int, ...]]) -> None:
+    def __init__(self, language: Language, encode: Callable[[str], tuple[int, ...]]) -> None:
+        self._language = language
         self._encode = encode
 
-    def text(self, position: Position, power: str) -> str:
-        """The prompt for ``power``'s order sheet."""
-        return render(position, power)
+    def text(self, view: View, seat: str) -> str:
+        """The prompt for ``seat``'s answer."""
+        return self._language.prompt(view, seat)
 
-    def ids(self, position: Position, power: str) -> tuple[int, ...]:
+    def ids(self, view: View, seat: str) -> tuple[int, ...]:
         """The tokens of ``text``."""
-        return self._encode(render(position, power))
+        return self._encode(self._language.prompt(view, seat))
 
-    def section_tokens(self, position: Position, power: str) -> dict[str, int]:
+    def section_tokens(self, view: View, seat: str) -> dict[str, int]:
         """The position is the only part."""
-        return {"position": len(self.ids(position, power))}
+        return {"position": len(self.ids(view, seat))}
 
 
 class ChatPrompt:
-    """Rules in brief, position, last orders, threats and legal orders, within a budget of tokens."""
+    """The world's chat prompt through a template, within a budget of tokens."""
 
-    def __init__(self, template: ChatTemplate, budget: int, *, thinking: bool) -> None:
+    def __init__(self, language: Language, template: ChatTemplate, budget: int, *, thinking: bool) -> None:
         """Write prompts of at most ``budget`` tokens; with ``thinking`` the model is asked to think first."""
+        self._language = language
         self._template = template
         self._budget = budget
         self._thinking = thinking
 
-    def text(self, position: Position, power: str) -> str:
-        """The prompt for ``power``'s order sheet, cut as ``chat_messages.CUTS`` says; EngineError if it is too long."""
-        return self._fitting(position, power)[1]
+    def text(self, view: View, seat: str) -> str:
+        """The prompt for ``seat``'s answer, cut as ``Language.cuts`` says; EngineError if it is too long."""
+        return self._fitting(view, seat)[1]
 
-    def ids(self, position: Position, power: str) -> tuple[int, ...]:
+    def ids(self, view: View, seat: str) -> tuple[int, ...]:
         """The tokens of ``text``."""
-        return self._fitting(position, power)[2]
+        return self._fitting(view, seat)[2]
 
-    def section_tokens(self, position: Position, power: str) -> dict[str, int]:
+    def section_tokens(self, view: View, seat: str) -> dict[str, int]:
         """The tokens of each part of ``text``; ``template`` has those of the chat template's own."""
-        parts, text, ids = self._fitting(position, power)
+        parts, text, ids = self._fitting(view, seat)
         counts = dict.fromkeys(["template", *(part.name for part in parts)], 0)
         places = _places(parts, text)
         for start, end in self._template.spans(text):
@@ -86,18 +88,25 @@ class ChatPrompt:
         assert sum(counts.values()) == len(ids), "every token belongs to one part"
         return counts
 
-    def _fitting(self, position: Position, power: str) -> tuple[list[Section], str, tuple[int, ...]]:
-        slots: Sequence[OrderSlot] = sheet(position, power)
-        for cut in range(len(CUTS) + 1):
-            parts = sections(position, power, slots, thinking=self._thinking, cut=cut)
+    def _fitting(self, view: View, seat: str) -> tuple[Sequence[Section], str, tuple[int, ...]]:
+        for cut in range(len(self._language.cuts) + 1):
+            parts = self._language.sections(view, seat, thinking=self._thinking, cut=cut)
             text = self._template.text(messages_of(parts))
             ids = self._template.ids(text)
             if len(ids) <= self._budget:
                 return parts, text, ids
         raise EngineError(
-            f"the shortest prompt for {power} in {position.phase} has {len(ids)} tokens, and there is room for "
-            f"{self._budget}: raise policy.context_length, or lower inference.thinking_tokens or max_completion_length"
+            f"the shortest prompt for {seat} has {len(ids)} tokens, and there is room for {self._budget}: raise "
+            "policy.context_length, or lower inference.thinking_tokens or max_completion_length"
         )
+
+
+def messages_of(parts: Sequence[Section]) -> list[Message]:
+    """The conversation that these parts make: successive parts of one speaker are one message, with empty lines."""
+    return [
+        {"role": role, "content": "\n\n".join(part.text for part in spoken)}
+        for role, spoken in itertools.groupby(parts, key=lambda part: part.role)
+    ]
 
 
 def _places(parts: Sequence[Section], text: str) -> list[tuple[str, int, int]]:

@@ -1,1 +1,1 @@
-"""Ratings of players by country, with joint uncertainty and fixed anchors."""
+"""Ratings of players by role, with joint uncertainty and fixed anchors."""

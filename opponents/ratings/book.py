@@ -1,27 +1,27 @@
 """Bayesian ratings with uncertainties, from the finishing orders of whole games.
 
-The strength of a seat is the player's strength, plus the country's worth, plus the player's deviation as this country;
+The strength of a seat is the player's strength, plus the role's worth, plus the player's deviation as this role;
 ``likelihood`` gives the places that follow. All these values have one joint normal distribution, which every game
-updates. So a player may have several seats, weak countries do not lower a player's rating, and the learner's games also
+updates. So a player may have several seats, weak roles do not lower a player's rating, and the learner's games also
 rate its frozen copies, with decreasing effect as the learner changes.
 
-Ratings are in points of the Elo scale: 400 points are odds of ten to one to finish above. ``bot/random`` is at 1000.
+Ratings are in points of the Elo scale: 400 points are odds of ten to one to finish above. An unknown player is at 1000;
+where a world has bots of known strength, these fix the scale.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from opponents.population.member import PopulationError
-from opponents.ratings.belief import BLOCK, PRIOR, Belief, Prior
-from opponents.ratings.calibration import ANCHORS, COUNTRY_POINTS
+from opponents.ratings.belief import PRIOR, Belief, Prior
 from opponents.ratings.game_score import GameScore
-from opponents.ratings.likelihood import SEATS, Array, draws_of, posterior
-from services.environments.diplomacy.position import POWERS
+from opponents.ratings.likelihood import Array, draws_of, posterior
+from services.environments.environment import RatingScale
 
 POINTS = 400 / math.log(10)  # per unit of strength, which is a natural logarithm of odds
 
@@ -36,7 +36,7 @@ class Rating:
 
     mu: float
     sigma: float
-    games: int  # that the player played; for one country, the seats it had there
+    games: int  # that the player played; for one role, the seats it had there
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -50,17 +50,17 @@ class RatingBook:
     The time to record a game and the size of the file grow with the square of the number of players, without anchors.
     """
 
-    def __init__(
-        self,
-        anchors: Mapping[str, Mapping[str, float]] = ANCHORS,
-        prior: Prior = PRIOR,
-        countries: Mapping[str, float] = COUNTRY_POINTS,
-    ) -> None:
-        """Start without games; ``anchors`` are id -> power -> points, ``countries`` power -> worth by the prior."""
-        self.anchors = {player: {power: float(of[power]) for power in POWERS} for player, of in anchors.items()}
-        self.belief = Belief(prior, countries)
+    def __init__(self, roles: Sequence[str], scale: RatingScale, prior: Prior = PRIOR) -> None:
+        """Start without games; ``roles`` are all seats of a game, ``scale`` is what is known of them and of bots."""
+        self.anchors = {player: {role: float(of[role]) for role in roles} for player, of in scale.anchors.items()}
+        self.belief = Belief(prior, roles, scale.worth)
         self.games: dict[str, int] = {}  # number of games of each player or anchor
-        self.seats: dict[str, list[int]] = {}  # number of seats of each player, by country in the order of POWERS
+        self.seats: dict[str, list[int]] = {}  # number of seats of each player, by role in the order of roles
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """All seats of a game."""
+        return self.belief.roles
 
     @property
     def players(self) -> tuple[str, ...]:
@@ -87,57 +87,61 @@ class RatingBook:
         """Widen the uncertainty of a player after updates of its weights; an unknown player is added.
 
         In one update its strength changes by a standard deviation of ``tau`` points, and the share ``memory`` of its
-        deviations by country remains.
+        deviations by role remains.
         """
         if player not in self.belief.players:
             self.belief.add(player)
         self.belief.drift(player, updates, tau, memory)
 
     def record(self, score: GameScore) -> None:
-        """Update the ratings by a finished game; unknown players are added."""
-        for player in dict.fromkeys(score.seats[power] for power in POWERS):
+        """Update the ratings by a finished game; unknown players are added. ValueError for a game of other roles."""
+        if set(score.seats) != set(self.roles):
+            raise ValueError(f"ratings of {', '.join(self.roles)} take no game of {', '.join(score.seats)}")
+        for player in dict.fromkeys(score.seats[role] for role in self.roles):
             if player not in self.anchors and player not in self.belief.players:
                 self.belief.add(player)
             self.games[player] = self.games.get(player, 0) + 1
-        for number, power in enumerate(POWERS):
-            self.seats.setdefault(score.seats[power], [0] * SEATS)[number] += 1
+        for number, role in enumerate(self.roles):
+            self.seats.setdefault(score.seats[role], [0] * len(self.roles))[number] += 1
         mean, across, covariance = self.strengths(score.seats)
-        self.belief.learn(across, *posterior(draws_of(score), mean, covariance))
+        self.belief.learn(across, *posterior(draws_of(score, self.roles), mean, covariance))
 
-    def rating(self, player: str, country: str | None = None) -> Rating:
-        """A player's strength in the mean over the seven countries, or as one of them, without the country's worth.
+    def rating(self, player: str, role: str | None = None) -> Rating:
+        """A player's strength in the mean over the roles, or as one of them, without the role's worth.
 
         Anchors are exact; an unknown player has the prior.
         """
-        if country is None:
+        count = len(self.roles)
+        if role is None:
             games = self.games.get(player, 0)
-            weights = np.full(BLOCK, 1 / SEATS)
+            weights = np.full(1 + count, 1 / count)
         else:
-            where = POWERS.index(country)
+            where = self.roles.index(role)
             games = self.seats[player][where] if player in self.seats else 0
-            weights = np.eye(BLOCK)[1 + where]
+            weights = np.eye(1 + count)[1 + where]
         if player in self.anchors:
             points = self.anchors[player]
-            return Rating(math.fsum(points.values()) / SEATS if country is None else points[country], 0.0, games)
+            return Rating(math.fsum(points.values()) / count if role is None else points[role], 0.0, games)
         weights[0] = 1.0
         belief = self.belief if player in self.belief.players else self.belief.copy_with(player)
         return Rating(*belief.estimate(weights, belief.rows(player)), games)
 
-    def country(self, power: str) -> Rating:
-        """A country's worth relative to the mean of the seven, points."""
-        weights = np.full(SEATS, -1 / SEATS)
-        weights[POWERS.index(power)] += 1.0
-        games = sum(seats[POWERS.index(power)] for seats in self.seats.values())
-        return Rating(*self.belief.estimate(weights, slice(0, SEATS)), games)
+    def worth(self, role: str) -> Rating:
+        """A role's worth relative to the mean of all, points."""
+        count, where = len(self.roles), self.roles.index(role)
+        weights = np.full(count, -1 / count)
+        weights[where] += 1.0
+        games = sum(seats[where] for seats in self.seats.values())
+        return Rating(*self.belief.estimate(weights, slice(0, count)), games)
 
     def strengths(self, seats: Mapping[str, str]) -> tuple[Array, Array, Array]:
-        """The seats' means (7,), covariance with the whole belief (D, 7) and with each other, in natural units."""
-        belief = self.belief
-        design, fixed = np.zeros((SEATS, len(belief.mean))), np.zeros(SEATS)
-        for number, power in enumerate(POWERS):
+        """The seats' means (S,), covariance with the whole belief (D, S) and with each other, in natural units."""
+        belief, count = self.belief, len(self.roles)
+        design, fixed = np.zeros((count, len(belief.mean))), np.zeros(count)
+        for number, role in enumerate(self.roles):
             design[number, number] = 1.0
-            if (player := seats[power]) in self.anchors:
-                fixed[number] = self.anchors[player][power]
+            if (player := seats[role]) in self.anchors:
+                fixed[number] = self.anchors[player][role]
             else:
                 start = belief.start(player)
                 design[number, start] = design[number, start + 1 + number] = 1.0

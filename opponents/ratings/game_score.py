@@ -2,63 +2,47 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
-from services.environments.diplomacy.position import POWERS
-from services.environments.diplomacy.scoring import sum_of_squares
-
-if TYPE_CHECKING:
-    from services.environments.diplomacy.game import Outcome
+from services.environments.playing import Standing
 
 
 @dataclass(frozen=True, slots=True)
 class GameScore:
-    """A finished game of seven seats; one player may have several of them.
+    """A finished game of two seats or more; one player may have several of them.
 
     Raises:
-        ValueError: not exactly the seven powers, or an eliminated power that owns centres.
+        ValueError: fewer than two seats, a share or a place for other seats than these, or a share beyond 0 to 1.
     """
 
-    seats: Mapping[str, str]  # power -> player, e.g. "bot/dumbbot", "policy/v20", "learner"
-    centers: Mapping[str, int]  # power -> supply centres at the end
-    solo: str | None = None  # the power that won alone
-    # Power -> phase or year of its elimination (anything that grows): for all powers without centres, or for none.
-    eliminated: Mapping[str, int] = field(default_factory=dict)
+    seats: Mapping[str, str]  # role -> player, e.g. "bot/random", "policy/v20", "learner"
+    standing: Standing
 
     def __post_init__(self) -> None:
-        for name, powers in (("seats", self.seats), ("centers", self.centers)):
-            if set(powers) != set(POWERS):
-                raise ValueError(f"{name} must name {', '.join(POWERS)}; got {', '.join(sorted(powers)) or 'none'}")
-        fallen = {power for power, count in self.centers.items() if count == 0}
-        if self.eliminated and set(self.eliminated) != fallen:
-            raise ValueError(f"eliminated must say when {', '.join(sorted(fallen)) or 'no power'} fell, all or none")
+        roles = ", ".join(self.seats) or "none"
+        if len(self.seats) < 2:
+            raise ValueError(f"a game to compare players by has two seats or more, not {roles}")
+        if set(self.standing.shares) != set(self.seats):
+            raise ValueError(f"shares must be of {roles}; got {', '.join(self.standing.shares) or 'none'}")
+        placed = Counter(role for place in self.standing.places for role in place)
+        if placed != Counter(dict.fromkeys(self.seats, 1)):
+            raise ValueError(f"places must have each of {roles} once; got {', '.join(placed.elements()) or 'none'}")
+        for role, share in self.standing.shares.items():
+            if not 0 <= share <= 1:  # NaN is not either
+                raise ValueError(f"the share of {role} must be from 0 to 1, not {share}")
 
-    @classmethod
-    def of(cls, seats: Mapping[str, str], outcome: Outcome, eliminated: Mapping[str, int] | None = None) -> GameScore:
-        """The score of a finished game between ``seats``; raises as the constructor does."""
-        solo = outcome.winners[0] if outcome.kind == "solo" else None
-        return cls(dict(seats), dict(outcome.centers), solo, dict(eliminated or {}))
+    def score(self, role: str) -> float:
+        """The share of the whole score that a role got, in [0, 1]."""
+        return self.standing.shares[role]
 
-    def score(self, power: str) -> float:
-        """Share of the sum of squares in [0, 1]: n² / Σ n²; a solo takes all."""
-        return sum_of_squares(self.centers, self.solo)[power]
-
+    @property
     def places(self) -> tuple[tuple[str, ...], ...]:
-        """Powers from first to last; those in one tuple, in the order of POWERS, share a place.
-
-        More centres are better; among powers without any, a later elimination is. After a solo, all others share the
-        second place, as in the score.
-        """
-        if self.solo is not None:
-            return (self.solo,), tuple(power for power in POWERS if power != self.solo)
-        kinds: dict[tuple[int, int], list[str]] = {}
-        for power in POWERS:
-            kinds.setdefault((self.centers[power], self.eliminated.get(power, 0)), []).append(power)
-        return tuple(tuple(kinds[kind]) for kind in sorted(kinds, reverse=True))
+        """Roles from first to last; those in one tuple share a place."""
+        return self.standing.places
 
     @property
     def last_is_open(self) -> bool:
-        """Whether the order within the last place is unknown: losers of a solo, eliminations without a date."""
-        return self.solo is not None or (not self.eliminated and min(self.centers.values()) == 0)
+        """Whether the order within the last place is unknown."""
+        return self.standing.last_is_open

@@ -18,6 +18,7 @@ from services.inference.token_masks import SheetConstraint
 
 if TYPE_CHECKING:  # they import torch and transformers, which importers of the policies' names need not wait for
     from grpo_core.models.weight_probe import Probe
+    from services.inference.stop_text import StopText
     from services.inference.thoughts import ThoughtFormat
 
 LEARNER = "learner"
@@ -35,6 +36,7 @@ class GenerationRequest:
     max_completion_length: int = 256
     policy: str = LEARNER  # the policy that generates it
     thought: ThoughtFormat | None = None  # written before the rest; left out before a sheet without a choice
+    stop: StopText | None = None  # ends a free text besides the model's end ids; sheets end by themselves
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from services.inference.engine import EngineError, Generation, GenerationRequest
 from services.inference.sampling import stream
+from services.inference.stop_text import StopText
 from services.inference.thoughts import ThoughtFormat
 from services.inference.token_masks import ConstraintError, SheetConstraint, SheetState
 
@@ -35,12 +36,14 @@ class ModelLimits:
 
 @dataclass(slots=True, eq=False)
 class FreeState:
-    """``SheetState`` for free text: every id may follow, up to an end id or the last token that fits."""
+    """``SheetState`` for free text: every id may follow, up to an end id, a stop text or the last token that fits."""
 
     limits: ModelLimits
     left: int  # tokens that may still be written
-    ended: bool = False  # by an end id
+    stop: StopText | None = None
+    ended: bool = False  # by an end id or the stop text
     finished: bool = False
+    written: list[int] = field(default_factory=list)  # for the stop text
 
     def forced(self) -> list[int]:
         """Return nothing: no token is forced."""
@@ -54,6 +57,9 @@ class FreeState:
         """Write ``token_id``."""
         self.left -= 1
         self.ended = token_id in self.limits.end_ids
+        if self.stop is not None and not self.ended:
+            self.written.append(token_id)
+            self.ended = self.stop.ended_by(self.written)
         self.finished = self.ended or self.left == 0
 
 
@@ -121,7 +127,7 @@ def initial_state(request: GenerationRequest, limits: ModelLimits) -> SheetState
         if room < 1:
             what = f"a prompt of {len(prompt)} tokens" + (f" and a thought of {around}" if around else "")
             raise EngineError(f"{what} leaves no room in a context of {context}")
-        free = FreeState(limits, room)
+        free = FreeState(limits, room, request.stop)
         return free if thought is None else ThoughtState(thought, limits, free)
     try:
         longest, highest = request.constraint.longest, request.constraint.highest_id
@@ -250,4 +256,18 @@ def teacher_forced_generation(
         logprobs=np.concatenate([np.zeros(len(before), np.float32), generation.logprobs]),
         sampled_mask=np.concatenate([np.zeros(len(before), np.bool_), generation.sampled_mask]),
         answer_start=len(before),
+    )
+
+
+def free_generation(completion_ids: Sequence[int]) -> Generation:
+    """Return what an engine would return had it sampled this whole free text; log-probabilities and version are 0."""
+    length = len(completion_ids)
+    return Generation(
+        completion_ids=np.array(completion_ids, np.int32),
+        logprobs=np.zeros(length, np.float32),
+        sampled_mask=np.ones(length, np.bool_),
+        admissible_ids=np.empty(0, np.int32),
+        admissible_offsets=np.empty(0, np.int32),
+        policy_version=0,
+        finished=True,
     )

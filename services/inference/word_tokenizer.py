@@ -12,12 +12,15 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 PAD, BOS, EOS, UNK = SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 
-def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokenizerFast:
+def make_word_tokenizer(
+    words: Sequence[str], pattern: str, joins: Sequence[tuple[str, str]] = ()
+) -> PreTrainedTokenizerFast:
     r"""Return a tokenizer whose ids are ``<pad> <bos> <eos> <unk>`` (0 to 3), then ``words`` in order.
 
     Text is cut into the matches of ``pattern``; text between them is dropped, and each match is looked up whole.
-    Decoding joins words with single spaces and puts none around a ``\n`` word. Encoding adds no special token. Raises
-    ``ValueError`` if a word is listed twice, is a special token, or is not one match of the pattern.
+    Decoding joins words with single spaces and puts none around a ``\n`` word; then each of ``joins``, a pattern and
+    what replaces its matches, is applied to the text. Encoding adds no special token. Raises ``ValueError`` if a word
+    is listed twice, is a special token, or is not one match of the pattern.
     """
     compiled = re.compile(pattern)
     for word in words:
@@ -31,7 +34,8 @@ def make_word_tokenizer(words: Sequence[str], pattern: str) -> PreTrainedTokeniz
     # The WordPiece decoder puts spaces between words; no word has its continuation prefix.
     joined = [decoders.WordPiece(prefix="\0", cleanup=False), decoders.Fuse()]
     tight_lines = [decoders.Replace(" \n", "\n"), decoders.Replace("\n ", "\n")]
-    backend.decoder = decoders.Sequence(joined + tight_lines)
+    written = [decoders.Replace(Regex(found), replacement) for found, replacement in joins]
+    backend.decoder = decoders.Sequence(joined + tight_lines + written)
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token=PAD,
@@ -56,7 +60,8 @@ def word_encoder(tokenizer: PreTrainedTokenizerBase) -> Callable[[str], tuple[in
         remade = make_word_tokenizer(listed, pattern)
     except (KeyError, TypeError, ValueError):  # it splits text in another way
         return None
-    if json.loads(remade.backend_tokenizer.to_str()) != definition:
+    made: dict[str, object] = json.loads(remade.backend_tokenizer.to_str())
+    if {**made, "decoder": None} != {**definition, "decoder": None}:
         return None
     find, ids = re.compile(pattern).findall, {word: vocabulary[word] for word in listed}
 

@@ -1,5 +1,9 @@
 """The one table of metrics; the exporter, metrics.jsonl, dashboards and docs are built from it.
 
+What is measured of the roles of a world, such as countries, depends on the world: ``role_metrics`` makes these
+metrics, and ``declare`` adds them in a process that records or reads them. Two worlds may use one name with different
+labels; a metric is known by both.
+
 A measurement is named by a *key*: the metric's name alone, or with its labels in the catalogue's order:
 ``entente_country_centers{country=FRANCE}``, ``entente_evaluation_win_rate{against=dumbbot,country=ITALY}``.
 A label's value may be any text; in the key it is one printable line, in which ``%2C`` and such stand for a key's marks.
@@ -12,17 +16,23 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 from grpo_core.errors import EntenteError, one_line
 
+if TYPE_CHECKING:  # it brings numpy, and commands read the catalogue's errors at once
+    from grpo_core.types import RoleMeasures
+
 Kind = Literal["counter", "gauge", "histogram"]
 Value = float | Sequence[float]
-COUNTRY = ("country",)
 _LONGEST_LABEL = 200  # characters
+_LABEL = re.compile(r"[a-z][a-z0-9_]*")
+_RESERVED = frozenset({"against", "instance", "job", "le", "run"})  # labels with another meaning
 _MARKS = {ord(mark): f"%{ord(mark):02X}" for mark in "%{},="}  # of a key
 
 
@@ -51,18 +61,10 @@ def _gauge(name: str, unit: str, text: str, labels: tuple[str, ...] = (), *, who
     return Metric(name, "gauge", unit, text, labels, whole=whole)
 
 
-def _interval(name: str, unit: str, text: str) -> tuple[Metric, Metric]:
-    """Make the metrics of the ends of a country's interval, for which only line-up blocks are independent."""
-    return (
-        _gauge(f"{name}_low", unit, f"Lower end of the 95% interval, clustered by block, of {text}", COUNTRY),
-        _gauge(f"{name}_high", unit, f"Upper end of the 95% interval, clustered by block, of {text}", COUNTRY),
-    )
-
-
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-METRICS = (
-    # Progress
+# The table, in the order in which it is printed; those of a world's roles come between its parts.
+_PROGRESS = (
     _counter("entente_updates_total", "updates", "Policy updates made"),
     _counter("entente_games_total", "games", "Training games finished"),
     _counter("entente_episodes_total", "episodes", "Episodes the learner used"),
@@ -76,20 +78,9 @@ METRICS = (
     _gauge("entente_update_timeout_seconds", "seconds", "Time without an update after which the run gives up"),
     _counter("entente_run_restarts_total", "restarts", "Automatic restarts of the run after a loss"),
     _counter("entente_nonfinite_updates_total", "updates", "Updates with a figure that was not finite"),
-    # Countries
-    _gauge("entente_country_centers", "centers", "Mean final centres, last 100 episodes", COUNTRY),
-    *_interval("entente_country_centers", "centers", "the mean centres"),
-    _gauge("entente_country_win_rate", "1", "Share of solos, last 100 episodes", COUNTRY),
-    *_interval("entente_country_win_rate", "1", "the share of solos"),
-    _gauge("entente_country_top_rate", "1", "Share of games led, ties included, last 100 episodes", COUNTRY),
-    *_interval("entente_country_top_rate", "1", "the share of games led, ties included"),
-    _gauge("entente_country_survival_rate", "1", "Share of games survived, last 100 episodes", COUNTRY),
-    *_interval("entente_country_survival_rate", "1", "the share of games survived"),
-    _gauge("entente_country_reward", "reward", "Mean episode return, last 100 episodes", COUNTRY),
-    _gauge("entente_country_reward_std", "reward", "Deviation of returns, last 100 episodes", COUNTRY),
-    _gauge("entente_country_phases", "phases", "Mean game length, last 100 episodes", COUNTRY),
-    _counter("entente_country_episodes_total", "episodes", "Episodes the learner used", COUNTRY),
-    _gauge("entente_batch_centers", "centers", "Mean final centres of this update's episodes", COUNTRY),
+)
+
+_MACHINERY = (
     # Learning
     _gauge("entente_episode_reward", "reward", "Mean return of this update's episodes"),
     _gauge("entente_reward_part", "reward", "Mean of one unweighted reward part, this update", ("part",)),
@@ -172,8 +163,9 @@ METRICS = (
     _gauge("entente_rating_deviation", "points", "Its standard deviation", ("player",), whole=True),
     _gauge("entente_population_size", "members", "Members, by whether they may be drawn (active)", ("state",)),
     _counter("entente_promotions_total", "promotions", "Snapshots that joined by their rating"),
-    _gauge("entente_curriculum_level", "level", "A country's level in the curriculum, from 0", COUNTRY, whole=True),
-    # Remotes
+)
+
+_REMOTES = (
     _counter("entente_remote_calls_total", "calls", "Calls that the endpoints of remote players answered"),
     _counter("entente_remote_retries_total", "calls", "Attempts of such calls beyond the first"),
     _counter("entente_remote_failures_total", "calls", "Such calls without an answer"),
@@ -183,22 +175,115 @@ METRICS = (
     _counter("entente_remote_completion_tokens_total", "tokens", "Completion tokens, as the endpoints count them"),
     _counter("entente_remote_usage_unknown_total", "calls", "Calls answered without plausible numbers of tokens"),
     _counter("entente_remote_cost_total", "currency", "Cost of these tokens at the configured prices"),
-    # Evaluation
-    _gauge("entente_evaluation_mean_centers", "centers", "Mean final centres by country", ("against", "country")),
-    _gauge("entente_evaluation_win_rate", "1", "Share of solos by country", ("against", "country")),
-    _gauge("entente_evaluation_centers", "centers", "Mean centres, countries weighted equally", ("against",)),
-    _gauge("entente_evaluation_centers_low", "centers", "Lower end of its 95% interval", ("against",)),
-    _gauge("entente_evaluation_centers_high", "centers", "Upper end of its 95% interval", ("against",)),
 )
 
-CATALOGUE: Mapping[str, Metric] = {metric.name: metric for metric in METRICS}
+# The metrics that every world has.
+METRICS = (*_PROGRESS, *_MACHINERY, *_REMOTES)
+
+
+def role_metrics(measured: RoleMeasures) -> tuple[Metric, ...]:
+    """Make the metrics of a world's roles: their results, their level in the curriculum, and evaluations."""
+    return (*_results(measured), _level(measured), *_evaluations(measured))
+
+
+def whole_table(measured: RoleMeasures) -> tuple[Metric, ...]:
+    """All metrics of runs of a world, in the order in which they are printed."""
+    return (
+        *_PROGRESS,
+        *_results(measured),
+        *_MACHINERY,
+        _level(measured),
+        *_REMOTES,
+        *_evaluations(measured),
+    )
+
+
+def evaluation_name(measured: RoleMeasures) -> str:
+    """The metric of the main measure over all roles; ``entente_evaluation_<row_name>`` is that of each role."""
+    main = measured.main
+    return f"entente_evaluation_{main.name}" + ("_overall" if main.row_name == main.name else "")
+
+
+def _results(measured: RoleMeasures) -> Iterable[Metric]:
+    stem, labels = f"entente_{measured.role_name}", (measured.role_name,)
+    for measure in measured.trained:
+        name, text = f"{stem}_{measure.name}", measure.text
+        yield _gauge(name, measure.unit, f"{_sentence(text)}, last 100 episodes", labels)
+        # Only line-up blocks are independent.
+        for end, word in (("low", "Lower"), ("high", "Upper")):
+            about = f"{word} end of the 95% interval, clustered by block, of the {measure.brief}"
+            yield _gauge(f"{name}_{end}", measure.unit, about, labels)
+    yield _gauge(f"{stem}_reward", "reward", "Mean episode return, last 100 episodes", labels)
+    yield _gauge(f"{stem}_reward_std", "reward", "Deviation of returns, last 100 episodes", labels)
+    yield _gauge(f"{stem}_phases", "phases", "Mean game length, last 100 episodes", labels)
+    yield _counter(f"{stem}_episodes_total", "episodes", "Episodes the learner used", labels)
+    main = measured.main
+    yield _gauge(f"entente_batch_{main.name}", main.unit, f"{_sentence(main.text)} of this update's episodes", labels)
+
+
+def _level(measured: RoleMeasures) -> Metric:
+    text = f"A {measured.role_name}'s level in the curriculum, from 0"
+    return _gauge("entente_curriculum_level", "level", text, (measured.role_name,), whole=True)
+
+
+def _evaluations(measured: RoleMeasures) -> Iterable[Metric]:
+    for measure in measured.leading:
+        text = f"{_sentence(measure.text)} by {measured.role_name}"
+        labels = ("against", measured.role_name)
+        yield _gauge(f"entente_evaluation_{measure.row_name}", measure.unit, text, labels)
+    name, main = evaluation_name(measured), measured.main
+    yield _gauge(name, main.unit, f"{_sentence(main.brief)}, {measured.plural} weighted equally", ("against",))
+    for end, word in (("low", "Lower"), ("high", "Upper")):
+        yield _gauge(f"{name}_{end}", main.unit, f"{word} end of its 95% interval", ("against",))
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# The metrics that this process knows by name; of several with one name, which are of one kind, the first.
+_known_names: dict[str, Metric] = {metric.name: metric for metric in METRICS}
+_known_series = {(metric.name, frozenset(metric.labels)): metric for metric in METRICS}
+CATALOGUE: Mapping[str, Metric] = MappingProxyType(_known_names)
+_FIXED = frozenset(_known_names)
+
+
+def declare(measured: RoleMeasures) -> None:
+    """Add the metrics of a world's roles to the catalogue of this process; a second call does nothing.
+
+    Of two worlds that call their roles alike, the later one's metrics replace the earlier one's of the same names: a
+    process works on one run at a time.
+
+    Raises ``MetricsError``, and adds none, if a name belongs to a metric of all worlds, or cannot be a metric's.
+    """
+    if not _LABEL.fullmatch(measured.role_name) or measured.role_name in _RESERVED:
+        raise MetricsError(f"{one_line(repr(measured.role_name), 80)} cannot be a role's name in metrics")
+    made: dict[tuple[str, frozenset[str]], Metric] = {}
+    for metric in role_metrics(measured):
+        series = (metric.name, frozenset(metric.labels))
+        same_name = _known_names.get(metric.name)
+        if not _LABEL.fullmatch(metric.name):
+            raise MetricsError(f"{one_line(repr(metric.name), 80)} cannot be a metric's name")
+        if metric.name in _FIXED or series in made:
+            raise MetricsError(f"the metric {metric.name} has another meaning already; rename the measure or the role")
+        if same_name is not None and same_name.kind != metric.kind:
+            raise MetricsError(f"the metric {metric.name} is a {same_name.kind} already; rename the measure")
+        made[series] = metric
+    for series, metric in made.items():
+        before = _known_series.get(series)
+        if _known_names.get(metric.name) in (None, before):
+            _known_names[metric.name] = metric
+        _known_series[series] = metric
+
+
+def known_metrics() -> list[Metric]:
+    """All metrics that this process knows; two may share a name, with different labels."""
+    return list(_known_series.values())
 
 
 def key(name: str, **labels: str) -> str:
     """Return a measurement's key, labels in order. Raises ``MetricsError`` if the metric or a label is unknown."""
-    metric = _known(name)
-    if set(labels) != set(metric.labels):
-        raise MetricsError(f"{name} takes labels {list(metric.labels)}, not {sorted(labels)}")
+    metric = _known(name, labels)
     if not labels:
         return name
     return f"{name}{{{','.join(f'{label}={_encoded(labels[label])}' for label in metric.labels)}}}"
@@ -207,13 +292,11 @@ def key(name: str, **labels: str) -> str:
 def parse_key(text: str) -> tuple[Metric, tuple[str, ...]]:
     """Return the metric that a key names and its label values, in the catalogue's order; raises as ``key`` does."""
     name, brace, rest = text.partition("{")
-    metric = _known(name)
     if not brace:
-        if metric.labels:
-            raise MetricsError(f"{name} takes labels {list(metric.labels)}")
-        return metric, ()
+        return _known(name, ()), ()
     pairs = [part.partition("=") for part in rest.removesuffix("}").split(",")]
     labels = {label: decoded(value) for label, _, value in pairs}
+    metric = _known(name, labels)
     if key(name, **labels) != text:
         example = key(name, **dict.fromkeys(metric.labels, "..."))
         raise MetricsError(f"{text!r} is no metric key; {name} is written {example}")
@@ -250,8 +333,11 @@ def check(values: Mapping[str, Value]) -> None:
             raise MetricsError(f"{text} is {value}; leave out what has no data")
 
 
-def _known(name: str) -> Metric:
+def _known(name: str, labels: Collection[str]) -> Metric:
+    metric = _known_series.get((name, frozenset(labels)))
+    if metric is not None:
+        return metric
     if name in CATALOGUE:
-        return CATALOGUE[name]
+        raise MetricsError(f"{name} takes labels {list(CATALOGUE[name].labels)}, not {sorted(labels)}")
     near = difflib.get_close_matches(name, CATALOGUE, n=1)
     raise MetricsError(f"unknown metric {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))

@@ -15,7 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from services.metrics.catalogue import CATALOGUE, Metric, MetricsError, Value, check, parse_key
+from services.metrics.catalogue import Metric, MetricsError, Value, check, known_metrics, parse_key
 
 LOOPBACK = "127.0.0.1"
 RUN = "run"  # the label that every sample of a named run has
@@ -33,8 +33,8 @@ class LatestValues(Collector):
     """The values recorded last, as Prometheus families; counters are totals of the run and never fall."""
 
     run: str = ""  # its name, a label of every sample; "": no such label
-    numbers: dict[str, dict[tuple[str, ...], float]] = field(default_factory=dict)
-    histograms: dict[str, dict[tuple[str, ...], _Histogram]] = field(default_factory=dict)
+    numbers: dict[Metric, dict[tuple[str, ...], float]] = field(default_factory=dict)
+    histograms: dict[Metric, dict[tuple[str, ...], _Histogram]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def update(self, values: Mapping[str, Value]) -> None:
@@ -42,16 +42,16 @@ class LatestValues(Collector):
         parsed = [(*parse_key(text), value) for text, value in values.items()]
         with self.lock:
             for metric in {metric for metric, _, _ in parsed if metric.whole}:
-                self.numbers.pop(metric.name, None)
+                self.numbers.pop(metric, None)
             for metric, labels, value in parsed:
                 if isinstance(value, Sequence):
-                    of_metric = self.histograms.setdefault(metric.name, {})
+                    of_metric = self.histograms.setdefault(metric, {})
                     histogram = of_metric.setdefault(labels, _Histogram([0] * (len(metric.buckets) + 1)))
                     for observation in value:
                         histogram.counts[bisect.bisect_left(metric.buckets, observation)] += 1
                         histogram.total += observation
                 else:
-                    known = self.numbers.setdefault(metric.name, {})
+                    known = self.numbers.setdefault(metric, {})
                     # Prometheus takes a counter that falls for a new one, and would add its whole value.
                     least = known.get(labels, 0.0) if metric.kind == "counter" else -math.inf
                     known[labels] = max(float(value), least)
@@ -59,7 +59,7 @@ class LatestValues(Collector):
     def collect(self) -> Iterator[Family]:
         """Return the families that have samples, for ``prometheus_client``."""
         with self.lock:
-            families = [self._family(metric) for metric in CATALOGUE.values()]
+            families = [self._family(metric) for metric in known_metrics()]
         return iter([family for family in families if family.samples])
 
     def _family(self, metric: Metric) -> Family:
@@ -67,14 +67,14 @@ class LatestValues(Collector):
         run = (self.run,) if self.run else ()
         if metric.kind == "histogram":
             family = HistogramMetricFamily(metric.name, metric.help, labels=names)
-            for labels, histogram in self.histograms.get(metric.name, {}).items():
+            for labels, histogram in self.histograms.get(metric, {}).items():
                 bounds = [*map(str, metric.buckets), "+Inf"]
                 cumulative = zip(bounds, accumulate(histogram.counts), strict=True)
                 family.add_metric((*run, *labels), list(cumulative), histogram.total)
             return family
         kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
         plain = kind(metric.name, metric.help, labels=names)
-        for labels, value in self.numbers.get(metric.name, {}).items():
+        for labels, value in self.numbers.get(metric, {}).items():
             plain.add_metric((*run, *labels), value)
         return plain
 

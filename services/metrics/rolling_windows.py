@@ -1,105 +1,125 @@
-"""Each country's results over its last episodes; a country without any has no data (``None``, never NaN)."""
+"""Each role's results over its last episodes; a role without any has no data (``None``, never NaN)."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Any
 
-from grpo_core.types import Episode
+from grpo_core.types import Episode, RoleMeasures
 from services.metrics.catalogue import key
 
 EPISODES = 100
-_MEASURED = ("centers", "win_rate", "top_rate", "survival_rate", "reward", "reward_std", "phases")
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeFacts:
-    """The figures of one episode; a fact that its task does not have is 0."""
+    """The figures of one episode."""
 
     reward: float
-    centers: float
-    win: float  # 1: a solo
-    top: float  # 1: most centres at the end, ties included
-    survived: float  # 1: owns a centre at the end
+    values: Mapping[str, float]  # of the measures that training follows, by name; 0 where its game had none
     phases: float  # game length
     block: str = ""  # its line-up block; checkpoints of earlier versions lack it, and count as one block
 
 
 @dataclass(frozen=True, slots=True)
-class CountrySummary:
-    """Means over a country's last episodes."""
+class RoleSummary:
+    """Means over a role's last episodes."""
 
     episodes: int  # in the window; at least 1
     reward: float
     reward_std: float | None  # Bessel-corrected; None with one episode
-    centers: float
-    win_rate: float
-    top_rate: float  # ties count
-    survival_rate: float
     phases: float
+    values: Mapping[str, float]  # of the measures that training follows, by name
 
 
-class CountryWindows:
-    """The last episodes of every country, for the display, the exporter and ``metrics.jsonl``."""
+class RoleWindows:
+    """The last episodes of every role, for the display, the exporter and ``metrics.jsonl``."""
 
-    def __init__(self, size: int = EPISODES) -> None:
+    def __init__(self, measured: RoleMeasures, size: int = EPISODES) -> None:
+        self._measured = measured
         self._size = size
         self._windows: dict[str, deque[EpisodeFacts]] = {}
 
     def add(self, episode: Episode) -> None:
-        """Add an episode; a full window drops the country's oldest."""
+        """Add an episode; a full window drops the role's oldest."""
         outcome = episode.outcome
         fact = EpisodeFacts(
             reward=episode.reward,
-            centers=outcome.get("centers", 0.0),
-            win=outcome.get("solo", 0.0),
-            top=outcome.get("top", 0.0),
-            survived=outcome.get("survived", 0.0),
+            values={each.name: outcome.get(each.outcome, 0.0) for each in self._measured.trained},
             phases=outcome.get("phases", float(len(episode.turns))),
             block=episode.block_id,
         )
         self._windows.setdefault(episode.role, deque(maxlen=self._size)).append(fact)
 
-    def summary(self, country: str) -> CountrySummary | None:
-        """Return means over the window, or ``None`` where the country has no episode yet."""
-        window = self._windows.get(country)
+    def summary(self, role: str) -> RoleSummary | None:
+        """Return means over the window, or ``None`` where the role has no episode yet."""
+        window = self._windows.get(role)
         if not window:
             return None
         rewards = [fact.reward for fact in window]
-        return CountrySummary(
+        return RoleSummary(
             episodes=len(window),
             reward=fmean(rewards),
             reward_std=stdev(rewards) if len(rewards) > 1 else None,
-            centers=fmean(fact.centers for fact in window),
-            win_rate=fmean(fact.win for fact in window),
-            top_rate=fmean(fact.top for fact in window),
-            survival_rate=fmean(fact.survived for fact in window),
             phases=fmean(fact.phases for fact in window),
+            values={each.name: fmean(fact.values[each.name] for fact in window) for each in self._measured.trained},
         )
 
     def facts(self) -> Mapping[str, Sequence[EpisodeFacts]]:
-        """Return the windows' contents by country, the oldest first."""
-        return {country: tuple(window) for country, window in self._windows.items()}
+        """Return the windows' contents by role, the oldest first."""
+        return {role: tuple(window) for role, window in self._windows.items()}
 
     def metrics(self) -> dict[str, float]:
-        """Return every country's summary as catalogue measurements; values without data are left out."""
-        summaries = {country: self.summary(country) for country in sorted(self._windows)}
-        return {
-            key(f"entente_country_{name}", country=country): value
-            for country, summary in summaries.items()
-            for name in _MEASURED
-            if (value := getattr(summary, name)) is not None
-        }
+        """Return every role's summary as catalogue measurements; values without data are left out."""
+        name = self._measured.role_name
+        found: dict[str, float] = {}
+        for role in sorted(self._windows):
+            summary = self.summary(role)
+            if summary is None:
+                continue
+            figures = {
+                **summary.values,
+                "reward": summary.reward,
+                "reward_std": summary.reward_std,
+                "phases": summary.phases,
+            }
+            for figure, value in figures.items():
+                if value is not None:
+                    found[key(f"entente_{name}_{figure}", **{name: role})] = value
+        return found
 
     def state(self) -> dict[str, list[list[Any]]]:
-        """Return plain JSON for a checkpoint."""
-        return {country: [list(astuple(fact)) for fact in window] for country, window in self._windows.items()}
+        """Return plain JSON for a checkpoint, a row an episode: see ``read_row``."""
+        return {
+            role: [[fact.reward, *fact.values.values(), fact.phases, fact.block] for fact in window]
+            for role, window in self._windows.items()
+        }
 
     def load_state(self, state: Mapping[str, Sequence[Sequence[Any]]]) -> None:
-        """Replace the windows by those of ``state()``."""
+        """Replace the windows by those of ``state()``. Raises ValueError if a row is none of these measures."""
         self._windows = {
-            country: deque((EpisodeFacts(*row) for row in rows), maxlen=self._size) for country, rows in state.items()
+            role: deque((read_row(row, self._measured) for row in rows), maxlen=self._size)
+            for role, rows in state.items()
         }
+
+
+def read_row(row: Sequence[Any], measured: RoleMeasures) -> EpisodeFacts:
+    """Read an episode's row of ``RoleWindows.state``: its reward, its values, its length, and perhaps its block.
+
+    Raises ValueError if it has another length or other types.
+    """
+    names = [measure.name for measure in measured.trained]
+    block = row[len(names) + 2 :]
+    if not (len(row) >= len(names) + 2 and len(block) <= 1 and all(isinstance(each, str) for each in block)):
+        raise ValueError(f"an episode has {len(row)} facts that do not fit the measures {', '.join(names)}")
+    reward, *values, phases = map(_number, row[: len(names) + 2])
+    return EpisodeFacts(reward, dict(zip(names, values, strict=True)), phases, *block)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("a fact of an episode is no number")
+    return value

@@ -1,8 +1,8 @@
-"""The colours of the seven powers: those of the map, and those of lines and bars."""
+"""The colours of lines and bars: those of the seven powers, which other roles take in turn; and those of the map."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # The engine's map fills provinces with them.
 MAP_COLORS = {
@@ -42,6 +42,13 @@ DARK_COLORS = {
 }
 # References to the colours, for the lines of a chart that are no countries; a page fills in its scheme's.
 SERIES = tuple(f"@{name}" for name in ("FRANCE", "TURKEY", "ITALY", "ENGLAND", "RUSSIA", "AUSTRIA", "GERMANY", ALL))
+
+
+def line_color(role: str, roles: Sequence[str]) -> str | None:
+    """Return the reference to a role's colour: its own, or that of its place among ``roles``; None for another role."""
+    if role in MAP_COLORS:
+        return f"@{role}"
+    return SERIES[roles.index(role) % len(MAP_COLORS)] if role in roles else None
 
 
 def country_styles() -> str:

@@ -13,10 +13,11 @@ from statistics import fmean
 from grpo_core.models.hub import model_folder
 from grpo_core.models.pretrained import load_tokenizer
 from grpo_core.settings import PolicySettings
-from opponents.players.llm_policy import OrderTokens
+from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.played_phases import played_phases
 from services.environments.diplomacy.position import Position
 from services.environments.diplomacy.saved_game import read_saved_game
+from services.environments.diplomacy.world import Diplomacy
 from services.settings import InferenceSettings
 
 ROOM = 1 << 20  # so that nothing is cut
@@ -39,7 +40,7 @@ def main() -> None:
     arguments = parser.parse_args()
     tokenizer = load_tokenizer(model_folder(arguments.model))
     settings = PolicySettings(prompt="chat", context_length=ROOM)
-    prompts = OrderTokens(tokenizer, settings, InferenceSettings()).prompts
+    prompts = TokenizedLanguage(Diplomacy.language, tokenizer, settings, InferenceSettings()).prompts
     sizes: dict[str, list[dict[str, int]]] = defaultdict(list)
     characters: dict[str, list[int]] = defaultdict(list)
     files = sorted(arguments.games.glob("*.json"))[: arguments.most]

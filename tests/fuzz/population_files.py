@@ -91,7 +91,14 @@ def run(case: Case, folder: Path, shared: object) -> None:
         population.remove_snapshots_after(2)
         population.advance_to(2)
     league = League(
-        run_dir, population, config.opponents, num_generations=2, until_year=1902, seed=1, version=2, resume=True
+        run_dir,
+        population,
+        config.opponents,
+        world=config.world,
+        num_generations=2,
+        seed=1,
+        version=2,
+        resume=True,
     )
     with league:
         for index in range(5, 9):

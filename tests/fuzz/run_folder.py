@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from cluster.configs.loader import dump_config, load_config
-from cluster.evaluation.evaluation_games import EvaluationResult, summarize
+from cluster.configs.schema import Config
 from cluster.evaluation.game_origins import describe_bot, describe_learner, game_origin
 from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runs.imitation_report import ImitationReport
@@ -24,8 +24,11 @@ from opponents.league.league import League
 from opponents.population.population import Population
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.scoring import places, sum_of_squares
+from services.environments.playing import Standing
 from services.metrics.jsonl import JsonlSink
 from services.replay.memory_buffer import MemoryBuffer
+from tests.diplomacy_rows import result, row
 from tests.unit.grpo_core.support.cases import episode_of, ragged_turn
 
 OVERRIDES = (
@@ -66,7 +69,7 @@ def template(overrides: tuple[str, ...] = OVERRIDES) -> Path:
         sink.record(report.version, {"entente_updates_total": float(report.version), **report.metrics})
         weights = run / "population" / f"v{report.version}.safetensors"
         worker.snapshot(str(weights))
-        for country, file in snapshot_files(weights, specialists=config.policy.specialists).items():
+        for country, file in snapshot_files(weights, POWERS if config.policy.specialists else ()).items():
             population.add_snapshot(file, version=report.version, country=country, config_digest=config.digest)
     sink.close()
     population.advance_to(2)
@@ -101,29 +104,33 @@ def _with_outcome(episode: object, outcome: dict[str, float]) -> object:
     return dataclasses.replace(episode, block_size=2, outcome=outcome)  # type: ignore[type-var]
 
 
-def _play_league(folder: RunFolder, population: Population, config: object) -> None:
+def _play_league(folder: RunFolder, population: Population, config: Config) -> None:
     rng = random.Random(0)
     league = League(
-        folder.path, population, config.opponents, num_generations=2, until_year=1902, seed=0, version=2, resume=True
-    )  # type: ignore[attr-defined]
+        folder.path,
+        population,
+        config.opponents,
+        world=config.world,
+        num_generations=2,
+        seed=0,
+        version=2,
+        resume=True,
+    )
     with league:
         for index in range(7):
             block = league.block(index)
-            counts = [rng.randrange(1, 9) for _ in POWERS]
-            league.record(block, [GameScore(block.players, dict(zip(POWERS, counts, strict=True)))])
+            centers = {power: rng.randrange(1, 9) for power in POWERS}
+            standing = Standing(sum_of_squares(centers), places(centers))
+            league.record(block, [GameScore(block.players, standing)], [{"centers": float(centers[block.role])}])
 
 
 def _write_results(folder: RunFolder) -> None:
     from services.environments.diplomacy.game import DiplomacyGame
 
     rng = random.Random(0)
-    results = [
-        EvaluationResult(power, rng.randrange(9), False, False, True, rng.random())
-        for power in POWERS
-        for _ in range(2)
-    ]
+    results = [result(power, rng.randrange(9), squares=rng.random()) for power in POWERS for _ in range(2)]
     rows = [
-        {"label": label, **summarize(results, checkpoint=label, against="random", until_year=1902), "seconds": 1.0}
+        {"label": label, **row(results, checkpoint=label, against="random", until_year=1902), "seconds": 1.0}
         for label in ("untrained", "trained")
     ]
     speed = dict.fromkeys(

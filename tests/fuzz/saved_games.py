@@ -152,6 +152,7 @@ def _odd_phase(rng: random.Random) -> tuple[str, Any]:
 
 def run(case: Case, folder: Path, shared: object) -> None:
     """Use the file in one way."""
+    from cluster.configs.schema import Config
     from opponents.demonstrations import saved_demonstrations
     from services.environments.diplomacy.game import DiplomacyGame
 
@@ -169,18 +170,20 @@ def run(case: Case, folder: Path, shared: object) -> None:
         else:
             loaded.outcome()
     else:
-        for number, _ in enumerate(saved_demonstrations(path, _tokens())):
+        for number, _ in enumerate(saved_demonstrations(Config().world, path, _tokens())):
             if number > 20:
                 break
 
 
 @functools.cache
 def _tokens() -> Any:
-    from opponents.players.llm_policy import OrderTokens
-    from services.environments.diplomacy.notation import WORD_PATTERN, words
+    from opponents.players.llm_policy import TokenizedLanguage
+    from services.environments.diplomacy.notation import words
+    from services.environments.diplomacy.orders import WORD_PATTERN
+    from services.environments.diplomacy.world import Diplomacy
     from services.inference.word_tokenizer import make_word_tokenizer
 
-    return OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))
+    return TokenizedLanguage(Diplomacy.language, make_word_tokenizer(words(), WORD_PATTERN))
 
 
 KIND = Kind("saved games", cases, run, quick=15)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -44,7 +45,13 @@ def run_example(name: str, *arguments: str, folder: Path) -> str:
 
 def test_every_example_is_tested_here_and_says_what_it_does() -> None:
     names = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".ipynb")}
-    assert names == {"own_model_lora.py", "own_grouping_keys.py", "remote_player.py", "quickstart.ipynb"}
+    assert names == {
+        "own_model_lora.py",
+        "own_grouping_keys.py",
+        "own_world.py",
+        "remote_player.py",
+        "quickstart.ipynb",
+    }
     for name in names - {"quickstart.ipynb"}:
         command = [sys.executable, str(EXAMPLES / name), "--help"]
         shown = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
@@ -74,6 +81,40 @@ def test_a_remote_player_plays_a_game(tmp_path: Path) -> None:
     printed = run_example("remote_player.py", "--out", "game.html", "--until", "1902", folder=tmp_path)
     assert ", 0 defective orders" in printed
     assert "remote:friend" in (tmp_path / "game.html").read_text()
+
+
+def run_as_shown(command: str, folder: Path) -> str:
+    """Run a command of the page about worlds in a folder, by this environment's programs; return what it printed."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, cwd=folder, env=environment
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_an_own_world_is_trained_by_its_import_path(tmp_path: Path) -> None:
+    """As its program and as the page about worlds show it."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "examples").symlink_to(EXAMPLES)
+    printed = run_as_shown("python tests/examples/own_world.py --out runs/own-world", tmp_path)
+    assert "trained: wins " in printed
+    assert re.search(r"^update 2: \d+ groups by player\+stones$", printed, re.MULTILINE)
+    assert audits(tmp_path / "runs" / "own-world")[2]["keys"] == ["player+stones", "player"]
+
+    page = (ROOT / "services" / "environments" / "README.md").read_text(encoding="utf-8")
+    [config] = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "nim.toml").write_text(config)
+    (tmp_path / "own_world.py").write_text((EXAMPLES / "own_world.py").read_text(encoding="utf-8"))
+    run_as_shown("PYTHONPATH=. entente train nim.toml --run-dir runs/nim", tmp_path)
+    summary = RunFolder(tmp_path / "runs" / "nim").read_summary()
+    assert summary["updates"] == 2
+    assert [row["games"] for row in summary["evaluations"]] == [20, 20]
+
+
+def test_the_smallest_world_is_trained(tmp_path: Path) -> None:
+    run_as_shown("entente train kuhn" + " --set learner.updates=1 --set evaluation.games_per_role=2", tmp_path)
+    assert RunFolder(tmp_path / "runs" / "kuhn").read_summary()["updates"] == 1
 
 
 def test_the_notebook_runs_from_its_first_cell_to_its_last(tmp_path: Path) -> None:

@@ -22,12 +22,13 @@ from cluster.bench.inference.policies import word_tokenizer
 from cluster.runtime.engines import spare_what_is_loaded
 from grpo_core.models.pretrained import load_model
 from grpo_core.models.weight_probe import Probe
-from opponents.bots.registry import make_bot
 from opponents.play import play_game
-from opponents.players.llm_policy import LLMPolicy, OrderTokens
-from opponents.players.policy import Policy
+from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.world import Diplomacy
+from services.environments.playing import Policy
 from services.inference.engine import Engine, GenerationRequest
 from services.inference.token_masks import SheetConstraint, SheetState
 from services.inference.torch_backend.engine import TorchEngine
@@ -148,7 +149,8 @@ class EngineHost:
     async def play(self, games: Games) -> Played:
         """Play games of the policy, with an empty prompt cache."""
         await self._clear_cache()
-        policy, bot = LLMPolicy(self._engine, OrderTokens(word_tokenizer())), make_bot("random")
+        tokens, bot = TokenizedLanguage(Diplomacy.language, word_tokenizer()), make_bot("random")
+        policy = LLMPolicy(self._engine, tokens)
 
         async def play(number: int) -> None:
             learners = POWERS if games.all_seats else (POWERS[number % len(POWERS)],)

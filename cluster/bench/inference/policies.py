@@ -13,12 +13,14 @@ from cluster.bench.models import random_model
 from grpo_core.models.pretrained import save_model, weights_payload
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.settings import PolicySettings
-from opponents.bots.registry import make_bot
-from opponents.players.llm_policy import OrderTokens
+from opponents.players.llm_policy import TokenizedLanguage
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, words
-from services.environments.diplomacy.orders import sheet
+from services.environments.diplomacy.notation import words
+from services.environments.diplomacy.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
 from services.inference.engine import GenerationRequest
 from services.inference.word_tokenizer import make_word_tokenizer
 
@@ -43,7 +45,7 @@ def word_tokenizer() -> PreTrainedTokenizerBase:
 
 def real_requests(count: int) -> list[GenerationRequest]:
     """Decisions of one seat a game, countries in rotation: a DumbBot among random players, similar to training."""
-    tokens = OrderTokens(word_tokenizer())
+    tokens = TokenizedLanguage(Diplomacy.language, word_tokenizer())
     strong, weak = make_bot("dumbbot"), make_bot("random")
     requests: list[GenerationRequest] = []
     seed = 0
@@ -62,7 +64,7 @@ def real_requests(count: int) -> list[GenerationRequest]:
                 )
             for power in position.to_move:
                 bot = strong if power == seat else weak
-                game.set_orders(power, bot.orders(position, power, seed))
+                game.set_orders(power, bot.actions(position, power, seed))
             game.process()
         seed += 1
     return requests[:count]
@@ -74,7 +76,7 @@ def save_policy(config: Qwen2Config | None, folder: Path) -> SavedPolicy:
     A larger policy uses only the small tokenizer's ids.
     """
     model: PreTrainedModel
-    model, tokenizer = make_policy(PolicySettings(), seed=0)
+    model, tokenizer = make_policy(PolicySettings(), 0, Diplomacy.language)
     if config is not None:
         ids = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
         config.update({"max_position_embeddings": VLLM_CONTEXT, **ids})
@@ -85,4 +87,5 @@ def save_policy(config: Qwen2Config | None, folder: Path) -> SavedPolicy:
         for weight in model.parameters():
             weight.mul_(1.25)
     other.write_bytes(weights_payload(model))
-    return SavedPolicy(start, other, make_probe(model, probe_prompts(OrderTokens(tokenizer))))
+    tokens = TokenizedLanguage(Diplomacy.language, tokenizer)
+    return SavedPolicy(start, other, make_probe(model, probe_prompts(tokens, Diplomacy(GameSettings()), POWERS)))

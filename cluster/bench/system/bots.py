@@ -9,9 +9,9 @@ from functools import cache, partial
 from diplomacy import Map
 
 from cluster.bench.figure import Figure, interleaved_seconds
-from opponents.bots.dumbbot import DumbBot, decide
-from opponents.bots.dumbbot_values import board
-from opponents.seeds import derive_seed
+from grpo_core.seeds import derive_seed
+from services.environments.diplomacy.bots.dumbbot import DumbBot, decide
+from services.environments.diplomacy.bots.dumbbot_values import board
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
 
@@ -28,7 +28,7 @@ def run(rounds: int) -> list[Figure]:
     """
     positions = dumbbot_positions(seed=1, until_year=UNTIL_YEAR)[::EVERY]
     decisions = sum(len(position.to_move) for position in positions)
-    players: dict[str, Orders] = {"ours": DumbBot().orders, "reference": reference_orders}
+    players: dict[str, Orders] = {"ours": DumbBot().actions, "reference": reference_orders}
     sides = {name: partial(_all_orders, positions, orders) for name, orders in players.items()}
     if sides["ours"]() != sides["reference"]():
         raise RuntimeError("DumbBot and its reference decided differently; their speeds cannot be compared")
@@ -46,7 +46,7 @@ def dumbbot_positions(seed: int, until_year: int) -> list[Position]:
         position = game.position
         positions.append(position)
         for power in position.to_move:
-            game.set_orders(power, bot.orders(position, power, derive_seed(seed, position.phase, power)))
+            game.set_orders(power, bot.actions(position, power, derive_seed(seed, position.phase, power)))
         game.process()
     return positions
 

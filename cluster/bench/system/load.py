@@ -35,6 +35,7 @@ from cluster.bench.system.load_processes import (
 )
 from cluster.bench.system.replay import BareStream
 from cluster.configs.loader import load_config
+from cluster.configs.schema import Config
 from cluster.driver.block_schedule import BlockSchedule
 from grpo_core.models.pretrained import save_model
 from grpo_core.types import Episode
@@ -43,7 +44,6 @@ from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.players.chat_players import add_members
 from opponents.population.member import Member
 from opponents.population.population import Population
-from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.replay.codec import encode
 from services.replay.memory_buffer import MemoryBuffer
@@ -124,12 +124,12 @@ def run(rounds: int) -> list[Figure]:
 def record(folder: Path) -> dict[str, list[Episode]]:
     """Record two real games of the untrained small policy as each country, against random bots."""
     config = load_config("laptop", (f"rollout.num_generations={RECORDED}",))
-    model, tokenizer = make_policy(config.policy, config.run.seed)
+    model, tokenizer = make_policy(config.policy, config.run.seed, config.world.language)
     save_model(model, tokenizer, folder / "policy")
     buffer = MemoryBuffer(group_timeout_s=STALL_TIMEOUT_S)
     population = folder / "recorded.json"
     worker = RolloutWorker(config, str(folder / "policy"), str(population), buffer)
-    matchmaker, members = _matchmaker(population, RECORDED, config.run.seed, config.opponents)
+    matchmaker, members = _matchmaker(population, RECORDED, config)
 
     async def play_all() -> None:
         try:
@@ -165,17 +165,18 @@ def carry(folder: Path, recorded: Mapping[str, Sequence[Episode]], count: int) -
             "driver": [os.getpid()],
         }
         file = Path(place) / "population.json"
-        matchmaker, _ = _matchmaker(file, GAMES_OF_A_BLOCK, config.run.seed, config.opponents)
-        schedule = BlockSchedule(config.run.seed, config.learner, config.rollout, matchmaker, 0)
+        matchmaker, _ = _matchmaker(file, GAMES_OF_A_BLOCK, config)
+        schedule = BlockSchedule(config.run.seed, config.world.roles, config.learner, config.rollout, matchmaker, 0)
         carried = Carried({name: [psutil.Process(pid) for pid in each] for name, each in pids.items()}, client)
         _drive(count, schedule, actors, learner, carried)
         return carried
 
 
-def _matchmaker(file: Path, games: int, seed: int, settings: OpponentsSettings) -> tuple[Matchmaker, list[Member]]:
+def _matchmaker(file: Path, games: int, config: Config) -> tuple[Matchmaker, list[Member]]:
     population = Population(file)
-    add_members(population, settings)
-    return Matchmaker(population, games, seed, settings), list(population.active())
+    add_members(population, config.opponents)
+    matchmaker = Matchmaker(population, config.world, games, config.run.seed, config.opponents)
+    return matchmaker, list(population.active())
 
 
 def _drive(
@@ -189,7 +190,7 @@ def _drive(
         while idle and schedule.admits():
             block, actor = schedule.next_block(), idle.pop()
             playing[actor] = block
-            actors.play(Play(actor, block.block_id, block.learner_power, version))
+            actors.play(Play(actor, block.block_id, block.role, version))
         if update is None and schedule.ready():
             update = learner.submit(LearnerSide.update, dict(schedule.hand_over()))
         for actor in actors.finished(timeout_s=0.01):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from diplomacy.utils.constants import DEFAULT_GAME_RULES
 from diplomacy.utils.export import to_saved_game_format
@@ -15,30 +14,24 @@ from diplomacy.utils.game_phase_data import GamePhaseData
 
 from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.errors import one_line
+from grpo_core.types import KeyValue
+from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.fast_engine import FastGame
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.legal import build_orders, movement_orders
-from services.environments.diplomacy.orders import OrderDefect, check
-from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, PastPhase, Position
+from services.environments.diplomacy.orders import check
+from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, PastPhase, Position, segment
+from services.environments.diplomacy.rewards import final_parts, phase_parts
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
+from services.environments.diplomacy.scoring import Outcome, places, sum_of_squares
+from services.environments.playing import Defect, Game, Result, Standing, Step
 
 for _name in ("diplomacy.utils.jsonable", "diplomacy.utils.parsing"):  # they announce errors that they then raise
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 _LAST_YEAR = 9999  # of the engine's phase names
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a game ended. ``winners`` is one power after a solo, those who agreed after a draw, else empty."""
-
-    centers: Mapping[str, int]
-    kind: Literal["solo", "draw", "year_limit"]
-    winners: tuple[str, ...]
-    final_year: int
-    phases: int  # phases in its history: those played, and that of an agreed draw
-
-
-class DiplomacyGame:
+class DiplomacyGame(Game):
     """A game that ends after ``until_year`` (adjustments included), at a solo or at a draw."""
 
     def __init__(self, until_year: int, game_id: str | None = None, engine: FastGame | None = None) -> None:
@@ -48,6 +41,9 @@ class DiplomacyGame:
         self._position: Position | None = None
         self._past: tuple[PastPhase, ...] | None = None  # given with a state; later ones are the engine's
         self._orders: dict[str, tuple[str, ...]] = {}
+        self._alliances = AllianceLog()
+        self._unobserved: list[tuple[Position, Mapping[str, tuple[str, ...]]]] = []  # phases for it; only facts need it
+        self._defective = 0  # orders of all powers that were not legal
 
     @property
     def position(self) -> Position:
@@ -62,11 +58,73 @@ class DiplomacyGame:
         """Whether the game has ended."""
         return self._engine.is_game_done or int(self._phase()[1:5]) > self.until_year
 
-    def set_orders(self, power: str, orders: Sequence[str]) -> tuple[OrderDefect, ...]:
+    @property
+    def phase(self) -> str:
+        """The engine's short name of the current phase, "S1901M"."""
+        return self.position.phase
+
+    def to_act(self) -> tuple[str, ...]:
+        """The powers with decisions."""
+        return self.position.to_move
+
+    def view(self, power: str) -> Position:  # noqa: ARG002
+        """The position, which all powers see alike."""
+        return self.position
+
+    def start_facts(self, power: str) -> dict[str, KeyValue]:  # noqa: ARG002
+        """The year in which the game begins, if it has not gone on yet."""
+        return {"start_year": self.position.year}
+
+    def facts(self, power: str) -> dict[str, KeyValue]:
+        """The facts of a decision of ``power`` now."""
+        for position, orders in self._unobserved:
+            self._alliances.observe(position, orders)
+        self._unobserved.clear()
+        position = self.position
+        return {
+            "phase": position.phase,
+            "segment": segment(position.phase),
+            "own_centers": len(position.centers[power]),
+            "alliance": self._alliances.fact(position, power),
+        }
+
+    def step(self, actions: Mapping[str, Sequence[str]]) -> Step:
+        """Take the orders of all powers that have to decide, and adjudicate them."""
+        defects = sum(len(self.set_orders(power, orders)) for power, orders in actions.items())
+        self._defective += defects
+        self._unobserved.append((self.position, self._orders))
+        before = self.centers()
+        self.process()
+        after = self.centers()
+        return Step({power: phase_parts(before[power], after[power]) for power in POWERS}, defects)
+
+    def result(self) -> Result:
+        """Every power's result. Raises ``RuntimeError`` before the end."""
+        outcome = self.outcome()
+        centers, solo = outcome.centers, outcome.solo
+        shares = sum_of_squares(centers, solo)
+        outcomes = {
+            power: {
+                "centers": float(centers[power]),
+                "solo": float(solo == power),
+                "draw": float(outcome.kind == "draw" and power in outcome.winners),
+                "top": float(centers[power] == max(centers.values())),
+                "survived": float(centers[power] > 0),
+                "sum_of_squares": shares[power],
+                "final_year": float(outcome.final_year),
+                "phases": float(outcome.phases),
+                "defective_orders": float(self._defective),
+            }
+            for power in POWERS
+        }
+        standing = Standing(shares, places(centers, solo), solo is not None or min(centers.values()) == 0)
+        return Result(outcomes, {power: final_parts(outcome, power) for power in POWERS}, standing)
+
+    def set_orders(self, power: str, orders: Sequence[str]) -> tuple[Defect, ...]:
         """Replace ``power``'s orders by the legal canonical ones among these; returns the others' defects."""
         checked = check(orders, self.position, power)
-        self._engine.write_orders(power, checked.orders, self.position)
-        self._orders[power] = checked.orders
+        self._engine.write_orders(power, checked.actions, self.position)
+        self._orders[power] = checked.actions
         return checked.defects
 
     @property

@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
+
+from services.environments.seat_player import SeatPlayer
 
 ORIGIN_KEY = "entente"  # of a saved game's document; the engine and other programs ignore it
 SCHEMA = 1
-
-PlayerKind = Literal["bot", "checkpoint", "learner", "remote", "program"]
-
-
-@dataclass(frozen=True, slots=True)
-class SeatPlayer:
-    """The player of one seat; None where a value does not apply or is not known."""
-
-    player: str  # a bot's name, "demo/checkpoints/90", "remote:gpt"; no path of the machine
-    # The learner is the policy of a run in training, as its own evaluations seat it; a program's players are objects.
-    kind: PlayerKind
-    version: int | None = None  # updates behind the weights; bots and remote players are versioned by their checksum
-    checksum: str | None = None  # SHA-256 of the weights played; of a bot or remote player, its release checksum
-    decoding: str | None = None  # of policies: "constrained" or "free"
-    temperature: float | None = None  # of policies' sampling
 
 
 @dataclass(frozen=True, slots=True)

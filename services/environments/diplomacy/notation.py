@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from functools import cache
 
 from services.environments.diplomacy.legal import standard_map
+from services.environments.diplomacy.orders import WORD_PATTERN
 from services.environments.diplomacy.position import POWERS, Position
 
-# For Python's re and Hugging Face's tokenizers.Regex: each match is a word, other characters are dropped.
-WORD_PATTERN = r"[AF] [A-Z]{3}(?:/[A-Z]{2})?\b|\n|[^\s,;()]+"
 _WORD = re.compile(WORD_PATTERN)
 
 _SEASONS = {"S": "SPRING", "F": "FALL", "W": "WINTER"}

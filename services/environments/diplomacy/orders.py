@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from services.environments.diplomacy.position import Position
+from services.environments.playing import Answer, Defect, Slot
 
 Reason = Literal[
     "unreadable",  # not in the order notation
@@ -20,6 +20,9 @@ Reason = Literal[
     "repaired",  # was not canonical; its only possible reading is used
 ]
 WAIVE = "WAIVE"
+# For Python's re and Hugging Face's tokenizers.Regex: each match is a word of a prompt or a sheet, other characters are
+# dropped.
+WORD_PATTERN = r"[AF] [A-Z]{3}(?:/[A-Z]{2})?\b|\n|[^\s,;()]+"
 _PLACE = r"[A-Z]{3}(?:/[A-Z]{2})?"
 _UNIT = rf"[AF] {_PLACE}"
 _READABLE = re.compile(
@@ -27,31 +30,7 @@ _READABLE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OrderDefect:
-    """A defect of a sheet: the text as written (or the unit without an order) and the reason."""
-
-    order: str
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class OrderSlot:
-    """One order to write: alternative i excludes later ones with the same ``claims[i]`` (None: excludes none)."""
-
-    alternatives: tuple[str, ...]
-    claims: tuple[str | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ParsedSheet:
-    """Legal orders, in the order written, and all defects (repairs included)."""
-
-    orders: tuple[str, ...]
-    defects: tuple[OrderDefect, ...]
-
-
-def sheet(position: Position, power: str) -> tuple[OrderSlot, ...]:
+def sheet(position: Position, power: str) -> tuple[Slot, ...]:
     """Return the slots of ``power``'s order sheet; any choice that respects the claims is legal.
 
     Movement: one slot per unit. Retreats: one per dislodged unit. Builds: one per possible build, with any free home
@@ -61,13 +40,13 @@ def sheet(position: Position, power: str) -> tuple[OrderSlot, ...]:
     if not places:
         return ()
     if position.kind != "A":
-        return tuple(OrderSlot(legal, (None,) * len(legal)) for legal in (position.legal[place] for place in places))
+        return tuple(Slot(legal, (None,) * len(legal)) for legal in (position.legal[place] for place in places))
     alternatives = _legal_orders(position, power)
-    slot = OrderSlot(alternatives, tuple(_claim(order) for order in alternatives))
+    slot = Slot(alternatives, tuple(_claim(order) for order in alternatives))
     return (slot,) * abs(position.adjustments[power])
 
 
-def check(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
+def check(orders: Iterable[str], position: Position, power: str) -> Answer:
     """Split ``orders`` into legal ones and defects; builds that are not ordered are waived, without a defect."""
     if position.kind == "A":
         return _check_adjustments(orders, position, power)
@@ -77,18 +56,18 @@ def check(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
     for order in orders:
         place = _place(order)
         if place in ordered:
-            defects.append(OrderDefect(order, "duplicate"))
+            defects.append(Defect(order, "duplicate"))
         elif place in silent and order in legal[place]:
             ordered.add(place)
             accepted.append(order)
         else:
-            defects.append(OrderDefect(order, _why_not(order, silent.get(place) == _unit(order))))
-    addressed = ordered | {_place(defect.order) for defect in defects}
-    defects.extend(OrderDefect(unit, "missing") for place, unit in silent.items() if place not in addressed)
-    return ParsedSheet(tuple(accepted), tuple(defects))
+            defects.append(Defect(order, _why_not(order, silent.get(place) == _unit(order))))
+    addressed = ordered | {_place(defect.text) for defect in defects}
+    defects.extend(Defect(unit, "missing") for place, unit in silent.items() if place not in addressed)
+    return Answer(tuple(accepted), tuple(defects))
 
 
-def parse(text: str, position: Position, power: str, repair: bool = False) -> ParsedSheet:
+def parse(text: str, position: Position, power: str, repair: bool = False) -> Answer:
     """Parse a sheet, one order per line; empty lines are skipped.
 
     An order must be written exactly as in the legal list. With ``repair``, case, spacing, ``->``, full stops, a missing
@@ -106,9 +85,9 @@ def parse(text: str, position: Position, power: str, repair: bool = False) -> Pa
         order = line if line in known else _repaired(line, known, shortened)
         mended.append(order)
         if order != line:
-            repairs.append(OrderDefect(line, "repaired"))
+            repairs.append(Defect(line, "repaired"))
     checked = check(mended, position, power)
-    return ParsedSheet(checked.orders, (*repairs, *checked.defects))
+    return Answer(checked.actions, (*repairs, *checked.defects))
 
 
 def _unit(order: str) -> str:
@@ -130,28 +109,28 @@ def _claim(order: str) -> str | None:
     return order[2:5] if order.endswith(" B") else order.removesuffix(" D")
 
 
-def _check_adjustments(orders: Iterable[str], position: Position, power: str) -> ParsedSheet:
+def _check_adjustments(orders: Iterable[str], position: Position, power: str) -> Answer:
     owed = position.adjustments.get(power, 0)
     allowed = frozenset(_legal_orders(position, power))
     accepted: list[str] = []
-    defects: list[OrderDefect] = []
+    defects: list[Defect] = []
     claimed: set[str] = set()
     for order in orders:
         claim = _claim(order)
         if order not in allowed:
             own = order.endswith(" B") or order[: -len(" D")] in position.units.get(power, ())
-            defects.append(OrderDefect(order, _why_not(order, own)))
+            defects.append(Defect(order, _why_not(order, own)))
         elif claim in claimed:
-            defects.append(OrderDefect(order, "duplicate"))
+            defects.append(Defect(order, "duplicate"))
         elif len(accepted) == abs(owed):
-            defects.append(OrderDefect(order, "too_many"))
+            defects.append(Defect(order, "too_many"))
         else:
             accepted.append(order)
             if claim is not None:
                 claimed.add(claim)
     if owed < 0:
-        defects.extend(OrderDefect("D", "missing") for _ in range(-owed - len(accepted)))
-    return ParsedSheet(tuple(accepted), tuple(defects))
+        defects.extend(Defect("D", "missing") for _ in range(-owed - len(accepted)))
+    return Answer(tuple(accepted), tuple(defects))
 
 
 def _why_not(order: str, own_unit: bool) -> Reason:

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from grpo_core.errors import one_line
 from services.environments.diplomacy import scoring
-
-if TYPE_CHECKING:  # it imports the engine, which importers of the parts' names need not wait for
-    from services.environments.diplomacy.game import Outcome
+from services.environments.diplomacy.scoring import Outcome
 
 PHASE_PARTS = ("center_change",)
 FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
@@ -35,7 +32,7 @@ def final_parts(outcome: Outcome, power: str) -> dict[str, float]:
     survival: 1 with a centre at the end. win: 1 for a solo. dipnet: 0 to 34, see ``DIPNET_WEIGHTS``.
     """
     centers = outcome.centers
-    solo = outcome.winners[0] if outcome.kind == "solo" else None
+    solo = outcome.solo
     drawn = outcome.winners if outcome.kind == "draw" else None
     proportional = scoring.proportional(centers)[power]
     won = float(solo == power)
@@ -48,11 +45,6 @@ def final_parts(outcome: Outcome, power: str) -> dict[str, float]:
         "win": won,
         "dipnet": 34 * (proportional if solo is None else won),
     }
-
-
-def weigh(parts: Mapping[str, float], weights: Mapping[str, float]) -> float:
-    """Return the scalar reward: Σ weight x part; parts without a weight count 0."""
-    return sum(weights[name] * value for name, value in parts.items() if name in weights)
 
 
 def check_weights(weights: Mapping[str, float]) -> None:

@@ -6,9 +6,27 @@ Shares sum to 1 (to 0 without any centre). ``solo`` names the power that won alo
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
 
 Centers = Mapping[str, int]
 Shares = dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a game ended. ``winners`` is one power after a solo, those who agreed after a draw, else empty."""
+
+    centers: Mapping[str, int]
+    kind: Literal["solo", "draw", "year_limit"]
+    winners: tuple[str, ...]
+    final_year: int
+    phases: int  # phases in its history: those played, and that of an agreed draw
+
+    @property
+    def solo(self) -> str | None:
+        """The power that won alone."""
+        return self.winners[0] if self.kind == "solo" else None
 
 
 def draw_size(centers: Centers, solo: str | None = None, drawn: Collection[str] | None = None) -> Shares:
@@ -34,3 +52,20 @@ def proportional(centers: Centers) -> Shares:
 
 def _all_to(winner: str, centers: Centers) -> Shares:
     return {power: float(power == winner) for power in centers}
+
+
+def places(
+    centers: Centers, solo: str | None = None, eliminated: Mapping[str, int] | None = None
+) -> tuple[tuple[str, ...], ...]:
+    """Return the powers from first to last; those in one tuple, in the order of ``centers``, share a place.
+
+    More centres are better; among powers without any, a later elimination is (``eliminated``: power -> phase or year).
+    After a solo, all others share the second place, as in the shares.
+    """
+    if solo is not None:
+        return (solo,), tuple(power for power in centers if power != solo)
+    fell = eliminated or {}
+    kinds: dict[tuple[int, int], list[str]] = {}
+    for power, count in centers.items():
+        kinds.setdefault((count, fell.get(power, 0)), []).append(power)
+    return tuple(tuple(kinds[kind]) for kind in sorted(kinds, reverse=True))

@@ -68,7 +68,8 @@ def prompt_text(role: str, questions: Sequence[Question], replies: Sequence[str]
     for question, reply in zip(questions, (*replies, None), strict=True):
         parts.append(f"<{QUESTION}>{question.text}</{QUESTION}>")
         if reply is not None:
-            parts.append(f"<{RESPONSE}>{' '.join(_TAG.sub(' ', reply).split())}</{RESPONSE}>")
+            lines = (" ".join(line.split()) for line in _TAG.sub(" ", reply).splitlines())
+            parts.append(f"<{RESPONSE}>{chr(10).join(line for line in lines if line)}</{RESPONSE}>")
     return "".join(parts)
 
 

@@ -92,7 +92,12 @@ def number_text(number: Fraction) -> str:
     return f"{'-' * (number < 0)}{digits[:-places]}.{digits[-places:]}"
 
 
+def answer_text(problem: WordProblem) -> str:
+    """Return a completion without any working: the answer in its tags."""
+    return f"<{RESPONSE}>{number_text(problem.answer)}</{RESPONSE}>"
+
+
 def completion_text(problem: WordProblem) -> str:
     """Return the completion that a model can imitate: solution and answer in their tags, ``</response>`` last."""
     thought = "\n".join(problem.solution)
-    return f"<{THINK}>\n{thought}\n</{THINK}>\n<{RESPONSE}>{number_text(problem.answer)}</{RESPONSE}>"
+    return f"<{THINK}>\n{thought}\n</{THINK}>\n{answer_text(problem)}"

@@ -34,7 +34,11 @@ def _decision_parameters(sequence: RunningSequence) -> Any:
         return _sampling(request.temperature, seed, [constraint.end_id], constraint.longest, sheet)
     state = sequence.state.rest if isinstance(sequence.state, ThoughtState) else sequence.state
     assert isinstance(state, FreeState)
-    return _sampling(request.temperature, seed, sorted(state.limits.end_ids), state.left)
+    ends = state.limits.end_ids
+    # A stop text of several tokens is found afterwards: vLLM goes on to an end id or the limit, which costs time.
+    if request.stop is not None and request.stop.token is not None:
+        ends = ends | {request.stop.token}
+    return _sampling(request.temperature, seed, sorted(ends), state.left)
 
 
 def _sampling(temperature: float, seed: int, ends: list[int], limit: int, extra: dict[str, bytes] | None = None) -> Any:

@@ -1,17 +1,23 @@
-"""The first dashboard: whether the run is alive, what is wrong, and the results of the seven countries."""
+"""The first dashboard: whether the run is alive, what is wrong, and the results of a world's roles."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from grpo_core.types import Measure, RoleMeasures
+from services.metrics.catalogue import Metric, evaluation_name, role_metrics
 from services.metrics.dashboards.panels import (
     PERCENT,
     Dashboard,
     Panel,
     Query,
+    Row,
     band,
     chart,
     edges,
+    floor_of,
     games_per_hour,
     gauge,
     increase,
@@ -19,20 +25,34 @@ from services.metrics.dashboards.panels import (
     pace,
     row,
     series,
+    unit_of,
 )
 
-COUNTRY = "$country"
+
+@dataclass(frozen=True, slots=True)
+class ResultPanel:
+    """A panel of one measure of all roles."""
+
+    measure: str  # its name
+    title: str
+    maximum: float | None = None  # of the axis
+    text: str = ""  # of its table of evaluations; "": as the measure says
+
+
+# The board of Diplomacy leads with what its players play for, and speaks of it as they do.
+COUNTRY_PANELS = (
+    ResultPanel("win_rate", "Solos", text="Share of games that each country won alone."),
+    ResultPanel("top_rate", "Games led, ties included"),
+    ResultPanel("centers", "Centres"),
+    ResultPanel("survival_rate", "Survival", maximum=1.0),
+)
+
 _FIRING = 'ALERTS{alertstate="firing", run=~"$run|"}'  # alerts about nodes have no run
 _WAITED = f"time() - {latest('entente_progress_timestamp_seconds')}"
 
 
 def _stat(title: str, *queries: Query, text: str, **options: Any) -> Panel:
     return Panel(title, queries, text=text, kind="stat", width=3, height=4, **options)
-
-
-def _matrix(title: str, name: str, text: str, **options: Any) -> Panel:
-    by = ("country", "against")
-    return Panel(title, (Query(latest(name)),), text=text, kind="matrix", by=by, width=12, height=8, **options)
 
 
 _NOW = row(
@@ -121,75 +141,120 @@ _NOW = row(
     ),
 )
 
-_ALL = row(
-    "All countries, last 100 episodes of each",
-    gauge("entente_country_win_rate", "Solos", unit=PERCENT, height=9),
-    gauge("entente_country_top_rate", "Games led, ties included", unit=PERCENT, height=9),
-    gauge("entente_country_centers", "Centres", height=9),
-    gauge("entente_country_survival_rate", "Survival", unit=PERCENT, maximum=1.0, height=9),
-)
-
 _AGAINST = "$against"
-_EVALUATIONS = row(
-    "Against bots that never change (evaluations)",
-    chart(
-        "Centres against six $against",
-        *edges(
-            latest("entente_evaluation_centers_low", against=_AGAINST),
-            latest("entente_evaluation_centers_high", against=_AGAINST),
+
+
+def board(measured: RoleMeasures, panels: Sequence[ResultPanel] = ()) -> Dashboard:
+    """Make the board ``entente-<roles>``, with ``panels`` of the results in this order; without any, one a measure.
+
+    Panels of measures that training does not follow are left out.
+    """
+    known = {measure.name: measure for measure in measured.trained}
+    metrics = {metric.name: metric for metric in role_metrics(measured)}
+    shown = [panel for panel in panels if panel.measure in known]
+    shown = shown or [ResultPanel(measure.name, measure.title) for measure in measured.trained]
+    chosen = [(panel, known[panel.measure]) for panel in shown]
+    name = measured.role_name
+    first = metrics[f"entente_{name}_{measured.main.name}"]
+    return Dashboard(
+        f"entente-{measured.plural.replace('_', '-')}",
+        f"Entente: {measured.plural}",
+        f"Is the run alive, is anything wrong, and what are the {measured.plural}' results?",
+        (
+            _NOW,
+            _all(measured, chosen, metrics),
+            _evaluations(measured, {panel.measure: panel.text for panel in shown}, metrics),
+            _each(measured, chosen, metrics),
         ),
-        Query(latest("entente_evaluation_centers", against=_AGAINST), "mean"),
-        text="Mean centres, countries weighted equally, with the 95% interval. Evaluated before the "
-        "first update, after the last, and every evaluation.every updates.",
-        width=8,
-        repeat="against",
-    ),
-    _matrix(
-        "Centres in the latest evaluation",
-        "entente_evaluation_mean_centers",
-        "Mean final centres of each country against six of each bot.",
-    ),
-    _matrix(
-        "Solos in the latest evaluation",
-        "entente_evaluation_win_rate",
-        "Share of games that each country won alone.",
-        unit=PERCENT,
-    ),
-)
+        {name: first.name, "against": evaluation_name(measured)},
+    )
 
-_REWARD = latest("entente_country_reward", country=COUNTRY)
-_DEVIATION = latest("entente_country_reward_std", country=COUNTRY)
-_EACH = row(
-    "$country",
-    band("entente_country_win_rate", "Solos", unit=PERCENT, country=COUNTRY),
-    band("entente_country_top_rate", "Games led, ties included", unit=PERCENT, country=COUNTRY),
-    band(
-        "entente_country_centers",
-        "Centres",
-        Query(latest("entente_batch_centers", country=COUNTRY), "this update alone", faint=True),
-        country=COUNTRY,
-    ),
-    band("entente_country_survival_rate", "Survival", unit=PERCENT, maximum=1.0, country=COUNTRY),
-    chart(
-        "Return",
-        *edges(f"{_REWARD} - {_DEVIATION}", f"{_REWARD} + {_DEVIATION}", "of one deviation"),
-        Query(_REWARD, "mean"),
-        text="Mean return of the last 100 episodes, and one deviation of single episodes to either side.",
-        minimum=None,
-    ),
-    chart(
-        "Games",
-        Query(latest("entente_country_phases", country=COUNTRY), "phases of a game"),
-        Query(f"60 * {pace('entente_country_episodes_total', country=COUNTRY)}", "episodes a minute"),
-        text="Mean length of the last 100 episodes, and how many the learner used.",
-    ),
-    width=4,
-    repeat="country",
-)
 
-COUNTRIES = Dashboard(
-    "entente-countries",
-    "Entente: countries",
-    "Is the run alive, is anything wrong, and what are the countries' results?",
-    (_NOW, _ALL, _EVALUATIONS, _EACH),
-)
+def _all(measured: RoleMeasures, chosen: Sequence[tuple[ResultPanel, Measure]], metrics: Mapping[str, Metric]) -> Row:
+    gauges = (
+        gauge(
+            metrics[f"entente_{measured.role_name}_{measure.name}"],
+            panel.title,
+            unit=unit_of(measure),
+            height=9,
+            maximum=panel.maximum,
+            minimum=floor_of(measure),
+        )
+        for panel, measure in chosen
+    )
+    return row(f"All {measured.plural}, last 100 episodes of each", *gauges)
+
+
+def _evaluations(measured: RoleMeasures, texts: Mapping[str, str], metrics: Mapping[str, Metric]) -> Row:
+    main, overall = measured.main, evaluation_name(measured)
+    met = measured.opposition.format(_AGAINST)
+    bots = f" {measured.versus} {measured.others('of each bot').removeprefix('of ')}" if measured.opponents else ""
+    return row(
+        "Against bots that never change (evaluations)" if measured.opponents else "Evaluations",
+        chart(
+            f"{main.title} {met}",
+            *edges(*(latest(metrics[f"{overall}_{end}"], against=_AGAINST) for end in ("low", "high"))),
+            Query(latest(metrics[overall], against=_AGAINST), "mean"),
+            text=f"{_sentence(main.brief)}, {measured.plural} weighted equally, with the 95% interval. Evaluated "
+            "before the first update, after the last, and every evaluation.every updates.",
+            width=8,
+            repeat="against",
+            unit=unit_of(main),
+            minimum=floor_of(main),
+        ),
+        *(
+            Panel(
+                f"{measure.title} in the latest evaluation",
+                (Query(latest(metrics[f"entente_evaluation_{measure.row_name}"])),),
+                text=texts.get(measure.name) or f"{_sentence(measure.text)} of each {measured.role_name}{bots}.",
+                kind="matrix",
+                by=(measured.role_name, "against"),
+                width=12,
+                height=8,
+                unit=unit_of(measure),
+            )
+            for measure in measured.leading
+        ),
+    )
+
+
+def _each(measured: RoleMeasures, chosen: Sequence[tuple[ResultPanel, Measure]], metrics: Mapping[str, Metric]) -> Row:
+    name = measured.role_name
+    stem, one = f"entente_{name}", {name: f"${name}"}
+    alone = Query(latest(metrics[f"entente_batch_{measured.main.name}"], **one), "this update alone", faint=True)
+    reward, deviation = (latest(metrics[f"{stem}_{figure}"], **one) for figure in ("reward", "reward_std"))
+    bands = (
+        band(
+            metrics[f"{stem}_{measure.name}"],
+            (metrics[f"{stem}_{measure.name}_low"], metrics[f"{stem}_{measure.name}_high"]),
+            measure,
+            panel.title,
+            *((alone,) if measure == measured.main else ()),
+            maximum=panel.maximum,
+            **one,
+        )
+        for panel, measure in chosen
+    )
+    return row(
+        f"${name}",
+        *bands,
+        chart(
+            "Return",
+            *edges(f"{reward} - {deviation}", f"{reward} + {deviation}", "of one deviation"),
+            Query(reward, "mean"),
+            text="Mean return of the last 100 episodes, and one deviation of single episodes to either side.",
+            minimum=None,
+        ),
+        chart(
+            "Games",
+            Query(latest(metrics[f"{stem}_phases"], **one), "phases of a game"),
+            Query(f"60 * {pace(metrics[f'{stem}_episodes_total'], **one)}", "episodes a minute"),
+            text="Mean length of the last 100 episodes, and how many the learner used.",
+        ),
+        width=4,
+        repeat=name,
+    )
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -34,8 +34,11 @@ _ALL_VALUES = models.VariableOption(text=["All"], value=["$__all"], selected=Tru
 DASHBOARDS_FOLDER = "/var/lib/grafana/dashboards"  # in Grafana's container
 
 
-def dashboard_json(dashboard: Dashboard, colors: Mapping[str, str]) -> str:
-    """Make the JSON file of a dashboard; ``colors`` are those of series by their names, such as countries."""
+Colors = Mapping[str, Mapping[str, str]]  # label -> value -> colour of its series
+
+
+def dashboard_json(dashboard: Dashboard, colors: Colors) -> str:
+    """Make the JSON file of a dashboard."""
     made = (
         builders.Dashboard(dashboard.title)
         .uid(dashboard.uid)
@@ -109,7 +112,7 @@ def _variables(dashboard: Dashboard) -> Iterator[Builder[models.VariableModel]]:
     yield builders.DatasourceVariable("datasource").label("Data source").type("prometheus")
     yield _choice("run", "label_values(entente_policy_version, run)").label("Run")
     asked = {name for row in dashboard.rows for name in (row.repeat, *(panel.repeat for panel in row.panels)) if name}
-    for name, metric in (("country", "entente_country_centers"), ("against", "entente_evaluation_centers")):
+    for name, metric in dashboard.choices.items():
         if name in asked:
             values = f'label_values({metric}{{run="$run"}}, {name})'
             yield _choice(name, values).label(name.capitalize()).multi(True).include_all(True).current(_ALL_VALUES)
@@ -140,7 +143,7 @@ def _placed(row: Row) -> Iterator[tuple[Panel, int, int]]:
         x, tallest = x + width, max(tallest, panel.height)
 
 
-def _panel(panel: Panel, colors: Mapping[str, str], number: int, place: models.GridPos) -> Builder[models.Panel]:
+def _panel(panel: Panel, colors: Colors, number: int, place: models.GridPos) -> Builder[models.Panel]:
     made: Any = _KINDS[panel.kind](panel)  # the builders of all kinds have the methods below
     made = made.id(number).grid_pos(place).title(panel.title).description(panel.text)
     made = made.datasource(_DATASOURCE).unit(panel.unit)
@@ -158,9 +161,10 @@ def _panel(panel: Panel, colors: Mapping[str, str], number: int, place: models.G
     made = made.thresholds(_thresholds(panel))
     if panel.repeat:
         made = made.repeat(panel.repeat).repeat_direction("h").max_per_row(_WIDTH // panel.width)
-    for name, color in colors.items():
-        if any("{{country}}" in query.legend for query in panel.queries):
-            made = made.override_by_name(name, [_color(color)])
+    for label, by_value in colors.items():
+        if any(f"{{{{{label}}}}}" in query.legend for query in panel.queries):
+            for name, color in by_value.items():
+                made = made.override_by_name(name, [_color(color)])
     for query in panel.queries:
         if query.faint:
             made = made.override_by_name(query.legend, [_color(GREY)])

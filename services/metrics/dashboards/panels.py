@@ -1,14 +1,17 @@
 """Dashboards as plain data: panels with PromQL queries, built from the catalogue; ``grafana`` renders them.
 
-In an expression ``$run`` is the run's label, ``$country`` and ``$against`` repeat a row or panel, and rates are taken
-over ``$window``. Series of one run are merged over exporters, so that a run resumed elsewhere stays one line.
+In an expression ``$run`` is the run's label, ``$against`` and a role's name such as ``$country`` repeat a row or panel,
+and rates are taken over ``$window``. Series of one run are merged over exporters, so that a run resumed elsewhere stays
+one line. A metric is named, or given itself where it depends on the world.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from grpo_core.types import Measure
 from services.metrics.catalogue import CATALOGUE, Metric
 
 Kind = Literal["lines", "stat", "table", "matrix"]
@@ -68,11 +71,14 @@ class Dashboard:
     title: str
     text: str
     rows: tuple[Row, ...]
+    choices: Mapping[str, str] = field(default_factory=dict)  # variable that is a label -> a metric with its values
 
 
-def series(name: str, **labels: str) -> str:
+def series(name: str | Metric, **labels: str) -> str:
     """Return a series of the dashboard's run. Raises ``KeyError`` if the catalogue lacks the metric or the label."""
-    if foreign := labels.keys() - metric_of(name).labels:
+    metric = metric_of(name)
+    name = name if isinstance(name, str) else metric.name
+    if foreign := labels.keys() - metric.labels:
         raise KeyError(f"{name} has no label {', '.join(foreign)}")
     matchers = "".join(f',{label}{"=~" if value.startswith("$") else "="}"{value}"' for label, value in labels.items())
     return f'{name}{{run="$run"{matchers}}}'
@@ -83,7 +89,7 @@ def row(title: str, *panels: Panel, width: int = 6, repeat: str = "") -> Row:
     return Row(title, tuple(replace(panel, width=panel.width or width) for panel in panels), repeat)
 
 
-def latest(name: str, **labels: str) -> str:
+def latest(name: str | Metric, **labels: str) -> str:
     """Return a metric's value now, grouped by its other labels."""
     return f"max{_by(metric_of(name), labels)} ({series(name, **labels)})"
 
@@ -93,17 +99,17 @@ def value(name: str, legend: str) -> Query:
     return Query(latest(name), legend)
 
 
-def rate(name: str, **labels: str) -> str:
+def rate(name: str | Metric, **labels: str) -> str:
     """Return a counter's increase per second."""
     return f"sum{_by(metric_of(name), labels)} (rate({series(name, **labels)}[$window]))"
 
 
-def increase(name: str, over: str = "$window", **labels: str) -> str:
+def increase(name: str | Metric, over: str = "$window", **labels: str) -> str:
     """Return a counter's increase."""
     return f"sum{_by(metric_of(name), labels)} (increase({series(name, **labels)}[{over}]))"
 
 
-def pace(name: str, **labels: str) -> str:
+def pace(name: str | Metric, **labels: str) -> str:
     """Return a counter's increase per second of training; of seconds, the share of the time.
 
     For counters that are recorded at each update, as the run's seconds are.
@@ -127,7 +133,7 @@ def share_chart(title: str, *queries: Query, **options: Any) -> Panel:
     return chart(title, *queries, **{"unit": PERCENT, "maximum": 1.0, **options})
 
 
-def gauge(name: str, title: str = "", **options: Any) -> Panel:
+def gauge(name: str | Metric, title: str = "", **options: Any) -> Panel:
     """Return the chart of one gauge, with the catalogue's title and text unless others are given."""
     return _panel(name, title, latest(name), options)
 
@@ -138,12 +144,27 @@ def counter(name: str, title: str = "", per: float = 1.0, **options: Any) -> Pan
     return _panel(name, title, expr, {"text": f"{metric_of(name).help}, per second.", **options})
 
 
-def band(name: str, title: str, *more: Query, unit: str = PLAIN, maximum: float | None = None, **labels: str) -> Panel:
-    """Return the chart of a gauge with its interval."""
-    low, high = edges(latest(f"{name}_low", **labels), latest(f"{name}_high", **labels))
-    mean = Query(latest(name, **labels), "mean" if name.endswith("centers") else "share")
-    text = f"{metric_of(name).help}, with its 95% interval, for which only line-up blocks are independent."
-    return chart(title, low, high, *more, mean, text=text, unit=unit, maximum=maximum)
+def band(
+    mean: Metric, ends: tuple[Metric, Metric], measure: Measure, title: str, *more: Query, maximum: float | None = None,
+    **labels: str,
+) -> Panel:  # fmt: skip
+    """Return the chart of a measure with its interval, whose metrics are ``ends``."""
+    low, high = edges(*(latest(end, **labels) for end in ends))
+    line = Query(latest(mean, **labels), measure.kind)
+    text = f"{mean.help}, with its 95% interval, for which only line-up blocks are independent."
+    return chart(
+        title, low, high, *more, line, text=text, unit=unit_of(measure), maximum=maximum, minimum=floor_of(measure)
+    )
+
+
+def unit_of(measure: Measure) -> str:
+    """Return Grafana's unit of a measure."""
+    return PERCENT if measure.kind == "share" else PLAIN
+
+
+def floor_of(measure: Measure) -> float | None:
+    """Return the lowest value of a measure's axis: 0, unless values may lie below."""
+    return 0.0 if measure.low >= 0 else None
 
 
 def edges(low: str, high: str, what: str = "of 95%") -> tuple[Query, Query]:
@@ -151,8 +172,10 @@ def edges(low: str, high: str, what: str = "of 95%") -> tuple[Query, Query]:
     return Query(low, f"lower end {what}", edge="low"), Query(high, f"upper end {what}", edge="high")
 
 
-def metric_of(name: str) -> Metric:
+def metric_of(name: str | Metric) -> Metric:
     """Return the catalogue's metric of a series; a histogram's series have a suffix."""
+    if isinstance(name, Metric):
+        return name
     for suffix in ("_bucket", "_sum", "_count"):
         stem = name.removesuffix(suffix)
         if stem != name and stem in CATALOGUE and CATALOGUE[stem].kind == "histogram":
@@ -160,7 +183,7 @@ def metric_of(name: str) -> Metric:
     return CATALOGUE[name]
 
 
-def _panel(name: str, title: str, expr: str, options: dict[str, Any]) -> Panel:
+def _panel(name: str | Metric, title: str, expr: str, options: dict[str, Any]) -> Panel:
     metric = metric_of(name)
     legend = " ".join(f"{{{{{label}}}}}" for label in metric.labels) or metric.name.removeprefix("entente_")
     described = {"text": f"{metric.help}.", "unit": _UNITS.get(metric.unit, PLAIN), **options}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -13,12 +14,14 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from services.metrics.rolling_windows import CountrySummary
+from grpo_core.types import RoleMeasures, role_label
+from services.metrics.rolling_windows import RoleSummary
 
 SPARKLINE_POINTS = 16  # snapshots
 _PACE_SNAPSHOTS = 20  # updates from which the time left is estimated
 DASH = "–"
-_BAR_CELLS = 18  # one cell a centre up to a solo
+_BAR_CELLS = 18
+_LONG_RANGE = 10  # of a measure, from which one decimal place tells roles apart
 _WIDE = 92  # terminal columns below which the table leaves some out
 _ACCENT, _QUIET = "#5b8def", "#8a8f98"
 _SPARKLINE_MARKS = "▁▂▃▄▅▆▇█"
@@ -33,19 +36,12 @@ class _Column:
     justify: JustifyMethod = "right"
 
 
-_COLUMNS = (
-    _Column("country", "country", justify="left"),
-    _Column("centers", "centres"),
-    _Column("bar", "", from_width=76, width=_BAR_CELLS, justify="left"),
-    _Column("change", "change"),
-    _Column("course", "course", from_width=_WIDE, width=SPARKLINE_POINTS, justify="left"),
-    _Column("reward", "reward"),
-    _Column("solos", "solos"),
-    _Column("leads", "leads", from_width=_WIDE),
-    _Column("survives", "survives"),
-    _Column("episodes", "episodes", from_width=_WIDE),
+# Columns that are no measures; the marks cannot be in a measure's name.
+_ROLE, _BAR, _CHANGE, _COURSE, _REWARD, _EPISODES = (
+    f"<{name}>" for name in ("role", "bar", "change", "course", "reward", "episodes")
 )
-# The colours of the engine's map, lighter, for dark terminals.
+
+# Known roles have their own colours: those of the engine's map, lighter, for dark terminals. Others take them in turn.
 _COLORS = {
     "AUSTRIA": "#d98a7f",
     "ENGLAND": "#b06be0",
@@ -64,7 +60,8 @@ class DisplaySnapshot:
     update: int  # updates made, 0 before the first
     games: int
     episodes: int
-    countries: Mapping[str, CountrySummary | None]  # in the order of the table
+    roles: Mapping[str, RoleSummary | None]  # in the order of the table
+    measured: RoleMeasures  # what the table shows of them
     games_per_hour: float | None = None
     decisions_per_second: float | None = None
     completion_tokens_per_second: float | None = None
@@ -73,7 +70,8 @@ class DisplaySnapshot:
     loss: float | None = None
     kl: float | None = None  # nats
     entropy: float | None = None  # nats
-    start_centers: Mapping[str, float] = field(default_factory=dict)  # the reference of "change"; else the first seen
+    # The main measure by role, to which "change" refers; else the first seen.
+    start_values: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,20 +85,21 @@ class DisplayState:
     stage_total: int | None = None
     stage_started: float = 0.0
     snapshot: DisplaySnapshot | None = None
-    first_centers: dict[str, float] = field(default_factory=dict)
-    history: dict[str, deque[float]] = field(default_factory=dict)  # centres of past snapshots, oldest first
+    first_values: dict[str, float] = field(default_factory=dict)  # of the main measure, by role
+    history: dict[str, deque[float]] = field(default_factory=dict)  # the same of past snapshots, oldest first
     pace: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_PACE_SNAPSHOTS))
 
     def add(self, snapshot: DisplaySnapshot, now: float) -> None:
         """Make a snapshot the current one."""
         self.snapshot = snapshot
         self.pace.append((now, snapshot.update))
-        for country, summary in snapshot.countries.items():
+        for role, summary in snapshot.roles.items():
             if summary is None:
                 continue
-            self.first_centers.setdefault(country, summary.centers)
-            self.history.setdefault(country, deque(maxlen=SPARKLINE_POINTS)).append(summary.centers)
-        self.first_centers.update(snapshot.start_centers)
+            value = summary.values[snapshot.measured.main.name]
+            self.first_values.setdefault(role, value)
+            self.history.setdefault(role, deque(maxlen=SPARKLINE_POINTS)).append(value)
+        self.first_values.update(snapshot.start_values)
 
     def seconds_left(self, now: float) -> float | None:
         """Return the time to the last update at the recent pace; None before two updates."""
@@ -118,7 +117,7 @@ def render(state: DisplayState, now: float, width: int) -> RenderableType:
     parts: list[RenderableType] = [_progress(state, now), _stage(state, now)]
     if state.snapshot is not None:
         wide = width >= _WIDE
-        parts += [Text(), _figures(state.snapshot, wide), Text(), _countries(state, state.snapshot, width)]
+        parts += [Text(), _figures(state.snapshot, wide), Text(), _roles(state, state.snapshot, width)]
     return Panel(Group(*parts), title="[bold]Entente[/bold]", border_style="dim", padding=(0, 1))
 
 
@@ -127,12 +126,15 @@ def plain_line(state: DisplayState, now: float) -> str:
     snapshot = state.snapshot
     if snapshot is None:
         return ""
-    summaries = {country: summary for country, summary in snapshot.countries.items() if summary is not None}
+    summaries = {role: summary for role, summary in snapshot.roles.items() if summary is not None}
+    main = snapshot.measured.main
+    values = {role: summary.values[main.name] for role, summary in summaries.items()}
+    digits = 1 if main.high - main.low >= _LONG_RANGE else main.digits
     parts = [
         f"update {snapshot.update}/{state.total_updates}",
         f"games {snapshot.games}",
-        f"centres {fmean(summary.centers for summary in summaries.values()):.2f}" if summaries else "",
-        " ".join(f"{country[:3]} {summary.centers:.1f}" for country, summary in summaries.items()),
+        f"{main.heading} {main.shown(fmean(values.values()))}" if values else "",
+        " ".join(f"{name} {main.shown(values[role], digits)}" for role, name in _short(values).items()),
         f"reward {fmean(summary.reward for summary in summaries.values()):.2f}" if summaries else "",
         *(
             f"{name} {value:.{digits}f}"
@@ -222,37 +224,59 @@ def _figures(snapshot: DisplaySnapshot, wide: bool) -> RenderableType:
     return grid
 
 
-def _countries(state: DisplayState, snapshot: DisplaySnapshot, width: int) -> RenderableType:
-    columns = [column for column in _COLUMNS if width >= column.from_width]
+def _roles(state: DisplayState, snapshot: DisplaySnapshot, width: int) -> RenderableType:
+    columns = [column for column in _columns(snapshot.measured) if width >= column.from_width]
     table = Table(expand=True, box=None, padding=(0, 1), header_style="dim")
     for column in columns:
         table.add_column(column.header, justify=column.justify, width=column.width, no_wrap=True)
     seen = [value for values in state.history.values() for value in values]
     low, high = (min(seen), max(seen)) if seen else (0.0, 1.0)
-    for country, summary in snapshot.countries.items():
-        course = sparkline(state.history.get(country, ()), low, high)
-        cells = _cells(country, summary, state.first_centers.get(country), course)
+    for number, (role, summary) in enumerate(snapshot.roles.items()):
+        course = sparkline(state.history.get(role, ()), low, high)
+        color = _COLORS.get(role, list(_COLORS.values())[number % len(_COLORS)])
+        cells: dict[str, RenderableType] = {_ROLE: Text(role_label(role), style=color), _BAR: "", _COURSE: ""}
+        if summary is not None:
+            cells |= _cells(snapshot.measured, summary, state.first_values.get(role), course, color)
         table.add_row(*(cells.get(column.name, DASH) for column in columns))
     return table
 
 
-def _cells(country: str, summary: CountrySummary | None, first: float | None, course: str) -> dict[str, RenderableType]:
-    """Return a country's cells by column name; columns without data are missing."""
-    color = _COLORS.get(country, "default")
-    name = Text(country.capitalize(), style=color)
-    if summary is None:
-        return {"country": name, "bar": "", "course": ""}
-    change = None if first is None else summary.centers - first
+def _columns(measured: RoleMeasures) -> Iterator[_Column]:
+    """The main measure with its bar and course, then the others; a narrow terminal has the first and last of them."""
+    yield _Column(_ROLE, measured.role_name, justify="left")
+    yield _Column(measured.main.name, measured.main.heading)
+    yield _Column(_BAR, "", from_width=76, width=_BAR_CELLS, justify="left")
+    yield _Column(_CHANGE, "change")
+    yield _Column(_COURSE, "course", from_width=_WIDE, width=SPARKLINE_POINTS, justify="left")
+    yield _Column(_REWARD, "reward")
+    others = measured.trained[1:]
+    for measure in others:
+        yield _Column(measure.name, measure.heading, from_width=0 if measure in (others[0], others[-1]) else _WIDE)
+    yield _Column(_EPISODES, "episodes", from_width=_WIDE)
+
+
+def _cells(
+    measured: RoleMeasures, summary: RoleSummary, first: float | None, course: str, color: str
+) -> dict[str, RenderableType]:
+    """Return a role's cells by column name."""
+    main = measured.main
+    value = summary.values[main.name]
+    change = None if first is None else value - first
     change_style = "dim" if not change else "green" if change > 0 else "red"
+    full = (main.high if main.goal is None else main.goal) - main.low
+    cells = min(_BAR_CELLS, round((value - main.low) * _BAR_CELLS / full)) if 0 < full < math.inf else 0
+    signed = "+.0%" if main.kind == "share" else f"+.{main.digits}f"
     return {
-        "country": name,
-        "centers": f"{summary.centers:.2f}",
-        "bar": Text("█" * min(_BAR_CELLS, round(summary.centers)), style=color),
-        "change": Text(DASH if change is None else f"{change:+.2f}", style=change_style),
-        "course": Text(course, style=color),
-        "reward": f"{summary.reward:.2f}",
-        "solos": f"{summary.win_rate:.0%}",
-        "leads": f"{summary.top_rate:.0%}",
-        "survives": f"{summary.survival_rate:.0%}",
-        "episodes": Text(str(summary.episodes), style="dim"),
+        **{measure.name: measure.shown(summary.values[measure.name]) for measure in measured.trained},
+        _BAR: Text("█" * cells, style=color),
+        _CHANGE: Text(DASH if change is None else f"{change:{signed}}", style=change_style),
+        _COURSE: Text(course, style=color),
+        _REWARD: f"{summary.reward:.2f}",
+        _EPISODES: Text(str(summary.episodes), style="dim"),
     }
+
+
+def _short(roles: Iterable[str]) -> dict[str, str]:
+    """Three letters of each role, where these tell them apart."""
+    short = {role: role[:3] for role in roles}
+    return short if len(set(short.values())) == len(short) else {role: role for role in short}

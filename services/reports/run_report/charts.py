@@ -9,14 +9,13 @@ from statistics import fmean
 from typing import Any
 from urllib.parse import unquote
 
-from services.reports.colors import ALL, LIGHT_COLORS, SERIES
+from grpo_core.types import Measure, role_label
+from services.reports.colors import ALL, SERIES, line_color
 from services.reports.run_report.data import Points, RunData, checkpoint_update, interval
 
 # Plotly's names of symbols, and characters like them for the notes.
 SYMBOLS = (("diamond", "◇"), ("square", "□"), ("triangle-up", "△"), ("circle", "○"), ("star", "☆"))
-OTHER = "@muted"  # roles of other tasks
-CENTERS = 34  # supply centres of the map
-EVEN_SHARE = CENTERS / 7  # of each of seven equals, once all are owned
+OTHER = "@muted"  # roles that the world does not have
 _MARKER_SHARE = 0.1  # of the width of a small chart: the distance at which two markers do not hide one another
 
 Chart = dict[str, Any]  # id, section, title, note, y (axis title), traces, and options of the layout
@@ -24,13 +23,18 @@ Chart = dict[str, Any]  # id, section, title, note, y (axis title), traces, and 
 
 def charts(run: RunData) -> list[Chart]:
     """Return all charts with data, in the order of the page."""
-    made = [*_countries(run), *_comparisons(run), *_speed(run), *_learning(run), *_groups(run)]
+    made = [*_roles(run), *_comparisons(run), *_speed(run), *_learning(run), *_groups(run)]
     return [chart for chart in made if any(trace["y"] for trace in chart["traces"])]
+
+
+def until(row: Mapping[str, Any]) -> str:
+    """Say how far an evaluation's games went, where it says so."""
+    return f", to the end of {row['until_year']}" if row.get("until_year") else ""
 
 
 def anchors(run: RunData) -> list[str]:
     """Return the opponents of the evaluations, in order of first appearance."""
-    return list(dict.fromkeys(str(row["against"]) for row in run.evaluations))
+    return list(dict.fromkeys(str(row["against"]) for row in run.course))
 
 
 def smooth(values: Sequence[float], width: int) -> list[float]:
@@ -71,40 +75,48 @@ def _raw_and_smooth(points: Points, name: str, color: str = SERIES[0]) -> list[d
     return [raw, _smooth_line(points, name, color)]
 
 
-def _countries(run: RunData) -> list[Chart]:
-    overall = _raw_and_smooth(run.country_mean("entente_batch_centers"), "training games", f"@{ALL}")
-    overall += _evaluated(run, None)
-    made = [_chart("country-all", "curves", "All countries", "centres", overall, zero=True, even=EVEN_SHARE)]
-    for country in run.countries:
-        color = f"@{country}" if country in LIGHT_COLORS else OTHER
-        traces = _raw_and_smooth(run.series(f"entente_batch_centers{{country={country}}}"), "training games", color)
-        traces += _evaluated(run, country)
-        made.append(
-            _chart(f"country-{country}", "curves", country.capitalize(), "centres", traces, zero=True, even=EVEN_SHARE)
-        )
+def _measured_chart(
+    run: RunData, name: str, section: str, title: str, traces: list[dict[str, Any]], **more: Any
+) -> Chart:
+    """Return a chart of the main measure, with the line of an even share where there is one."""
+    main = run.measured.main
+    chart = _chart(name, section, title, main.heading, traces, **more)
+    return chart if main.even is None else {**chart, "even": main.even}
+
+
+def _roles(run: RunData) -> list[Chart]:
+    measured = run.measured
+    overall = _raw_and_smooth(run.role_mean(run.batch_metric), "training games", f"@{ALL}") + _evaluated(run, None)
+    name = measured.role_name
+    made = [_measured_chart(run, f"{name}-all", "curves", f"All {measured.plural}", overall, zero=True)]
+    for role in run.roles:
+        color = line_color(role, measured.roles) or OTHER
+        traces = _raw_and_smooth(run.series(run.of_role(run.batch_metric, role)), "training games", color)
+        traces += _evaluated(run, role)
+        made.append(_measured_chart(run, f"{name}-{role}", "curves", role_label(role), traces, zero=True))
     return made
 
 
-def _evaluated(run: RunData, country: str | None) -> list[dict[str, Any]]:
-    """Return the evaluations of a country (None: of all together) with their intervals, one trace per opponent.
+def _evaluated(run: RunData, role: str | None) -> list[dict[str, Any]]:
+    """Return the evaluations of a role (None: of all together) with their intervals, one trace per anchor.
 
-    Several opponents of one checkpoint stand beside one another; the hover text has the true update.
+    Several anchors of one checkpoint stand beside one another; the hover text has the true update.
     """
     traces = []
+    main, by_role = run.measured.main, run.measured.by_role
     places = _marker_places(run)
     for against, (symbol, _) in zip(anchors(run), SYMBOLS, strict=False):
-        chosen = [row for row in run.evaluations if row["against"] == against]
-        if country is not None:
-            chosen = [
-                row for row in chosen if row.get("by_country", {}).get(country, {}).get("mean_centers") is not None
-            ]
-        rows = [row if country is None else row["by_country"][country] for row in chosen]
+        chosen = [row for row in run.course if row["against"] == against]
+        if role is not None:
+            chosen = [row for row in chosen if row.get(by_role, {}).get(role, {}).get(main.row_name) is not None]
+        rows = [row if role is None else row[by_role][role] for row in chosen]
         updates: list[float] = [checkpoint_update(row) for row in chosen]
-        points = [places[update, against] for update in updates], [row["mean_centers"] for row in rows]
+        points = [places[update, against] for update in updates], [row[main.row_name] for row in rows]
         marker = {"color": "@card", "symbol": symbol, "size": 8, "line": {"color": "@ink", "width": 1.6}}
-        name = f"evaluation against {html.escape(against)}"
-        hover = {"customdata": updates, "hovertemplate": "update %{customdata}: %{y:.2f}"}
-        traces.append(_scatter(points, name, "markers", marker=marker, error_y=_error_bars(rows), **hover))
+        name = f"evaluation {run.measured.versus} {html.escape(against)}"
+        form = ".0%" if main.kind == "share" else f".{main.digits}f"
+        hover = {"customdata": updates, "hovertemplate": f"update %{{customdata}}: %{{y:{form}}}"}
+        traces.append(_scatter(points, name, "markers", marker=marker, error_y=_error_bars(rows, main), **hover))
     return traces
 
 
@@ -114,7 +126,7 @@ def _marker_places(run: RunData) -> dict[tuple[float, str], float]:
     The markers of a checkpoint stay nearer to it than to the next one.
     """
     met: dict[int, list[str]] = {}  # the opponents of a checkpoint
-    for row in run.evaluations:
+    for row in run.course:
         met.setdefault(checkpoint_update(row), []).append(str(row["against"]))
     known = anchors(run)
     evaluated = sorted(met)
@@ -130,9 +142,9 @@ def _marker_places(run: RunData) -> dict[tuple[float, str], float]:
     return places
 
 
-def _error_bars(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    means = [row["mean_centers"] for row in rows]
-    ends = [interval(row, "mean_centers") or (mean, mean) for row, mean in zip(rows, means, strict=True)]
+def _error_bars(rows: Sequence[Mapping[str, Any]], main: Measure) -> dict[str, Any]:
+    means = [row[main.row_name] for row in rows]
+    ends = [interval(row, main) or (mean, mean) for row, mean in zip(rows, means, strict=True)]
     return {
         "type": "data",
         "symmetric": False,
@@ -147,39 +159,32 @@ def _error_bars(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _comparisons(run: RunData) -> list[Chart]:
     made = []
     for against in anchors(run):
-        rows = [row for row in run.evaluations if row["against"] == against]
+        rows = [row for row in run.course if row["against"] == against]
         compared = [("before", rows[0], "@muted"), ("after", rows[-1], "@accent")]
         if len(rows) == 1:
             compared = [("trained" if checkpoint_update(rows[0]) else "untrained", rows[0], "@accent")]
-        traces = [_bars(row, f"{when} ({html.escape(str(row['checkpoint']))})", color) for when, row, color in compared]
-        title = f"Against {against}, to the end of {rows[-1].get('until_year', '?')}"
-        made.append(
-            _chart(
-                f"against-{against}",
-                "comparison",
-                title,
-                "centres",
-                traces,
-                legend=True,
-                category=True,
-                even=EVEN_SHARE,
-            )
-        )
+        control = [row for row in run.evaluations if row["against"] == against and row not in run.course]
+        compared[1:1] = [("control: imitation alone", row, OTHER) for row in control]
+        traces = [
+            _bars(run, row, f"{when} ({html.escape(str(row['checkpoint']))})", color) for when, row, color in compared
+        ]
+        title = f"{run.measured.versus.capitalize()} {against}{until(rows[-1])}"
+        made.append(_measured_chart(run, f"against-{against}", "comparison", title, traces, legend=True, category=True))
     return made
 
 
-def _bars(row: Mapping[str, Any], name: str, color: str) -> dict[str, Any]:
-    """Return the bars of an evaluation's countries."""
-    cells = {
-        country: cell for country, cell in row.get("by_country", {}).items() if cell.get("mean_centers") is not None
-    }
+def _bars(run: RunData, row: Mapping[str, Any], name: str, color: str) -> dict[str, Any]:
+    """Return the bars of an evaluation's roles."""
+    main = run.measured.main
+    found = row.get(run.measured.by_role, {})
+    cells = {role: cell for role, cell in found.items() if cell.get(main.row_name) is not None}
     return {
         "type": "bar",
-        "x": [html.escape(country.capitalize()) for country in cells],
-        "y": [cell["mean_centers"] for cell in cells.values()],
+        "x": [html.escape(role_label(role)) for role in cells],
+        "y": [cell[main.row_name] for cell in cells.values()],
         "name": name,
         "marker": {"color": color},
-        "error_y": _error_bars(list(cells.values())),
+        "error_y": _error_bars(list(cells.values()), main),
     }
 
 

@@ -17,10 +17,11 @@ import msgspec
 
 from grpo_core.errors import one_line
 from grpo_core.files import parse_json, parse_toml, read_bytes, read_text
+from grpo_core.types import Measure, RoleMeasures
 from services.reports.page import ReportError
-from services.reports.run_report.schema import LARGEST_UPDATE, Audit, Configuration, Line, Summary
-from services.reports.statistics import CENTERS, SHARE
+from services.reports.run_report.schema import LARGEST_UPDATE, Audit, Configuration, Line, summary_of
 
+CONTROL = "control"  # label of the policy that went on imitating while the run trained
 Points = tuple[list[float], list[float]]  # x (updates) and y
 
 
@@ -29,6 +30,7 @@ class RunData:
     """The files of a run."""
 
     folder: Path
+    measured: RoleMeasures
     summary: Mapping[str, Any]
     config: Mapping[str, Any]
     lines: tuple[Mapping[str, Any], ...]  # metrics.jsonl, in order of updates
@@ -39,9 +41,13 @@ class RunData:
         points = [(line["update"], _number(line["metrics"].get(key))) for line in self.lines]
         return [x for x, y in points if y is not None], [y for _, y in points if y is not None]
 
-    def country_mean(self, name: str) -> Points:
-        """Return the mean of a measurement over the countries, by update; updates without all of them are left out."""
-        keys = [f"{name}{{country={country}}}" for country in self.countries]
+    def of_role(self, name: str, role: str) -> str:
+        """The key of a role's measurement."""
+        return f"{name}{{{self.measured.role_name}={role}}}"
+
+    def role_mean(self, name: str) -> Points:
+        """Return the mean of a measurement over the roles, by update; updates without all of them are left out."""
+        keys = [self.of_role(name, role) for role in self.roles]
         points = [(line["update"], [_number(line["metrics"].get(key)) for key in keys]) for line in self.lines]
         whole = [(x, [y for y in ys if y is not None]) for x, ys in points]
         kept = [(x, sum(ys) / len(ys)) for x, ys in whole if ys and len(ys) == len(keys)]
@@ -68,28 +74,43 @@ class RunData:
         return xs, ys
 
     @property
+    def course(self) -> Sequence[Mapping[str, Any]]:
+        """The evaluations of the run's own policy, without the control that only imitated."""
+        return [row for row in self.evaluations if row.get("label") != CONTROL]
+
+    @property
     def evaluations(self) -> Sequence[Mapping[str, Any]]:
         """The summary's evaluations with games, sorted by checkpoint."""
-        rows = [row for row in self.summary.get("evaluations", ()) if row.get("mean_centers") is not None]
+        rows = [row for row in self.summary.get("evaluations", ()) if row.get(self.measured.main.row_name) is not None]
         return sorted(rows, key=checkpoint_update)
 
     @property
-    def countries(self) -> list[str]:
-        """The countries (or other roles) with a measurement or an evaluation."""
-        evaluated = {country for row in self.evaluations for country in row.get("by_country", {})}
-        return sorted(evaluated.union(self.label_values("entente_batch_centers")))
+    def batch_metric(self) -> str:
+        """The metric of an update's episodes by role."""
+        return f"entente_batch_{self.measured.main.name}"
+
+    @property
+    def roles(self) -> list[str]:
+        """The roles with a measurement or an evaluation, in the world's order; then others."""
+        evaluated = {role for row in self.evaluations for role in row.get(self.measured.by_role, {})}
+        found = evaluated.union(self.label_values(self.batch_metric))
+        known = [role for role in self.measured.roles if role in found]
+        return known + sorted(found.difference(known))
 
 
-def load_run(run_dir: Path) -> RunData:
-    """Read a run folder, without a torn last line of metrics; raises ``ReportError`` if it is damaged or none."""
+def load_run(run_dir: Path, measured: RoleMeasures) -> RunData:
+    """Read a run folder, without a torn last line of metrics; raises ``ReportError`` if it is damaged or none.
+
+    ``measured`` says what its world measures.
+    """
     summary_path = run_dir / "summary.json"
     if not summary_path.exists():
         raise ReportError(f"{run_dir} holds no finished run: summary.json is missing")
     config_path = run_dir / "config.toml"
     config = _typed(config_path, Configuration) if config_path.exists() else {}
-    summary = _typed(summary_path, Summary)
+    summary = _typed(summary_path, summary_of(measured))
     audits = tuple(_typed(path, Audit) for path in sorted((run_dir / "audit").glob("*.json")))
-    return RunData(run_dir, summary, config, tuple(_lines(run_dir / "metrics.jsonl")), audits)
+    return RunData(run_dir, measured, summary, config, tuple(_lines(run_dir / "metrics.jsonl")), audits)
 
 
 def checkpoint_update(row: Mapping[str, Any]) -> int:
@@ -98,15 +119,14 @@ def checkpoint_update(row: Mapping[str, Any]) -> int:
     return min(int(numbers[-1]), LARGEST_UPDATE) if numbers else 0
 
 
-def interval(row: Mapping[str, Any], name: str) -> tuple[float, float] | None:
-    """Return the 95% interval ``<name>_ci95`` of an evaluation row, or None; older runs' may reach beyond the range."""
-    ends = row.get(f"{name}_ci95")
+def interval(row: Mapping[str, Any], measure: Measure) -> tuple[float, float] | None:
+    """Return a measure's 95% interval in an evaluation row, or None; older runs' may reach beyond the range."""
+    ends = row.get(f"{measure.row_name}_ci95")
     found = [_number(end) for end in ends] if isinstance(ends, Sequence) and len(ends) == 2 else [None, None]
     low, high = found
     if low is None or high is None:
         return None
-    least, most = CENTERS if name == "mean_centers" else SHARE
-    return max(least, low), min(most, high)
+    return max(measure.low, low), min(measure.high, high)
 
 
 def _lines(path: Path) -> Iterator[Mapping[str, Any]]:

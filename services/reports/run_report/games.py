@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from services.reports.colors import MAP_COLORS
 from services.reports.page import ReportError
 from services.reports.run_report.data import RunData
 from services.reports.run_report.text import scrolling
@@ -39,8 +40,11 @@ class SavedGame:
 def show_games(run: RunData) -> list[SavedGame]:
     """Write the pages of the games that the last evaluation against each opponent saved, at most ``MOST_GAMES``.
 
-    A file that is no saved game is listed with the reason. Raises ``StorageError`` if a page cannot be written.
+    Only games of the powers of the map can be shown. A file that is no saved game is listed with the reason. Raises
+    ``StorageError`` if a page cannot be written.
     """
+    if set(run.measured.roles) != set(MAP_COLORS):
+        return []
     return [_show(*found, run.folder) for found in islice(_saved(run), MOST_GAMES)]
 
 

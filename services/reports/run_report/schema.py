@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
 import msgspec
+
+from grpo_core.types import RoleMeasures
 
 Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)] | None  # sums of many are finite; None: it was not
 LARGEST_UPDATE = 10**9  # a run makes some hundreds
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 _Interval = tuple[Number, Number] | None
 _Plain = Text | Number | bool
-
-
-class _Measures(msgspec.Struct):
-    mean_centers_ci95: _Interval = None
-    win_rate: Number = None
-    win_rate_ci95: _Interval = None
-    top_rate: Number = None
-    top_rate_ci95: _Interval = None
-    survival_rate: Number = None
-    survival_rate_ci95: _Interval = None
-    sum_of_squares: Number = None
-    games: Number = None
-
-
-class _Country(_Measures, kw_only=True):
-    mean_centers: Number
-
-
-class _Evaluation(_Measures, kw_only=True):
-    against: Text
-    label: Text = ""
-    checkpoint: Text | int = ""
-    mean_centers: Number = None
-    until_year: int | Text = 0
-    by_country: dict[Text, _Country] = {}
 
 
 class _PolicySize(msgspec.Struct):
@@ -55,8 +33,28 @@ class Summary(msgspec.Struct):
     wall_seconds: Number = None
     policy: _PolicySize | None = None
     throughput: dict[Text, Number] = {}
-    evaluations: list[_Evaluation] = []
     provenance: dict[Text, _Plain | dict[Text, _Plain]] = {}
+
+
+@cache
+def summary_of(measured: RoleMeasures) -> type[msgspec.Struct]:
+    """The type of ``summary.json`` with evaluations by these measures."""
+    names = [measure.row_name for measure in measured.measures]
+    fields: list[tuple[str, Any, Any]] = [("games", Number, None)]
+    for name in names:
+        fields += [(name, Number, None), (f"{name}_ci95", _Interval, None)]
+    main = names[0]
+    cell = msgspec.defstruct("Cell", [field if field[0] != main else (main, Number) for field in fields], kw_only=True)
+    known: list[Any] = [
+        ("against", Text),
+        ("label", Text, ""),
+        ("checkpoint", Text | int, ""),
+        ("until_year", int | Text, 0),
+        (measured.by_role, dict[Text, cell], {}),  # type: ignore[valid-type]
+        *fields,
+    ]
+    evaluation: Any = msgspec.defstruct("Evaluation", known, kw_only=True)
+    return msgspec.defstruct("SummaryOfMeasures", [("evaluations", list[evaluation], [])], bases=(Summary,))
 
 
 class Line(msgspec.Struct):

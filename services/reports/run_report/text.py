@@ -10,19 +10,30 @@ from typing import Any
 
 from grpo_core.errors import one_line
 from grpo_core.models.hub import without_folders
-from services.reports.run_report.charts import EVEN_SHARE, anchors
+from grpo_core.statistics import Estimate, difference
+from grpo_core.types import Measure, RoleMeasures
+from services.reports.run_report.charts import anchors, until
 from services.reports.run_report.data import RunData, interval
-from services.reports.statistics import Estimate, difference
 
 _ACCOUNT = re.compile(r"(\w+://).*@", re.DOTALL)  # user and password of a URL; a password may hold an @ or a slash
 _PASSWORD = re.compile(r"([?&]\w*password=)[^&\s]+")  # in a URL's query, of a server or of a key file
 _KEY_FOLDER = re.compile(r"([?&]ssl_\w+=)[^&\s]*(?:/|%2[Ff])")  # where a URL's certificate or key file lies
 _DASH = "–"
 _MOST_NAMED = 12  # opponents that are listed
-EVEN_SHARE_NOTE = (
-    f"Dotted: an even share, the {EVEN_SHARE:.2f} of 34 centres that each of seven equal players holds once all are "
-    "owned."
-)
+
+
+def even_note(measured: RoleMeasures) -> str:
+    """Say what the dotted line of a chart is; empty without one."""
+    main = measured.main
+    if main.even is None:
+        return ""
+    said = main.even_note or f"that each of {measured.seats} equal players gets"
+    return html.escape(f"Dotted: an even share, the {main.shown(main.even)} {said}.")
+
+
+def sentence(text: str) -> str:
+    """The text with a capital letter first."""
+    return text[:1].upper() + text[1:]
 
 
 def header(run: RunData) -> str:
@@ -47,7 +58,12 @@ def header(run: RunData) -> str:
 
 def players(run: RunData) -> str:
     """Return the policy's size, and the opponents of training and of evaluations."""
-    rows = [("Policy", _policy(run)), ("Trained against", _opponents(run)), ("Evaluated against", _evaluated(run))]
+    trained = _opponents(run) if run.measured.opponents else ""
+    rows = [
+        ("Policy", _policy(run)),
+        ("Trained against", trained),
+        (f"Evaluated {run.measured.versus}", _evaluated(run)),
+    ]
     cells = [f"<div><dt>{name}</dt><dd>{html.escape(text)}</dd></div>" for name, text in rows if text]
     return f'<dl class="players card">{"".join(cells)}</dl>' if cells else ""
 
@@ -72,7 +88,7 @@ def _policy(run: RunData) -> str:
         )
         parts.append("started from imitation" if run.summary.get("imitation") else "started from random weights")
     if policy.get("use_peft"):
-        each = "for each country, " if policy.get("specialists") else ""
+        each = f"for each {run.measured.role_name}, " if policy.get("specialists") else ""
         parts.append(f"LoRA adapters {each}of rank {policy.get('lora_r')}")
     return one_line(", ".join(parts))
 
@@ -95,7 +111,7 @@ def _opponents(run: RunData) -> str:
 
 def _evaluated(run: RunData) -> str:
     names = anchors(run)
-    shown = [f"six {name}" for name in names[:_MOST_NAMED]]
+    shown = [run.measured.others(name) for name in names[:_MOST_NAMED]]
     return one_line(", ".join([*shown, f"{len(names) - _MOST_NAMED} more"] if len(names) > _MOST_NAMED else shown))
 
 
@@ -110,35 +126,41 @@ def parameters_text(count: float) -> str:
 
 def headlines(run: RunData) -> str:
     """Return the first and last evaluation, one card per opponent."""
-    cards = [_headline([row for row in run.evaluations if row["against"] == anchor]) for anchor in anchors(run)]
+    cards = [
+        _headline([row for row in run.course if row["against"] == anchor], run.measured) for anchor in anchors(run)
+    ]
     return f'<section class="headlines" aria-label="Results">{"".join(cards)}</section>' if cards else ""
 
 
-def _headline(rows: Sequence[Mapping[str, Any]]) -> str:
-    before, after = rows[0], rows[-1]
-    title = f"Mean centres against {after['against']}, to the end of {after.get('until_year', '?')}"
-    numbers, change = f"<b>{_number(after['mean_centers'])}</b>", ""
+def _headline(rows: Sequence[Mapping[str, Any]], measured: RoleMeasures) -> str:
+    before, after, main = rows[0], rows[-1], measured.main
+    title = f"{sentence(main.brief)} {measured.versus} {after['against']}{until(after)}"
+    numbers, change = f"<b>{_shown(after, main)}</b>", ""
     if len(rows) > 1:
-        numbers = f'<span class="soft">{_number(before["mean_centers"])}</span> → {numbers}'
-        change = _change(difference(*(_centers(row) for row in (before, after))))
-    about = [f"{_interval(before)} → {_interval(after)}" if len(rows) > 1 else _interval(after)]
-    about.append(f"{_count(after.get('games'))} games, {_rate(after, 'win_rate')} solos")
-    about.append(f"an even share is {EVEN_SHARE:.2f}")
+        numbers = f'<span class="soft">{_shown(before, main)}</span> → {numbers}'
+        change = _change(difference(*(_estimate(row, main) for row in (before, after))), main)
+    spread = _interval(after, main)
+    about = [f"{_interval(before, main)} → {spread}" if len(rows) > 1 else spread]
+    second = [f"{_with_interval(after, each)} {html.escape(each.heading)}" for each in measured.leading[1:]]
+    about.append(", ".join([f"{_count(after.get('games'))} games", *second]))
+    if main.even is not None:
+        about.append(f"an even share is {main.shown(main.even)}")
     return (
         f'<article class="card headline"><h2>{html.escape(title)}</h2><div class="numbers">{numbers}</div>'
         f'{change}<p class="soft">{"<br>".join(about)}</p></article>'
     )
 
 
-def _centers(row: Mapping[str, Any]) -> Estimate:
-    low, high = interval(row, "mean_centers") or (None, None)
-    return Estimate(row["mean_centers"], low, high, row.get("games") or 0)
+def _estimate(row: Mapping[str, Any], main: Measure) -> Estimate:
+    low, high = interval(row, main) or (None, None)
+    return Estimate(row[main.row_name], low, high, row.get("games") or 0)
 
 
-def _change(found: Estimate) -> str:
+def _change(found: Estimate, main: Measure) -> str:
     direction = "up" if found.mean > 0 else "down" if found.mean < 0 else ""
-    spread = "" if found.interval is None else " [{:+.2f}, {:+.2f}]".format(*found.interval)
-    return f'<p class="change {direction}">{found.mean:+.2f}{spread}</p>'
+    form = "+.0%" if main.kind == "share" else f"+.{main.digits}f"
+    spread = "" if found.interval is None else " [{:{form}}, {:{form}}]".format(*found.interval, form=form)
+    return f'<p class="change {direction}">{found.mean:{form}}{spread}</p>'
 
 
 def facts(run: RunData) -> str:
@@ -162,26 +184,32 @@ def evaluations(run: RunData) -> str:
     """Return the table of all evaluations."""
     if not run.evaluations:
         return ""
-    head = ("checkpoint", "against", "games", "centres", "95% interval", "solos", "leads", "survives", "squares")
+    measured = run.measured
+    main, others = measured.main, measured.measures[1:]
+    headings = (main.heading, "95% interval", *(measure.heading for measure in others))
+    head = ("checkpoint", measured.versus, "games", *headings)
     rows = [
         [
             str(row.get("checkpoint", "")),
             str(row["against"]),
             _count(row.get("games")),
-            _number(row.get("mean_centers")),
-            _interval(row),
-            *(_rate(row, name) for name in ("win_rate", "top_rate", "survival_rate")),
-            _number(row.get("sum_of_squares"), 3),
+            _shown(row, main),
+            _interval(row, main),
+            *(_with_interval(row, measure) for measure in others),
         ]
         for row in run.evaluations
     ]
-    rows.append(["an even share", "", "", _number(EVEN_SHARE), "", "", "", "", f"{1 / 7:.3f}"])
-    note = (
-        "Squares: the share of squared centres, 1 for a solo. Leads: games at whose end no power had more centres; "
-        "ties count as leads. Brackets hold 95% intervals. The last row is what each of seven equals has: "
-        "34 / 7 centres once all are owned, and 1/7 of the squared ones."
-    )
-    table = _table(head, rows, texts=2, name="Evaluations", last_apart=True)
+    notes = [measure.note for measure in reversed(measured.measures) if measure.note]
+    notes.append("Brackets hold 95% intervals.")
+    is_even = main.even is not None
+    if main.even is not None:
+        shares = ["" if each.even is None else each.shown(each.even) for each in others]
+        rows.append(["an even share", "", "", main.shown(main.even), "", *shares])
+        said = [measure.even_row for measure in measured.measures if measure.even_row]
+        each_has = f"The last row is what each of {measured.seats} equals has"
+        notes.append(f"{each_has}: {', and '.join(said)}." if said else f"{each_has}.")
+    note = html.escape(" ".join(notes))
+    table = _table(head, rows, texts=2, name="Evaluations", last_apart=is_even)
     return f'<section><h2>Evaluations</h2><p class="soft">{note}</p>{table}</section>'
 
 
@@ -263,21 +291,20 @@ def _value(value: Any) -> str:
     return _KEY_FOLDER.sub(r"\1", _PASSWORD.sub(r"\1***", text))
 
 
-def _interval(row: Mapping[str, Any]) -> str:
-    ends = interval(row, "mean_centers")
-    return "no interval" if ends is None else f"[{ends[0]:.2f}, {ends[1]:.2f}]"
+def _interval(row: Mapping[str, Any], measure: Measure) -> str:
+    ends = interval(row, measure)
+    return "no interval" if ends is None else f"[{measure.shown(ends[0])}, {measure.shown(ends[1])}]"
 
 
-def _number(value: Any, digits: int = 2) -> str:
-    return _DASH if value is None else f"{value:.{digits}f}"
+def _shown(row: Mapping[str, Any], measure: Measure) -> str:
+    value = row.get(measure.row_name)
+    return _DASH if value is None else measure.shown(value)
 
 
-def _rate(row: Mapping[str, Any], name: str) -> str:
-    """Return a rate with its 95% interval, where the evaluation has one."""
-    if row.get(name) is None:
-        return _DASH
-    ends = interval(row, name)
-    return f"{row[name]:.0%}" + ("" if ends is None else f" [{ends[0]:.0%}, {ends[1]:.0%}]")
+def _with_interval(row: Mapping[str, Any], measure: Measure) -> str:
+    """Return a measure; a share with its 95% interval, where the evaluation has one."""
+    ends = interval(row, measure) if measure.kind == "share" and row.get(measure.row_name) is not None else None
+    return _shown(row, measure) + ("" if ends is None else f" {_interval(row, measure)}")
 
 
 def _count(value: Any) -> str:

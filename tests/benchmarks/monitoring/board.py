@@ -23,13 +23,15 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 from plotly.offline import get_plotlyjs
 
-from services.metrics.dashboards.all_dashboards import DASHBOARDS
+from services.metrics.dashboards.all_dashboards import dashboards
 from services.metrics.dashboards.panels import GREY, PERCENT, Dashboard, Panel, Query, Row
 from services.metrics.jsonl import read_metrics
 from services.reports.colors import DARK_COLORS
 from tests.benchmarks.monitoring.replay import SCRAPE_S, fill_storage
+from tests.measured import DIPLOMACY
 from tests.system.support.monitoring.prometheus_server import Prometheus, serving
 
+DASHBOARDS = dashboards((DIPLOMACY,))
 UNIT_PX = 38  # height of one of Grafana's grid rows
 RUN = "recorded"
 GREENISH = {"green": "#3d8b40", "yellow": "#b58a00", "orange": "#c8641e", "red": "#b3372b", "text": "#22252b"}

@@ -1,4 +1,4 @@
-"""Measure the strength of the bots and the countries: the constants of ``opponents/ratings/calibration.py``.
+"""Measure the strength of bots and countries: the constants of ``services/environments/diplomacy/calibration.py``.
 
     python -m tests.benchmarks.ratings.calibrate --out tests/benchmarks/ratings/calibration.json
 
@@ -19,26 +19,28 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from cluster.evaluation.rating_games import RatingGame, rating_games
-from cluster.evaluation.rating_matches import play_in_order
+from cluster.evaluation.rating_games import RatingGame, play_in_order, rating_games
 from cluster.runs.progress_bars import progress_bars
 from cluster.runs.provenance import commit
-from opponents.bots.registry import BOT_NAMES, make_bot
+from grpo_core.seeds import derive_seed
 from opponents.ratings.belief import Prior
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
-from opponents.seeds import derive_seed
+from services.environments.diplomacy.bots.registry import BOT_NAMES, make_bot
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
+from services.environments.environment import RatingScale
 from tests.benchmarks.ratings.predictions import expected_share, win_probability
 
 PLAYERS = tuple(f"bot/{name}" for name in BOT_NAMES)
 ORIGIN = "bot/random"  # at 1000 points
-PRIOR = Prior(country_sigma=150.0)
+PRIOR = Prior(role_sigma=150.0)
 
 
 def all_games(rounds: int, seed: int) -> list[RatingGame]:
     """Mixed tables, then as many of one bot among six others."""
-    mixed = rating_games(dict.fromkeys(PLAYERS), rounds, derive_seed(seed, "mixed"))
+    mixed = rating_games(dict.fromkeys(PLAYERS), rounds, derive_seed(seed, "mixed"), POWERS)
     pairs = [(one, six) for one in PLAYERS for six in PLAYERS if one != six]
     alone = [
         RatingGame({seat: one if seat == power else six for seat in POWERS}, derive_seed(seed, one, six, power, number))
@@ -50,7 +52,7 @@ def all_games(rounds: int, seed: int) -> list[RatingGame]:
 
 
 def rated(scores: Sequence[GameScore]) -> RatingBook:
-    book = RatingBook({}, PRIOR, dict.fromkeys(POWERS, 0.0))
+    book = RatingBook(POWERS, RatingScale.even(POWERS), PRIOR)
     for score in scores:
         book.record(score)
     return book
@@ -93,7 +95,7 @@ def reliability(pairs: Sequence[tuple[float, float]], bins: int = 10) -> list[di
 
 def above(score: GameScore, power: str, rival: str) -> float | None:
     """1, 0, or a half for a tie; None where the order is not known."""
-    place = {seat: number for number, seats in enumerate(score.places()) for seat in seats}
+    place = {seat: number for number, seats in enumerate(score.places) for seat in seats}
     if place[power] == place[rival]:
         return None if score.last_is_open and place[power] == max(place.values()) else 0.5
     return float(place[power] < place[rival])
@@ -147,8 +149,8 @@ def constants(book: RatingBook, scores: Sequence[GameScore]) -> dict[str, object
             for p in PLAYERS
             if p != ORIGIN
         },
-        "countries": {c: round(book.country(c).mu, 1) for c in POWERS},
-        "countries_standard_error": round(book.country(POWERS[0]).sigma, 1),
+        "countries": {c: round(book.worth(c).mu, 1) for c in POWERS},
+        "countries_standard_error": round(book.worth(POWERS[0]).sigma, 1),
         "share_slope": round(slope, 2),
     }
 
@@ -163,6 +165,7 @@ def main() -> None:
     games = all_games(wanted.rounds, wanted.seed)
     scores: list[GameScore] = []
     bots = {f"bot/{name}": make_bot(name) for name in BOT_NAMES}
+    world = Diplomacy(GameSettings(until_year=wanted.until)).as_rated()
     with progress_bars(Console(stderr=True)) as stage:
         advance = stage("games", len(games))
 
@@ -170,7 +173,7 @@ def main() -> None:
             scores.append(score)
             advance(1)
 
-        asyncio.run(play_in_order(games, bots, wanted.until, 1, record))
+        asyncio.run(play_in_order(games, bots, world, 1, record))
     # Mixed tables and lonely bots in turn, so that either half of the games has both.
     half = 4 * wanted.rounds
     order = sorted(range(len(scores)), key=lambda n: (n / half if n < half else (n - half) / (len(scores) - half), n))

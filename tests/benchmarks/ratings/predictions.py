@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from opponents.ratings.book import RatingBook
-from opponents.ratings.likelihood import SEATS, Array
-from services.environments.diplomacy.position import POWERS
+from opponents.ratings.likelihood import Array
 
 # Shares of the sum of squares grow with exp(SHARE_SLOPE * strength): a strong power need not come first to have one.
 SHARE_SLOPE = 0.71
@@ -16,17 +15,17 @@ SHARE_SLOPE = 0.71
 _SMOOTHING = 0.368
 
 
-def win_probability(book: RatingBook, power: str, rival: str, seats: Mapping[str, str]) -> float:
-    """Probability that seat ``power`` finishes above seat ``rival``; a tie counts as half."""
-    return float(_chances_above(book, seats, slope=1.0)[POWERS.index(power), POWERS.index(rival)])
+def win_probability(book: RatingBook, role: str, rival: str, seats: Mapping[str, str]) -> float:
+    """Probability that seat ``role`` finishes above seat ``rival``; a tie counts as half."""
+    return float(_chances_above(book, seats, slope=1.0)[book.roles.index(role), book.roles.index(rival)])
 
 
-def expected_share(book: RatingBook, power: str, seats: Mapping[str, str], slope: float = SHARE_SLOPE) -> float:
-    """Expected sum-of-squares share of a seat, in (0, 1): a softmax of the strengths; the seven of a game sum to 1."""
+def expected_share(book: RatingBook, role: str, seats: Mapping[str, str], slope: float = SHARE_SLOPE) -> float:
+    """Expected sum-of-squares share of a seat, in (0, 1): a softmax of the strengths; those of a game sum to 1."""
     above = _chances_above(book, seats, slope)
     np.fill_diagonal(above, 1.0)
-    shares = 1 / ((1 / above).sum(axis=1) - (SEATS - 1))
-    return float(shares[POWERS.index(power)] / shares.sum())
+    shares = 1 / ((1 / above).sum(axis=1) - (len(book.roles) - 1))
+    return float(shares[book.roles.index(role)] / shares.sum())
 
 
 def _chances_above(book: RatingBook, seats: Mapping[str, str], slope: float) -> Array:

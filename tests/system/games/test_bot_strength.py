@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import pytest
 
 from cluster.bench.system.bots import run
-from opponents.bots.bot import Bot
-from opponents.bots.registry import make_bot
-from opponents.seeds import derive_seed
-from services.environments.diplomacy.game import DiplomacyGame, Outcome
+from grpo_core.seeds import derive_seed
+from services.environments.diplomacy.bots.registry import make_bot
+from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
-from services.environments.diplomacy.scoring import sum_of_squares
+from services.environments.diplomacy.scoring import Outcome, sum_of_squares
+from services.environments.playing import Bot
 
 pytestmark = pytest.mark.system
 
@@ -38,7 +38,7 @@ def play(seats: Mapping[str, Bot], seed: int) -> Outcome:
     while not game.is_done:
         position = game.position
         for power in position.to_move:
-            assert game.set_orders(power, seats[power].orders(position, power, derive_seed(seed, phase, power))) == ()
+            assert game.set_orders(power, seats[power].actions(position, power, derive_seed(seed, phase, power))) == ()
         game.process()
         phase += 1
     return game.outcome()

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from opponents.bots.registry import make_bot
 from opponents.play import play_game
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.policy import Decision, Policy
 from opponents.settings import ChatPlayerSettings
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.playing import Decision, Policy
 from tests.system.support.openai_server import MODEL, OpenAIServer, openai_server
 from tests.system.support.training_process import ENTENTE
 
@@ -75,9 +75,9 @@ def test_with_structured_output_every_order_is_legal(server: OpenAIServer, struc
     for position, decision, counted in france.seen:
         slots = sheet(position, "FRANCE")
         if position.kind == "A":  # claims are beyond a regular expression
-            assert set(decision.orders) <= set(slots[0].alternatives)
+            assert set(decision.actions) <= set(slots[0].alternatives)
         else:
-            assert all(order in slot.alternatives for order, slot in zip(decision.orders, slots, strict=True))
+            assert all(order in slot.alternatives for order, slot in zip(decision.actions, slots, strict=True))
             assert (counted["calls"], counted["defects"], counted["corrections"]) == (1, 0, 0)
         assert counted["prompt_tokens"] > 500
         assert counted["completion_tokens"] > 5 * len(slots)

@@ -13,10 +13,12 @@ from cluster.bench.inference import torch_engine as engine_bench
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.play import GameRecord, play_game
-from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, words
+from services.environments.diplomacy.notation import words
+from services.environments.diplomacy.orders import WORD_PATTERN
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.world import Diplomacy
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
 
@@ -37,7 +39,9 @@ def test_whole_games_are_legal_and_every_logprob_equals_a_plain_forward_pass(arc
     with torch.no_grad():
         model.lm_head.weight.mul_(50)
     reference = copy.deepcopy(model)
-    policy = LLMPolicy(TorchEngine(model, max_concurrent_decisions=16), OrderTokens(tokenizer))
+    policy = LLMPolicy(
+        TorchEngine(model, max_concurrent_decisions=16), TokenizedLanguage(Diplomacy.language, tokenizer)
+    )
 
     async def play() -> list[GameRecord]:
         return await asyncio.gather(
@@ -45,7 +49,7 @@ def test_whole_games_are_legal_and_every_logprob_equals_a_plain_forward_pass(arc
         )
 
     records = asyncio.run(play())
-    assert [record.defective_orders for record in records] == [0] * 4
+    assert [record.defects for record in records] == [0] * 4
     turns = [turn for record in records for seat in record.learners.values() for turn in seat.turns]
     assert len(turns) > 150
     for turn in turns:

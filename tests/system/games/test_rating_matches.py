@@ -28,7 +28,7 @@ def make_run(run: Path) -> Path:
     config = load_config("smoke", ["game.until_year=1901"])
     run.mkdir()
     (run / "config.toml").write_text(dump_config(config))
-    model, tokenizer = make_policy(config.policy, config.run.seed)
+    model, tokenizer = make_policy(config.policy, config.run.seed, config.world.language)
     population = Population(run / "population.json")
     population.add_bot("greedy")
     for version in (0, 2, 4):
@@ -63,7 +63,7 @@ def test_rating_matches_rate_bots_snapshots_and_learner_and_continue_in_a_second
         assert row["anchor"] == player.startswith("bot/")
         assert row["sigma"] == 0 if row["anchor"] else 0 < row["sigma"] < 350
     assert rate(run, "--games", "1", "--against", "").returncode == 0
-    again = load_ratings(run / "ratings.json")
+    again = load_ratings(run / "ratings.json", POWERS)
     assert again.rating("policy/v2", "ITALY").games == 3
     assert again.rating("bot/random", "ITALY").games == 2
     assert again.rating("learner").sigma < rated["learner"]["sigma"]
@@ -92,7 +92,7 @@ def test_an_interruption_keeps_the_ratings_so_far(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "what was played is kept" in err
     assert "bot/greedy" in out
-    assert 100 <= load_ratings(run / "ratings.json").rating("bot/greedy").games < 1000
+    assert 100 <= load_ratings(run / "ratings.json", POWERS).rating("bot/greedy").games < 1000
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,12 @@ def _settings(**changed: str) -> str:
     return shlex.join(word for key, value in settings.items() for word in ("--set", f"{key}={value}"))
 
 
+_OTHER_WORLD = "--set metrics.display=false --set learner.updates=1 --set learner.episodes_per_update=24"
+_PROBLEMS = (
+    f"{_OTHER_WORLD} --set policy.hidden_size=32 --set policy.layers=1 --set imitation.games=40 "
+    "--set imitation.epochs=1 --set imitation.control=none --set evaluation.problems=4 --set evaluation.samples=2"
+)
+
 COMMANDS: tuple[Run | Elsewhere, ...] = (
     Elsewhere("make setup", "the first step of CI"),
     Elsewhere("make setup TORCH=auto", "takes a GPU's build from the network"),
@@ -182,6 +188,18 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "entente play --seat FRANCE=runs/gpu --until 1903 --out prompts.json --show-prompts",
         "--until 1901",
         "whole prompt",
+    ),
+    Run(
+        "entente train kuhn",
+        f"{_OTHER_WORLD} --set rollout.num_generations=4 --set evaluation.games_per_role=2",
+        "done: runs/kuhn/summary.json",
+        "runs/kuhn/report.html",
+    ),
+    Run("entente train word_problems", _PROBLEMS, "done: runs/word_problems/summary.json"),
+    Run(
+        'entente solve runs/word_problems --question "Five friends share 65 marbles equally. How many does each get?" '
+        "--agents vote",
+        prints="step_by_step",
     ),
 )
 

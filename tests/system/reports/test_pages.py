@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from services.reports.game_viewer.game_viewer import write_viewer
 from services.reports.run_report.run_report import write_report
+from tests.measured import DIPLOMACY
 
 pytestmark = pytest.mark.system
 
@@ -108,7 +109,7 @@ def report(tmp_path_factory: pytest.TempPathFactory, viewer: Path) -> Path:
     saved.mkdir(parents=True)
     shutil.copy(viewer.with_suffix(".json"), saved / "FRANCE.json")
     (folder / "summary.json").write_text(json.dumps({"run": "shown", "updates": 20, "evaluations": rows}))
-    return write_report(folder)
+    return write_report(folder, DIPLOMACY)
 
 
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])

@@ -20,11 +20,11 @@ from rich.console import Console
 from cluster.actors.messages import UpdateReport
 from cluster.configs.loader import load_config
 from cluster.driver.metrics_recorder import MetricsRecorder
-from cluster.evaluation.evaluation_games import EvaluationResult, summarize
 from cluster.runs.folder import RunFolder
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.metrics.display.display import Display
+from tests.diplomacy_rows import result, row
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(1800)]
 
@@ -40,14 +40,14 @@ SWAPS = "entente_weight_swap_seconds"
 def report(version: int, loss: float) -> UpdateReport:
     return UpdateReport(
         version=version, metrics={LOSS: loss, "entente_country_centers{country=ITALY}": 4.0 + version},
-        countries={}, episodes=14, stale_episodes=0, tokens=10, busy_s=1.0, defective_orders=0, truncated=0,
+        roles={}, episodes=14, stale_episodes=0, tokens=10, busy_s=1.0, defective_orders=0, truncated=0,
         weight_bytes=5, buffer={"waiting": 0, "delivered": 0, "bytes": 0, "duplicates": 0, "poison": 0},
     )  # fmt: skip
 
 
 def evaluation(version: int, centers: int) -> dict[str, Any]:
-    results = [EvaluationResult(power, centers, False, False, True, 0.1) for power in POWERS for _ in range(2)]
-    return dict(summarize(results, checkpoint=f"checkpoints/{version}", against="random", until_year=1901))
+    results = [result(power, centers) for power in POWERS for _ in range(2)]
+    return row(results, checkpoint=f"checkpoints/{version}", against="random", until_year=1901)
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from tests.system.support.training_process import ENTENTE, handle_stop_signals
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(2400)]
 
-KINDS = ("rollout", "server", "driver", "checkpoint", "full", "poison", "block", "future", "oversized", "foreign")
+KINDS = ("server", "block")  # the others: tests/soak/test_drill_of_all_kinds.py
 
 
-def test_a_run_recovers_from_every_kind_of_fault_and_loses_no_episode(tmp_path: Path) -> None:
+def test_a_run_recovers_from_faults_and_loses_no_episode(tmp_path: Path) -> None:
     run, out = tmp_path / "run", tmp_path / "drill.json"
     only = [word for kind in KINDS for word in ("--only", kind)]
     done = subprocess.run(
@@ -33,8 +33,8 @@ def test_a_run_recovers_from_every_kind_of_fault_and_loses_no_episode(tmp_path: 
     faults = {fault["kind"]: fault for fault in found["faults"]}
     assert faults.keys() == set(KINDS)
     assert all(fault["further_update"] > fault["update"] for fault in faults.values())
-    assert [kind for kind in KINDS if faults[kind]["reaction"] == "starts itself again"] == ["server", "checkpoint"]
-    assert len(restarts(run)) >= 2
+    assert [kind for kind in KINDS if faults[kind]["reaction"] == "starts itself again"] == ["server"]
+    assert len(restarts(run)) >= 1
     assert len(found["checks"]) == 9
     assert all(check["passed"] for check in found["checks"])
     lengths = found["lengths"]
@@ -49,7 +49,7 @@ def test_a_run_recovers_from_every_kind_of_fault_and_loses_no_episode(tmp_path: 
     lines = (run / "metrics.jsonl").read_text().splitlines()
     newest = next(line["metrics"] for line in map(json.loads, reversed(lines)) if "entente_loss" in line["metrics"])
     assert newest["entente_run_restarts_total"] == len(restarts(run))
-    assert newest["entente_poison_episodes_total"] == 6  # two of the block
+    assert newest["entente_poison_episodes_total"] == 2  # of the block
 
 
 def test_ctrl_c_ends_a_drill_and_all_its_processes(tmp_path: Path) -> None:

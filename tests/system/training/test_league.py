@@ -66,7 +66,7 @@ def episodes_are_those_of(record: dict[int, dict[str, Any]], run: Path) -> None:
 
 
 def seats_are_what_the_config_says(record: dict[int, dict[str, Any]]) -> None:
-    assert all(line["power"] == learner_of_block(0, index) for index, line in record.items())
+    assert all(line["power"] == learner_of_block(0, index, POWERS) for index, line in record.items())
     anchored = [line for line in record.values() if line["strategy"] == "anchors"]
     assert len(anchored) == floor(len(record) * Fraction("0.4"))
     for power in POWERS:

@@ -33,7 +33,7 @@ def opponents_of(run: Path, version: int) -> set[str]:
     """The opponents in the episodes that made a version."""
     config = load_config(run / "config.toml")
     population = Population.load(run / "population.json")
-    matchmaker = Matchmaker(population, config.rollout.num_generations, config.run.seed, config.opponents)
+    matchmaker = Matchmaker(population, config.world, config.rollout.num_generations, config.run.seed, config.opponents)
     blocks = {int(name.split("/")[0].removeprefix("b")) for name in audits(run)[version]["episodes"]}
     lineups = [matchmaker.block(index, newest_snapshot=version - 1) for index in blocks]
     return {member for lineup in lineups for _, member in lineup.opponents}

@@ -91,7 +91,7 @@ def test_a_run_of_specialists_trains_resumes_evaluates_and_rates(tmp_path: Path)
     assert json.loads(game.read_text())["phases"]
     # Matches rate the newest checkpoint at every country, and each snapshot at its own.
     command("population", "rate", str(run), "--games", "1", "--against", "", "--until", "1901")
-    rated = load_ratings(run / "ratings.json")
+    rated = load_ratings(run / "ratings.json", POWERS)
     assert rated.rating("learner", "ITALY").games > 0
     assert rated.rating("policy/v3-ITALY").games > 0
     assert "this run has a specialist for each" in " ".join(command("groups", "audit", str(run), "--gradients").split())

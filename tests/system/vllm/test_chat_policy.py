@@ -21,12 +21,13 @@ from grpo_core.batching.microbatches import micro_batches, training_turns
 from grpo_core.forward.logprobs import token_logprobs
 from grpo_core.models.lora import adapter_payload, add_adapters
 from grpo_core.types import Episode, Turn
-from opponents.bots.registry import make_bot
-from opponents.players.llm_policy import LLMPolicy, OrderTokens
-from opponents.players.policy import Decision
+from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import check
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.world import Diplomacy
+from services.environments.playing import Decision
 from services.inference.engine import LEARNER, Engine
 from services.inference.torch_backend.engine import TorchEngine
 from services.settings import InferenceSettings
@@ -72,7 +73,7 @@ def cases() -> list[Case]:
             for power in position.to_move:
                 if len(position.units[power]) > 1 and (position.kind != "M" or (len(found) + seed) % 3 == 0):
                     found.append(Case(position, power, len(found)))
-                game.set_orders(power, bot.orders(position, power, seed))
+                game.set_orders(power, bot.actions(position, power, seed))
             game.process()
         if len(found) >= COUNT:
             break
@@ -96,7 +97,7 @@ def on_vllm(
 
 
 def decide(engine: Engine, runner: asyncio.Runner, cases: Sequence[Case], temperature: float) -> list[Decision]:
-    tokens = OrderTokens(TOKENIZER, CONFIG.policy, CONFIG.inference)
+    tokens = TokenizedLanguage(Diplomacy.language, TOKENIZER, CONFIG.policy, CONFIG.inference)
     policy = LLMPolicy(engine, tokens, temperature=temperature, max_completion_length=400)
 
     async def act() -> list[Decision]:
@@ -122,7 +123,7 @@ def check_decisions(cases: Sequence[Case], decisions: Sequence[Decision]) -> Non
     thought_tokens: set[int] = set()
     ended = 0
     for case, decision in zip(cases, decisions, strict=True):
-        assert not check(decision.orders, case.position, case.power).defects, (case, decision.orders)
+        assert not check(decision.actions, case.position, case.power).defects, (case, decision.actions)
         turn = decision.turn
         assert turn is not None
         if not turn.trained_mask.any():

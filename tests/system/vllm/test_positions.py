@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from diplomacy import Game
 
-from opponents.players.llm_policy import OrderTokens
+from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import WAIVE, OrderSlot, parse, sheet
+from services.environments.diplomacy.orders import WAIVE, Slot, parse, sheet
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.world import Diplomacy
 from services.inference.engine import GenerationRequest
 from tests.paths import RECORDED_GAMES
 from tests.system.support.vllm_models import peaked_model, vllm_engine, word_tokenizer, write_all
@@ -40,7 +41,7 @@ class Task:
     state: Mapping[str, Any]
     position: Position
     power: str
-    slots: tuple[OrderSlot, ...]
+    slots: tuple[Slot, ...]
     kind: str
 
 
@@ -50,7 +51,7 @@ class Writer:
 
     engine: Any
     runner: Any
-    tokens: OrderTokens
+    tokens: TokenizedLanguage
 
     def sheets(self, tasks: Sequence[Task], *, masked: bool) -> list[str]:
         """The texts of their sheets."""
@@ -79,7 +80,7 @@ class Writer:
 @pytest.fixture(scope="module")
 def writer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writer]:
     with vllm_engine(peaked_model(), tmp_path_factory.mktemp("model")) as (engine, runner):
-        yield Writer(engine, runner, OrderTokens(word_tokenizer()))
+        yield Writer(engine, runner, TokenizedLanguage(Diplomacy.language, word_tokenizer()))
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +114,7 @@ def decisions(state: Mapping[str, Any], position: Position) -> list[Task]:
     return out
 
 
-def kind_of(position: Position, power: str, slots: Sequence[OrderSlot]) -> str:
+def kind_of(position: Position, power: str, slots: Sequence[Slot]) -> str:
     if position.kind == "R":
         return "retreats"
     if position.kind == "A":
@@ -122,7 +123,7 @@ def kind_of(position: Position, power: str, slots: Sequence[OrderSlot]) -> str:
     return "convoys" if convoys else "movement"
 
 
-def random_orders(slots: Sequence[OrderSlot], rng: random.Random) -> list[str]:
+def random_orders(slots: Sequence[Slot], rng: random.Random) -> list[str]:
     orders, claimed = [], set()
     for slot in slots:
         free = [
@@ -139,7 +140,7 @@ def random_orders(slots: Sequence[OrderSlot], rng: random.Random) -> list[str]:
 def is_legal(task: Task, text: str) -> bool:
     """Whether the strict parser finds the sheet complete and without defects."""
     parsed = parse(text, task.position, task.power)
-    return not parsed.defects and len(parsed.orders) == len(task.slots)
+    return not parsed.defects and len(parsed.actions) == len(task.slots)
 
 
 def taken_by_the_game(task: Task, orders: Sequence[str], *, expand: bool) -> list[str]:
@@ -182,7 +183,7 @@ def test_free_text_of_a_random_model_is_mostly_illegal(writer: Writer, tasks: li
     texts = writer.sheets(tasks, masked=False)
     lines = [(task, line) for task, text in zip(tasks, texts, strict=True) for line in text.splitlines() if line]
     legal_sheets = sum(is_legal(task, text) for task, text in zip(tasks, texts, strict=True))
-    legal_lines = sum(len(parse(line, task.position, task.power).orders) for task, line in lines)
+    legal_lines = sum(len(parse(line, task.position, task.power).actions) for task, line in lines)
     print(
         f"\nfree text of a random model: {legal_sheets} of {len(tasks)} sheets are legal "
         f"({legal_sheets / len(tasks):.1%}), {legal_lines} of {len(lines)} lines ({legal_lines / len(lines):.1%})"

@@ -15,10 +15,11 @@ from grpo_core.models.lora import adapter_payload
 from grpo_core.models.role_adapters import active_role, add_role_adapters
 from grpo_core.models.weight_probe import Probe, make_probe
 from grpo_core.settings import PolicySettings
-from opponents.players.llm_policy import LLMPolicy, OrderTokens
-from opponents.players.policy import Decision
+from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.world import Diplomacy
+from services.environments.playing import Decision
 from services.inference.engine import Engine, EngineError
 from services.inference.torch_backend.engine import TorchEngine
 from services.settings import InferenceSettings
@@ -32,7 +33,7 @@ RANK = 8
 
 
 def test_seven_role_adapters_agree_with_torch_and_are_swapped_all_or_none(tmp_path: Path) -> None:
-    tokens = OrderTokens(word_tokenizer())
+    tokens = TokenizedLanguage(Diplomacy.language, word_tokenizer())
     base = peaked_model()
     model = add_role_adapters(copy.deepcopy(base), PolicySettings(use_peft=True, lora_r=RANK), 0, POWERS)
     position = DiplomacyGame(1901).position
@@ -52,7 +53,7 @@ def test_seven_role_adapters_agree_with_torch_and_are_swapped_all_or_none(tmp_pa
 
     def players_of(engine: Engine) -> Specialists:
         return Specialists(
-            engine, lambda name, temperature: LLMPolicy(engine, tokens, policy=name, temperature=temperature)
+            engine, POWERS, lambda name, temperature: LLMPolicy(engine, tokens, policy=name, temperature=temperature)
         )
 
     async def sheets(specialists: Specialists) -> list[Decision]:
@@ -66,7 +67,7 @@ def test_seven_role_adapters_agree_with_torch_and_are_swapped_all_or_none(tmp_pa
             assert mine.turn.completion_ids.tolist() == other.turn.completion_ids.tolist()
             assert np.abs(mine.turn.logprobs - other.turn.logprobs).max() < 1e-4
             assert mine.turn.policy_version == other.turn.policy_version == version
-        return [decision.orders for decision in written[0]]
+        return [decision.actions for decision in written[0]]
 
     settings = InferenceSettings(kv_cache_mib=64, max_loras=2 * len(POWERS))
     with vllm_engine(base, tmp_path, settings, max_lora_rank=RANK) as (engine, runner):

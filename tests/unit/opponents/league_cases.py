@@ -9,7 +9,7 @@ from opponents.matchmaking.lineup import LineupBlock
 from opponents.population.member import Member
 from opponents.population.population import Population
 from opponents.ratings.game_score import GameScore
-from services.environments.diplomacy.position import POWERS
+from tests.unit.opponents.world_cases import standing
 
 
 def member(name: str, kind: str = "bot", *, version: int = 0, **fields: object) -> Member:
@@ -32,5 +32,5 @@ def snapshot(version: int, **fields: object) -> Member:
 def game(block: LineupBlock, own: int, others: Mapping[str, int], solo: str | None = None) -> GameScore:
     """A game in which the learner ends with ``own`` centres, and every other seat with those of its player's id."""
     players = block.players
-    centers = {power: own if power == block.learner_power else others.get(players[power], own) for power in POWERS}
-    return GameScore(players, centers, solo)
+    centers = {power: own if power == block.role else others.get(player, own) for power, player in players.items()}
+    return GameScore(players, standing(centers, solo))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from opponents.bots.registry import make_bot
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import Position
 
@@ -14,6 +14,6 @@ def played_positions(bot: str, until_year: int, seed: int) -> list[Position]:
     while not game.is_done:
         found.append(game.position)
         for power in game.position.to_move:
-            game.set_orders(power, player.orders(game.position, power, seed))
+            game.set_orders(power, player.actions(game.position, power, seed))
         game.process()
     return found

@@ -10,19 +10,22 @@ import numpy as np
 import pytest
 
 from grpo_core.batching.microbatches import training_turn
-from opponents.bots.registry import make_bot
 from opponents.demonstrations import demonstrate_game, demonstration_turn, saved_demonstrations
-from opponents.players.llm_policy import OrderTokens
+from opponents.players.llm_policy import TokenizedLanguage
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, words
-from services.environments.diplomacy.orders import sheet
+from services.environments.diplomacy.notation import words
+from services.environments.diplomacy.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.saved_game import SavedGameError
+from services.environments.diplomacy.settings import DiplomacyImitation, GameSettings
+from services.environments.diplomacy.world import Diplomacy
 from services.inference.sequence import teacher_forced_generation
 from services.inference.token_masks import ConstraintError, SheetConstraint, SlotConstraint
 from services.inference.word_tokenizer import make_word_tokenizer
 
-TOKENS = OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))
+WORLD = Diplomacy(GameSettings(until_year=1902))
+TOKENS = TokenizedLanguage(WORLD.language, make_word_tokenizer(words(), WORD_PATTERN))
 
 
 def game_of(name: str, until_year: int, seed: int) -> tuple[DiplomacyGame, list[tuple[Position, str, tuple[str, ...]]]]:
@@ -32,7 +35,7 @@ def game_of(name: str, until_year: int, seed: int) -> tuple[DiplomacyGame, list[
     while not game.is_done:
         position = game.position
         for power in position.to_move:
-            orders = bot.orders(position, power, seed)
+            orders = bot.actions(position, power, seed)
             game.set_orders(power, orders)
             ordered.append((position, power, orders))
         game.process()
@@ -46,7 +49,7 @@ def test_a_turns_tokens_spell_the_orders_it_was_made_of(name: str) -> None:
     for position, power, orders in ordered:
         turn = demonstration_turn(TOKENS, position, power, orders)
         kinds.add(position.kind)
-        written = TOKENS.orders(sheet(position, power), turn.completion_ids.tolist())
+        written = TOKENS.actions(sheet(position, power), turn.completion_ids.tolist())
         assert sorted(written) == sorted(orders)
         assert tuple(turn.prompt_ids.tolist()) == TOKENS.prompt(position, power)
         if turn.trained_mask.any():
@@ -68,7 +71,7 @@ def test_builds_in_any_order_give_the_same_turn() -> None:
 def test_units_without_an_order_hold() -> None:
     position = DiplomacyGame(1901).position
     turn = demonstration_turn(TOKENS, position, "FRANCE", ("A PAR - BUR",))
-    orders = TOKENS.orders(sheet(position, "FRANCE"), turn.completion_ids.tolist())
+    orders = TOKENS.actions(sheet(position, "FRANCE"), turn.completion_ids.tolist())
     assert sorted(orders) == ["A MAR H", "A PAR - BUR", "F BRE H"]
 
 
@@ -81,8 +84,8 @@ def test_a_sheet_that_leaves_its_mask_is_refused() -> None:
 
 
 def test_a_demonstrated_game_is_reproducible_and_has_turns_of_all_seats() -> None:
-    turns = asyncio.run(demonstrate_game(make_bot("dumbbot"), TOKENS, 1902, seed=5))
-    again = asyncio.run(demonstrate_game(make_bot("dumbbot"), TOKENS, 1902, seed=5))
+    turns = asyncio.run(demonstrate_game(WORLD, DiplomacyImitation(), TOKENS, 0, seed=5))
+    again = asyncio.run(demonstrate_game(WORLD, DiplomacyImitation(), TOKENS, 0, seed=5))
     assert len(turns) > 7 * 3
     assert all(turn.trained_mask.any() and not turn.logprobs.any() for turn in turns)
     for one, other in zip(turns, again, strict=True):
@@ -94,7 +97,7 @@ def test_a_saved_game_gives_the_same_turns_as_the_game_did(tmp_path: Path) -> No
     game.save(tmp_path / "game.json")
     wanted = [demonstration_turn(TOKENS, *each) for each in ordered]
     wanted = [turn for turn in wanted if turn.trained_mask.any()]
-    found = list(saved_demonstrations(tmp_path / "game.json", TOKENS))
+    found = list(saved_demonstrations(WORLD, tmp_path / "game.json", TOKENS))
 
     def key(turn: object) -> tuple[bytes, bytes]:
         return turn.prompt_ids.tobytes(), turn.completion_ids.tobytes()  # type: ignore[attr-defined]
@@ -110,7 +113,7 @@ def test_powers_without_legal_orders_give_no_turns(tmp_path: Path) -> None:
     orders = saved["phases"][0]["orders"]
     orders["ITALY"], orders["RUSSIA"], orders["TURKEY"] = None, [], ["A CON-BUL", "A SMY holds"]
     (tmp_path / "game.json").write_text(json.dumps(saved))
-    found = [turn.prompt_ids.tobytes() for turn in saved_demonstrations(tmp_path / "game.json", TOKENS)]
+    found = [turn.prompt_ids.tobytes() for turn in saved_demonstrations(WORLD, tmp_path / "game.json", TOKENS)]
     position = DiplomacyGame(1901).position
     ids = [np.asarray(TOKENS.prompt(position, power), np.int32) for power in POWERS[:4]]
     assert found == [each.tobytes() for each in ids]
@@ -119,4 +122,4 @@ def test_powers_without_legal_orders_give_no_turns(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_saved_game_is_refused(tmp_path: Path) -> None:
     (tmp_path / "game.json").write_text('{"phases": 3}')
     with pytest.raises(SavedGameError, match=r"game\.json"):
-        list(saved_demonstrations(tmp_path / "game.json", TOKENS))
+        list(saved_demonstrations(WORLD, tmp_path / "game.json", TOKENS))

@@ -15,13 +15,15 @@ from typing import cast
 
 import numpy as np
 
-from opponents.bots.registry import make_bot
 from opponents.play import GameRecord, play_game
-from opponents.players.llm_policy import LLMPolicy, OrderTokens
-from opponents.players.policy import Policy
+from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, words
+from services.environments.diplomacy.notation import words
+from services.environments.diplomacy.orders import WORD_PATTERN
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.world import Diplomacy
+from services.environments.playing import Policy
 from services.inference.engine import Engine, Generation, GenerationRequest
 from services.inference.sampling import uniforms
 from services.inference.sequence import ModelLimits, RunningSequence, initial_state
@@ -58,7 +60,7 @@ def digest(game: DiplomacyGame, record: GameRecord) -> str:
     def add(value: object) -> None:
         whole.update(json.dumps(value, sort_keys=True).encode())
 
-    add([game.hash(), record.outcome.phases, record.defective_orders, dict(record.outcome.centers)])
+    add([game.hash(), game.outcome().phases, record.defects, dict(game.outcome().centers)])
     for power, seat in record.learners.items():
         add([power, seat.parts])
         for turn in seat.turns:
@@ -76,13 +78,13 @@ def digest(game: DiplomacyGame, record: GameRecord) -> str:
 
 
 def test_games_of_one_policy_in_all_seats_repeat_bit_for_bit() -> None:
-    policy = LLMPolicy(cast(Engine, UniformEngine()), OrderTokens(TOKENIZER))
+    policy = LLMPolicy(cast(Engine, UniformEngine()), TokenizedLanguage(Diplomacy.language, TOKENIZER))
     games = [play(dict.fromkeys(POWERS, policy), 1905, seed) for seed in range(2)]
     assert games == [("af8ff1f89c831505", 81), ("3164ad7e45d37214", 81)]
 
 
 def test_games_of_a_policy_among_bots_repeat_bit_for_bit() -> None:
-    policy = LLMPolicy(cast(Engine, UniformEngine()), OrderTokens(TOKENIZER))
+    policy = LLMPolicy(cast(Engine, UniformEngine()), TokenizedLanguage(Diplomacy.language, TOKENIZER))
     bots = [make_bot(name) for name in ("random", "greedy", "dumbbot", "hold", "random", "random")]
     games = []
     for seed, power in enumerate(("ENGLAND", "TURKEY")):

@@ -11,15 +11,17 @@ import pytest
 
 from grpo_core.advantages.returns import returns_to_go
 from grpo_core.types import Turn
-from opponents.bots.registry import make_bot
 from opponents.matchmaking.matchmaker import Matchmaker
 from opponents.play import SeatRecord, make_episode, play_game
-from opponents.players.policy import Decision, Policy
 from opponents.population.population import Population
-from opponents.settings import EPISODE_FACTS
 from services.environments.diplomacy.alliances import AllianceLog
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
+from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT
+from services.environments.playing import Decision, Policy
 from services.replay.codec import decode, encode
 
 
@@ -45,7 +47,7 @@ class RememberingBot:
         self.bot = make_bot("greedy")
 
     async def act(self, position: Position, power: str, seed: int) -> Decision:
-        orders = (await self.bot.act(position, power, seed)).orders
+        orders = (await self.bot.act(position, power, seed)).actions
         return Decision(orders, turn(position.phase, trained=position.kind != "A"))
 
 
@@ -70,12 +72,12 @@ def test_turn_rewards_and_elapsed_phases_add_up_to_the_game() -> None:
         )
     )
     seat = record.learners["FRANCE"]
-    centers = record.outcome.centers["FRANCE"]
+    centers = game.outcome().centers["FRANCE"]
     assert seat.parts["center_change"] == centers - 3
     assert sum(t.reward for t in seat.turns) == pytest.approx(2.0 * (centers - 3) + 0.5 * centers)
     # Adjustments left no choice here, so they are no turns; their phases count as elapsed all the same.
     assert {t.phase[-1] for t in seat.turns} <= {"M", "R"}
-    assert sum(t.elapsed_phases for t in seat.turns) == record.outcome.phases
+    assert sum(t.elapsed_phases for t in seat.turns) == game.outcome().phases
     first = seat.turns[0]
     assert first.keys == {"phase": "S1901M", "segment": "opening", "own_centers": 3, "alliance": "none"}
 
@@ -102,8 +104,8 @@ def test_alliance_facts_are_from_before_the_segment_and_survive_the_codec(monkey
         by_segment = {name: {t.keys["alliance"] for t in turns if t.keys["segment"] == name} for name in SEGMENTS}
         assert by_segment == {"opening": {"none"}, "midgame": {log.fact(first, "FRANCE")}}
         facts |= by_segment["midgame"]
-        block = Matchmaker(bots_only(), 1, seed=3).block(0)
-        episode = make_episode(block, 0, "FRANCE", record, {})
+        block = Matchmaker(bots_only(), Diplomacy(GameSettings()), 1, seed=3).block(0)
+        episode = make_episode(Diplomacy(GameSettings()), block, 0, "FRANCE", record)
         assert [t.keys for t in decode(encode(episode)).turns] == [t.keys for t in turns]
     assert "none" in facts
     assert facts - {"none"}
@@ -111,7 +113,9 @@ def test_alliance_facts_are_from_before_the_segment_and_survive_the_codec(monkey
 
 def test_a_game_is_reproduced_by_its_seed_and_changed_by_another() -> None:
     def final(seed: int) -> dict[str, int]:
-        return dict(asyncio.run(play_game(DiplomacyGame(1902), seats("ITALY"), seed)).outcome.centers)
+        game = DiplomacyGame(1902)
+        asyncio.run(play_game(game, seats("ITALY"), seed))
+        return game.centers()
 
     assert final(5) == final(5)
     assert len({tuple(sorted(final(seed).items())) for seed in range(4)}) > 1
@@ -127,13 +131,13 @@ def test_a_missing_seat_is_named() -> None:
 def test_episodes_carry_their_keys_and_outcome(tmp_path: Path) -> None:
     population = Population(tmp_path / "population.json")
     population.add_bot("random")
-    block = Matchmaker(population, 2, seed=3).block(0)
-    power = block.learner_power
-    weights = {"center_change": 1.0}
-    record = asyncio.run(
-        play_game(DiplomacyGame(1901), seats(power), block.game_seed(1), learners=(power,), reward_weights=weights)
-    )
-    episode = make_episode(block, 1, power, record, weights)
+    world = Diplomacy(GameSettings(until_year=1901, reward={"center_change": 1.0}))
+    block = Matchmaker(population, world, 2, seed=3).block(0)
+    power = block.role
+    game = world.new_game("", power, block.game_seed(1))
+    weights = world.reward_weights
+    record = asyncio.run(play_game(game, seats(power), block.game_seed(1), learners=(power,), reward_weights=weights))
+    episode = make_episode(world, block, 1, power, record)
     assert episode.episode_id == f"{block.block_id}/1"
     assert episode.role == power
     assert episode.keys == {
@@ -142,11 +146,11 @@ def test_episodes_carry_their_keys_and_outcome(tmp_path: Path) -> None:
         "start_year": 1901,
         "policy_opponents": 0,
     }
-    assert tuple(episode.keys) == EPISODE_FACTS
+    assert set(episode.keys) == {world.role_name, LINEUP_FACT, POLICY_OPPONENTS_FACT, *world.episode_facts}
     opponents = (("FRANCE", "policy/v20"), ("ITALY", "learner"), ("RUSSIA", "bot/random"))
-    episode = make_episode(dataclasses.replace(block, opponents=opponents), 1, power, record, weights)
+    episode = make_episode(world, dataclasses.replace(block, opponents=opponents), 1, power, record)
     assert episode.keys["policy_opponents"] == 2
-    assert episode.outcome["centers"] == record.outcome.centers[power]
+    assert episode.outcome["centers"] == game.centers()[power]
     assert episode.reward == pytest.approx(sum(t.reward for t in episode.turns))
 
 

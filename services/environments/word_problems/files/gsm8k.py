@@ -63,11 +63,19 @@ def _problem(line: bytes, row: int) -> WordProblem:
             raise ValueError(f"it has no text under {name!r}")
         texts.append(text)
     question, answer = texts
+    lines, number = worked_answer(answer)
+    return WordProblem(Question(question), lines, number, FAMILY, UNKNOWN_DIFFICULTY, row)
+
+
+def worked_answer(answer: str) -> tuple[tuple[str, ...], Fraction]:
+    """Return the lines of the solution and the number of an answer's text that ends in ``#### n``.
+
+    Raises ValueError where it is too long, or ends in anything else.
+    """
     if len(answer) > _LONGEST_SOLUTION:
         raise ValueError(f"its answer has {len(answer)} characters, and at most {_LONGEST_SOLUTION} are read")
     *solution, last = answer.rstrip().split("\n")
     number: Fraction | None = final_answer(last) if _LAST_LINE.fullmatch(last) else None
     if number is None:
         raise ValueError(f"its answer ends in {one_line(repr(last), 60)}, not in '#### ' and a number")
-    lines = tuple(kept for kept in (_NOTE.sub("", part).strip() for part in solution) if kept)
-    return WordProblem(Question(question), lines, number, FAMILY, UNKNOWN_DIFFICULTY, row)
+    return tuple(kept for kept in (_NOTE.sub("", part).strip() for part in solution) if kept), number

@@ -226,13 +226,13 @@ def rate(folder: Path, exporter: Exporter, seen: Seen) -> None:
     population.save()
     with (
         recording(folder, exporter, config, seen) as recorder,
-        League(folder, population, config.opponents, num_generations=2, until_year=1901, seed=0, version=0,
+        League(folder, population, config.opponents, world=config.world, num_generations=2, seed=0, version=0,
                resume=False) as league,
     ):  # fmt: skip
         recorder.update(_report(1), 1, 0, {}, league.updated(1))
         for index in range(40):
             block = league.block(index)
-            league.record(block, [game(block, 18, {"bot/random": 2})])
+            league.record(block, [game(block, 18, {"bot/random": 2})], [])
         due = league.snapshot_due(1)
         assert due is not None, "a learner that always wins is not promoted"
         assert due.lead is not None
@@ -243,7 +243,7 @@ def rate(folder: Path, exporter: Exporter, seen: Seen) -> None:
 def _report(version: int) -> UpdateReport:
     """An update of which only the version matters."""
     return UpdateReport(
-        version=version, metrics={}, countries={}, episodes=0, stale_episodes=0, tokens=0, busy_s=0.0,
+        version=version, metrics={}, roles={}, episodes=0, stale_episodes=0, tokens=0, busy_s=0.0,
         defective_orders=0, truncated=0, weight_bytes=0,
         buffer=dict.fromkeys(("waiting", "delivered", "bytes", "duplicates", "poison"), 0.0),
     )  # fmt: skip

@@ -11,8 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from services.metrics.catalogue import CATALOGUE
-from services.metrics.dashboards.all_dashboards import DASHBOARDS
+from services.metrics.dashboards.all_dashboards import dashboards
 from services.metrics.dashboards.panels import Panel, Query, metric_of
+from tests.measured import DIPLOMACY
+
+DASHBOARDS = dashboards((DIPLOMACY,))
 
 # The test's sources; all but the last two are names of runs, the label that their samples have.
 PLAYED = "played"  # a whole run with a chat opponent and a server with a memory limit; two of its processes are killed

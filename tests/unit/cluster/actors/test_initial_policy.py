@@ -19,7 +19,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def check(folder: Path, *overrides: str) -> None:
     config = load_config("smoke", [f"policy.path={folder}", "policy.context_length=4096", *overrides])
-    check_policy(config.policy, config.inference)
+    check_policy(config.policy, config.inference, config.world.language)
 
 
 def test_a_chat_model_is_taken_with_room_for_the_longest_sheet(folder: Path) -> None:

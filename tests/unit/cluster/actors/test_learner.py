@@ -181,7 +181,7 @@ def test_a_non_finite_metric_is_named_and_left_out(tmp_path: Path, monkeypatch: 
     report = worker.last_report()
     assert report is not None
     assert report.nonfinite == ("entente_group_weight{group=a}", "entente_ratio_max")
-    assert report.country_episodes == dict.fromkeys(POWERS, 2)
+    assert report.role_episodes == dict.fromkeys(POWERS, 2)
     restarted = worker_at(tmp_path / "run", resume=True)
     assert restarted.last_report() == report
 

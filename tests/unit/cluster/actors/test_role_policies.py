@@ -112,7 +112,7 @@ def test_rollouts_play_each_power_with_its_specialist_and_swap_all_or_none(
         assert before == [await written(rollouts, power) for power in POWERS]
         one = {power: (bytes(data), probe) for power, (data, probe) in newest.by_role.items() if power == "FRANCE"}
         for payload in (make_payload(9, bytes(newest.by_role["FRANCE"][0])), make_role_payload(9, one)):
-            with pytest.raises(WeightsError, match="version 9 are not the seven powers' specialists"):
+            with pytest.raises(WeightsError, match="version 9 are not one specialist for each role"):
                 await rollouts.swap(payload)
         assert rollouts._version == 0
         unfinished = asyncio.create_task(written(rollouts, "FRANCE"))
@@ -142,7 +142,7 @@ def test_snapshots_of_specialists_play_only_their_own_country(
     for version in (1, 2):
         target = run / "population" / f"v{version}.safetensors"
         assert worker.snapshot(str(target)) == worker.version()
-        files = snapshot_files(target, specialists=True)
+        files = snapshot_files(target, POWERS)
         assert sorted(path.name for path in target.parent.glob(f"v{version}*")) == sorted(
             path.name for path in files.values()
         )
@@ -155,11 +155,13 @@ def test_snapshots_of_specialists_play_only_their_own_country(
     settings = worker._config.opponents
     seen = set()
     for index in range(14):
-        block = Matchmaker(population, 2, 0, settings).block(index)
+        block = Matchmaker(population, worker._config.world, 2, 0, settings).block(index)
         assert all(who == "bot/random" or who.endswith(power) for power, who in block.opponents)
         seen |= {who for _, who in block.opponents}
     assert {"policy/v1-ITALY", "policy/v2-ITALY"} <= seen
-    newest = Matchmaker(population, 2, 0, settings.model_copy(update={"max_snapshots": 1})).drawable()
+    newest = Matchmaker(
+        population, worker._config.world, 2, 0, settings.model_copy(update={"max_snapshots": 1})
+    ).drawable()
     assert {who.id for who in newest} == {"bot/random", *(f"policy/v2-{power}" for power in POWERS)}
     rollouts = rollouts_of(run, worker)
 

@@ -18,17 +18,17 @@ import entente
 from cluster.evaluation.play import evaluate, play
 from cluster.evaluation.players import parse_seats
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.policy import Decision
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.playing import Decision
 
 
 def test_a_game_is_the_one_that_the_command_line_plays(tmp_path: Path) -> None:
-    record = play(parse_seats(["FRANCE=greedy"], "random"), 1902, 3, tmp_path / "theirs.json", ChatPlayers({}))
+    outcome = play(parse_seats(["FRANCE=greedy"], "random"), 1902, 3, tmp_path / "theirs.json", ChatPlayers({}))
     game = entente.play({"FRANCE": "greedy"}, until_year=1902, seed=3)
-    assert game.outcome == record.outcome
+    assert game.outcome == outcome
     assert game.seats == {power: "greedy" if power == "FRANCE" else "random" for power in POWERS}
-    assert list(game.centers.values()) == sorted(record.outcome.centers.values(), reverse=True)
+    assert list(game.centers.values()) == sorted(outcome.centers.values(), reverse=True)
     ours = json.loads(game.save(tmp_path / "ours.json").read_text())
     theirs = json.loads((tmp_path / "theirs.json").read_text())
     assert [phase["orders"] for phase in ours["phases"]] == [phase["orders"] for phase in theirs["phases"]]
@@ -130,7 +130,7 @@ def test_powers_in_any_case_and_numbers_of_numpy_are_taken(tmp_path: Path) -> No
     written = [game.save(tmp_path / "game.json").read_text() for game in (theirs, ours)]
     assert len({re.sub(r'"timestamp": *\d+', "", text) for text in written}) == 1, "but for the engine's times"
     with entente.open_player("greedy", temperature=np.float32(0.5)) as player:  # type: ignore[arg-type]
-        assert player.act(DiplomacyGame(1901).position, "russia", 0).orders
+        assert player.act(DiplomacyGame(1901).position, "russia", 0).actions
 
 
 def test_an_interruption_ends_games_inside_a_running_event_loop() -> None:

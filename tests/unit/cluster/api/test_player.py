@@ -18,10 +18,10 @@ from cluster.api.player import Player
 from cluster.configs.loader import load_config
 from grpo_core.models.pretrained import save_model
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.policy import Decision
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.game_origin import SeatPlayer
 from services.environments.diplomacy.position import Position
+from services.environments.playing import Decision
+from services.environments.seat_player import SeatPlayer
 from tests.paths import ROOT
 from tests.unit.services.inference.chat_endpoint.endpoint_server import FakeEndpoint
 
@@ -49,7 +49,8 @@ class Sleeper:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small policy with random weights."""
     path = tmp_path_factory.mktemp("policy")
-    model, tokenizer = make_policy(load_config("smoke").policy, seed=0)
+    config = load_config("smoke")
+    model, tokenizer = make_policy(config.policy, 0, config.world.language)
     save_model(model, tokenizer, path)
     return path
 
@@ -83,8 +84,8 @@ def test_a_seated_player_stays_open_for_further_games(folder: Path) -> None:
 
 def test_the_temperature_is_the_one_that_was_asked_for(folder: Path) -> None:
     with entente.open_player(folder, temperature=0.0) as greedy, entente.open_player(folder) as sampling:
-        assert len({greedy.act(OPENING, "FRANCE", seed).orders for seed in range(4)}) == 1
-        assert len({sampling.act(OPENING, "FRANCE", seed).orders for seed in range(4)}) > 1
+        assert len({greedy.act(OPENING, "FRANCE", seed).actions for seed in range(4)}) == 1
+        assert len({sampling.act(OPENING, "FRANCE", seed).actions for seed in range(4)}) > 1
 
 
 def test_a_closed_player_says_so_and_leaves_no_thread() -> None:
@@ -106,7 +107,7 @@ def test_a_program_ends_although_its_players_are_open() -> None:
         "import entente\n"
         "from services.environments.diplomacy.game import DiplomacyGame\n"
         "player = entente.open_player('greedy')\n"
-        "print(len(player.act(DiplomacyGame(1901).position, 'RUSSIA', 0).orders))"
+        "print(len(player.act(DiplomacyGame(1901).position, 'RUSSIA', 0).actions))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd=ROOT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "4\n", "")
@@ -180,7 +181,7 @@ def test_an_interruption_gives_up_the_decision() -> None:
 def test_a_remote_players_calls_are_counted_and_its_table_may_be_a_mapping(chat_endpoint: FakeEndpoint) -> None:
     table = {"opponents": {"remotes": {"friend": {"base_url": chat_endpoint.url, "model": "some-model"}}}}
     with entente.open_player("remote:friend", config=table) as player:
-        assert player.act(OPENING, "FRANCE", 0).orders
+        assert player.act(OPENING, "FRANCE", 0).actions
         assert player.costs["decisions"] == 1
         game = entente.play({"FRANCE": player}, default="hold", until_year=1901)
         assert game.seats["FRANCE"] == "remote:friend"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cluster.cli.training import imitate
-from cluster.configs.sections import ImitationSettings
 from cluster.errors import RunError
 from cluster.runs.imitation_report import ImitationTask
+from services.environments.diplomacy.settings import DiplomacyImitation
 
 
-def asked(monkeypatch: pytest.MonkeyPatch, **options: Any) -> ImitationSettings:
+def asked(monkeypatch: pytest.MonkeyPatch, **options: Any) -> DiplomacyImitation:
     tasks: list[ImitationTask] = []
 
     def refuse(task: ImitationTask, folder: Path, stage: object) -> None:

@@ -17,11 +17,10 @@ from cluster.configs.schema import Config
 from opponents.league.results import Results
 from opponents.population.member import Member
 from opponents.population.population import Population
-from opponents.ratings.book import RatingBook
-from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import save_ratings
 from services.environments.diplomacy.position import POWERS
 from tests.unit.opponents.population_cases import make_run
+from tests.unit.opponents.world_cases import diplomacy_book, score
 
 
 @pytest.fixture
@@ -78,11 +77,11 @@ def test_members_are_listed_and_one_is_shown_with_its_lineage(run: Path, entente
 
 
 def test_list_shows_every_members_standing(run: Path, entente, tmp_path: Path) -> None:
-    results, book = Results(10.0), RatingBook()
+    results, book = Results(10.0), diplomacy_book()
     book.add("policy/v2")
     for _ in range(40):
         seats = {power: "learner" if power == "ITALY" else "policy/v2" for power in POWERS}
-        game = GameScore(seats, {power: 10 if power == "ITALY" else 4 for power in POWERS}, None)
+        game = score(seats, {power: 10 if power == "ITALY" else 4 for power in POWERS})
         results.record(game, "ITALY")
         book.record(game)
     results.save(run / "results.json")
@@ -169,13 +168,13 @@ def test_a_run_of_another_format_is_refused_in_one_line(run: Path, entente, comm
     assert f"the run in {run} has format 1" in err
 
 
-def test_last_member_for_any_power_cannot_retire(run: Path, entente) -> None:
+def test_last_member_for_any_role_cannot_retire(run: Path, entente) -> None:
     assert entente("add", "dumbbot", "--to", run, "--country", "ITALY")[0] == 0
     assert entente("retire", run, "policy/v2")[0] == 0
     assert entente("retire", run, "policy/v4")[0] == 0
     code, _, error = entente("retire", run, "bot/random")
     assert code == 2
-    assert "bot/random is the last member that can play any power; add another one first" in error
+    assert "bot/random is the last member that can play any role; add another one first" in error
     assert not member(run, "bot/random").retired
 
 

@@ -213,4 +213,6 @@ def test_a_kind_of_error_that_no_setting_has_today_is_told_in_our_words_too() ->
         assert str(fault_of(error)).startswith("learner.updates: give a "), kind
     with pytest.raises(ValidationError) as caught:
         TypeAdapter(int).validate_python("x")
-    assert str(fault_of(caught.value.errors()[0], "run")).startswith("run: give a table with the keys name, seed")
+    assert str(fault_of(caught.value.errors()[0], section="run")).startswith(
+        "run: give a table with the keys name, seed"
+    )

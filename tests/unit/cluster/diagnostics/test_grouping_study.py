@@ -132,7 +132,7 @@ def test_a_run_is_studied_under_its_own_settings(given: str, tmp_path: Path, mon
     (tmp_path / "run_id").write_text("run-0f\n")
     (tmp_path / "format").write_text(f"{FORMAT}\n")
     checkpoint = tmp_path / "checkpoints" / "0"
-    save_model(*make_policy(config.policy, config.run.seed), checkpoint)
+    save_model(*make_policy(config.policy, config.run.seed, config.world.language), checkpoint)
     monkeypatch.setattr(grouping_study, "latest_checkpoint", lambda folder: checkpoint if folder == tmp_path else None)
     monkeypatch.setattr(grouping_study, "BATCH_BLOCKS", 1)
     played: list[Episode] = []

@@ -28,8 +28,8 @@ CONFIG = load_config("smoke", SMALL)
 def schedule_at(version: int, config: Config = CONFIG) -> BlockSchedule:
     population = Population(Path("population.json"))
     population.add_bot("random")
-    matchmaker = Matchmaker(population, config.rollout.num_generations, config.run.seed)
-    return BlockSchedule(config.run.seed, config.learner, config.rollout, matchmaker, version)
+    matchmaker = Matchmaker(population, config.world, config.rollout.num_generations, config.run.seed)
+    return BlockSchedule(config.run.seed, config.world.roles, config.learner, config.rollout, matchmaker, version)
 
 
 def test_the_schedule_rotates_countries_and_ends_with_the_run() -> None:
@@ -40,7 +40,7 @@ def test_the_schedule_rotates_countries_and_ends_with_the_run() -> None:
     assert [block.index for block in blocks] == list(range(25))
     assert schedule.started_episodes == 50
     for start in range(0, 21, 7):
-        assert {block.learner_power for block in blocks[start : start + 7]} == set(POWERS)
+        assert {block.role for block in blocks[start : start + 7]} == set(POWERS)
     quotas = [schedule.quota(update) for update in range(5)]
     assert all(sum(quota.values()) == 5 for quota in quotas)
 
@@ -70,7 +70,7 @@ def test_after_a_restart_only_incomplete_blocks_are_played_again() -> None:
     buffer = MemoryBuffer(group_timeout_s=60)
     for block in blocks:
         members = 1 if block.index == 3 else 2  # block 3 was cut off after one game
-        buffer.append([episode(block.block_id, member, block.learner_power) for member in range(members)])
+        buffer.append([episode(block.block_id, member, block.role) for member in range(members)])
     again = schedule_at(0)
     again.recover(buffer, {})
     assert again.started_episodes == 10
@@ -128,7 +128,7 @@ def test_extra_blocks_neither_starve_an_update_nor_delay_others(
             flights.append((schedule.next_block(), version))
         assert flights, "nothing is played and the update waits: a deadlock"
         block, began = flights.pop(0)
-        waiting.by_country[block.learner_power].append(began)
+        waiting.by_country[block.role].append(began)
         schedule.finished(block)
 
     for version in range(config.learner.updates):
@@ -159,7 +159,7 @@ TOPPED_UP = load_config(
 
 def play(schedule: BlockSchedule, buffer: MemoryBuffer, blocks: Iterable[LineupBlock]) -> None:
     for block in blocks:
-        buffer.append([episode(block.block_id, member, block.learner_power) for member in range(block.num_generations)])
+        buffer.append([episode(block.block_id, member, block.role) for member in range(block.num_generations)])
         schedule.finished(block)
 
 
@@ -211,7 +211,7 @@ def test_late_blocks_count_towards_the_bound() -> None:
     play(schedule, buffer, blocks[14:])
     schedule.hand_over()
     assert schedule.top_up({"ENGLAND": 2})
-    assert [schedule.next_extra_block().learner_power for _ in range(2)] == ["ENGLAND"] * 2
+    assert [schedule.next_extra_block().role for _ in range(2)] == ["ENGLAND"] * 2
 
 
 def test_a_restarted_update_finds_the_extra_blocks_it_requested() -> None:
@@ -219,7 +219,7 @@ def test_a_restarted_update_finds_the_extra_blocks_it_requested() -> None:
     buffer = MemoryBuffer(group_timeout_s=60)
 
     def stored(block: LineupBlock, members: int) -> None:
-        buffer.append([episode(block.block_id, member, block.learner_power) for member in range(members)])
+        buffer.append([episode(block.block_id, member, block.role) for member in range(members)])
 
     def up_to_the_first_asking(schedule: BlockSchedule) -> list[LineupBlock]:
         while schedule.wanted():
@@ -234,7 +234,7 @@ def test_a_restarted_update_finds_the_extra_blocks_it_requested() -> None:
         return extra
 
     france, other, italy = up_to_the_first_asking(schedule_at(0, config))
-    assert [block.learner_power for block in (france, other, italy)] == ["FRANCE", "FRANCE", "ITALY"]
+    assert [block.role for block in (france, other, italy)] == ["FRANCE", "FRANCE", "ITALY"]
     stored(france, 2)
     stored(italy, 1)  # cut off after one game
 

@@ -82,7 +82,7 @@ class MortalDriver:
         gone = [*so_far, *(block for blocks in self.used for block in blocks)]
         out = list(so_far)
         for power, count in schedule.hand_over().items():
-            waiting = [block for block in self.arrived if block.learner_power == power and block not in gone]
+            waiting = [block for block in self.arrived if block.role == power and block not in gone]
             assert len(waiting) >= count, "the buffer does not hold what the schedule hands over"
             out += waiting[:count]
         return out
@@ -106,5 +106,5 @@ def test_a_driver_death_at_any_point_leaves_no_update_waiting(
     driver.live(10_000)
     for update, taken in enumerate(driver.used):
         quota = schedule_at(0, config).quota(update)
-        assert not Counter(quota) - Counter(block.learner_power for block in taken)
+        assert not Counter(quota) - Counter(block.role for block in taken)
         assert len(taken) - sum(quota.values()) <= 4  # top_up_episodes, in blocks

@@ -106,12 +106,12 @@ class InstantPool:
         reward = 1.0 if self.zero_variance(block) else float(member)
         episode = episode_of(
             (ragged_turn(rng, policy_version=version),),
-            role=block.learner_power,
+            role=block.role,
             name=f"{block.block_id}/{member}",
             reward=reward,
         )
         outcome = dict.fromkeys(("centers", "solo", "draw", "top", "survived", "final_year", "phases"), 1.0)
-        keys = {"country": block.learner_power, "lineup": block.block_id}
+        keys = {"country": block.role, "lineup": block.block_id}
         return dataclasses.replace(episode, block_size=block.num_generations, keys=keys, outcome=outcome)
 
     def broadcast(self, weights: object, version: int) -> None:
@@ -141,14 +141,19 @@ class Run:
             self.folder.path,
             population,
             self.config.opponents,
+            world=self.config.world,
             num_generations=self.config.rollout.num_generations,
-            until_year=self.config.game.until_year,
             seed=self.config.run.seed,
             version=worker.version(),
             resume=worker.version() > 0,
         )
         schedule = BlockSchedule(
-            self.config.run.seed, self.config.learner, self.config.rollout, league, worker.version()
+            self.config.run.seed,
+            self.config.world.roles,
+            self.config.learner,
+            self.config.rollout,
+            league,
+            worker.version(),
         )
         report = worker.last_report()
         schedule.recover(self.buffer, {} if report is None else report.topped_up)
@@ -191,7 +196,7 @@ def zero_variance_first(country: str, then_extra: int = 0) -> Any:
 
     def zero_variance(block: LineupBlock) -> bool:
         number = (block.index - EXTRA_BLOCKS_FROM) // len(POWERS)
-        return block.learner_power == country and (
+        return block.role == country and (
             block.index < len(POWERS) if block.index < EXTRA_BLOCKS_FROM else number < then_extra
         )
 
@@ -209,7 +214,7 @@ def assert_each_used_once(run: Run, extra: int) -> None:
 def test_zero_variance_blocks_are_replaced_even_if_admission_has_no_room(tmp_path: Path, max_staleness: int) -> None:
     run = Run(tmp_path / "run", zero_variance_first("FRANCE", then_extra=1), f"rollout.max_staleness={max_staleness}")
     pool = run.drive()
-    assert [block.learner_power for block in pool.started if block.index >= EXTRA_BLOCKS_FROM] == ["FRANCE"] * 2
+    assert [block.role for block in pool.started if block.index >= EXTRA_BLOCKS_FROM] == ["FRANCE"] * 2
     assert_each_used_once(run, 4)
     # With room to run ahead, the first extra block comes after the next update's, which is taken in its stead.
     assert [report.topped_up_episodes for report in run.reports] == ([4, 0, 0] if max_staleness == 0 else [2, 2, 0])
@@ -226,7 +231,7 @@ def test_without_dynamic_sampling_every_update_uses_its_own_blocks(tmp_path: Pat
 
 
 def test_bound_on_extra_episodes_is_kept_and_reported(tmp_path: Path) -> None:
-    run = Run(tmp_path / "run", lambda block: block.learner_power in ("FRANCE", "ITALY"), "rollout.max_staleness=0")
+    run = Run(tmp_path / "run", lambda block: block.role in ("FRANCE", "ITALY"), "rollout.max_staleness=0")
     run.drive()
     assert_each_used_once(run, 3 * 4)
     assert [len(ids) for ids in run.used()] == [18, 18, 18]

@@ -18,14 +18,15 @@ from rich.console import Console
 from cluster.actors.messages import UpdateReport
 from cluster.configs.loader import load_config
 from cluster.configs.schema import Config
-from cluster.driver import metrics_recorder, run_summary, training
+from cluster.driver import evaluations, metrics_recorder, run_summary, training
 from cluster.driver.metrics_recorder import MetricsRecorder
-from cluster.evaluation.evaluation_games import EvaluationGame, EvaluationResult
 from cluster.runs.folder import RunFolder
 from cluster.runtime.server_watch import ServerWatch
+from services.environments.evaluation import EvaluationGame, EvaluationResult
 from services.metrics.display.display import Display
 from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
+from tests.diplomacy_rows import result, row
 
 EVERY = load_config(
     "smoke",
@@ -79,7 +80,7 @@ class Pool:
         self.watch()
         self._clock.now += self._evaluation_s
         self._games += 3  # training games that were in flight
-        return [EvaluationResult(game.power, 4, False, True, True, 0.2) for game in games]
+        return [result(game.role, 4, top=True, squares=0.2) for game in games]
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def run_of(folder: Path, pool: Pool, exporter: Exporter | None = None, version: 
 
 def report(version: int) -> UpdateReport:
     return UpdateReport(
-        version=version, metrics={"entente_loss": 0.1}, countries={}, episodes=14, stale_episodes=0, tokens=1000,
+        version=version, metrics={"entente_loss": 0.1}, roles={}, episodes=14, stale_episodes=0, tokens=1000,
         busy_s=4.0, defective_orders=0, truncated=0, weight_bytes=5,
         buffer={"waiting": 0, "delivered": 0, "bytes": 0, "duplicates": 0, "poison": 0},
     )  # fmt: skip
@@ -204,8 +205,7 @@ def test_an_evaluation_with_other_games_or_as_the_last_one_is_due_again(tmp_path
         config = load_config("smoke", ("learner.updates=2", "evaluation.every=2", *settings))
         run = run_of(tmp_path, pool, version=version, config=config)  # type: ignore[arg-type]
         pool.evaluate = lambda games, *_: (
-            pool.played.append(len(games))
-            or [EvaluationResult(game.power, 4, False, True, True, 0.2) for game in games]
+            pool.played.append(len(games)) or [result(game.role, 4, top=True, squares=0.2) for game in games]
         )
         with run.recorder:
             training.evaluate_due(run)
@@ -217,3 +217,46 @@ def test_an_evaluation_with_other_games_or_as_the_last_one_is_due_again(tmp_path
     assert evaluated("learner.updates=4") == ["trained"]
     assert evaluated("evaluation.games_per_country=2") == [14, "trained"]
     assert evaluated("evaluation.games_per_country=2", "evaluation.until_year=1903") == [14, "trained"]
+
+
+def test_policies_beside_the_checkpoints_are_evaluated_once_under_their_own_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy before it imitated, and the control that only imitated."""
+    config = load_config("smoke", ("learner.updates=1", "imitation.games=2", "imitation.control=same"))
+    asked: list[tuple[str, str, tuple[str, ...]]] = []
+    controls: list[float] = []
+
+    def evaluate_folder(
+        config: Config, against: Sequence[str], label: str, candidate: Path, stage: object, record: Callable[..., None]
+    ) -> None:
+        asked.append((label, str(candidate.relative_to(tmp_path)), tuple(against)))
+        for name in against:
+            played = [result(power, 4) for power in config.world.roles]
+            record(label, row(played, checkpoint=str(candidate), against=name, until_year=1902), 1.0)
+
+    monkeypatch.setattr(evaluations, "evaluate_folder", evaluate_folder)
+    monkeypatch.setattr(
+        evaluations, "make_control", lambda config, imitated, folder, seconds, _: controls.append(seconds)
+    )
+    clock = Clock(monkeypatch)
+    run = run_of(tmp_path, Pool(clock), config=config)
+    with run.recorder as recorder:
+        training.evaluate_due(run)
+        recorder.training_begins()
+        clock.now += 10.0
+        training.finish_update(run, report(1), None)
+        recorder.training_ends()
+        training.evaluate_due(run)
+    resumed = run_of(tmp_path, Pool(clock), version=1, config=config)
+    with resumed.recorder:
+        assert not training.evaluate_due(resumed)
+    rows = json.loads((tmp_path / "summary.json").read_text())["evaluations"]
+    assert [(each["label"], each["checkpoint"]) for each in rows] == [
+        ("untrained", "imitated/untrained"),
+        ("imitated", "checkpoints/0"),
+        ("trained", "checkpoints/1"),
+        ("control", "control"),
+    ]
+    assert asked == [("untrained", "imitated/untrained", ("random",)), ("control", "control", ("random",))]
+    assert controls == [10.0]

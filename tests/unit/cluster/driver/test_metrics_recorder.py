@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import generate_latest
@@ -26,6 +27,7 @@ from services.metrics.display.display import Display
 from services.metrics.jsonl import read_metrics
 from services.metrics.prometheus_exporter import Exporter
 from services.metrics.trackers.client import Trackers
+from tests.measured import DIPLOMACY
 
 SMOKE = load_config("smoke")
 NONFINITE = "entente_nonfinite_updates_total"
@@ -65,7 +67,7 @@ def progress_of(
 
 def report(version: int, **more: object) -> UpdateReport:
     known = {
-        "metrics": {"entente_loss": 0.1}, "countries": {}, "episodes": 14, "stale_episodes": 0, "tokens": 10,
+        "metrics": {"entente_loss": 0.1}, "roles": {}, "episodes": 14, "stale_episodes": 0, "tokens": 10,
         "busy_s": 1.0, "defective_orders": 0, "truncated": 0, "weight_bytes": 5,
         "buffer": {"waiting": 0, "delivered": 0, "bytes": 0, "duplicates": 0, "poison": 0},
     }  # fmt: skip
@@ -86,8 +88,8 @@ def test_alert_limits_are_served_before_the_first_update(tmp_path: Path, exporte
 def test_an_updates_metrics_include_its_time_and_memory(tmp_path: Path, exporter: Exporter) -> None:
     before = time.time()
     with progress_of(tmp_path, exporter) as progress:
-        progress.update(report(1, country_episodes={"FRANCE": 2}, memory={"used": 7.0, "limit": 9.0}), 1, 3, {}, {})
-        progress.update(report(2, country_episodes={"FRANCE": 2, "ITALY": 1}), 1, 3, {}, {})
+        progress.update(report(1, role_episodes={"FRANCE": 2}, memory={"used": 7.0, "limit": 9.0}), 1, 3, {}, {})
+        progress.update(report(2, role_episodes={"FRANCE": 2, "ITALY": 1}), 1, 3, {}, {})
         found = served(exporter)
     assert before <= found["entente_progress_timestamp_seconds"] <= time.time()
     assert found["entente_country_episodes_totalFRANCE"] == 4
@@ -176,7 +178,7 @@ def test_work_for_updates_lost_in_a_crash_stays_counted(tmp_path: Path, exporter
         for version in (1, 2, 3):
             progress.played(5)
             progress.engine({"decisions": 100.0 * version})
-            progress.update(report(version, country_episodes={"ITALY": 2}), 1, version, {"died": version}, {})
+            progress.update(report(version, role_episodes={"ITALY": 2}), 1, version, {"died": version}, {})
         progress.played(5)  # for an update that did not come
     exporter._values.numbers.clear()  # the next process has its own
     with progress_of(tmp_path, exporter, resume_after=1) as progress:
@@ -240,3 +242,37 @@ def test_a_start_that_fails_has_opened_no_trackers(
     with pytest.raises(StorageError, match="unreadable"):
         progress_of(tmp_path, exporter, resume_after=1)
     assert len(opened) == 1
+
+
+def evaluated(row: dict[str, Any], config: Config, folder: Path, exporter: Exporter) -> tuple[str, dict[str, float]]:
+    """What one evaluation prints, and what is served of it."""
+    with progress_of(folder, exporter, config=config) as progress:
+        progress.evaluation("trained", row, 1.0)
+        text = progress.display._console.file.getvalue()  # type: ignore[attr-defined]
+        return text, served(exporter)
+
+
+def test_an_evaluation_is_told_in_the_words_of_diplomacy(tmp_path: Path, exporter: Exporter) -> None:
+    cell = {"games": 70, "mean_centers": 8.614, "mean_centers_ci95": [8.31, 8.91], "win_rate": 0.014}
+    cell |= {"win_rate_ci95": [0.0, 0.08], "top_rate": 0.9, "top_rate_ci95": [0.8, 0.95], "survival_rate": 1.0}
+    cell |= {"survival_rate_ci95": [0.95, 1.0], "sum_of_squares": 0.3, "sum_of_squares_ci95": [0.2, 0.4]}
+    row = {
+        "checkpoint": "checkpoints/0",
+        "against": "random",
+        "until_year": 1905,
+        **cell,
+        "by_country": {"ITALY": cell},
+    }
+    text, found = evaluated(row, SMOKE, tmp_path, exporter)
+    assert (
+        "trained policy against six random: 8.61 centres [8.31, 8.91], survived 100% [95,100], leads 90% [80,95], "
+        "solos 1% [0,8] (70 games to 1905)"
+    ) in " ".join(text.split())
+    names = {name for name in found if name.startswith("entente_evaluation_")}
+    assert names == {
+        "entente_evaluation_centersrandom", "entente_evaluation_centers_lowrandom",
+        "entente_evaluation_centers_highrandom", "entente_evaluation_mean_centersITALYrandom",
+        "entente_evaluation_win_rateITALYrandom",
+    }  # fmt: skip
+    with progress_of(tmp_path, exporter, resume_after=0) as progress:
+        assert progress._summary.start_values(DIPLOMACY) == {}, "no row is of the untrained policy"

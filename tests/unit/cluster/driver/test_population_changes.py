@@ -59,8 +59,8 @@ def renew(folder: RunFolder, population: Population, learner: Learner, version: 
         folder.path,
         population,
         CONFIG.opponents,
+        world=CONFIG.world,
         num_generations=CONFIG.rollout.num_generations,
-        until_year=CONFIG.game.until_year,
         seed=CONFIG.run.seed,
         version=version,
         resume=True,
@@ -76,7 +76,7 @@ def drive(
     folder: RunFolder, learner: Learner, mirror: Any, first: int, last: int, *, resume: bool = False
 ) -> Population:
     """Train from version ``first`` to ``last``."""
-    population = open_population(CONFIG.opponents, folder, first, mirror)
+    population = open_population(CONFIG, folder, first, mirror)
     for version in range(first if resume else first + 1, last + 1):
         renew(folder, population, learner, version)
     return population
@@ -119,7 +119,7 @@ def test_snapshot_missed_by_a_crash_is_written_on_resume(tmp_path: Path) -> None
 def test_new_members_do_not_change_line_ups_that_may_have_been_drawn(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     population = drive(folder, Learner(1), Mirror(), 0, 5)
-    matchmaker = Matchmaker(population, 2, seed=3)
+    matchmaker = Matchmaker(population, CONFIG.world, 2, seed=3)
 
     def drawn(bound: int) -> list[object]:
         return [matchmaker.block(index, newest_snapshot=bound) for index in range(21)]
@@ -131,8 +131,8 @@ def test_new_members_do_not_change_line_ups_that_may_have_been_drawn(tmp_path: P
     assert [drawn(bound) for bound in range(6)] == before
     assert drawn(6) != before[5]
     # After a crash the run is back at 3, where blocks up to bound 5 may be half played.
-    resumed = open_population(CONFIG.opponents, folder, 3, Mirror())
-    matchmaker = Matchmaker(resumed, 2, seed=3)
+    resumed = open_population(CONFIG, folder, 3, Mirror())
+    matchmaker = Matchmaker(resumed, CONFIG.world, 2, seed=3)
     assert [drawn(bound) for bound in range(4)] == before[:4]
     renew(folder, resumed, Learner(1), 4)
     assert [drawn(bound) for bound in (4, 5)] == before[4:]

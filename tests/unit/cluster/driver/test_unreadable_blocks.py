@@ -101,9 +101,7 @@ def test_another_block_is_played_where_an_update_has_only_a_damaged_one(tmp_path
     pool = run.drive()
     assert [len(update) for update in run.used()] == [2, 2, 2]
     extra = [block for block in pool.started if block.index >= EXTRA_BLOCKS_FROM]
-    assert [block.learner_power for block in extra] == [
-        block.learner_power for block in pool.started if block not in extra
-    ]
+    assert [block.role for block in extra] == [block.role for block in pool.started if block not in extra]
     assert [line.split(";")[1] for line in run.log] == [" others are played in their place"] * 3
     assert sum(run.reports[-1].topped_up.values()) == 3
 

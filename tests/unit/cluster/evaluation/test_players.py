@@ -15,7 +15,6 @@ import entente
 from cluster.actors.initial_policy import make_policy
 from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import dump_config, load_config
-from cluster.evaluation.evaluation_games import EvaluationGame
 from cluster.evaluation.game_origins import describe_player
 from cluster.evaluation.play import evaluate, play
 from cluster.evaluation.players import open_policy, parse_seats
@@ -30,7 +29,9 @@ from opponents.population.member import release_checksum
 from opponents.population.population import Population
 from opponents.settings import ChatPlayerSettings
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.game_origin import ORIGIN_KEY, SeatPlayer
+from services.environments.diplomacy.game_origin import ORIGIN_KEY
+from services.environments.evaluation import EvaluationGame
+from services.environments.seat_player import SeatPlayer
 from services.inference.chat_endpoint.settings import EndpointError
 from services.inference.engine import EngineError, GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
@@ -56,7 +57,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     (folder / "config.toml").write_text(dump_config(CONFIG).replace("curriculum_up", "key_of_another_version"))
     (folder / "run_id").write_text("run-0f\n")
-    model, tokenizer = make_policy(CONFIG.policy, CONFIG.run.seed)
+    model, tokenizer = make_policy(CONFIG.policy, CONFIG.run.seed, CONFIG.world.language)
     learner = Learner(model, CONFIG.learner, CONFIG.grouping, seed=0)
     save_checkpoint(folder, learner, lambda path: save_model(model, tokenizer, path), {})
     save_model(model, tokenizer, folder / "imitated" / "untrained")
@@ -127,7 +128,7 @@ def test_rollout_actors_use_training_and_evaluation_sampling(run: Path, asked: l
         with pytest.raises(EngineError):
             await worker._trained.act(DiplomacyGame(1901).position, "FRANCE", 0)
         with pytest.raises(EngineError):
-            await worker.play_evaluation([EvaluationGame("FRANCE", "random", 1901, 0)], 0)
+            await worker.play_evaluation([EvaluationGame("FRANCE", "random", 0, "", 0)], 0)
         await worker.close()
 
     asyncio.run(act())
@@ -210,7 +211,7 @@ def test_a_remote_player_is_described_by_the_checksum_of_its_settings() -> None:
 def test_a_runs_evaluation_game_names_the_weights_that_it_published(run: Path, tmp_path: Path) -> None:
     config = load_config("smoke", ["run.name=demo", "evaluation.temperature=0.25"])
     payload = make_payload(3, weights_payload(load_model(run / "checkpoints" / "0")[0]))
-    spec = EvaluationGame("ITALY", "random", 1901, 0, str(tmp_path / "ITALY.json"), "af03")
+    spec = EvaluationGame("ITALY", "random", 0, "", 0, save_to=str(tmp_path / "ITALY.json"), commit="af03")
 
     async def act() -> None:
         worker = RolloutWorker(config, str(run / "checkpoints" / "0"), str(run / "population.json"), None)

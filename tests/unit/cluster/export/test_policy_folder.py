@@ -30,10 +30,11 @@ from grpo_core.models.lora import folder_payload, merged
 from grpo_core.models.named_tensors import named_tensors
 from grpo_core.models.pretrained import ADAPTER, load_model, save_model
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.llm_policy import LLMPolicy, OrderTokens
+from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.world import Diplomacy
 from services.inference.engine import GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from tests.chat_models import chat_model, chat_tokenizer
@@ -87,7 +88,7 @@ def test_a_chat_models_template_is_kept_and_its_run_says_how_it_is_asked(tmp_pat
     assert "the run has recorded no evaluation" in card
     assert ("add_special_tokens=False" in card) == (prompt == "chat")
     asked = loaded((out / "example_prompt.txt").read_text(), add_special_tokens=False).input_ids
-    own = OrderTokens(tokenizer, config.policy, config.inference)
+    own = TokenizedLanguage(Diplomacy.language, tokenizer, config.policy, config.inference)
     assert tuple(asked) == own.prompt(position, "FRANCE")
     # Not by its template alone, which a policy that reads notation has too.
     moved = shutil.copytree(out, tmp_path / "elsewhere")
@@ -129,7 +130,7 @@ def test_specialists_are_a_base_with_adapters_or_one_country_merged(tmp_path: Pa
     position = DiplomacyGame(1901).position
     for folder in (whole.folder, tmp_path / "france"):
         player = open_policy(str(folder), ChatPlayers({}), temperature=0.0)
-        orders = asyncio.run(player.act(position, "FRANCE", 1)).orders
+        orders = asyncio.run(player.act(position, "FRANCE", 1)).actions
         assert {order.split()[1] for order in orders} == {"MAR", "PAR", "BRE"}
 
 

@@ -14,27 +14,26 @@ import pytest
 import cluster.imitation.launcher
 import cluster.imitation.warm_start
 from cluster.configs.loader import load_config
-from cluster.configs.sections import EvaluationSettings
 from cluster.errors import RunError
 from cluster.imitation.launcher import imitate
-from cluster.imitation.warm_start import evaluate_untrained
-from cluster.runs.folder import RunFolder
+from cluster.imitation.warm_start import evaluate_folder
 from cluster.runs.imitation_report import Failed, ImitationTask
 
 CONFIG = load_config("smoke", ["evaluation.against=['random', 'greedy']"])
+AGAINST = CONFIG.evaluation.against
 
 
-def never(rows: Connection, candidate: str, settings: EvaluationSettings, seed: int) -> None:
+def never(rows: Connection, candidate: str, config_json: str, against: list[str]) -> None:
     while True:
         time.sleep(1)
 
 
-def one_and_dies(rows: Connection, candidate: str, settings: EvaluationSettings, seed: int) -> None:
-    rows.send({"against": settings.against[0], "candidate": candidate})
+def one_and_dies(rows: Connection, candidate: str, config_json: str, against: list[str]) -> None:
+    rows.send({"against": against[0], "candidate": candidate})
     os._exit(9)
 
 
-def ended_by_signals(rows: Connection, candidate: str, settings: EvaluationSettings, seed: int) -> None:
+def ended_by_signals(rows: Connection, candidate: str, config_json: str, against: list[str]) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         os.kill(os.getpid(), number)
     rows.send("it goes on")
@@ -45,7 +44,7 @@ def test_a_signal_to_every_process_leaves_the_evaluation_of_the_untrained_policy
 ) -> None:
     monkeypatch.setattr(cluster.imitation.warm_start, "_measure", ended_by_signals)
     with pytest.raises(RunError, match="it goes on"):
-        evaluate_untrained(CONFIG.evaluation, 0, RunFolder(tmp_path), lambda name: None, lambda *_: None)
+        evaluate_folder(CONFIG, AGAINST, "untrained", tmp_path, lambda name: None, lambda *_: None)
 
 
 def rank_ended_by_signals(task: object, rank: int, meeting: str, draft: object, connection: Connection) -> None:
@@ -75,9 +74,15 @@ def test_the_evaluation_of_the_untrained_policy_ends_with_a_reason(
     monkeypatch.setattr(cluster.imitation.warm_start, "EVALUATION_TIMEOUT_S", limit_s)
     recorded: list[dict[str, Any]] = []
     with pytest.raises(RunError, match=message):
-        evaluate_untrained(
-            CONFIG.evaluation, 0, RunFolder(tmp_path), lambda name: None, lambda label, row, s: recorded.append(row)
+        evaluate_folder(
+            CONFIG,
+            AGAINST,
+            "untrained",
+            tmp_path / "untrained",
+            lambda name: None,
+            lambda label, row, s: recorded.append({"label": label, **row}),
         )
     assert not multiprocessing.active_children()
     assert len(recorded) == rows
-    assert all(row["checkpoint"] == "imitated/untrained" for row in recorded)
+    assert all(row["label"] == "untrained" for row in recorded)
+    assert all(row["candidate"] == str(tmp_path / "untrained") for row in recorded)

@@ -29,6 +29,7 @@ from grpo_core.errors import CheckpointError, EntenteError
 from grpo_core.training.learner_state import LearnerState
 from services.metrics.jsonl import read_metrics
 from services.reports.run_report.run_report import write_report
+from tests.measured import DIPLOMACY
 
 EVALUATION = {
     "label": "untrained", "checkpoint": "checkpoints/0", "against": "random", "games": 7, "until_year": 1902,
@@ -154,14 +155,14 @@ def test_odd_lines_of_restarts_are_left_out_and_shown_without_control_characters
 def test_a_report_of_a_damaged_summary_is_refused(folder: RunFolder, summary: Any) -> None:
     folder.summary.write_text(json.dumps(summary))
     with pytest.raises(EntenteError, match=r"summary\.json is damaged"):
-        write_report(folder.path)
+        write_report(folder.path, DIPLOMACY)
 
 
 @pytest.mark.parametrize("text", ["grouping = 3", "[" * 100_000, "a = " + "1" * 10_000, "\0"])
 def test_a_report_of_a_damaged_configuration_is_refused(folder: RunFolder, text: str) -> None:
     folder.config.write_text(text)
     with pytest.raises(EntenteError, match=r"config\.toml is damaged"):
-        write_report(folder.path)
+        write_report(folder.path, DIPLOMACY)
 
 
 @pytest.mark.parametrize(
@@ -181,12 +182,12 @@ def test_a_report_of_a_damaged_configuration_is_refused(folder: RunFolder, text:
 )
 def test_what_a_checkpoint_keeps_for_the_learner_has_its_types(extra: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"trainer_state\.json is damaged"):
-        read_extra(Checkpoint(tmp_path, 1, LearnerState({}, {}), extra))
+        read_extra(Checkpoint(tmp_path, 1, LearnerState({}, {}), extra), DIPLOMACY)
 
 
 def test_an_older_checkpoint_may_lack_what_was_added_later(tmp_path: Path) -> None:
     facts = {"FRANCE": [[1.0, 2, 0.0, 0.0, 1.0, 9.0]]}  # without the block
-    extra = read_extra(Checkpoint(tmp_path, 1, LearnerState({}, {}), {"countries": facts, "report": None}))
+    extra = read_extra(Checkpoint(tmp_path, 1, LearnerState({}, {}), {"countries": facts, "report": None}), DIPLOMACY)
     assert (extra.receipts, extra.used, extra.excused_blocks) == ([], None, [])
 
 

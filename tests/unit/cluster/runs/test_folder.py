@@ -24,6 +24,7 @@ from cluster.runs.folder import FORMAT, LOCK_PAUSE_S, RunFolder, check_writable,
 from cluster.runtime.replay_server import with_password
 from opponents.population.population import Population
 from services.reports.run_report.run_report import write_report
+from tests.measured import DIPLOMACY
 
 CONFIG = load_config("smoke")
 
@@ -197,7 +198,7 @@ def test_a_password_is_not_readable_by_others_and_not_in_the_report(tmp_path: Pa
     folder.open(load_config("smoke", [f"redis.url={url}"]), resume=False)
     assert stat.S_IMODE(folder.config.stat().st_mode) == 0o600
     folder.write_summary({"run": "x", "commit": "c", "updates": 0, "evaluations": []})
-    page = write_report(folder.path).read_text()
+    page = write_report(folder.path, DIPLOMACY).read_text()
     assert "db.example" in page
     assert "SECRET" not in page
 

@@ -122,4 +122,4 @@ def test_a_fact_of_turns_is_refused_for_episode_returns():
 def test_a_turn_cannot_override_its_episodes_country():
     turn = ragged_turn(np.random.default_rng(0), keys={"country": "ITALY", "phase": "S1901M"})
     (only,) = samples_of([episode_of((turn,), role="FRANCE")], "per_phase")
-    assert only.facts == {"task": "test", "country": "FRANCE", "phase": "S1901M", "lineup": "l1"}
+    assert only.facts == {"task": "diplomacy", "country": "FRANCE", "phase": "S1901M", "lineup": "l1"}

@@ -153,7 +153,7 @@ def test_the_task_and_all_declared_keys_are_facts():
     samples = samples_of([episode_of((turn,)), episode_of((turn,), name="block/1")], "segment")
     settings = GroupingSettings(keys=("country+task+alliance+lineup+own_centers",), min_group_size=2)
     (group,) = make_groups(samples, settings)
-    assert group.key == ("FRANCE", "test", "FT", "l1", 5)
+    assert group.key == ("FRANCE", "diplomacy", "FT", "l1", 5)
 
 
 def test_fractional_numbers_are_distinguished_by_their_text():

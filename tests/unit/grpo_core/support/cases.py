@@ -124,7 +124,7 @@ def episode_of(turns: tuple[Turn, ...], *, role: str = "FRANCE", name: str = "bl
     """An episode around these turns."""
     return Episode(
         episode_id=name,
-        task="test",
+        task="diplomacy",
         role=role,
         block_id=name.split("/")[0],
         block_size=4,
@@ -132,7 +132,7 @@ def episode_of(turns: tuple[Turn, ...], *, role: str = "FRANCE", name: str = "bl
         turns=turns,
         reward=reward,
         reward_parts={"center_change": reward},
-        outcome={"centers": 3.0},
+        outcome={"centers": 3.0, "solo": 0.0, "top": 0.0, "survived": 1.0},
         seed=0,
     )
 

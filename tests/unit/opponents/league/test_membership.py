@@ -18,6 +18,7 @@ from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from services.metrics.catalogue import check
 from tests.unit.opponents.league_cases import game, member, snapshot
+from tests.unit.opponents.world_cases import diplomacy
 
 EVEN = {"bot/random": 5, "policy/v2": 5}
 
@@ -35,7 +36,14 @@ def league_in(folder: Path, *members: Member, resume: bool = False, version: int
         for each in members:
             population.add(each)
     return League(
-        folder, population, settings, num_generations=2, until_year=1905, seed=7, version=version, resume=resume
+        folder,
+        population,
+        settings,
+        world=diplomacy(1905),
+        num_generations=2,
+        seed=7,
+        version=version,
+        resume=resume,
     )
 
 
@@ -50,7 +58,7 @@ def at(league: League, version: int) -> tuple[NewSnapshot | None, list[str]]:
 def play(league: League, blocks: range, own: int) -> None:
     for index in blocks:
         block = league.block(index)
-        league.record(block, [game(block, own, EVEN)] * block.num_generations)
+        league.record(block, [game(block, own, EVEN)] * block.num_generations, [])
 
 
 def test_a_winning_learner_is_promoted_and_a_level_one_is_not(tmp_path) -> None:
@@ -117,10 +125,10 @@ def test_a_member_with_blocks_in_progress_retires_when_they_are_over(tmp_path) -
         assert {who for block in after for _, who in block.opponents} == {"policy/v4"}
         early = league.block(30, newest_snapshot=3)
         assert {who for _, who in early.opponents} == {"bot/random"}
-        league.record(begun[0], [])
+        league.record(begun[0], [], [])
         assert at(league, 5)[1] == []
         assert not league.population["policy/v2"].retired
-        league.record(begun[1], [])
+        league.record(begun[1], [], [])
         _, notices = at(league, 6)
         assert notices[0].startswith("v6 joins")
         assert [line.split(":")[0] for line in notices[1:]] == ["policy/v2 retires"]
@@ -140,7 +148,7 @@ def test_a_resume_continues_a_block_whose_member_has_retired(tmp_path) -> None:
         assert Population.load(tmp_path / "population.json")["policy/v2"].retired
         assert again.block(0) == begun
         assert [each.id for each in again.members(begun)] == ["policy/v2"]
-        again.record(begun, [game(begun, 5, EVEN)])
+        again.record(begun, [game(begun, 5, EVEN)], [])
         assert "policy/v2" not in {who for index in range(1, 20) for _, who in again.block(index).opponents}
 
 
@@ -194,8 +202,8 @@ def test_a_new_snapshot_is_rated_before_selection_compares_others_with_it(tmp_pa
     with league_in(tmp_path, member("random"), **keys) as league:
         for index in range(35):
             block = league.block(index)
-            strong = block.learner_power in ("FRANCE", "RUSSIA", "TURKEY")
-            league.record(block, [game(block, 20 if strong else 1, EVEN)] * 2)
+            strong = block.role in ("FRANCE", "RUSSIA", "TURKEY")
+            league.record(block, [game(block, 20 if strong else 1, EVEN)] * 2, [])
         at(league, 2)
         _, notices = at(league, 4)
         rated = {each["id"]: each for each in json.loads((tmp_path / "ratings.json").read_text())["players"]}

@@ -7,13 +7,13 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from opponents.league.promotion import FIRST_RIVAL, Lead, Rival, deserves_promotion, lead_of, rival_among
+from opponents.league.promotion import NEWCOMER, Lead, Rival, deserves_promotion, lead_of, rival_among
 from opponents.ratings.book import POINTS, RatingBook
-from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from tests.unit.opponents.league_cases import member, snapshot
+from tests.unit.opponents.world_cases import Cards, Chess, diplomacy_book, score
 
 ON = OpponentsSettings(promote_margin=1e-6)  # the rate that promote_sigmas states is that of a margin of nothing
 RIVAL = "policy/v1"
@@ -23,12 +23,19 @@ def against(player: str) -> Rival:
     return Rival(player, dict.fromkeys(POWERS, player))
 
 
+def rated(*players: str) -> RatingBook:
+    book = diplomacy_book()
+    for player in players:
+        book.add(player)
+    return book
+
+
 class Run:
     """A learner that meets its snapshot and the random bot in games decided by Plackett and Luce's rule."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
-        self.book = RatingBook()
+        self.book = diplomacy_book()
         self.strengths = {LEARNER: 1100.0, "bot/random": 1000.0}
         self.update(40)
         self.book.add(RIVAL, like=LEARNER)
@@ -42,7 +49,7 @@ class Run:
             self.random.shuffle(players)
             draws = [self.strengths[player] / POINTS for player in players] + self.random.gumbel(size=7)
             centers = dict(zip(POWERS, np.argsort(np.argsort(draws)).tolist(), strict=True))
-            self.book.record(GameScore(dict(zip(POWERS, players, strict=True)), centers))
+            self.book.record(score(dict(zip(POWERS, players, strict=True)), centers))
 
     def promoted(self) -> bool:
         return deserves_promotion(lead_of(self.book, LEARNER, against(RIVAL)), 5, ON)
@@ -99,11 +106,11 @@ def test_promotion_needs_all_conditions(rating, sigma, updates, keys, joins) -> 
 
 
 def test_an_uncertain_rival_makes_the_bound_uncertain_and_a_fresh_copy_does_not() -> None:
-    book = RatingBook()
+    book = diplomacy_book()
     book.drift(LEARNER)
     seats = dict(zip(POWERS, [LEARNER, *["bot/random"] * 6], strict=True))
     for _ in range(20):
-        book.record(GameScore(seats, dict(zip(POWERS, (9, 1, 2, 3, 4, 5, 6), strict=True))))
+        book.record(score(seats, dict(zip(POWERS, (9, 1, 2, 3, 4, 5, 6), strict=True))))
     own = book.rating(LEARNER).sigma
     book.add("policy/v2", like=LEARNER)
     assert lead_of(book, LEARNER, against("policy/v2")).sigma == own
@@ -117,18 +124,29 @@ def test_an_uncertain_rival_makes_the_bound_uncertain_and_a_fresh_copy_does_not(
 def test_promotion_compares_with_the_newest_rated_snapshot_of_the_run() -> None:
     mine = [snapshot(2), snapshot(9, retired=True), snapshot(12)]
     others = [member("random"), snapshot(30, id="policy/else", source="/runs/else")]
-    assert rival_among([*mine, *others], {"policy/v2", "policy/v9", "policy/else"}).name == "policy/v9"
-    assert rival_among(others, {"policy/else"}).players == dict.fromkeys(POWERS, FIRST_RIVAL)
+    assert rival_among([*mine, *others], rated("policy/v2", "policy/v9", "policy/else")).name == "policy/v9"
+    assert rival_among(others, rated("policy/else")).players == dict.fromkeys(POWERS, "bot/random")
+
+
+def test_before_a_snapshot_the_rival_is_the_weakest_anchor_or_an_unknown_player() -> None:
+    chess, cards = (RatingBook(world.roles, world.rating_scale) for world in (Chess(), Cards()))
+    assert rival_among([], chess) == Rival("bot/fold", {"white": "bot/fold", "black": "bot/fold"})
+    rival = rival_among([member("fold")], cards)
+    assert rival == Rival(NEWCOMER, dict.fromkeys("CAB", NEWCOMER))
+    cards.drift(LEARNER)
+    lead = lead_of(cards, LEARNER, rival)
+    assert (lead.rating, lead.rival_rating) == (1000.0, 1000.0)
+    assert lead.sigma == cards.rating(LEARNER).sigma
 
 
 def test_specialists_are_one_rival_once_all_seven_are_rated() -> None:
     seven = [member(f"v4-{power}", "policy", version=4, country=power) for power in POWERS]
     ids = {each.id for each in seven}
-    rival = rival_among([snapshot(2), *seven], ids | {"policy/v2"})
+    rival = rival_among([snapshot(2), *seven], rated(*ids, "policy/v2"))
     assert rival.name == "policy/v4"
     assert rival.players == {power: f"policy/v4-{power}" for power in POWERS}
-    assert rival_among([snapshot(2), *seven], ids - {"policy/v4-ITALY"} | {"policy/v2"}).name == "policy/v2"
-    book = RatingBook()
+    assert rival_among([snapshot(2), *seven], rated(*(ids - {"policy/v4-ITALY"}), "policy/v2")).name == "policy/v2"
+    book = diplomacy_book()
     for each in ids:
         book.add(each)
     book.drift(LEARNER)

@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from opponents.league.results import COUNTRY_GAMES, Results
+from opponents.league.results import ROLE_GAMES, Results
 from opponents.population.member import PopulationError
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
+from tests.unit.opponents import world_cases
+from tests.unit.opponents.world_cases import finished
 
 SEATS = dict(
     zip(POWERS, ("bot/greedy", "bot/greedy", LEARNER, "bot/random", "bot/random", "policy/v2", LEARNER), strict=True)
@@ -19,7 +21,7 @@ SEATS = dict(
 
 
 def score(*centers: int, solo: str | None = None) -> GameScore:
-    return GameScore(SEATS, dict(zip(POWERS, centers, strict=True)), solo)
+    return world_cases.score(SEATS, dict(zip(POWERS, centers, strict=True)), solo)
 
 
 def test_pairwise_scores_are_means_over_a_members_seats_and_a_solo_wins() -> None:
@@ -49,7 +51,7 @@ def test_a_countrys_score_starts_at_the_overall_score() -> None:
     overall = results.score("policy/v2")
     assert overall == 19 / 20
     assert results.score("policy/v2", "ITALY") == overall
-    assert results.score("policy/v2", "FRANCE") == pytest.approx((COUNTRY_GAMES * overall + 18) / (COUNTRY_GAMES + 18))
+    assert results.score("policy/v2", "FRANCE") == pytest.approx((ROLE_GAMES * overall + 18) / (ROLE_GAMES + 18))
 
 
 @given(st.lists(st.integers(0, 34), min_size=7, max_size=7), st.integers(0, 20), st.sampled_from(POWERS))
@@ -112,3 +114,13 @@ def test_results_round_trip_through_disk_and_damaged_files_are_refused(tmp_path)
         with pytest.raises(PopulationError, match=message) as caught:
             Results.load(path, 4.0)
         assert "\n" not in str(caught.value)
+
+
+def test_scores_of_three_seats_follow_their_places() -> None:
+    results = Results(half_life=4.0)
+    seats = {"C": "bot/fold", "A": LEARNER, "B": "bot/raise"}
+    results.record(GameScore(seats, finished(["C", "AB"])), "A")
+    assert {who: results.tallies[who]["A"].points for who in results.games} == {"bot/fold": 0.0, "bot/raise": 0.5}
+    results.record(GameScore(seats, finished(["A", "B", "C"])), "A")
+    assert {who: results.tallies[who]["A"].points for who in results.games} == {"bot/fold": 1.0, "bot/raise": 1.5}
+    assert results.tallies["bot/fold"]["A"].share == 1.0

@@ -18,10 +18,10 @@ from opponents.league.selection import (
 )
 from opponents.population.member import Member
 from opponents.ratings.book import RatingBook
-from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from tests.unit.opponents.league_cases import member, snapshot
+from tests.unit.opponents.world_cases import Cards, diplomacy_book, score
 
 ALIKE = (0.0,) * 7
 OTHER = (60.0, -60.0, 60.0, -60.0, 60.0, -60.0, 0.0)
@@ -32,7 +32,7 @@ fields = st.lists(
         id=st.integers(0, 40).map(lambda number: f"policy/v{number}"),
         age=st.integers(0, 8),
         strength=st.integers(-4, 4).map(float),
-        by_country=st.lists(st.integers(-3, 3).map(float), min_size=7, max_size=7).map(tuple),
+        by_role=st.lists(st.integers(-3, 3).map(float), min_size=7, max_size=7).map(tuple),
     ),
     min_size=1,
     max_size=9,
@@ -95,13 +95,13 @@ def test_ties_are_broken_by_id_and_specialists_compared_by_strength_alone() -> N
 
 def book_of(strengths: dict[str, int]) -> RatingBook:
     """Ratings of players after each has repeatedly beaten the random bot by a number of places."""
-    book = RatingBook()
+    book = diplomacy_book()
     for player, places in strengths.items():
         seats = dict(zip(POWERS, [player, *["bot/random"] * 6], strict=True))
         for turn in range(7):
             powers = POWERS[turn:] + POWERS[:turn]
             centers = dict(zip(powers, [3 * places, *range(1, 19, 3)], strict=True))
-            book.record(GameScore(dict(zip(powers, seats.values(), strict=True)), centers))
+            book.record(score(dict(zip(powers, seats.values(), strict=True)), centers))
     return book
 
 
@@ -131,19 +131,19 @@ def test_each_country_has_a_bound_of_its_own() -> None:
         for power in ("FRANCE", "ITALY")
         for version in (1, 2, 3)
     ]
-    book = RatingBook()
+    book = diplomacy_book()
     for each in specialists:
         book.add(each.id)
     for _ in range(4):  # as Italy the oldest is the best, as France the second one; no other has played
         for power, player in (("ITALY", "policy/v1-ITALY"), ("FRANCE", "policy/v2-FRANCE")):
             seats = {other: player if other == power else "bot/random" for other in POWERS}
-            book.record(GameScore(seats, {other: 18 if other == power else 3 for other in POWERS}, solo=power))
+            book.record(score(seats, {other: 18 if other == power else 3 for other in POWERS}, solo=power))
     members = [*specialists, snapshot(1), snapshot(2)]
     assert ids_of(members, book, max_members=2) == ["policy/v1-FRANCE", "policy/v2-ITALY"]
     as_italy = book.rating("policy/v1-ITALY", "ITALY")
     candidate = candidate_of(specialists[3], book)
     assert candidate.strength == pytest.approx(as_italy.mu - STRENGTH_SIGMAS * as_italy.sigma)
-    assert candidate.by_country == ()
+    assert candidate.by_role == ()
 
 
 def test_uncertain_strength_does_not_protect_a_member() -> None:
@@ -152,5 +152,13 @@ def test_uncertain_strength_does_not_protect_a_member() -> None:
     book.add("policy/v3")
     unproven = candidate_of(snapshot(2), book)
     assert candidate_of(snapshot(1), book).strength > unproven.strength
-    assert unproven.by_country == pytest.approx(ALIKE)  # an unmeasured member does not count as different
+    assert unproven.by_role == pytest.approx(ALIKE)  # an unmeasured member does not count as different
     assert ids_of([snapshot(1), snapshot(2), snapshot(3)], book, max_members=2) == ["policy/v2"]
+
+
+def test_candidates_of_another_world_differ_by_its_roles() -> None:
+    book = RatingBook(Cards().roles, Cards().rating_scale)
+    for player in ("policy/v1", "policy/v2-A"):
+        book.add(player)
+    assert candidate_of(snapshot(1), book).by_role == pytest.approx((0.0,) * 3)
+    assert candidate_of(member("v2-A", "policy", version=2, country="A"), book).by_role == ()

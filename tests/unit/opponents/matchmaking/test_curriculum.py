@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from opponents.matchmaking.curriculum import Curriculum, curriculum_order, level_step
 from opponents.population.member import PopulationError
-from opponents.ratings.calibration import base_shares
 from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings
+from services.environments.diplomacy.calibration import base_shares
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from tests.unit.opponents.league_cases import member, snapshot
+from tests.unit.opponents.world_cases import Cards, finished, score
 
 RULES = OpponentsSettings(curriculum_up=1.2, curriculum_down=0.6, curriculum_games=8)
 BOTS = (member("dumbbot"), member("greedy"), member("random"))
@@ -32,7 +33,7 @@ def games(
     """Games of the learner against ``seats`` of ``opponent``; all others end with four centres."""
     others = [each for each in POWERS if each != power]
     players = {power: LEARNER} | {each: opponent if n < seats else "bot/other" for n, each in enumerate(others)}
-    return [GameScore(players, {each: own if each == power else 4 for each in POWERS})] * count
+    return [score(players, {each: own if each == power else 4 for each in POWERS})] * count
 
 
 @given(st.lists(st.floats(0, 1), max_size=7), st.floats(0.01, 0.4))
@@ -73,7 +74,7 @@ def test_an_uncertain_mean_does_not_change_the_level() -> None:
 @given(own=st.integers(0, 18), power=st.sampled_from(POWERS))
 @examples(max_examples=40)
 def test_a_constant_score_never_moves_back_and_forth(own: int, power: str) -> None:
-    curriculum = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, base_shares(1910))
     levels = []
     for _ in range(12):
         curriculum.record(games(power, own, curriculum.opponent(power, BOTS)), power, BOTS)
@@ -86,7 +87,7 @@ def test_a_constant_score_never_moves_back_and_forth(own: int, power: str) -> No
 
 def test_noise_between_the_thresholds_does_not_change_the_level() -> None:
     rng = random.Random(3)
-    curriculum = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, base_shares(1910))
     base = base_shares(1910)["FRANCE"]
     curriculum.record(games("FRANCE", 18, "bot/random"), "FRANCE", BOTS)
     assert curriculum.levels["FRANCE"] == 1
@@ -101,7 +102,7 @@ def test_noise_between_the_thresholds_does_not_change_the_level() -> None:
 
 
 def test_a_country_moves_up_level_by_level_and_down_when_it_loses() -> None:
-    curriculum = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, base_shares(1910))
     moves = []
     for own in (12,) * 4 + (0,) * 8:
         opponent = curriculum.opponent("ITALY", BOTS)
@@ -118,14 +119,14 @@ def test_base_shares_depend_on_the_length_of_the_game() -> None:
     assert all(sum(base_shares(year).values()) == pytest.approx(1.0, abs=2e-3) for year in range(1901, 1930))
     # With equal centres Russia has a seventh: clearly more than among equals by 1910, and less so by 1905.
     for until_year, is_up in ((1905, False), (1910, True)):
-        curriculum = Curriculum(SETTINGS, until_year)
+        curriculum = Curriculum(SETTINGS, base_shares(until_year))
         assert 0.106 * 1.2 < 1 / 7 < 0.136 * 1.2
         moved = curriculum.record(games("RUSSIA", 4, "bot/random"), "RUSSIA", BOTS)
         assert (moved is not None) == is_up
 
 
 def test_games_against_others_do_not_count() -> None:
-    curriculum = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, base_shares(1910))
     for unrelated in (games("ITALY", 12, "bot/greedy", 50), games("ITALY", 12, "bot/random", 50, seats=3)):
         assert curriculum.record(unrelated, "ITALY", BOTS) is None
     # Of the four seats that are not the learner's own, three are the opponent of the level.
@@ -133,7 +134,7 @@ def test_games_against_others_do_not_count() -> None:
     own = dict.fromkeys(list(mixed.seats)[-2:], LEARNER)
     players = {**mixed.seats, **{power: LEARNER for power, who in mixed.seats.items() if who == "bot/other"}, **own}
     assert list(players.values()).count("bot/random") == 3
-    assert curriculum.record([GameScore(players, mixed.centers)] * 8, "ITALY", BOTS).is_up
+    assert curriculum.record([GameScore(players, mixed.standing)] * 8, "ITALY", BOTS).is_up
 
 
 def test_snapshots_follow_the_named_members_by_age_without_specialists() -> None:
@@ -141,11 +142,11 @@ def test_snapshots_follow_the_named_members_by_age_without_specialists() -> None
     assert curriculum_order(members, SETTINGS.curriculum) == (*ORDER, "policy/v4", "policy/v8")
     assert curriculum_order(members, ("dumbbot", "policy/v8")) == ("bot/dumbbot", "policy/v8", "policy/v4")
     with pytest.raises(PopulationError, match=r"opponents\.curriculum"):
-        Curriculum(SETTINGS, 1910).opponent("ITALY", (member("hold"),))
+        Curriculum(SETTINGS, base_shares(1910)).opponent("ITALY", (member("hold"),))
 
 
 def test_a_country_keeps_its_opponent_when_snapshots_come_and_go() -> None:
-    curriculum = Curriculum(SETTINGS, 1910)
+    curriculum = Curriculum(SETTINGS, base_shares(1910))
     old = (*BOTS, snapshot(2), snapshot(4))
     for _ in range(4):
         curriculum.record(games("ITALY", 12, curriculum.opponent("ITALY", old)), "ITALY", old)
@@ -173,13 +174,31 @@ def test_impossible_curriculum_settings_are_refused() -> None:
 
 def test_the_levels_round_trip_through_disk(tmp_path) -> None:
     path = tmp_path / "curriculum.json"
-    curriculum = Curriculum.load(path, SETTINGS, 1910)
+    curriculum = Curriculum.load(path, SETTINGS, base_shares(1910))
     curriculum.record(games("ITALY", 12, "bot/random"), "ITALY", BOTS)
     curriculum.record(games("ITALY", 12, "bot/greedy", 7), "ITALY", BOTS)
     curriculum.save(path)
-    again = Curriculum.load(path, SETTINGS, 1910)
+    again = Curriculum.load(path, SETTINGS, base_shares(1910))
     assert again.levels == curriculum.levels == dict.fromkeys(POWERS, 0) | {"ITALY": 1}
     assert again.record(games("ITALY", 12, "bot/greedy", 1), "ITALY", BOTS).opponent == "bot/dumbbot"
     path.write_text(path.read_text().replace("ITALY", "ITALIA"))
-    with pytest.raises(PopulationError, match="seven countries"):
-        Curriculum.load(path, SETTINGS, 1910)
+    with pytest.raises(PopulationError, match=r"is damaged: it does not name AUSTRIA, ENGLAND, .*, TURKEY alone"):
+        Curriculum.load(path, SETTINGS, base_shares(1910))
+
+
+def test_three_seats_have_levels_of_their_own(tmp_path) -> None:
+    members = (member("fold"), member("raise"))
+    settings = OpponentsSettings(
+        members={"fold": 1, "raise": 1}, matchmaking="curriculum", curriculum=("fold", "raise"), curriculum_games=2
+    )
+    curriculum = Curriculum(settings, Cards().rating_scale.base_shares)
+    won = GameScore({"C": "bot/fold", "A": LEARNER, "B": "bot/fold"}, finished(["A", "BC"]))
+    level = GameScore(won.seats, finished(["ABC"]))
+    assert curriculum.record([level] * 8, "A", members) is None  # a third is what equals get
+    moved = curriculum.record([won] * 40, "A", members)
+    assert moved is not None
+    assert (moved.level, moved.opponent) == (1, "bot/raise")
+    assert curriculum.levels == {"C": 0, "A": 1, "B": 0}
+    curriculum.save(tmp_path / "curriculum.json")
+    with pytest.raises(PopulationError, match="does not name white, black alone"):
+        Curriculum.load(tmp_path / "curriculum.json", settings, {"white": 0.5, "black": 0.5})

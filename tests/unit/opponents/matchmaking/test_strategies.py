@@ -27,6 +27,7 @@ from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.position import POWERS
 from services.inference.engine import LEARNER
 from tests.unit.opponents.league_cases import member, population_of, snapshot
+from tests.unit.opponents.world_cases import Cards, diplomacy
 
 FOLDER = Path("unused")  # nothing is saved
 COUNT = st.integers(1, 12)
@@ -57,8 +58,8 @@ def weights(strategy, members=MEMBERS, stats=NO_RESULTS, power="FRANCE", **keys)
 )
 def test_draws_by_weight_are_unchanged_from_earlier_versions(tmp_path, index, power, opponents):
     population = population_of(tmp_path, member("random"), member("dumbbot", weight=3.0), member("hold", weight=0.0))
-    block = Matchmaker(population, num_generations=8, seed=5).block(index)
-    assert block.learner_power == power
+    block = Matchmaker(population, diplomacy(), num_generations=8, seed=5).block(index)
+    assert block.role == power
     assert [who for _, who in block.opponents] == [{"D": "bot/dumbbot", "R": "bot/random"}[each] for each in opponents]
 
 
@@ -155,7 +156,7 @@ def test_the_floor_holds_in_the_line_ups_that_are_drawn(tmp_path, strategy):
         curriculum=lambda *_: "bot/dumbbot",
     )
     population = population_of(tmp_path, *MEMBERS)
-    matchmaker = Matchmaker(population, 1, 1, settings, make_strategy(settings, hopeless))
+    matchmaker = Matchmaker(population, diplomacy(), 1, 1, settings, make_strategy(settings, hopeless))
     drawn = [matchmaker.draw(index) for index in range(280)]
     free = [who for each in drawn if each.strategy == strategy for _, who in each.block.opponents]
     anchored = {who for each in drawn if each.strategy == "anchors" for _, who in each.block.opponents}
@@ -167,7 +168,7 @@ def test_the_floor_holds_in_the_line_ups_that_are_drawn(tmp_path, strategy):
 
 def test_the_same_member_may_fill_all_six_seats(tmp_path):
     settings = OpponentsSettings(lineup="same")
-    matchmaker = Matchmaker(population_of(tmp_path, *MEMBERS), 1, 1, settings)
+    matchmaker = Matchmaker(population_of(tmp_path, *MEMBERS), diplomacy(), 1, 1, settings)
     fills = [{who for _, who in matchmaker.block(index).opponents} for index in range(140)]
     assert all(len(fill) == 1 for fill in fills)
     assert set.union(*fills) == {each.id for each in MEMBERS}
@@ -175,14 +176,16 @@ def test_the_same_member_may_fill_all_six_seats(tmp_path):
 
 @pytest.mark.parametrize("seats", [1, 2, 5, 6])
 def test_self_play_seats_rotate_over_all_other_seats(tmp_path, seats):
-    matchmaker = Matchmaker(population_of(tmp_path, *MEMBERS), 1, 1, OpponentsSettings(self_play_seats=seats))
+    matchmaker = Matchmaker(
+        population_of(tmp_path, *MEMBERS), diplomacy(), 1, 1, OpponentsSettings(self_play_seats=seats)
+    )
     count = Counter()
     for index in range(7 * 6):
         block = matchmaker.block(index)
         own = [power for power, who in block.opponents if who == LEARNER]
         assert len(own) == seats
-        count.update((block.learner_power, power) for power in own)
-        assert block.players[block.learner_power] == LEARNER
+        count.update((block.role, power) for power in own)
+        assert block.players[block.role] == LEARNER
         assert list(block.players) == list(POWERS)
     assert set(count.values()) == {seats}
     assert len(count) == 42
@@ -191,20 +194,22 @@ def test_self_play_seats_rotate_over_all_other_seats(tmp_path, seats):
 def test_a_specialist_plays_only_its_own_country(tmp_path):
     turk = snapshot(7, id="policy/turk", country="TURKEY", weight=5.0)
     population = population_of(tmp_path, member("random"), turk)
-    blocks = [Matchmaker(population, 1, 3).block(index) for index in range(140)]
+    blocks = [Matchmaker(population, diplomacy(), 1, 3).block(index) for index in range(140)]
     where = Counter(power for block in blocks for power, who in block.opponents if who == "policy/turk")
     assert set(where) == {"TURKEY"}
     assert where["TURKEY"] > 80  # of 120, with five sixths of the weight there
-    same = Matchmaker(population, 1, 3, OpponentsSettings(lineup="same"))
+    same = Matchmaker(population, diplomacy(), 1, 3, OpponentsSettings(lineup="same"))
     assert {who for index in range(70) for _, who in same.block(index).opponents} == {"bot/random"}
     with pytest.raises(PopulationError, match="no member to play"):
-        Matchmaker(population_of(tmp_path / "turks", turk), 1, 3).block(0)
+        Matchmaker(population_of(tmp_path / "turks", turk), diplomacy(), 1, 3).block(0)
 
 
 def test_pinned_snapshots_stay_drawable_and_later_members_wait(tmp_path):
     members = [snapshot(version, pinned=version == 1) for version in range(1, 8)]
     late = member("greedy", created_at_update=6)
-    matchmaker = Matchmaker(population_of(tmp_path, *members, late), 1, 3, OpponentsSettings(max_snapshots=2))
+    matchmaker = Matchmaker(
+        population_of(tmp_path, *members, late), diplomacy(), 1, 3, OpponentsSettings(max_snapshots=2)
+    )
     assert [each.id for each in matchmaker.drawable(5)] == ["policy/v1", "policy/v4", "policy/v5"]
     assert [each.id for each in matchmaker.drawable()] == ["bot/greedy", "policy/v1", "policy/v6", "policy/v7"]
 
@@ -218,9 +223,22 @@ def test_a_draw_is_a_function_of_seed_index_and_state(seed, index, lineup, seats
     def matchmaker(score):
         stats = OpponentStats(score=lambda *_: score, rating=lambda _: 0.0, curriculum=lambda *_: "")
         strategy = make_strategy(settings, stats)
-        return Matchmaker(population_of(FOLDER, *MEMBERS), 2, seed, settings, strategy)
+        return Matchmaker(population_of(FOLDER, *MEMBERS), diplomacy(), 2, seed, settings, strategy)
 
     drawn = matchmaker(0.4).draw(index)
     assert matchmaker(0.4).draw(index) == drawn
     assert matchmaker(0.4).with_opponents(index, dict(drawn.block.opponents)) == drawn.block
     assert matchmaker(0.4).draw(index + 7).block.seed != drawn.block.seed
+
+
+@pytest.mark.parametrize(("seats", "own"), [(1, 1), (2, 2), (6, 2)])
+def test_self_play_of_three_seats_takes_no_more_than_the_others(tmp_path, seats, own):
+    matchmaker = Matchmaker(population_of(tmp_path, *MEMBERS), Cards(), 1, 1, OpponentsSettings(self_play_seats=seats))
+    count = Counter()
+    for index in range(3 * 2):
+        block = matchmaker.block(index)
+        learners = [seat for seat, who in block.opponents if who == LEARNER]
+        assert len(learners) == own
+        count.update((block.role, seat) for seat in learners)
+    assert set(count.values()) == {own}
+    assert len(count) == 6

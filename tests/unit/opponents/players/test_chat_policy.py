@@ -19,11 +19,14 @@ from opponents.players.chat_players import ChatPlayers, add_members
 from opponents.players.chat_policy import ChatPolicy
 from opponents.population.member import PopulationError
 from opponents.population.population import Population
-from opponents.prompts.chat_messages import LONG_LIST, messages
+from opponents.prompts.policy_prompt import messages_of
 from opponents.settings import ChatPlayerSettings, OpponentsSettings
+from services.environments.diplomacy.chat_prompt import LONG_LIST
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import OrderSlot, parse, sheet
+from services.environments.diplomacy.orders import Slot, parse, sheet
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError
 from tests.unit.opponents.played_games import played_positions
 from tests.unit.services.inference.chat_endpoint.endpoint_server import FakeEndpoint, Script, answer, refusal, serving
@@ -40,14 +43,14 @@ def board(phase: str, units: dict[str, list[str]], centers: dict[str, list[str]]
 
 
 def text_of(position: Position, power: str) -> str:
-    return messages(position, power, sheet(position, power))[1]["content"]
+    return messages_of(Diplomacy.language.sections(position, power))[1]["content"]
 
 
 def test_the_prompt_lists_units_centres_and_legal_orders() -> None:
     kinds = set()
     for position in POSITIONS:
         for power in position.to_move:
-            rules, prompt = messages(position, power, sheet(position, power))
+            rules, prompt = messages_of(Diplomacy.language.sections(position, power))
             assert f"You play {power}" in rules["content"]
             for units in position.units.values():
                 assert all(unit in prompt["content"] for unit in units)
@@ -91,7 +94,7 @@ def test_long_lists_leave_out_only_support_and_convoys_of_other_powers() -> None
     assert all(len(text_of(position, power)) < 8000 for position, power, _ in crowded)
 
 
-def allowed(slots: tuple[OrderSlot, ...], lines: tuple[str, ...]) -> bool:
+def allowed(slots: tuple[Slot, ...], lines: tuple[str, ...]) -> bool:
     return len(lines) == len(slots) and all(line in slot.alternatives for line, slot in zip(lines, slots, strict=True))
 
 
@@ -146,7 +149,7 @@ def test_the_mask_of_a_small_position_matches_exactly_every_sheet() -> None:
 )
 def test_decoration_around_orders_is_not_a_defect(written: str) -> None:
     parsed = parse(order_lines(written), OPENING, "FRANCE", repair=True)
-    assert sorted(parsed.orders) == sorted(GOOD.splitlines())
+    assert sorted(parsed.actions) == sorted(GOOD.splitlines())
     assert {defect.reason for defect in parsed.defects} <= {"repaired"}
 
 
@@ -165,7 +168,7 @@ def orders_of_france(
             try:
                 decision = await policy.act(position, "FRANCE", 11)
                 assert decision.turn is None
-                return decision.orders
+                return decision.actions
             finally:
                 await players.close()
                 check(policy, endpoint)
@@ -232,7 +235,7 @@ def test_chat_players_are_opened_by_name_and_report_their_counters() -> None:
     with pytest.raises(EndpointError, match=r"describe it in a table \[opponents.remotes.three\]"):
         ChatPlayers({}).policy("three")
     assert players.report() == []
-    assert asyncio.run(players.policy("one").act(OPENING, "FRANCE", 0)).orders == ()
+    assert asyncio.run(players.policy("one").act(OPENING, "FRANCE", 0)).actions == ()
     (line,) = players.report()
     assert line.startswith("remote:one: decisions 1, calls 0, retries 0, failures 1, corrections 0, defects 0, held 1;")
     assert players.totals()["remote_failures"] == 1
@@ -246,7 +249,7 @@ def test_chat_players_join_the_population_and_are_drawn(tmp_path: Path) -> None:
     population.save()
     member = population["remote/chat"]
     assert Population.load(population.path)["remote/chat"] == member
-    block = Matchmaker(population, 2, seed=1).block(0, newest_snapshot=0)
+    block = Matchmaker(population, Diplomacy(GameSettings()), 2, seed=1).block(0, newest_snapshot=0)
     assert {member_id for _, member_id in block.opponents} == {"remote/chat"}
     moved = settings.model_copy(update={"base_url": "http://127.0.0.1:2/v1"})
     assert ChatPlayers({"chat": moved}).member(member) is not None

@@ -15,12 +15,13 @@ from grpo_core.errors import CheckpointError
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.play import play_game
-from opponents.players.llm_policy import TRUNCATED, LLMPolicy, OrderTokens
-from opponents.players.policy import Policy
+from opponents.players.llm_policy import TRUNCATED, LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, words
-from services.environments.diplomacy.orders import sheet
+from services.environments.diplomacy.notation import words
+from services.environments.diplomacy.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.world import Diplomacy
+from services.environments.playing import Policy
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer
 from tests.unit.opponents.played_games import played_positions
@@ -44,7 +45,7 @@ def engine() -> TorchEngine:
 
 
 def test_whole_games_under_the_mask_have_no_defective_order(engine: TorchEngine) -> None:
-    policy = LLMPolicy(engine, OrderTokens(TOKENIZER))
+    policy = LLMPolicy(engine, TokenizedLanguage(Diplomacy.language, TOKENIZER))
 
     async def play_several() -> list[int]:
         seats: dict[str, Policy] = dict.fromkeys(POWERS, policy)
@@ -55,13 +56,13 @@ def test_whole_games_under_the_mask_have_no_defective_order(engine: TorchEngine)
             kinds = {turn.phase[-1] for seat in record.learners.values() for turn in seat.turns}
             assert "M" in kinds
             assert all(turn.trained_mask.any() for seat in record.learners.values() for turn in seat.turns)
-        return [record.defective_orders for record in records]
+        return [record.defects for record in records]
 
     assert asyncio.run(play_several()) == [0, 0, 0]
 
 
 def test_the_orders_are_those_that_the_tokens_spell() -> None:
-    tokens = OrderTokens(TOKENIZER)
+    tokens = TokenizedLanguage(Diplomacy.language, TOKENIZER)
     seen: set[str] = set()
     for position in played_positions("random", 1905, 3):
         for power in position.to_move:
@@ -74,14 +75,14 @@ def test_the_orders_are_those_that_the_tokens_spell() -> None:
                         claimed.add(claim)
                         break
             ids = [token for order in chosen for token in TOKENIZER.encode(order + "\n", add_special_tokens=False)]
-            assert tokens.orders(slots, [*ids, tokens.end_id]) == tuple(chosen)
+            assert tokens.actions(slots, [*ids, tokens.end_id]) == tuple(chosen)
             assert tokens.text(ids).split() == " ".join(chosen).split()
             seen.add(position.kind)
     assert seen == {"M", "R", "A"}
 
 
 def test_claims_of_one_sheet_mean_the_same_place_in_every_slot() -> None:
-    tokens = OrderTokens(TOKENIZER)
+    tokens = TokenizedLanguage(Diplomacy.language, TOKENIZER)
     winters = [p for seed in range(4) for p in played_positions("random", 1906, seed) if p.kind == "A"]
     checked = 0
     for position in winters:
@@ -99,7 +100,9 @@ def test_claims_of_one_sheet_mean_the_same_place_in_every_slot() -> None:
 
 
 def test_free_decoding_records_defects(engine: TorchEngine) -> None:
-    policy = LLMPolicy(engine, OrderTokens(TOKENIZER), decoding="free", max_completion_length=12)
+    policy = LLMPolicy(
+        engine, TokenizedLanguage(Diplomacy.language, TOKENIZER), decoding="free", max_completion_length=12
+    )
     position = played_positions("random", 1901, 0)[0]
     decision = asyncio.run(policy.act(position, "RUSSIA", 5))
     assert decision.turn is not None
@@ -107,13 +110,13 @@ def test_free_decoding_records_defects(engine: TorchEngine) -> None:
     assert decision.turn.admissible_offsets.size == 0
     assert decision.turn.trained_mask.all()
     assert TRUNCATED in decision.turn.defects or decision.turn.completion_ids[-1] == TOKENIZER.eos_token_id
-    assert set(decision.orders) <= {order for slot in sheet(position, "RUSSIA") for order in slot.alternatives}
+    assert set(decision.actions) <= {order for slot in sheet(position, "RUSSIA") for order in slot.alternatives}
 
 
 def test_the_tokenizer_covers_the_prompt_and_the_seed_decides_the_completion(engine: TorchEngine) -> None:
     position = played_positions("random", 1902, 1)[2]
-    policy = LLMPolicy(engine, OrderTokens(TOKENIZER))
-    ids = OrderTokens(TOKENIZER).prompt(position, position.to_move[0])
+    policy = LLMPolicy(engine, TokenizedLanguage(Diplomacy.language, TOKENIZER))
+    ids = TokenizedLanguage(Diplomacy.language, TOKENIZER).prompt(position, position.to_move[0])
     assert TOKENIZER.unk_token_id not in ids
 
     async def write(seed: int) -> list[int]:
@@ -137,7 +140,7 @@ def test_a_tokenizer_that_cannot_write_orders_is_refused() -> None:
     mute.backend_tokenizer.pre_tokenizer = Split(Regex(r"[\s\S]+"), behavior="removed")
     without_unknown = make_word_tokenizer(("A",), r"\w+")
     without_unknown.backend_tokenizer.model = WordLevel({"A": 4})
-    reasons = ("no end-of-sequence", "writes an order as nothing", "cannot write an order")
+    reasons = ("no end-of-sequence", "as nothing", "cannot write")
     for tokenizer, reason in zip((endless, mute, without_unknown), reasons, strict=True):
         with pytest.raises(CheckpointError, match=reason):
-            OrderTokens(tokenizer)
+            TokenizedLanguage(Diplomacy.language, tokenizer)

@@ -22,6 +22,8 @@ from opponents.population.weights import checksum_of, form_of, read_weights
 from opponents.ratings.book import RatingBook
 from opponents.ratings.storage import load_ratings, save_ratings
 from opponents.settings import OpponentsSettings
+from services.environments.diplomacy.position import POWERS
+from tests.unit.opponents.world_cases import diplomacy_book
 
 
 @pytest.fixture
@@ -84,7 +86,8 @@ def test_a_snapshot_outside_the_folder_cannot_be_added(file: Path, tmp_path: Pat
         ({"version": -1}, "no number of updates"),
         ({"created_at_update": 1 << 62}, "no number of updates"),
         ({"weight": 1e300}, "weight must be a number from 0"),
-        ({"country": "\n"}, "there is no country"),
+        ({"country": "\n"}, "a role's name is up to 60 letters"),
+        ({"country": "A" * 61}, "a role's name is up to 60 letters"),
         ({"x" * 100_000: 1}, "has a field"),
     ],
 )
@@ -97,13 +100,17 @@ def test_odd_fields_of_a_member_are_refused(file: Path, fields: dict[str, Any], 
 def test_documents_that_no_reader_can_hold_are_refused(file: Path, text: str) -> None:
     file.write_bytes(text.encode("latin-1"))
     assert "is not a population file" in refusal(file)
-    for load in (lambda path: Results.load(path, 1.0), _curriculum, load_ratings):
+    for load in (lambda path: Results.load(path, 1.0), _curriculum, _ratings):
         with pytest.raises(PopulationError):
             load(file)
 
 
 def _curriculum(path: Path) -> Curriculum:
-    return Curriculum.load(path, OpponentsSettings(), 1902)
+    return Curriculum.load(path, OpponentsSettings(), dict.fromkeys(POWERS, 1 / 7))
+
+
+def _ratings(path: Path) -> RatingBook:
+    return load_ratings(path, POWERS)
 
 
 def odd_file(path: Path, kind: str) -> str:
@@ -147,7 +154,7 @@ def test_no_file_of_a_league_may_be_endless_or_no_file(tmp_path: Path, kind: str
     for load in (
         lambda: Results.load(path, 1.0),
         lambda: _curriculum(path),
-        lambda: load_ratings(path),
+        lambda: _ratings(path),
         lambda: LineupLog(path),
     ):
         with pytest.raises(EntenteError):
@@ -164,7 +171,7 @@ def test_no_file_of_a_league_may_be_endless_or_no_file(tmp_path: Path, kind: str
     ],
 )
 def test_ratings_beyond_any_are_refused(tmp_path: Path, place: tuple[Any, ...], value: float) -> None:
-    book = RatingBook()
+    book = diplomacy_book()
     book.add("policy/v2")
     book.games["policy/v2"], book.seats["policy/v2"] = 1, [1] * 7
     save_ratings(book, tmp_path / "ratings.json")
@@ -174,7 +181,7 @@ def test_ratings_beyond_any_are_refused(tmp_path: Path, place: tuple[Any, ...], 
     part[place[-1]] = value
     (tmp_path / "ratings.json").write_text(json.dumps(document))
     with pytest.raises(PopulationError, match="not a ratings file"):
-        load_ratings(tmp_path / "ratings.json")
+        _ratings(tmp_path / "ratings.json")
 
 
 @pytest.mark.parametrize("fields", [{"level": -5}, {"shares": [1e308]}, {"shares": [-0.5]}])

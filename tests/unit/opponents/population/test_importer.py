@@ -45,7 +45,7 @@ def runs(made: Path, tmp_path: Path) -> Path:
 def joined(folder: Path, run: Path, member: str | None = None, name: str = "guest") -> tuple[Member, bytes]:
     population = Population.load(run / "population.json")
     source = find_source(folder, member)
-    taken = import_policy(population, source, compatible_weights(source, run), member_id=member_id_of(name))
+    taken = import_policy(population, source, compatible_weights(source, run), member_id=member_id_of(name, POWERS))
     assert Population.load(population.path)[taken.id] == taken
     population.verify(taken)
     return taken, population.weights_path(taken).read_bytes()
@@ -183,12 +183,19 @@ def test_a_model_folder_is_imported_and_the_same_weights_twice_are_refused(runs:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("v7", "what the run calls its own"), ("../x", "letters, digits"), ("", "letters")]
+    ("name", "message"),
+    [
+        ("v7", "calls its own"),
+        ("v7-ITALY", "calls its own"),
+        ("../x", "letters, digits"),
+        ("", "letters"),
+    ],
 )
 def test_names_must_be_plain_and_not_those_of_snapshots(name: str, message: str) -> None:
     with pytest.raises(PopulationError, match=message):
-        member_id_of(name)
-    assert member_id_of("strong") == member_id_of("policy/strong") == "policy/strong"
+        member_id_of(name, POWERS)
+    assert member_id_of("strong", POWERS) == member_id_of("policy/strong", POWERS) == "policy/strong"
+    assert member_id_of("v7-best", POWERS) == "policy/v7-best"
 
 
 def test_a_specialist_and_a_generalist_may_share_weights(runs: Path) -> None:

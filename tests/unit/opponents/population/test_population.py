@@ -11,7 +11,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from grpo_core.errors import StorageError
-from opponents.population.member import Member, PopulationError, release_checksum
+from opponents.population.member import Member, PopulationError, check_role, release_checksum
 from opponents.population.population import Population
 
 LISTED = [".population.json.lock", "population.json", "snapshots"]
@@ -109,8 +109,9 @@ def test_impossible_members_are_refused(population, tmp_path):
     for weight in (-1.0, float("nan"), float("inf")):
         with pytest.raises(PopulationError, match="bot/hold: weight must be"):
             population.add_bot("hold", weight=weight)
-    with pytest.raises(PopulationError, match="bot/hold: there is no country 'France'; the seven are AUSTRIA"):
-        population.add_bot("hold", country="France")
+    for name in ("", "La France", "France\n", "Côte", "F" * 61):
+        with pytest.raises(PopulationError, match="bot/hold: a role's name is up to 60 letters, digits, - and _, not"):
+            population.add_bot("hold", country=name)
     with pytest.raises(PopulationError, match="policy/v99: cannot read"):
         population.add_snapshot(tmp_path / "none.safetensors", version=99)
     with pytest.raises(PopulationError, match="no member 'bot/nobody'"):
@@ -201,7 +202,7 @@ def test_other_files_are_refused_with_a_message_of_one_line(tmp_path, text, mess
         (lambda members: members.append(members[0]), "has 'bot/dumbbot' twice"),
         (lambda members: members[0].update(id="policy/v1"), "'policy/v1' is no id of a bot"),
         (lambda members: members[0].update(weight=-1), "weight must be"),
-        (lambda members: members[0].update(country="SPAIN"), "no country 'SPAIN'"),
+        (lambda members: members[0].update(country="S PAIN"), "not 'S PAIN'"),
         (lambda members: members[2].update(form="pickle"), "is not a population file"),
     ],
 )
@@ -248,3 +249,10 @@ def test_a_failed_save_leaves_the_old_file_and_no_draft(population, monkeypatch)
         population.save()
     assert population.path.read_bytes() == before
     assert listed(population) == LISTED
+
+
+def test_specialists_may_be_for_any_role_and_are_checked_where_the_world_is_known(population):
+    assert population.add_bot("hold", country="seat_B-2").country == "seat_B-2"
+    check_role("B", ("A", "B"))
+    with pytest.raises(PopulationError, match=r"^bot/hold: there is no seat 'seat_B-2'; there are A, B$"):
+        check_role("seat_B-2", ("A", "B"), "bot/hold: ", role_name="seat")

@@ -5,22 +5,24 @@ from __future__ import annotations
 import asyncio
 import itertools
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from cluster.configs.loader import load_config
 from cluster.errors import ConfigError
 from grpo_core.settings import PolicySettings
-from opponents.bots.registry import make_bot
 from opponents.demonstrations import RecordingPlayer, saved_demonstrations
 from opponents.play import play_game
 from opponents.players.chat_players import ChatPlayers
-from opponents.players.llm_policy import OrderTokens
-from opponents.prompts.chat_messages import CUTS, Name, messages, messages_of, sections
+from opponents.players.llm_policy import TokenizedLanguage
+from opponents.prompts.policy_prompt import messages_of
+from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
 from services.inference.engine import EngineError
 from services.settings import InferenceSettings
 from tests.chat_models import chat_tokenizer
@@ -28,11 +30,16 @@ from tests.unit.opponents.played_games import played_positions
 from tests.unit.services.inference.chat_endpoint.endpoint_server import answer, serving
 
 TOKENIZER = chat_tokenizer()
+LANGUAGE = Diplomacy.language
+SECTIONS = ("rules", "country", "position", "last orders", "moves of other powers", "legal orders")
+SECTIONS = ("rules", "country", "position", "last orders", "moves of other powers", "legal orders")
 
 
-def chat_tokens(context_length: int = 1 << 14, **inference: int) -> OrderTokens:
+def chat_tokens(context_length: int = 1 << 14, **inference: int) -> TokenizedLanguage:
     settings = InferenceSettings.model_validate({"max_completion_length": 512, **inference})
-    return OrderTokens(TOKENIZER, PolicySettings(prompt="chat", context_length=context_length), settings)
+    return TokenizedLanguage(
+        LANGUAGE, TOKENIZER, PolicySettings(prompt="chat", context_length=context_length), settings
+    )
 
 
 POSITIONS = played_positions("greedy", 1904, seed=3)
@@ -43,7 +50,7 @@ def test_a_prompt_is_what_the_chat_template_gives_byte_for_byte(thinking_tokens:
     tokens = chat_tokens(thinking_tokens=thinking_tokens)
     for position in POSITIONS[:6]:
         for power in position.to_move:
-            parts = sections(position, power, sheet(position, power), thinking=thinking_tokens > 0)
+            parts = LANGUAGE.sections(position, power, thinking=thinking_tokens > 0)
             options = {"add_generation_prompt": True, "enable_thinking": thinking_tokens > 0}
             conversation = messages_of(parts)
             assert tokens.prompts.text(position, power) == TOKENIZER.apply_chat_template(
@@ -52,7 +59,7 @@ def test_a_prompt_is_what_the_chat_template_gives_byte_for_byte(thinking_tokens:
             ids = TOKENIZER.apply_chat_template(conversation, tokenize=True, return_dict=False, **options)
             assert list(tokens.prompt(position, power)) == ids
             if not thinking_tokens:
-                assert conversation == messages(position, power, sheet(position, power))
+                assert conversation == messages_of(LANGUAGE.sections(position, power))
 
 
 def test_an_endpoint_gets_the_messages_that_the_policy_reads() -> None:
@@ -83,15 +90,15 @@ def test_tokens_by_section_add_up_to_the_prompt() -> None:
             assert sum(counted.values()) == len(tokens.prompt(position, power))
             assert all(counted.values())
             names |= counted.keys()
-    assert names == {*get_args(Name), "template"}
+    assert names == {*SECTIONS, "template"}
 
 
 def test_what_is_cut_first_can_be_worked_out_from_the_rest() -> None:
     position = next(p for p in POSITIONS if p.phase == "F1903M")
     power = max(position.to_move, key=lambda name: len(position.units[name]))
     lengths = []
-    for cut in range(len(CUTS) + 1):
-        parts = sections(position, power, sheet(position, power), cut=cut)
+    for cut in range(len(LANGUAGE.cuts) + 1):
+        parts = LANGUAGE.sections(position, power, cut=cut)
         text = TOKENIZER.apply_chat_template(
             messages_of(parts), tokenize=False, add_generation_prompt=True, enable_thinking=False
         )
@@ -102,7 +109,7 @@ def test_what_is_cut_first_can_be_worked_out_from_the_rest() -> None:
         assert ("moves of other powers" in names) == (cut < 1)
         assert ("last orders" in names) == (cut < 2)
         # A mover reads all of its own moves, until only the mask offers them.
-        for slot in sheet(position, power) if cut < len(CUTS) else ():
+        for slot in sheet(position, power) if cut < len(LANGUAGE.cuts) else ():
             moves = [order for order in slot.alternatives if order.split(" ")[2] in ("H", "-")]
             assert moves
             assert all(order in text for order in moves)
@@ -116,11 +123,7 @@ def test_others_moves_are_those_of_the_legal_orders() -> None:
     for position in POSITIONS:
         for power in position.to_move if position.kind == "M" else ():
             text = next(
-                (
-                    part.text
-                    for part in sections(position, power, sheet(position, power))
-                    if part.name == "moves of other powers"
-                ),
+                (part.text for part in LANGUAGE.sections(position, power) if part.name == "moves of other powers"),
                 "",
             )
             listed = {
@@ -155,9 +158,7 @@ def test_last_orders_hold_all_phases_since_the_latest_movement() -> None:
         seen.add(len(position.past))
         if position.past and position.to_move:
             text = next(
-                part.text
-                for part in sections(position, position.to_move[0], sheet(position, position.to_move[0]))
-                if part.name == "last orders"
+                part.text for part in LANGUAGE.sections(position, position.to_move[0]) if part.name == "last orders"
             )
             orders = [order for phase in position.past for own in phase.orders.values() for order in own]
             assert all(order in text for order in orders)
@@ -176,7 +177,7 @@ def test_a_saved_game_gives_the_prompts_that_were_read_while_it_was_played(tmp_p
         for seat in record.learners.values()
         for turn in seat.turns
     }
-    saved = list(saved_demonstrations(tmp_path / "game.json", tokens))
+    saved = list(saved_demonstrations(Diplomacy(GameSettings()), tmp_path / "game.json", tokens))
     assert {
         (turn.phase, tuple(turn.prompt_ids.tolist()), tuple(turn.completion_ids.tolist())) for turn in saved
     } == live

@@ -11,26 +11,28 @@ from opponents.ratings.belief import Prior
 from opponents.ratings.book import POINTS, RatingBook
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.position import POWERS
+from services.environments.environment import RatingScale
 from tests.benchmarks.ratings.predictions import SHARE_SLOPE, expected_share, win_probability
+from tests.unit.opponents.world_cases import score
 
-PRIOR = Prior(mu=1000.0, sigma=250.0, deviation_sigma=60.0, country_sigma=120.0)
+PRIOR = Prior(mu=1000.0, sigma=250.0, deviation_sigma=60.0, role_sigma=120.0)
 PLAYERS = tuple(f"p{number}" for number in range(9))
 FLAT = dict.fromkeys(POWERS, 0.0)
 
 
-class World:
+class Field:
     """Players with true strengths that play by Plackett and Luce's rule; ``bot/anchor`` is known."""
 
     def __init__(self, seed: int, countries: np.ndarray | None = None) -> None:
         self.random = np.random.default_rng(seed)
-        self.countries = self.random.normal(0, PRIOR.country_sigma, 7) if countries is None else countries
+        self.countries = self.random.normal(0, PRIOR.role_sigma, 7) if countries is None else countries
         self.strength = dict(zip(PLAYERS, self.random.normal(PRIOR.mu, PRIOR.sigma, len(PLAYERS)), strict=True))
         self.deviation = {player: self.random.normal(0, PRIOR.deviation_sigma, 7) for player in PLAYERS}
         self.strength["bot/anchor"], self.deviation["bot/anchor"] = 1100.0, self.random.normal(0, 40, 7)
 
     def book(self) -> RatingBook:
         anchor = dict(zip(POWERS, self.worth("bot/anchor"), strict=True))
-        return RatingBook({"bot/anchor": anchor}, PRIOR, FLAT)
+        return RatingBook(POWERS, RatingScale(FLAT, {"bot/anchor": anchor}, {}), PRIOR)
 
     def worth(self, player: str) -> np.ndarray:
         return self.strength[player] + self.deviation[player]
@@ -39,7 +41,7 @@ class World:
         """Gumbel noise on the strengths gives the rule's orders."""
         strengths = np.array([self.worth(player)[seat] for seat, player in enumerate(players)]) + self.countries
         places = np.argsort(np.argsort(strengths / POINTS + self.random.gumbel(size=7)))
-        return GameScore(dict(zip(POWERS, players, strict=True)), dict(zip(POWERS, places.tolist(), strict=True)))
+        return score(dict(zip(POWERS, players, strict=True)), dict(zip(POWERS, places.tolist(), strict=True)))
 
     def random_players(self) -> list[str]:
         return self.random.choice([*PLAYERS, *["bot/anchor"] * 4], 7).tolist()
@@ -49,7 +51,7 @@ def rank_correlation(one: list[float], other: list[float]) -> float:
     return float(np.corrcoef(np.argsort(np.argsort(one)), np.argsort(np.argsort(other)))[0, 1])
 
 
-def after(world: World, games: int, seats: Callable[[], list[str]]) -> RatingBook:
+def after(world: Field, games: int, seats: Callable[[], list[str]]) -> RatingBook:
     book = world.book()
     for _ in range(games):
         book.record(world.play(seats()))
@@ -59,7 +61,7 @@ def after(world: World, games: int, seats: Callable[[], list[str]]) -> RatingBoo
 def test_the_95_percent_intervals_cover_the_true_values_as_often():
     overall, by_country, countries, correlations = [], [], [], []
     for seed in range(6):
-        world = World(seed)
+        world = Field(seed)
         book = after(world, 100, world.random_players)
         for player in PLAYERS:
             low, high = book.rating(player).interval
@@ -68,7 +70,7 @@ def test_the_95_percent_intervals_cover_the_true_values_as_often():
                 low, high = book.rating(player, power).interval
                 by_country.append(low < worth < high)
         for power, worth in zip(POWERS, world.countries - world.countries.mean(), strict=True):
-            low, high = book.country(power).interval
+            low, high = book.worth(power).interval
             countries.append(low < worth < high)
         found = [book.rating(player).mu for player in PLAYERS]
         correlations.append(rank_correlation(found, [world.worth(player).mean() for player in PLAYERS]))
@@ -83,7 +85,7 @@ def test_ratings_are_unbiased_by_unfair_countries():
     """Strong players mostly get Germany and Austria, weak ones Turkey and France."""
     countries = np.array([-300.0, 0, 300, -400, 0, 0, 400])
     strong, weak = PLAYERS[:3], PLAYERS[3:6]
-    world = World(5, countries)
+    world = Field(5, countries)
     for player in PLAYERS:
         world.deviation[player] = np.zeros(7)
         world.strength[player] = 1150.0 if player in strong else 950.0
@@ -94,11 +96,11 @@ def test_ratings_are_unbiased_by_unfair_countries():
         return [str(world.random.choice(group)) for group in groups]
 
     scores = [world.play(unfair()) for _ in range(300)]
-    informed = RatingBook({}, Prior(country_sigma=300.0), FLAT)
-    blind = RatingBook({}, Prior(country_sigma=1e-3, deviation_sigma=1e-3), FLAT)
-    for score in scores:
-        informed.record(score)
-        blind.record(score)
+    informed = RatingBook(POWERS, RatingScale(FLAT, {}, {}), Prior(role_sigma=300.0))
+    blind = RatingBook(POWERS, RatingScale(FLAT, {}, {}), Prior(role_sigma=1e-3, deviation_sigma=1e-3))
+    for each in scores:
+        informed.record(each)
+        blind.record(each)
     lead = {
         book: np.mean([book.rating(p).mu for p in strong]) - np.mean([book.rating(p).mu for p in weak])
         for book in (informed, blind)
@@ -106,11 +108,11 @@ def test_ratings_are_unbiased_by_unfair_countries():
     assert lead[blind] < -50  # without the correction the order is upside down
     assert lead[informed] == pytest.approx(200, abs=80)
     assert min(informed.rating(p).mu for p in strong) > max(informed.rating(p).mu for p in weak)
-    assert informed.country("TURKEY").mu - informed.country("GERMANY").mu == pytest.approx(800, abs=150)
+    assert informed.worth("TURKEY").mu - informed.worth("GERMANY").mu == pytest.approx(800, abs=150)
 
 
 def test_a_players_strong_country_shows_in_its_rating_by_country():
-    world = World(1)
+    world = Field(1)
     world.deviation["p0"] = 300.0 * np.eye(7)[POWERS.index("ITALY")]
 
     def seats() -> list[str]:
@@ -131,7 +133,7 @@ def test_a_players_strong_country_shows_in_its_rating_by_country():
 
 def test_predictions_equal_their_mean_over_the_uncertainty():
     """Against the mean of the same quantity over draws of the strengths."""
-    world = World(2)
+    world = Field(2)
     book = after(world, 10, world.random_players)
     seats = dict(zip(POWERS, ["p0", "p1", "p2", "p2", "bot/anchor", "p3", "unknown"], strict=True))
     book.add("unknown")

@@ -7,7 +7,8 @@ import pytest
 
 from grpo_core.types import Episode
 from services.metrics.catalogue import check
-from services.metrics.rolling_windows import CountryWindows
+from services.metrics.rolling_windows import RoleWindows
+from tests.measured import CHAIRS, DIPLOMACY
 
 
 def episode(role: str, reward: float, block: str = "b0", **outcome: float) -> Episode:
@@ -26,25 +27,25 @@ def episode(role: str, reward: float, block: str = "b0", **outcome: float) -> Ep
     )
 
 
-def test_country_without_episodes_has_no_data() -> None:
-    windows = CountryWindows()
+def test_role_without_episodes_has_no_data() -> None:
+    windows = RoleWindows(DIPLOMACY)
     windows.add(episode("FRANCE", 1.0, centers=5))
     assert windows.summary("ITALY") is None
     assert not any("ITALY" in name for name in windows.metrics())
 
 
 def test_single_episode_has_a_mean_and_no_deviation() -> None:
-    windows = CountryWindows()
+    windows = RoleWindows(DIPLOMACY)
     windows.add(episode("FRANCE", 1.5, centers=5, solo=0, survived=1, top=1, phases=12))
     summary = windows.summary("FRANCE")
     assert summary is not None
-    assert (summary.episodes, summary.reward, summary.reward_std, summary.centers) == (1, 1.5, None, 5)
-    assert (summary.win_rate, summary.top_rate, summary.survival_rate, summary.phases) == (0, 1, 1, 12)
+    assert (summary.episodes, summary.reward, summary.reward_std, summary.phases) == (1, 1.5, None, 12)
+    assert summary.values == {"centers": 5, "win_rate": 0, "top_rate": 1, "survival_rate": 1}
     assert "entente_country_reward_std{country=FRANCE}" not in windows.metrics()
 
 
 def test_summary_uses_the_last_episodes_only() -> None:
-    windows = CountryWindows(size=100)
+    windows = RoleWindows(DIPLOMACY, size=100)
     rewards = [float(number % 17) for number in range(250)]
     for number, reward in enumerate(rewards):
         windows.add(episode("FRANCE", reward, solo=float(number >= 200)))
@@ -53,11 +54,11 @@ def test_summary_uses_the_last_episodes_only() -> None:
     assert summary.episodes == 100
     assert summary.reward == pytest.approx(fmean(rewards[-100:]))
     assert summary.reward_std == pytest.approx(stdev(rewards[-100:]))
-    assert summary.win_rate == 0.5
+    assert summary.values["win_rate"] == 0.5
 
 
 def test_metrics_are_in_the_catalogue() -> None:
-    windows = CountryWindows()
+    windows = RoleWindows(DIPLOMACY)
     for reward in (1.0, 2.0):
         windows.add(episode("FRANCE", reward, centers=4, phases=10))
     metrics = windows.metrics()
@@ -67,16 +68,43 @@ def test_metrics_are_in_the_catalogue() -> None:
 
 
 def test_checkpoint_restores_the_windows() -> None:
-    windows = CountryWindows(size=3)
+    windows = RoleWindows(DIPLOMACY, size=3)
     for reward in range(5):
         windows.add(episode("FRANCE", float(reward), block=f"b{reward}", centers=reward))
-    restored = CountryWindows(size=3)
+    restored = RoleWindows(DIPLOMACY, size=3)
     restored.load_state(json.loads(json.dumps(windows.state())))
     assert restored.summary("FRANCE") == windows.summary("FRANCE")
     assert [fact.block for fact in restored.facts()["FRANCE"]] == ["b2", "b3", "b4"]
 
 
 def test_checkpoint_without_blocks_counts_as_one_block() -> None:
-    windows = CountryWindows()
+    windows = RoleWindows(DIPLOMACY)
     windows.load_state({"FRANCE": [[1.0, 4.0, 0.0, 1.0, 1.0, 12.0]] * 2})
     assert {fact.block for fact in windows.facts()["FRANCE"]} == {""}
+
+
+def test_the_state_of_diplomacys_windows_has_the_rows_of_earlier_versions() -> None:
+    windows = RoleWindows(DIPLOMACY)
+    windows.add(episode("FRANCE", 1.5, "b7", centers=5, solo=0, survived=1, top=0.5, phases=12))
+    assert windows.state() == {"FRANCE": [[1.5, 5, 0, 0.5, 1, 12, "b7"]]}
+
+
+def test_another_worlds_windows_follow_its_own_measures() -> None:
+    windows = RoleWindows(CHAIRS)
+    for chips in (-2.0, 1.0):
+        windows.add(episode("B", chips, chips=chips, showdown=float(chips > 0), regret=9.0, phases=3))
+    metrics = windows.metrics()
+    check(metrics)
+    assert metrics["entente_chair_chips{chair=B}"] == -0.5
+    assert metrics["entente_chair_showdown_rate{chair=B}"] == 0.5
+    assert metrics["entente_chair_bet_rate{chair=B}"] == 0.0  # its games say nothing of it
+    assert not any("regret" in name for name in metrics)
+    restored = RoleWindows(CHAIRS)
+    restored.load_state(json.loads(json.dumps(windows.state())))
+    assert restored.facts() == windows.facts()
+
+
+@pytest.mark.parametrize("row", [[1.0, 2.0, 0.0], [1.0] * 8, [1.0, "x", 0.0, 0.0, 0.0, 12.0], [1.0] * 6 + ["b", "c"]])
+def test_rows_of_other_measures_are_refused(row: list[object]) -> None:
+    with pytest.raises(ValueError, match=r"of an episode|an episode has"):
+        RoleWindows(DIPLOMACY).load_state({"FRANCE": [row]})

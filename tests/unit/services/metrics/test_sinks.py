@@ -14,7 +14,9 @@ from services.metrics.catalogue import MetricsError, key
 from services.metrics.jsonl import JsonlSink, MetricsLine, read_metrics
 from services.metrics.prometheus_exporter import Exporter, LatestValues
 from services.metrics.sink import FanOut
+from tests import measured
 
+assert measured.DIPLOMACY.role_name == "country"  # declared by this import
 FRANCE = "entente_country_centers{country=FRANCE}"
 
 
@@ -134,6 +136,14 @@ def test_named_run_labels_every_sample() -> None:
     samples = collected(latest)
     assert samples["entente_country_centers", (("country", "FRANCE"), ("run", "first"))] == 3
     assert samples["entente_weight_swap_seconds_bucket", (("le", "+Inf"), ("run", "first"))] == 1
+
+
+def test_worlds_that_share_a_name_stay_apart() -> None:
+    latest = LatestValues()
+    latest.update({"entente_curriculum_level{country=ITALY}": 2.0, "entente_curriculum_level{chair=A}": 1.0})
+    latest.update({"entente_curriculum_level{chair=B}": 3.0})
+    found = {labels: value for (name, labels), value in collected(latest).items() if name == "entente_curriculum_level"}
+    assert found == {(("country", "ITALY"),): 2.0, (("chair", "B"),): 3.0}
 
 
 def test_hostile_labels_reach_prometheus_as_plain_text(exporter: Exporter) -> None:

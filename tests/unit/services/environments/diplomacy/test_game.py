@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin, SeatPlayer
+from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.saved_game import SavedGameError
+from services.environments.seat_player import SeatPlayer
 
 
 def random_orders(position, power, rng):
@@ -145,7 +146,7 @@ def test_later_orders_replace_earlier_ones():
 def test_illegal_order_is_reported_and_the_unit_holds():
     game = DiplomacyGame(1901)
     defects = game.set_orders("FRANCE", ["A PAR - MOS", "A MAR S A PAR", "F BRE - MAO"])
-    assert [(defect.order, defect.reason) for defect in defects] == [
+    assert [(defect.text, defect.reason) for defect in defects] == [
         ("A PAR - MOS", "illegal"),
         ("A MAR S A PAR", "illegal"),
     ]

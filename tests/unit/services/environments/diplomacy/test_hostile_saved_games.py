@@ -13,16 +13,20 @@ import pytest
 
 from grpo_core.errors import EntenteError
 from opponents.demonstrations import saved_demonstrations
-from opponents.players.llm_policy import OrderTokens
+from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import WORD_PATTERN, words
+from services.environments.diplomacy.notation import words
+from services.environments.diplomacy.orders import WORD_PATTERN
+from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.world import Diplomacy
 from services.inference.word_tokenizer import make_word_tokenizer
 from services.reports.game_viewer.game_viewer import write_viewer
 
-TOKENS = OrderTokens(make_word_tokenizer(words(), WORD_PATTERN))
+WORLD = Diplomacy(GameSettings())
+TOKENS = TokenizedLanguage(WORLD.language, make_word_tokenizer(words(), WORD_PATTERN))
 USES: dict[str, Callable[[Path], object]] = {
     "loaded": lambda path: DiplomacyGame.load(path, 1903),
-    "imitated": lambda path: list(saved_demonstrations(path, TOKENS)),
+    "imitated": lambda path: list(saved_demonstrations(WORLD, path, TOKENS)),
     "shown": lambda path: write_viewer(path, path.with_suffix(".html")),
 }
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import OrderDefect, check, parse, sheet
+from services.environments.diplomacy.orders import Defect, check, parse, sheet
 from tests.unit.services.environments.diplomacy.sheets import format_sheet
 
 
@@ -19,7 +19,7 @@ def board(phase, units, centers=None, retreats=None):
 
 
 def defects(parsed):
-    return [(defect.order, defect.reason) for defect in parsed.defects]
+    return [(defect.text, defect.reason) for defect in parsed.defects]
 
 
 OPENING = DiplomacyGame(1901).position
@@ -95,7 +95,7 @@ def test_any_choice_that_respects_the_claims_parses_without_defects(position, se
             orders.append(slot.alternatives[choice])
             used.add(slot.claims[choice])
         parsed = parse(format_sheet(orders), position, power)
-        assert (parsed.orders, parsed.defects) == (tuple(orders), ())
+        assert (parsed.actions, parsed.defects) == (tuple(orders), ())
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_any_choice_that_respects_the_claims_parses_without_defects(position, se
 def test_defective_lines_are_reported_with_reasons(position, power, text, expected):
     parsed = parse(text, position, power)
     assert defects(parsed) == expected
-    assert all(order in text for order in parsed.orders)
-    assert check(parsed.orders, position, power).orders == parsed.orders
+    assert all(order in text for order in parsed.actions)
+    assert check(parsed.actions, position, power).actions == parsed.actions
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_defective_lines_are_reported_with_reasons(position, power, text, expect
 def test_unambiguous_line_is_repaired_and_recorded(line, meant):
     power = "RUSSIA" if "STP" in line else "FRANCE"
     parsed = parse(line, OPENING, power, repair=True)
-    assert parsed.orders == (meant,)
-    assert parsed.defects[0] == OrderDefect(line, "repaired")
-    assert parse(line, OPENING, power).orders == ()
+    assert parsed.actions == (meant,)
+    assert parsed.defects[0] == Defect(line, "repaired")
+    assert parse(line, OPENING, power).actions == ()
 
 
 def test_ambiguous_line_is_not_repaired():
@@ -157,5 +157,5 @@ def test_ambiguous_line_is_not_repaired():
 def test_missing_via_is_added_only_without_a_land_route():
     position = board("S1902M", {"ENGLAND": ["A LON", "F NTH"]})
     parsed = parse("A LON - NWY\nF NTH C A LON - NWY\n", position, "ENGLAND", repair=True)
-    assert parsed.orders == ("A LON - NWY VIA", "F NTH C A LON - NWY")
+    assert parsed.actions == ("A LON - NWY VIA", "F NTH C A LON - NWY")
     assert defects(parsed) == [("A LON - NWY", "repaired")]

@@ -39,7 +39,7 @@ def test_recorded_game_replays_order_by_order(path):
             longest = max(longest, len(prompt))
             defects = game.set_orders(power, orders or ())
             if (path.name, position.phase, power) in CIVIL_DISORDER:
-                assert [(defect.order, defect.reason) for defect in defects] == [("D", "missing")]
+                assert [(defect.text, defect.reason) for defect in defects] == [("D", "missing")]
             else:
                 assert defects == ()
         game.process()

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.environments.diplomacy import rewards, scoring
-from services.environments.diplomacy.game import Outcome
 from services.environments.diplomacy.position import POWERS, segment
+from services.environments.diplomacy.scoring import Outcome
+from services.environments.playing import weigh
 
 COUNTS = dict(zip(POWERS, (3, 4, 0, 5, 5, 10, 7), strict=True))
 SOLO = dict(zip(POWERS, (0, 4, 18, 5, 0, 0, 7), strict=True))
@@ -68,13 +69,13 @@ def test_final_reward_parts_follow_a_solo_a_draw_or_the_year_limit():
 def test_weigh_sums_parts_by_name():
     parts = rewards.phase_parts(before=4, after=6)
     assert parts == {"center_change": 2.0}
-    assert rewards.weigh(parts, {"center_change": 0.5, "win": 10}) == 1.0
-    assert rewards.weigh({"win": 1.0, "survival": 1.0}, {"win": 3}) == 3
+    assert weigh(parts, {"center_change": 0.5, "win": 10}) == 1.0
+    assert weigh({"win": 1.0, "survival": 1.0}, {"win": 3}) == 3
 
 
 def test_dipnets_weights_give_its_published_reward_of_a_won_game():
     solo = rewards.final_parts(Outcome(SOLO, "solo", ("FRANCE",), 1907, 30), "FRANCE")
-    total = rewards.weigh(rewards.phase_parts(3, 18) | solo, rewards.DIPNET_WEIGHTS)
+    total = weigh(rewards.phase_parts(3, 18) | solo, rewards.DIPNET_WEIGHTS)
     assert total == (15 + 34) / 2
 
 

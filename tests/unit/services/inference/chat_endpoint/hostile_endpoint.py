@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from opponents.players.chat_policy import ChatPolicy
-from opponents.players.policy import Decision
 from opponents.settings import ChatPlayerSettings
 from services.environments.diplomacy.game import DiplomacyGame
+from services.environments.diplomacy.world import Diplomacy
+from services.environments.playing import Decision
 from services.inference.chat_endpoint.settings import EndpointError
 
 # What is written after a request; the connection is closed afterwards. A callable may write as it likes.
@@ -61,7 +62,8 @@ class HostileEndpoint:
         known = {"base_url": f"http://127.0.0.1:{self.port}/v1", "model": "some-model", "max_retries": 0}
         settings = {**known, "timeout_s": 120.0, "structured": "off", **self._settings}
         self._policies = {
-            name: ChatPolicy("test", ChatPlayerSettings(on_failure=name, **settings)) for name in ("raise", "hold")
+            name: ChatPolicy("test", ChatPlayerSettings(on_failure=name, **settings), Diplomacy.language)
+            for name in ("raise", "hold")
         }
 
     async def _stop(self) -> None:

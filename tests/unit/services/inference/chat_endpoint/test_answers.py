@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from opponents.players.chat_answer import LONGEST_LINE, MOST_LINES, correction, order_lines
-from services.environments.diplomacy.orders import OrderDefect, parse
+from services.environments.diplomacy.orders import Defect, parse
 from services.inference.chat_endpoint.answers import MOST_TOKENS, InvalidAnswerError, Refusal, read_answer, read_error
 from tests.unit.services.inference.chat_endpoint.hostile_endpoint import (
     GOOD,
@@ -150,7 +150,7 @@ def test_a_text_of_any_length_is_read_in_bounded_time_and_corrected_in_a_bounded
     outcome = endpoint.decide(http(choice(message={"content": LONG_TEXTS[name]})))
     assert outcome.error is None
     assert outcome.decision is not None
-    assert len(outcome.decision.orders) <= 1
+    assert len(outcome.decision.actions) <= 1
     assert outcome.counted["defects"] <= MOST_LINES + 3
     # The text without an order in it is answered by one correction, which quotes its end.
     assert len(endpoint.requests) == asked + 2
@@ -165,6 +165,6 @@ def test_orders_after_long_reasoning_are_read() -> None:
 def test_a_correction_quotes_a_bounded_number_of_defects(endpoint: HostileEndpoint) -> None:
     parsed = parse(order_lines("no order\n" * 5000), endpoint.position, "FRANCE", repair=True)
     assert len(parsed.defects) == MOST_LINES + 3
-    assert OrderDefect("A PAR", "missing") in parsed.defects
+    assert Defect("A PAR", "missing") in parsed.defects
     _, complaint = correction("no order", parsed.defects)
     assert complaint["content"].count("no order: unreadable") == 40

@@ -139,7 +139,7 @@ def failed_as_it_should(endpoint: HostileEndpoint, raw: Raw) -> str:
     assert text.startswith("remote:test (some-model at http://127.0.0.1:")
     assert held.error is None
     assert held.decision is not None
-    assert held.decision.orders == ()
+    assert held.decision.actions == ()
     failed = {"decisions": 1, "failures": 1}
     for outcome, expected in ((raised, failed), (held, failed | {"held": 1})):
         assert {name: value for name, value in outcome.counted.items() if value} == expected
@@ -253,7 +253,7 @@ GOOD_ANSWERS = {
 def test_unusual_answers_that_can_be_read_are_played(endpoint: HostileEndpoint, name: str) -> None:
     outcome = endpoint.decide(GOOD_ANSWERS[name])
     assert outcome.decision is not None
-    assert outcome.decision.orders == tuple(GOOD.splitlines())
+    assert outcome.decision.actions == tuple(GOOD.splitlines())
     assert outcome.counted["calls"] == 1
     assert (outcome.counted["prompt_tokens"], outcome.counted["completion_tokens"]) == (100, 10)
     assert outcome.counted["usage_unknown"] == 0

@@ -8,21 +8,26 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
+from grpo_core.types import RoleMeasures
 from services.metrics.display.display import Display
-from services.metrics.display.layout import DASH, DisplaySnapshot, DisplayState, duration, render, sparkline
-from services.metrics.rolling_windows import CountrySummary
+from services.metrics.display.layout import DASH, DisplaySnapshot, DisplayState, duration, plain_line, render, sparkline
+from services.metrics.rolling_windows import RoleSummary
+from tests.measured import CHAIRS, DIPLOMACY, TOPICS
 
 SHOW_CURSOR = "\x1b[?25h"
 HIDE_CURSOR = "\x1b[?25l"
 
 
-def summary(centers: float) -> CountrySummary:
-    return CountrySummary(8, 1.5, 0.5, centers, 0.0, 0.25, 0.875, 12.0)
+def summary(centers: float) -> RoleSummary:
+    values = {"centers": centers, "win_rate": 0.0, "top_rate": 0.25, "survival_rate": 0.875}
+    return RoleSummary(8, 1.5, 0.5, 12.0, values)
 
 
 def snapshot(update: int, **centers: float | None) -> DisplaySnapshot:
     countries = {name: None if value is None else summary(value) for name, value in centers.items()}
-    return DisplaySnapshot(update, games=update * 56, episodes=update * 56, countries=countries, loss=0.0123)
+    return DisplaySnapshot(
+        update, games=update * 56, episodes=update * 56, roles=countries, measured=DIPLOMACY, loss=0.0123
+    )
 
 
 def drawn(state: DisplayState, now: float, width: int) -> str:
@@ -136,7 +141,7 @@ with Display(1) as display:
 
 def test_change_is_measured_from_the_given_start() -> None:
     state = DisplayState(10, started=0.0)
-    state.add(DisplaySnapshot(5, 1, 1, {"FRANCE": summary(5.0)}, start_centers={"FRANCE": 3.0}), now=1.0)
+    state.add(DisplaySnapshot(5, 1, 1, {"FRANCE": summary(5.0)}, DIPLOMACY, start_values={"FRANCE": 3.0}), now=1.0)
     assert "+2.00" in drawn(state, 1.0, 120)
 
 
@@ -154,3 +159,42 @@ def test_sparklines_and_durations_have_fixed_formats() -> None:
     assert sparkline([0, 1, 2, 9], 0, 2) == "▁▅██"
     assert sparkline([3, 3], 3, 3) == "▁▁"
     assert [duration(value) for value in (None, 0, 61, 3723)] == [DASH, "0:00", "1:01", "1:02:03"]
+
+
+def shown(measured: RoleMeasures, values: dict[str, dict[str, float]], width: int) -> tuple[str, str]:
+    """The table and the plain line of another world."""
+    roles = {role: RoleSummary(8, 1.5, 0.5, 3.0, found) for role, found in values.items()}
+    state = DisplayState(10, started=0.0)
+    state.add(DisplaySnapshot(1, 8, 8, roles, measured), now=1.0)
+    return drawn(state, 1.0, width), plain_line(state, 1.0)
+
+
+def test_diplomacys_table_has_its_columns_in_their_order() -> None:
+    state = DisplayState(10, started=0.0)
+    state.add(snapshot(1, FRANCE=4.4), now=1.0)
+    wide, narrow = drawn(state, 1.0, 120), drawn(state, 1.0, 80)
+    columns = ["country", "centres", "change", "course", "reward", "solos", "leads", "survives", "episodes"]
+    assert next(line for line in wide.splitlines() if "country" in line).strip("│ ").split() == columns
+    row = next(line for line in wide.splitlines() if "France" in line).strip("│ ").split()
+    assert row == ["France", "4.40", "████", "+0.00", "▁", "1.50", "0%", "25%", "88%", "8"]
+    assert "leads" not in narrow
+    assert "survives" in narrow
+
+
+def test_another_worlds_table_has_its_roles_and_measures() -> None:
+    values = {
+        name: {"chips": chips, "showdown_rate": 0.5, "bet_rate": 0.25} for name, chips in (("A", -0.5), ("B", 4.0))
+    }
+    table, line = shown(CHAIRS, values, 120)
+    header = next(text for text in table.splitlines() if "chair" in text).strip("│ ").split()
+    assert header == ["chair", "chips", "change", "course", "reward", "showdowns", "bets", "episodes"]
+    full = next(text for text in table.splitlines() if " B " in text)
+    assert full.count("█") - 1 == 18  # and the highest mark of its course
+    assert "chips 1.75 | A -0.50 B 4.00 | reward 1.50" in line
+
+
+def test_a_share_is_shown_in_percent_and_roles_that_begin_alike_by_their_names() -> None:
+    alike = RoleMeasures("topic", ("two_steps", "two_digits"), TOPICS.measures)
+    table, line = shown(alike, {"two_steps": {"solved": 0.25}, "two_digits": {"solved": 1.0}}, 100)
+    assert "solved 62% | two_steps 25% two_digits 100% |" in line
+    assert "two_digits" in table

@@ -10,18 +10,29 @@ from typing import Any
 
 import pytest
 
+from grpo_core.types import RoleMeasures
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.game_origin import GameOrigin, SeatPlayer
+from services.environments.diplomacy.game_origin import GameOrigin
 from services.environments.diplomacy.position import POWERS
+from services.environments.seat_player import SeatPlayer
 from services.reports.colors import SERIES
 from services.reports.page import ReportError, embed_json
-from services.reports.run_report import games
+from services.reports.run_report import data, games, run_report
 from services.reports.run_report.charts import charts, smooth, smoothing_width
-from services.reports.run_report.data import checkpoint_update, interval, load_run
-from services.reports.run_report.run_report import write_report
+from services.reports.run_report.data import RunData, checkpoint_update, interval
 from services.reports.run_report.text import configuration, parameters_text
+from tests.measured import CHAIRS, DIPLOMACY, TOPICS
 
 COUNTRIES = ("AUSTRIA", "FRANCE")
+CENTERS = DIPLOMACY.main
+
+
+def load_run(folder: Path) -> RunData:
+    return data.load_run(folder, DIPLOMACY)
+
+
+def write_report(folder: Path, defaults: dict[str, Any] | None = None) -> Path:
+    return run_report.write_report(folder, DIPLOMACY, defaults)
 
 
 def evaluation(checkpoint: str, against: str, mean: float) -> dict[str, Any]:
@@ -80,12 +91,12 @@ def test_rate_uses_the_runs_clock(tmp_path: Path) -> None:
     assert load_run(make_run(tmp_path)).rate("entente_games_total", 3600.0) == ([2, 3, 4, 5, 6], [18000.0] * 5)
 
 
-def test_country_mean_needs_every_country(tmp_path: Path) -> None:
+def test_role_mean_needs_every_country(tmp_path: Path) -> None:
     make_run(tmp_path)
     lone = {"update": 7, "time": 0, "metrics": {"entente_batch_centers{country=FRANCE}": 9.0}}
     with (tmp_path / "metrics.jsonl").open("a") as file:
         file.write(json.dumps(lone) + "\n")
-    assert load_run(tmp_path).country_mean("entente_batch_centers") == ([1, 2, 3, 4, 5, 6], [4.5] * 6)
+    assert load_run(tmp_path).role_mean("entente_batch_centers") == ([1, 2, 3, 4, 5, 6], [4.5] * 6)
 
 
 def test_torn_last_line_is_skipped_and_damaged_line_raises(tmp_path: Path) -> None:
@@ -123,9 +134,9 @@ def test_evaluations_are_sorted_by_checkpoint(tmp_path: Path) -> None:
 
 
 def test_missing_interval_is_none() -> None:
-    assert interval({"mean_centers_ci95": [1, 2]}, "mean_centers") == (1.0, 2.0)
-    assert interval({"mean_centers_ci95": None}, "mean_centers") is None
-    assert interval({}, "mean_centers") is None
+    assert interval({"mean_centers_ci95": [1, 2]}, CENTERS) == (1.0, 2.0)
+    assert interval({"mean_centers_ci95": None}, CENTERS) is None
+    assert interval({}, CENTERS) is None
 
 
 def test_charts_without_data_are_left_out(tmp_path: Path) -> None:
@@ -191,7 +202,7 @@ def test_numbers_that_are_not_finite_count_as_missing(tmp_path: Path) -> None:
     run = load_run(tmp_path)
     assert run.series("entente_loss")[0] == [1, 2, 4, 5, 6]
     assert run.rate("entente_games_total") == ([2, 4, 5, 6], [5.0] * 4)
-    assert run.country_mean("entente_batch_centers")[0] == [1, 2, 3, 5, 6]
+    assert run.role_mean("entente_batch_centers")[0] == [1, 2, 3, 5, 6]
     assert run.series("entente_weight_swap_seconds")[1][4] == 0.3
     assert "NaN" not in write_report(tmp_path).read_text().split('id="data">')[1].split("</script>")[0]
 
@@ -209,7 +220,7 @@ def test_names_from_files_are_no_markup_for_plotly(tmp_path: Path) -> None:
         file.write(json.dumps(line) + "\n")
     traces = [trace for chart in charts(load_run(tmp_path)) for trace in chart["traces"]]
     texts = [trace["name"] for trace in traces] + [x for trace in traces for x in trace["x"] if isinstance(x, str)]
-    assert {"{a,&lt;b&gt;", "&lt;i&gt;", "&lt;b&gt;france"} <= set(texts)
+    assert {"{a,&lt;b&gt;", "&lt;i&gt;", "&lt;b&gt;FRANCE"} <= set(texts)
     assert not [text for text in texts if "<" in text]
 
 
@@ -401,3 +412,66 @@ def test_the_configuration_names_no_folder_account_or_password(tmp_path: Path) -
 def test_the_configuration_keeps_a_models_name_on_the_hub(tmp_path: Path) -> None:
     (make_run(tmp_path) / "config.toml").write_text('[policy]\npath = "Qwen/Qwen3-0.6B@main"\n')
     assert "policy.path = Qwen/Qwen3-0.6B@main" in configuration(load_run(tmp_path), None)
+
+
+def other_world(folder: Path, measured: RoleMeasures, cell: dict[str, Any], against: str) -> str:
+    """The text of a page of another world's run, without its scripts."""
+    rows = [
+        {"checkpoint": f"checkpoints/{update}", "label": label, "against": against, **cell}
+        | {measured.by_role: dict.fromkeys(measured.roles, cell)}
+        for update, label in ((0, "untrained"), (6, "trained"))
+    ]
+    make_run(folder, {"evaluations": rows})
+    (folder / "config.toml").write_text("[opponents.members]\nrandom = 1.0\n")
+    names = [f"entente_batch_{measured.main.name}{{{measured.role_name}={role}}}" for role in measured.roles]
+    lines = [{"update": update, "time": 0, "metrics": dict.fromkeys(names, 0.5)} for update in range(1, 7)]
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    saved = folder / "games" / f"trained-{against}" / f"{measured.roles[0]}.json"
+    saved.parent.mkdir(parents=True)
+    saved.write_text("{}")
+    text = run_report.write_report(folder, measured).read_text()
+    return html.unescape(text.split("<main>")[1].split("</main>")[0])
+
+
+DIPLOMACYS_WORDS = re.compile(r"centre|countr|solo|surviv|dumbbot|\bsix\b|seven|Austria|power|Squares|Leads|the end of")
+
+
+def test_the_page_of_another_game_shows_its_measures_by_its_seats(tmp_path: Path) -> None:
+    cell = {"games": 30, "mean_chips": -0.5, "mean_chips_ci95": [-1.0, 0.25], "showdown_rate": 0.5}
+    cell |= {"showdown_rate_ci95": [0.4, 0.6], "bet_rate": 0.25, "bet_rate_ci95": None, "regret": 0.125}
+    text = other_world(tmp_path, CHAIRS, cell, "random")
+    assert not DIPLOMACYS_WORDS.search(text)
+    assert "<dt>Evaluated against</dt><dd>two random</dd>" in text
+    assert "<h2>Mean chips against random</h2>" in text
+    assert "30 games, 50% [40%, 60%] showdowns<br>an even share is 0.00" in text
+    assert "Before and after, by chair" in text
+    assert "All chairs" in text
+    assert "an even share, the 0.00 that each of three equal players gets" in text
+    head = text.split('aria-label="Evaluations"')[1].split("</thead>")[0]
+    columns = ["checkpoint", "against", "games", "chips", "95% interval", "showdowns", "bets", "regret"]
+    assert re.findall(r"<th[^>]*>([^<]+)<", head) == columns
+    assert "The last row is what each of three equals has." in text
+    assert '<section id="games">' not in text
+    made = {chart["id"]: chart for chart in charts(data.load_run(tmp_path, CHAIRS))}
+    assert {"chair-all", "chair-A", "chair-C", "against-random"} <= made.keys()
+    assert made["chair-B"]["traces"][1]["line"]["color"] == SERIES[1]
+    run_report._share_scale([made["chair-A"]], CHAIRS)
+    assert made["chair-A"]["range"] == pytest.approx([-1.05, 0.525])
+
+
+def test_the_page_of_tasks_for_one_player_names_no_opponents(tmp_path: Path) -> None:
+    text = other_world(tmp_path, TOPICS, {"games": 30, "solved": 0.5, "solved_ci95": [0.4, 0.6]}, "test")
+    assert not DIPLOMACYS_WORDS.search(text)
+    assert not re.search(r"\bagainst\b(?!-test\")", text)  # but for a chart's id
+    assert "Trained" not in text
+    assert "<dt>Evaluated on</dt><dd>test</dd>" in text
+    assert "<h2>Share of problems solved on test</h2>" in text
+    assert "[40%, 60%] → [40%, 60%]" in text
+    assert "an even share" not in text
+    assert "Share of problems solved for each topic" in text
+
+
+def test_evaluations_of_other_measures_are_damaged(tmp_path: Path) -> None:
+    rows = [{"against": "random", "mean_chips": "many"}]
+    with pytest.raises(ReportError, match=r"summary\.json is damaged"):
+        data.load_run(make_run(tmp_path, {"evaluations": rows}), CHAIRS)

@@ -1,0 +1,32 @@
+"""Bots by name. Their modules import the game's engine, so each is imported when its bot is made."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from services.environments.playing import Bot
+
+BOT_NAMES = ("dumbbot", "greedy", "hold", "random")
+
+
+def make_bot(name: str) -> Bot:
+    """Make a bot, which may play any number of games at once. Raises ValueError if there is none of that name."""
+    match name:
+        case "dumbbot":
+            from services.environments.diplomacy.bots.dumbbot import DumbBot
+
+            return DumbBot()
+        case "greedy":
+            from services.environments.diplomacy.bots.greedy import GreedyBot
+
+            return GreedyBot()
+        case "hold":
+            from services.environments.diplomacy.bots.simple_bots import HoldBot
+
+            return HoldBot()
+        case "random":
+            from services.environments.diplomacy.bots.simple_bots import RandomBot
+
+            return RandomBot()
+    raise ValueError(f"no bot is called {name!r}; there are {', '.join(BOT_NAMES)}")

@@ -1,0 +1,84 @@
+"""How Diplomacy is written: compact notation and chat prompts in, order sheets out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from services.environments.diplomacy.orders import WAIVE, WORD_PATTERN, parse, sheet
+from services.environments.diplomacy.position import CENTERS_TO_WIN, Position
+from services.environments.language import Language, Section
+from services.environments.playing import Answer, Slot
+
+MOST_UNITS = CENTERS_TO_WIN - 1  # of a power that has not won
+_LONG_ORDERS = (
+    "F NTH C A LON - NWY",
+    "F BOT S F NWY - STP/NC",
+    "F NWY S F LVN - STP/SC",
+    "F RUM S F BLA - BUL/EC",
+    "F STP/NC S A LON - NWY",
+    "F STP/SC S A FIN - SWE",
+)
+
+
+class DiplomacyLanguage(Language):
+    """Positions as prompts, and order sheets."""
+
+    cuts = (
+        "moves of other powers",
+        "last orders",
+        "help for other powers' units",
+        "all supports and convoys",
+        "legal orders",
+    )
+    shortest_chat_prompt = 700
+    example = "A PAR - BUR"
+    word_pattern = WORD_PATTERN
+
+    def words(self) -> Sequence[str]:
+        """All words of prompts and orders, sorted."""
+        from services.environments.diplomacy.notation import words
+
+        return words()
+
+    def prompt(self, view: Position, seat: str) -> str:
+        """The position in a few dozen words."""
+        from services.environments.diplomacy.notation import render
+
+        return render(view, seat)
+
+    def sections(self, view: Position, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:
+        """Rules in brief, country, position, last orders, threats and legal orders."""
+        from services.environments.diplomacy.chat_prompt import sections
+
+        return sections(view, seat, sheet(view, seat), thinking=thinking, left_out=self.cuts[:cut])
+
+    def slots(self, view: Position, seat: str) -> tuple[Slot, ...]:
+        """The slots of the order sheet."""
+        return sheet(view, seat)
+
+    def parse(self, text: str, view: Position, seat: str) -> Answer:
+        """The legal orders of a sheet, repaired where only one is possible."""
+        return parse(text, view, seat, repair=True)
+
+    def written(self, actions: Sequence[str], view: Position, seat: str) -> tuple[str, ...]:
+        """Find an order for every slot: units without one hold (or disband), builds without one are waived.
+
+        Builds and disbands, whose sequence is free, are sorted, with waivers last.
+        """
+        slots = sheet(view, seat)
+        if view.kind == "A":
+            given = sorted(order for order in actions if order != WAIVE)[: len(slots)]
+            if view.adjustments[seat] > 0:
+                return (*given, *[WAIVE] * (len(slots) - len(given)))
+            others = [order for order in (slots[0].alternatives if slots else ()) if order not in given]
+            return (*given, *others[: len(slots) - len(given)])
+        by_place = {order[2:].partition(" ")[0]: order for order in actions}
+        default = "H" if view.kind == "M" else "D"
+        return tuple(
+            by_place.get(place) or next(order for order in slot.alternatives if order.endswith(f" {default}"))
+            for place, slot in zip(view.orderable[seat], slots, strict=True)
+        )
+
+    def longest_answers(self) -> Sequence[Sequence[str]]:
+        """Sheets of the most units with one long order each."""
+        return tuple((order,) * MOST_UNITS for order in _LONG_ORDERS)

@@ -1,0 +1,59 @@
+"""What a configuration says about Diplomacy: its sections ``[game]``, ``[evaluation]`` and ``[imitation]``."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from grpo_core.section import Settings, Texts
+from services.environments.settings import EvaluationSettings, ImitationSettings
+
+
+class GameSettings(Settings):
+    """The training games and their rewards."""
+
+    until_year: int = Field(1905, ge=1901, le=1999, description="Last year played to its end, adjustments included")
+    reward: dict[str, float] = Field(
+        default_factory=lambda: {"center_change": 1.0},
+        examples=[{"center_change": 0.5, "dipnet": 0.5}],
+        description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
+        "draw_size, proportional, survival, win, dipnet",
+    )
+
+
+class DiplomacyEvaluation(EvaluationSettings):
+    """Evaluations: games against fixed anchors, all seven countries in rotation."""
+
+    against: Texts = Field(
+        ("random",),
+        examples=[["random", "dumbbot"]],
+        description="Bots that fill the other six seats, one evaluation each",
+    )
+    games_per_country: int = Field(10, ge=1, le=10**6, description="Games the policy plays as each country")
+    until_year: int = Field(1905, ge=1901, le=1999, description="Last year of an evaluation game")
+    final_against: Texts = Field((), examples=[["dumbbot"]], description="Further bots met by the trained policy only")
+
+    @property
+    def role_games(self) -> int:
+        """Games of each country."""
+        return self.games_per_country
+
+
+class DiplomacyImitation(ImitationSettings):
+    """Games of other players that the policy imitates before it plays its own."""
+
+    games: int = Field(
+        0,
+        ge=0,
+        le=10**6,
+        description="Games of seven teachers that are played and imitated before the first update; 0: none",
+    )
+    teacher: str = Field("dumbbot", description="Bot that is imitated")
+    until_year: int = Field(1908, ge=1901, le=1999, description="Last year of a teacher's game")
+    saved_games: str | None = Field(
+        None, description="Folder of saved games (*.json) that are imitated too, all powers of each"
+    )
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to imitate."""
+        return bool(self.games or self.saved_games)

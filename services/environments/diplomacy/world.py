@@ -1,0 +1,176 @@
+"""Diplomacy as a world: seven countries, whole games, order sheets under the mask of the legal orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from grpo_core.types import Measure
+from services.environments.diplomacy.language import DiplomacyLanguage
+from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
+from services.environments.diplomacy.rewards import check_weights
+from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
+from services.environments.environment import Demonstration, RatingScale, World
+from services.environments.playing import Bot, Game
+from services.environments.seat_player import SeatPlayer
+
+if TYPE_CHECKING:
+    from services.environments.diplomacy.game import DiplomacyGame
+    from services.environments.playing import Bot
+
+CENTERS = 34.0  # of the map
+
+
+def _bot(name: str) -> Bot:
+    from services.environments.diplomacy.bots.registry import make_bot
+
+    return make_bot(name)
+
+
+class Diplomacy(World):
+    """Full seven-power Diplomacy on the standard map."""
+
+    name = "diplomacy"
+    role_name = "country"
+    measures = (
+        Measure(
+            "centers", "centers", "Centres", "mean final centres", "mean", 0.0, CENTERS, "centers",
+            column="mean_centers", value="final supply centres", phrase="{} centres", goal=CENTERS_TO_WIN,
+            even=CENTERS / len(POWERS),
+            even_note="of 34 centres that each of seven equal players holds once all are owned",
+            even_row="34 / 7 centres once all are owned",
+        ),
+        Measure("win_rate", "solo", "Solos", "share of solos", "share", phrase="solos {}"),
+        Measure(
+            "top_rate", "top", "Games led, ties included", "share of games led, ties included", "share", header="leads",
+            phrase="leads {}", note="Leads: games at whose end no power had more centres; ties count as leads.",
+        ),
+        Measure(
+            "survival_rate", "survived", "Survival", "share of games survived", "share", header="survives",
+            phrase="survived {}",
+        ),
+        Measure(
+            "sum_of_squares", "sum_of_squares", "Squares", "share of the squared centres, 1 for a solo", "mean",
+            note="Squares: the share of squared centres, 1 for a solo.", even=1 / len(POWERS),
+            even_row="1/7 of the squared ones", only_evaluated=True,
+        ),
+    )  # fmt: skip
+    saves_positions = True
+    episode_facts = ("start_year",)
+    turn_facts = ("phase", "segment", "own_centers", "alliance")
+    example_role = "FRANCE"
+    group_keys = ("country+phase", "country+segment", "country")
+    bots = {name: partial(_bot, name) for name in ("dumbbot", "greedy", "hold", "random")}  # noqa: RUF012
+    game_settings = GameSettings
+    evaluation_settings = DiplomacyEvaluation
+    imitation_settings = DiplomacyImitation
+    language = DiplomacyLanguage()
+
+    def __init__(self, settings: GameSettings) -> None:
+        """Take the section ``[game]``. Raises ValueError for unknown reward parts."""
+        check_weights(settings.reward)
+        super().__init__(settings)
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The seven powers."""
+        return POWERS
+
+    @property
+    def reward_weights(self) -> Mapping[str, float]:
+        """``game.reward``."""
+        weights: Mapping[str, float] = self.settings.reward
+        return weights
+
+    def new_game(self, start: str, role: str, seed: int, game_id: str = "") -> DiplomacyGame:  # noqa: ARG002
+        """A game from the standard opening; its only chance is in the players."""
+        from services.environments.diplomacy.game import DiplomacyGame
+
+        return DiplomacyGame(self.settings.until_year, game_id=game_id or None)
+
+    @property
+    def rating_scale(self) -> RatingScale:
+        """Measured worth of the countries and strength of the bots; shares among equals by the length of a game."""
+        from services.environments.diplomacy.calibration import ANCHORS, COUNTRY_POINTS, base_shares
+
+        return RatingScale(COUNTRY_POINTS, ANCHORS, base_shares(self.settings.until_year))
+
+    def as_rated(self) -> Diplomacy:
+        """Games that know in which order powers were eliminated."""
+        return DatedDiplomacy(self.settings)
+
+    def _to_the_end_of(self, year: int) -> Diplomacy:
+        return Diplomacy(self.settings.model_copy(update={"until_year": year}))
+
+    def as_evaluated(self, settings: Any) -> Diplomacy:
+        """Games to the end of ``evaluation.until_year``."""
+        return self._to_the_end_of(settings.until_year)
+
+    def opposition(self, against: str) -> str:
+        """The anchor fills six seats."""
+        return f"against six {against}"
+
+    def evaluation_facts(self, settings: Any) -> Mapping[str, str | int]:
+        """The last year of the games."""
+        return {"until_year": settings.until_year}
+
+    def saved_game(
+        self, game: Game, players: Mapping[str, SeatPlayer] | None, seed: int, commit: str, package_version: str
+    ) -> str:
+        """The game in the engine's format, with its origin."""
+        from services.environments.diplomacy.game import DiplomacyGame
+        from services.environments.diplomacy.game_origin import GameOrigin
+
+        assert isinstance(game, DiplomacyGame)
+        if players is not None:
+            game.origin = GameOrigin(players, seed, self.settings.until_year, commit, package_version)
+        return game.saved()
+
+    def as_imitated(self, settings: Any) -> Diplomacy:
+        """Games to the end of ``imitation.until_year``."""
+        return self._to_the_end_of(settings.until_year)
+
+    def teaching(self, settings: Any) -> str:
+        """All seats are the teacher's."""
+        return f"playing games of seven {settings.teacher}s"
+
+    def saved_games(self, settings: Any) -> Sequence[Path]:
+        """The files of ``imitation.saved_games``."""
+        if settings.saved_games is None:
+            return ()
+        files = sorted(Path(settings.saved_games).glob("*.json"))
+        if not files:
+            raise ValueError(f"imitation.saved_games: {settings.saved_games} holds no *.json file")
+        return files
+
+    def saved_demonstrations(self, file: Path) -> Iterator[Demonstration]:
+        """The decisions in a game in the engine's saved format.
+
+        Illegal orders are left out, as are powers without a legal order in a phase: they were absent, or their orders
+        are in another notation. Raises SavedGameError if the file is not a saved game.
+        """
+        from services.environments.diplomacy.game import DiplomacyGame
+        from services.environments.diplomacy.orders import check
+        from services.environments.diplomacy.played_phases import played_phases
+        from services.environments.diplomacy.saved_game import read_saved_game
+
+        DiplomacyGame.load(file, 1999)  # checks more than its form
+        for phase in played_phases(read_saved_game(file), str(file)):
+            for power in phase.position.to_move:
+                if orders := check(phase.orders.get(power, ()), phase.position, power).actions:
+                    yield Demonstration(phase.position, power, orders, phase.position.phase)
+
+
+class DatedDiplomacy(Diplomacy):
+    """Diplomacy whose games know when each power was eliminated."""
+
+    def new_game(self, start: str, role: str, seed: int, game_id: str = "") -> DiplomacyGame:  # noqa: ARG002
+        """A game from the standard opening."""
+        from services.environments.diplomacy.dated_game import DatedGame
+
+        return DatedGame(self.settings.until_year, game_id or None)
+
+
+WORLD = Diplomacy

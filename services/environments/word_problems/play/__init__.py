@@ -1,0 +1,1 @@
+"""Word problems as games: one question, or a few in a row, to one policy."""

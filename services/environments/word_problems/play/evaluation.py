@@ -1,0 +1,54 @@
+"""Evaluation rows of word problems: exact match, pass@k and maj@k with intervals over problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from grpo_core.statistics import SHARE, Estimate, stratified_mean, stratified_rate
+from services.environments.evaluation import EvaluationResult
+from services.environments.word_problems.scores import majority, pass_at_k
+
+
+def problem_row(results: Mapping[str, Sequence[EvaluationResult]], samples: int) -> dict[str, Any]:
+    """A row over results by variant. Of each problem the first answer is greedy, the other ``samples`` are sampled.
+
+    ``exact_match`` is that of the greedy answers, ``pass_at_1`` that of the samples. Problems are independent.
+    """
+    greedy: dict[str, list[bool]] = {}
+    found: dict[str, dict[str, list[float]]] = {}
+    for role, own in results.items():
+        by_problem: dict[int, list[EvaluationResult]] = {}
+        for result in sorted(own, key=lambda each: each.number):
+            by_problem.setdefault(result.number // (samples + 1), []).append(result)
+        greedy[role] = [answers[0].outcome["exact_match"] >= 1 for answers in by_problem.values()]
+        for answers in by_problem.values():
+            right = [answer.outcome["exact_match"] >= 1 for answer in answers[1:]]
+            values = {
+                "pass_at_1": sum(right) / samples,
+                f"pass_at_{samples}": pass_at_k(samples, sum(right), samples),
+                f"maj_at_{samples}": _majority_is_right(answers[1:], right),
+                "form": sum(answer.outcome["form"] for answer in answers) / len(answers),
+            }
+            for name, value in values.items():
+                found.setdefault(name, {}).setdefault(role, []).append(value)
+    row: dict[str, Any] = {"games": sum(map(len, results.values()))}
+    _add(row, "exact_match", stratified_rate(greedy))
+    for name, by_role in found.items():
+        _add(row, name, stratified_mean(by_role, within=SHARE))
+    return row
+
+
+def _majority_is_right(answers: Sequence[EvaluationResult], right: Sequence[bool]) -> float:
+    """The chance that the most frequent answer is right, where ties are broken by lot."""
+    numbers = [Fraction(answer.note) if answer.note else None for answer in answers]
+    most = majority(numbers)
+    true = {number for number, is_right in zip(numbers, right, strict=True) if is_right}
+    return sum(number in true for number in most) / len(most) if most else 0.0
+
+
+def _add(row: dict[str, Any], name: str, estimate: Estimate | None) -> None:
+    interval = None if estimate is None else estimate.interval
+    row[name] = None if estimate is None else estimate.mean
+    row[f"{name}_ci95"] = None if interval is None else list(interval)

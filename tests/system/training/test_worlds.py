@@ -1,0 +1,86 @@
+"""Whole runs in other worlds than Diplomacy: they learn, evaluate, recover and report like it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.system.support.training_process import ENTENTE
+
+pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
+
+PROBLEMS = """
+[task]
+name = "word_problems"
+[game]
+curriculum = true
+follow_ups = 1
+[policy]
+hidden_size = 64
+layers = 2
+intermediate_size = 128
+context_length = 256
+[inference]
+max_completion_length = 64
+[imitation]
+games = 60
+epochs = 2
+control = "same"
+[learner]
+episodes_per_update = 64
+updates = 3
+[evaluation]
+problems = 8
+samples = 4
+"""
+
+
+def entente(*words: str) -> str:
+    done = subprocess.run([*ENTENTE, *words], capture_output=True, text=True, timeout=800, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def evaluations(run: Path) -> dict[str, dict[str, Any]]:
+    return {row["label"]: row for row in json.loads((run / "summary.json").read_text())["evaluations"]}
+
+
+def test_a_policy_learns_kuhn_poker_from_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "kuhn"
+    entente("train", "kuhn", "--run-dir", str(run), "--set", "metrics.display=false")
+    rows = evaluations(run)
+    assert rows["trained"]["chips_ci95"][0] > rows["untrained"]["chips_ci95"][1]
+    assert set(rows["trained"]["by_seat"]) == {"FIRST", "SECOND", "THIRD"}
+    page = (run / "report.html").read_text()
+    assert "Before and after, by seat" in page
+    assert "centres" not in page.partition("<script")[0]
+    assert "bot/random" in entente("population", "list", str(run))
+    assert "seat+card" in entente("groups", "audit", str(run))
+
+
+def test_word_problems_are_imitated_trained_and_compared_with_a_control(tmp_path: Path) -> None:
+    run, config = tmp_path / "run", tmp_path / "problems.toml"
+    config.write_text(PROBLEMS)
+    entente("train", str(config), "--run-dir", str(run), "--set", "metrics.display=false")
+    rows = evaluations(run)
+    assert list(rows) == ["untrained", "imitated", "trained", "control"]
+    for row in rows.values():
+        low, high = row["exact_match_ci95"]
+        assert 0 <= low <= row["exact_match"] <= high <= 1
+        assert 0 <= row["maj_at_4"] <= row["pass_at_4"] <= 1
+    assert json.loads((run / "starts.json").read_text())["state"]  # the curriculum's counts
+    saved = json.loads(next((run / "games").glob("trained-held_out/*.json")).read_text())
+    assert saved["questions"][0]["question"]
+    assert "control: imitation alone" in (run / "report.html").read_text()
+
+
+def test_word_problems_lose_and_double_nothing_when_learner_and_driver_are_killed(tmp_path: Path) -> None:
+    config, out = tmp_path / "problems.toml", tmp_path / "drill.json"
+    config.write_text(PROBLEMS.replace('control = "same"\n', ""))
+    only = ["--only", "learner", "--only", "driver", "--no-compare"]
+    entente("drill", "--config", str(config), "--faults", "2", "--json", str(out), *only)
+    assert all(check["passed"] for check in json.loads(out.read_text())["checks"])
