@@ -12,6 +12,7 @@ from cluster.configs.schema import Config
 from cluster.configs.shareable import shareable
 from cluster.errors import RunError
 from cluster.export.model_card import CardFacts, model_card
+from cluster.export.plain_card import plain_card
 from cluster.runs.folder import EXPORTED, RunFolder
 from cluster.runs.new_folder import new_folder
 from cluster.runs.progress_bars import AddBar
@@ -83,7 +84,10 @@ def export_policy(
         if country is not None:
             _merge(checkpoint, country, draft, add_bar)
         try:
-            card = model_card(facts)
+            if config.world.saves_positions:
+                card = model_card(facts)
+            else:
+                card = plain_card(config, summary, chosen, license_name)
         except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
             reason = one_line(repr(error), 200)
             raise RunError(f"{run.summary} is damaged ({reason}); remove it to export without its figures") from None
