@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cluster.configs.loader import CONFIGS, dump_config, load_config
+from cluster.configs.loader import CONFIGS, dump_config, load_config, load_sections
 from cluster.configs.reference import config_reference
 from cluster.configs.schema import Config
 from cluster.errors import ConfigError
@@ -157,3 +157,13 @@ def test_what_is_wrong_with_a_mapping_is_said_in_one_line(source: Any, overrides
     with pytest.raises(ConfigError) as error:
         load_config(source, overrides)
     assert hint in str(error.value)
+
+
+def test_the_world_follows_the_section_of_a_changed_copy_and_is_no_section(tmp_path: Path) -> None:
+    config = load_config("smoke")
+    assert config.world.settings == config.game
+    changed = config.model_copy(update={"game": config.game.model_copy(update={"until_year": 1950})})
+    assert changed.world.settings.until_year == 1950
+    assert [name for name, _ in config] == list(Config.model_fields)
+    (tmp_path / "config.toml").write_text(dump_config(changed))
+    assert load_sections(tmp_path / "config.toml", "game").world.settings.until_year == 1950

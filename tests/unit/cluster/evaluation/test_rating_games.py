@@ -7,7 +7,9 @@ from collections import Counter
 
 import pytest
 
+from cluster.configs.loader import load_config
 from cluster.evaluation.rating_games import RatingGame, play_in_order, play_rating_game, rating_games
+from cluster.evaluation.rating_matches import _rated_world
 from opponents.play import play_game
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.dated_game import DatedGame
@@ -104,3 +106,11 @@ def test_match_results_are_reported_in_order_even_if_a_later_match_ends_first():
     reported: list[str] = []
     asyncio.run(play_in_order(games, players, diplomacy(1901), 3, lambda score: reported.append(score.seats["ITALY"])))
     assert reported == ["slow", "quick", "quick"]
+
+
+def test_rated_games_of_diplomacy_date_eliminations_also_to_another_year():
+    config = load_config("smoke")
+    for until_year, last in ((None, config.game.until_year), (1911, 1911)):
+        game = _rated_world(config, until_year).new_game("", "FRANCE", 0)
+        assert isinstance(game, DatedGame)
+        assert game.until_year == last
