@@ -135,10 +135,7 @@ def _checked_sections(data: dict[str, Any], path: Path, names: Sequence[str]) ->
             sections[name] = type(getattr(config, name)).model_validate(data.get(name, {}))
         except ValidationError as error:
             raise ConfigError(f"{path}: {_first_fault(error, model, name)}") from None
-    # Not ``model_copy`` alone: it would keep the world that was made from the default section [game].
-    read = config.model_copy(update=sections)
-    read.__dict__.pop("world", None)
-    return read
+    return config.model_copy(update=sections)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, ClassVar
 
-from pydantic import ConfigDict, create_model, model_validator
+from pydantic import ConfigDict, ValidationError, create_model, model_validator
 
 from cluster.configs.checks import (
     check_episode_counts,
@@ -18,12 +19,13 @@ from cluster.configs.checks import (
     check_specialists,
 )
 from cluster.configs.sections import RolloutSettings, RunSettings, TaskSettings, TrainingSettings
+from grpo_core.errors import one_line
 from grpo_core.section import Settings
 from grpo_core.settings import AlignmentSettings, GroupingSettings, PolicySettings
 from opponents.settings import OpponentsSettings
 from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
 from services.environments.environment import World
-from services.environments.registry import DEFAULT_WORLD, load_world
+from services.environments.registry import DEFAULT_WORLD, WorldError, load_world
 from services.metrics.catalogue import declare
 from services.settings import InferenceSettings, MetricsSettings, RedisSettings
 
@@ -105,15 +107,36 @@ def world_defaults(world: type[World]) -> Mapping[str, Mapping[str, Any]]:
     role = world.role_name
     grouping: dict[str, Any] = {"role_name": role, "weight_key": role, "surgery_key": role}
     grouping["keys"] = world.group_keys or (role,)
-    return {**world.defaults, "grouping": {**grouping, **world.defaults.get("grouping", {})}}
+    made: dict[str, dict[str, Any]] = {"grouping": grouping}
+    if "random" not in world.bots:  # which the shared sections name
+        first = tuple(itertools.islice(world.bots, 1))
+        made["opponents"] = {"members": dict.fromkeys(first, 1.0)}
+        if world.evaluation_settings.model_fields["against"].default == ("random",):
+            made["evaluation"] = {"against": first}
+    sections = {*made, *world.defaults}
+    return {section: {**made.get(section, {}), **world.defaults.get(section, {})} for section in sections}
 
 
 @cache
 def config_class(name: str) -> type[Config]:
-    """The configuration of runs in one world. Raises WorldError if there is none of this name or import path."""
+    """The configuration of runs in one world.
+
+    Raises WorldError if there is none of this name or import path, or its sections have keys without a default.
+    """
     world = load_world(name)
     if world is Config.world_class:
         return Config
+    try:
+        return _made_class(name, world)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise WorldError(
+            f"the defaults of the world {one_line(name, 120)} are no configuration: {where}: {fault['msg']}"
+        ) from None
+
+
+def _made_class(name: str, world: type[World]) -> type[Config]:
     sections: dict[str, Any] = {
         "task": (TaskSettings, TaskSettings(name=name)),
         "game": (world.game_settings, world.game_settings()),

@@ -8,6 +8,7 @@ from typing import Any
 from cluster.configs.schema import Config
 from grpo_core.models.hub import without_folders
 
+_FILES = (("imitation", "saved_games"), ("game", "gsm8k"), ("evaluation", "gsm8k"))
 _ADDRESSES = (("redis", "url"), ("run", "ray_address"), ("metrics", "host"))
 
 
@@ -24,6 +25,7 @@ def shareable(config: Config) -> dict[str, Any]:
         del remote["base_url"]
     if config.policy.path is not None:
         told["policy"]["path"] = without_folders(config.policy.path)
-    if config.imitation.saved_games is not None:
-        told["imitation"]["saved_games"] = PurePath(config.imitation.saved_games).name
+    for section, key in _FILES:
+        if told[section].get(key) is not None:
+            told[section][key] = PurePath(told[section][key]).name
     return told

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cluster.configs.schema import Config
+from cluster.errors import RunError
 from cluster.evaluation.players import language_policy
 from cluster.runs.folder import config_of
 from cluster.runs.progress_bars import AddBar
@@ -116,6 +117,8 @@ def measure_grouping(checkpoint: Path, batches: int, seed: int, stage: AddBar) -
     the run's config.toml is damaged.
     """
     config = config_of(checkpoint)
+    if not config.world.saves_positions:
+        raise RunError(f"{checkpoint}: games of the world {config.world.name} cannot go on from saved positions")
     checkpoint = latest_checkpoint(checkpoint) or checkpoint
     discount, blocks = config.learner.discount, batches * BATCH_BLOCKS
     episodes = asyncio.run(_play(checkpoint, config, discount, blocks, seed, stage))

@@ -74,7 +74,7 @@ class MetricsRecorder:
         declare(self._measured)
         self._role_episodes = role_episodes(self._measured)
         self._made_again = (*MADE_AGAIN, *self._role_episodes.values())
-        self._summary = RunSummary(folder, config.run.name, config.digest, resume_after)
+        self._summary = RunSummary(folder, config.run.name, config.digest, resume_after, config.learner.updates)
         recorded = folder.metrics.exists() and resume_after is not None
         before = read_metrics(folder.metrics) if recorded else []  # all lines: the sink removes some
         self._lines = JsonlSink(folder.metrics, resume_after)

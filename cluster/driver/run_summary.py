@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from cluster.errors import RunError
+from cluster.imitation.control import CONTROL
 from cluster.runs.counters import COUNTERS, NONFINITE
 from cluster.runs.folder import RunFolder
 from cluster.runs.imitation_report import read_report
@@ -29,10 +30,13 @@ _WORK = {
 class RunSummary:
     """Adds up training time and work from the run's ``counters``, keeps evaluations, and writes ``summary.json``."""
 
-    def __init__(self, folder: RunFolder, run_name: str, config_digest: str, resume_after: int | None) -> None:
+    def __init__(
+        self, folder: RunFolder, run_name: str, config_digest: str, resume_after: int | None, updates: int = 0
+    ) -> None:
         """Begin a summary, or continue the one on disk from version ``resume_after``.
 
-        Evaluations of later versions are left out: their updates are made again, and so are they.
+        Evaluations of later versions are left out: their updates are made again, and so are they. So is the control's,
+        made after the last of ``updates``, if more are to come.
         """
         self._folder = folder
         # Read before the training loop: git may take seconds.
@@ -45,7 +49,7 @@ class RunSummary:
             "entente_games_total": float(stored.get("games", 0)),
         }
         rows: list[dict[str, Any]] = stored.get("evaluations", [])
-        self._evaluations = [row for row in rows if _version(row["checkpoint"]) <= (resume_after or 0)]
+        self._evaluations = [row for row in rows if _version(row["checkpoint"], updates) <= (resume_after or 0)]
         self._training: dict[str, float] = dict(stored.get("training", {}))
         self._wall_before = float(stored.get("wall_seconds", 0.0))
         self._imitation = stored.get("imitation")
@@ -152,7 +156,7 @@ class RunSummary:
         return total
 
 
-def _version(checkpoint: str) -> int:
-    """Return the version of ``checkpoints/<version>``; 0 for another folder: the policy before it imitated."""
+def _version(checkpoint: str, updates: int) -> int:
+    """Return the version of ``checkpoints/<version>``; 0 for the policies before, ``updates`` for the control's."""
     folder, _, version = checkpoint.partition("/")
-    return int(version) if folder == "checkpoints" else 0
+    return int(version) if folder == "checkpoints" else updates if folder == CONTROL else 0

@@ -12,6 +12,8 @@ from services.inference.messages import Message
 MOST_LINES, LONGEST_LINE = 1000, 200
 _QUOTED_CHARACTERS, _QUOTED_DEFECTS = 20_000, 40  # in the request for a correction
 
+_SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
+
 # A number or bullet before an order, and emphasis or code marks around it.
 _DECORATION = re.compile(r"^\s*(?:(?:[-*•]|\d+[.):])\s+)?[`*]*|[`*]+\s*$")
 
@@ -29,10 +31,11 @@ def correction(answer: str, defects: Sequence[Defect]) -> list[Message]:
 def sheet_regex(slots: Sequence[Slot]) -> str:
     r"""Matches any choice of one alternative per slot, one line each in the slots' order, with no final newline.
 
-    It cannot express that no two builds or disbands may claim the same place. Orders contain no special characters of
-    regular expressions, so every dialect reads it alike.
+    It cannot express that alternatives of two slots exclude one another. What is special in every dialect of regular
+    expressions is escaped.
     """
-    return r"\n".join(f"(?:{'|'.join(slot.alternatives)})" for slot in slots)
+    escaped = r"\\\g<0>"
+    return r"\n".join(f"(?:{'|'.join(_SPECIAL.sub(escaped, text) for text in slot.alternatives)})" for slot in slots)
 
 
 def order_lines(answer: str) -> str:

@@ -72,6 +72,7 @@ class TokenizedLanguage:
         # Legal actions recur from game to game; the bound limits the memory of long runs.
         self._slot = lru_cache(maxsize=1 << 16)(self._slot_uncached)
         self._line = lru_cache(maxsize=1 << 16)(lambda line: self._encode_bare(line + "\n"))
+        self._claims: dict[str, int] = {}  # their numbers in masks
         self.thought: ThoughtFormat | None = None  # written before an answer with a choice
         self.stop = None if language.stop is None else StopText(tokenizer, language.stop)
         self.prompts: PolicyPrompt = NotationPrompt(language, self._encode)
@@ -124,13 +125,11 @@ class TokenizedLanguage:
         self.prompts = ChatPrompt(self.language, template, room, thinking=thinking)
 
     def _slot_uncached(self, slot: Slot) -> _SlotTokens:
-        claims = {claim: number for number, claim in enumerate(sorted({c for c in slot.claims if c is not None}))}
         alternatives = tuple(self._line(line) for line in slot.alternatives)
-        # Claims are numbered within the slot. Slots of one sheet agree, because the sheets of builds and disbands, the
-        # only ones with claims, repeat the same alternatives in every slot.
-        constraint = SlotConstraint(
-            alternatives=alternatives, claims=tuple(None if claim is None else claims[claim] for claim in slot.claims)
-        )
+        # One numbering for all slots, whose claims exclude one another by name.
+        numbered = self._claims
+        claims = tuple(None if claim is None else numbered.setdefault(claim, len(numbered)) for claim in slot.claims)
+        constraint = SlotConstraint(alternatives=alternatives, claims=claims)
         spelled = dict(zip(alternatives, slot.alternatives, strict=True))
         return _SlotTokens(constraint, spelled, tuple(sorted(set(map(len, spelled)))))
 

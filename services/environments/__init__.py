@@ -1,1 +1,1 @@
-"""Environments: full seven-power Diplomacy."""
+"""What is played: worlds, and the contract that all of them keep."""

@@ -90,7 +90,7 @@ class World(ABC):
     def measured(self) -> RoleMeasures:
         """What the figures of this world are grouped and named by."""
         others = len(self.roles) - 1 if self.has_opponents else 0
-        return RoleMeasures(self.role_name, self.roles, self.measures, others, self.opposition("{}"))
+        return RoleMeasures(self.role_name, tuple(self.roles), tuple(self.measures), others, self.opposition("{}"))
 
     @property
     def reward_weights(self) -> Parts:

@@ -116,7 +116,7 @@ class Game(ABC):
 
     @abstractmethod
     def view(self, seat: str) -> View:
-        """What a seat sees. It holds nothing that the seat must not know."""
+        """What a seat sees, also one that waits. It holds nothing that the seat must not know."""
 
     def start_facts(self, seat: str) -> Mapping[str, KeyValue]:  # noqa: ARG002
         """The facts ``World.episode_facts`` of a seat, asked before the first step."""

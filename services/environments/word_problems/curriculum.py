@@ -62,18 +62,24 @@ def mixed_group_chance(tries: Tries, group_size: int) -> float:
     return max(0.0, 1 - all_right - all_wrong)
 
 
-def open_cells(history: Mapping[Cell, Tries], families: Sequence[str], bounds: Bounds | None = None) -> list[Cell]:
+def open_cells(
+    history: Mapping[Cell, Tries],
+    families: Sequence[str],
+    bounds: Bounds | None = None,
+    hardest: int = DIFFICULTIES[-1],
+) -> list[Cell]:
     """Return the cells to train now, in the order of ``families`` and difficulty; at least one a family.
 
     A family opens at difficulty 1. The next difficulty opens when the one before was tried often enough and is solved
     at ``lower`` or more. A cell closes while its measured rate is above ``upper`` or below ``lower``. Where no cell of
-    a family would be left, the one whose rate is nearest to one half stays, and of equals the easier.
+    a family would be left, the one whose rate is nearest to one half stays, and of equals the easier. There are no
+    difficulties above ``hardest``.
     """
     bounds = bounds or Bounds()
     chosen: list[Cell] = []
     for family in families:
         reached = [DIFFICULTIES[0]]
-        for easier, harder in pairwise(DIFFICULTIES):
+        for easier, harder in pairwise(DIFFICULTIES[: hardest - DIFFICULTIES[0] + 1]):
             rate = _measured(history.get((family, easier), Tries()), bounds)
             if rate is None or rate < bounds.lower:
                 break

@@ -71,7 +71,7 @@ class WordProblems(World):
         """The conversation about the problem of a start."""
         if self._mixture is None:
             self._mixture = Mixture(RewardSettings(weights=self.settings.reward))
-        return ProblemGame(problem_of(start, self._gsm8k), role, seed, self._mixture, self.settings.follow_ups)
+        return ProblemGame(problem_of(start, self._gsm8k), role, self._mixture, self.settings.follow_ups)
 
     def starts(self) -> ProblemStarts:
         """Problems of the training side."""

@@ -47,7 +47,8 @@ class RunData:
 
     def role_mean(self, name: str) -> Points:
         """Return the mean of a measurement over the roles, by update; updates without all of them are left out."""
-        keys = [self.of_role(name, role) for role in self.roles]
+        measured = {key for line in self.lines for key in line["metrics"]}  # not of roles that were only evaluated
+        keys = [key for role in self.roles if (key := self.of_role(name, role)) in measured]
         points = [(line["update"], [_number(line["metrics"].get(key)) for key in keys]) for line in self.lines]
         whole = [(x, [y for y in ys if y is not None]) for x, ys in points]
         kept = [(x, sum(ys) / len(ys)) for x, ys in whole if ys and len(ys) == len(keys)]

@@ -279,7 +279,7 @@ def _without_folders(name: str, value: Any) -> Any:
     """Leave of a path its last part, because reports are shared; a model's name on the Hub stays whole."""
     if name == "policy.path" and value:
         return without_folders(str(value))
-    if name == "imitation.saved_games" and value:
+    if name in ("imitation.saved_games", "game.gsm8k", "evaluation.gsm8k") and value:
         return PurePath(str(value)).name
     return value
 

@@ -27,12 +27,12 @@ class Conversation:
 class ProblemGame(Game):
     """One conversation in one role, an instruction variant."""
 
-    def __init__(self, problem: WordProblem, role: str, seed: int, mixture: Mixture, follow_ups: int = 0) -> None:
-        """Ask the problem, then ``follow_ups`` questions about the answer, drawn by ``seed``."""
+    def __init__(self, problem: WordProblem, role: str, mixture: Mixture, follow_ups: int = 0) -> None:
+        """Ask the problem, then ``follow_ups`` questions about the answer, the same in all games with the problem."""
         self.role = role
         self.problems = [problem]
         for number in range(follow_ups):
-            self.problems.append(follow_up(self.problems[-1], seed + number))
+            self.problems.append(follow_up(self.problems[-1], derive_seed(problem.seed, "follow up", number)))
         self.replies: list[str] = []
         self._mixture = mixture
         self._sums: dict[str, float] = {}  # over the questions; their means are exact

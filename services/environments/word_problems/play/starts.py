@@ -110,5 +110,5 @@ class ProblemStarts:
         """The cells to train now. The first of the run's difficulties takes the place of 1, the next that of 2."""
         ladder = sorted(self._settings.difficulties)
         steps = {(family, ladder.index(d) + 1): t for (family, d), t in self._history.items() if d in ladder}
-        opened = open_cells(steps, self._settings.families)
-        return [(family, ladder[step - 1]) for family, step in opened if step <= len(ladder)]
+        opened = open_cells(steps, self._settings.families, hardest=len(ladder))
+        return [(family, ladder[step - 1]) for family, step in opened]

@@ -141,13 +141,15 @@ def test_an_interruption_ends_games_inside_a_running_event_loop() -> None:
 
     class Endless:
         async def act(self, position: Position, power: str, seed: int) -> Decision:
-            signal.pthread_kill(main_thread, signal.SIGINT)
             try:
-                await asyncio.sleep(3600)
+                # Again after a while: the exception is lost if it is raised where Python ignores any, as in a callback
+                # of the garbage collector.
+                while True:
+                    signal.pthread_kill(main_thread, signal.SIGINT)
+                    await asyncio.sleep(10)
             except asyncio.CancelledError:
                 ended.append(power)
                 raise
-            return Decision(())
 
     async def cell() -> None:
         entente.play({"ITALY": Endless()}, until_year=1901)

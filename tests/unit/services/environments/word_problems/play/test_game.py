@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
@@ -60,7 +61,7 @@ def reachable(thing: object) -> Iterator[object]:
 
 
 def conversation(problem: WordProblem, follow_ups: int, seed: int, role: str = ROLES[0]) -> ProblemGame:
-    return ProblemGame(problem, role, seed, Mixture(RewardSettings()), follow_ups)
+    return ProblemGame(replace(problem, seed=seed), role, Mixture(RewardSettings()), follow_ups)
 
 
 @given(PROBLEMS, st.integers(0, 3), st.integers(0, 10**6), st.sampled_from(ROLES))

@@ -83,7 +83,7 @@ def test_a_curriculum_climbs_the_difficulties_that_the_run_has() -> None:
     record(starts, "ages/2", 200, 0)
     assert cells(starts).keys() == {"ages/4"}
     record(starts, "ages/4", 200, 0)  # everything is solved: there is still something to train
-    assert cells(starts).keys() == {"ages/2", "ages/4"}
+    assert cells(starts).keys() == {"ages/2"}
 
 
 def test_old_results_fade() -> None:
