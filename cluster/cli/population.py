@@ -184,8 +184,12 @@ def rate(
     run: Run,
     games: Annotated[int, typer.Option(min=1, max=MOST_GAMES, help="Seats of every player in each role.")] = 10,
     against: Annotated[
-        str, typer.Option(help="Bots and remote:NAMEs, comma-separated, that play too; '' for none.")
-    ] = "random,dumbbot",
+        str | None,
+        typer.Option(
+            help="Bots and remote:NAMEs, comma-separated, that play too; '' for none.",
+            show_default="the bots of its evaluations",
+        ),
+    ] = None,
     until: Annotated[
         int | None, typer.Option(min=1901, max=1999, help="Last year of a match.", show_default="the run's")
     ] = None,
@@ -201,8 +205,12 @@ def rate(
     from cluster.evaluation.rating_players import outsider_id
     from cluster.runs.folder import RunFolder
 
-    names = comma_separated(against)
-    world = RunFolder(run).stored_config().world
+    config = RunFolder(run).stored_config()
+    world, evaluation = config.world, config.evaluation
+    if against is None:
+        names = [name for name in (*evaluation.against, *evaluation.final_against) if name in world.bots]
+    else:
+        names = comma_separated(against)
     for name in names:
         outsider_id(name, world.bots)
     # Slow to import; wrong names need none of it.

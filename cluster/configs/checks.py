@@ -9,6 +9,7 @@ from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
 from opponents.settings import REMOTE_PREFIX, OpponentsSettings, unknown_chat_player
 from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT, World, check_bot
+from services.environments.settings import EvaluationSettings
 from services.settings import InferenceSettings
 
 LINEUP_FACTS = (LINEUP_FACT, POLICY_OPPONENTS_FACT)
@@ -53,8 +54,27 @@ def check_members(opponents: OpponentsSettings, world: World) -> None:
             raise ValueError(f"opponents.members: {unknown_chat_player(remote, opponents.remotes)}")
 
 
-def check_specialists(grouping: GroupingSettings, alignment: AlignmentSettings, opponents: OpponentsSettings) -> None:
-    """Check that no setting needs shared weights or one policy for all seats; for a specialist per country."""
+def check_vocabulary(policy: PolicySettings, evaluation: EvaluationSettings, world: World) -> None:
+    """Check that a policy that learns from nothing has the words of its prompts."""
+    if policy.path is None:
+        world.check_vocabulary(evaluation)
+
+
+def check_specialists(
+    grouping: GroupingSettings,
+    alignment: AlignmentSettings,
+    opponents: OpponentsSettings,
+    evaluation: EvaluationSettings,
+    world: World,
+) -> None:
+    """Check that no setting needs shared weights or one policy for all seats; for a specialist per role."""
+    for key in ("against", "final_against"):
+        for name in getattr(evaluation, key):
+            if others := [role for role in world.evaluation_roles(evaluation, name) if role not in world.roles]:
+                raise ValueError(
+                    f"policy.specialists: evaluation.{key} names {name!r}, which is played as {', '.join(others)}, and "
+                    "there are no specialists for them; leave it out"
+                )
     if grouping.gradient_surgery != "none" or alignment.weight > 0:
         raise ValueError(
             "policy.specialists: countries share no trained weights, so that grouping.gradient_surgery and "

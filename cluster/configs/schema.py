@@ -17,6 +17,7 @@ from cluster.configs.checks import (
     check_members,
     check_prompts,
     check_specialists,
+    check_vocabulary,
 )
 from cluster.configs.sections import RolloutSettings, RunSettings, TaskSettings, TrainingSettings
 from grpo_core.errors import one_line
@@ -67,13 +68,14 @@ class Config(Settings):
         world = self.world  # its section is checked when it is made
         check_episode_counts(self.learner, self.rollout)
         check_prompts(self.policy, self.inference, world)
+        check_vocabulary(self.policy, self.evaluation, world)
         check_group_keys(self.grouping, self.learner, world)
         check_members(self.opponents, world)
         world.check_imitation(self.imitation)
         world.check_evaluation(self.evaluation)
         check_gpus(self.rollout, self.inference.tensor_parallel_size, self.learner.gpus)
         if self.policy.specialists:
-            check_specialists(self.grouping, self.alignment, self.opponents)
+            check_specialists(self.grouping, self.alignment, self.opponents, self.evaluation, world)
         return self
 
     @property

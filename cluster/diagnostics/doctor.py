@@ -16,6 +16,7 @@ from cluster.diagnostics.paths import disk, metrics_port, policy_files, run_fold
 from cluster.diagnostics.security import on_cluster, ray_access, replay_access
 from cluster.runtime.memory import GIB, available_bytes, needed_bytes
 from cluster.runtime.placement import gpus_asked, lacking_gpus
+from grpo_core.errors import EntenteError
 from services.inference.vllm_backend.startup import vllm_installed
 from services.metrics.trackers.registry import install_command, missing_trackers
 
@@ -46,6 +47,7 @@ def examine(config: Config | None, run_dir: Path | None = None) -> list[Finding]
             policy_files(config.policy, config.run),
             metrics_port(config.metrics),
             _trackers(config.metrics.trackers),
+            _world_files(config),
         ]
     if config is not None or run_dir is not None:
         checks.append(run_folder(asked.run, run_dir))
@@ -103,6 +105,15 @@ def _engine(engine: str) -> Iterator[Finding]:
         yield fault("engine", "vllm is not installed; pip install -e '.[vllm]', or on CPUs make vllm")
     else:
         yield ok("engine", engine)
+
+
+def _world_files(config: Config) -> Iterator[Finding]:
+    """Check what a world's settings name, where the run will read it."""
+    if config.run.ray_address is None:
+        try:
+            config.world.check_files(config.evaluation)
+        except EntenteError as error:
+            yield fault(config.task.name, str(error))
 
 
 def _trackers(names: Sequence[str]) -> Iterator[Finding]:

@@ -80,11 +80,14 @@ class TrainingRun:
 def check_machine(config: Config) -> None:
     """Raise RunError if this machine lacks the GPUs or the memory for the run, before anything is started.
 
-    Raises MetricsError if a tracker's library is not installed.
+    Raises MetricsError if a tracker's library is not installed, another EntenteError if a file or a function that the
+    world needs cannot be used; a cluster's nodes find that out themselves.
     """
     check_trackers(config.metrics.trackers)
     check_gpus(gpus_asked(config.rollout, config.learner.gpus), config.run.ray_address)
     check_memory(config)
+    if config.run.ray_address is None:
+        config.world.check_files(config.evaluation)
 
 
 def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: MetricsServer | None = None) -> RunFolder:

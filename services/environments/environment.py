@@ -139,6 +139,23 @@ class World(ABC):
             for name in getattr(settings, key):
                 check_bot(f"evaluation.{key}", name, self.bots)
 
+    def check_vocabulary(self, evaluation: Any) -> None:  # noqa: B027  # nothing to check by default
+        """Raise ValueError if prompts have words that ``language.words()`` lacks, under these sections.
+
+        It is asked for policies that learn from nothing, which have no other words. ``evaluation`` is the checked
+        ``[evaluation]`` section.
+        """
+
+    def check_files(self, evaluation: Any) -> None:  # noqa: B027  # none by default
+        """Read the files and find the functions that the settings and ``[evaluation]`` name, before a run begins.
+
+        Raises an EntenteError, whose message is one line, for the first that cannot be used.
+        """
+
+    def evaluation_roles(self, settings: Any, against: str) -> Sequence[str]:  # noqa: ARG002
+        """The roles in which a policy is evaluated against an anchor."""
+        return self.roles
+
     def evaluation_facts(self, settings: Any) -> Mapping[str, str | int]:  # noqa: ARG002
         """What an evaluation row says about its games besides their number: their last year, for instance."""
         return {}

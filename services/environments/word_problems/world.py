@@ -69,9 +69,13 @@ class WordProblems(World):
 
     def new_game(self, start: str, role: str, seed: int, game_id: str = "") -> ProblemGame:  # noqa: ARG002
         """The conversation about the problem of a start."""
+        return ProblemGame(problem_of(start, self._gsm8k), role, self._reward(), self.settings.follow_ups)
+
+    def _reward(self) -> Mixture:
+        """The reward function. Raises RewardError if a component cannot be used."""
         if self._mixture is None:
             self._mixture = Mixture(RewardSettings(weights=self.settings.reward))
-        return ProblemGame(problem_of(start, self._gsm8k), role, self._mixture, self.settings.follow_ups)
+        return self._mixture
 
     def starts(self) -> ProblemStarts:
         """Problems of the training side."""
@@ -107,6 +111,22 @@ class WordProblems(World):
                 if name == GSM8K_TEST and settings.gsm8k is None:
                     raise ValueError(f"evaluation.{key}: the set gsm8k needs evaluation.gsm8k, a file of its test rows")
 
+    def check_vocabulary(self, evaluation: Any) -> None:
+        """Raise ValueError for rows of GSM8K, whose words are not those of made problems."""
+        for key, file in (("game.gsm8k", self.settings.gsm8k), ("evaluation.gsm8k", evaluation.gsm8k)):
+            if file is not None:
+                raise ValueError(
+                    f"{key}: the small policy knows only the words of made problems; set policy.path to a language "
+                    "model, or leave the file out"
+                )
+
+    def check_files(self, evaluation: Any) -> None:
+        """Read the rows of GSM8K, and look up the components of the reward."""
+        for file in (self.settings.gsm8k, evaluation.gsm8k):
+            if file is not None:
+                gsm8k_rows(file)
+        self._reward()
+
     @property
     def _untrained_variants(self) -> tuple[str, ...]:
         """The instruction variants that the policy has not seen."""
@@ -120,11 +140,13 @@ class WordProblems(World):
         """The number of problems, and of samples of each."""
         return {"problems": settings.problems, "samples": settings.samples}
 
+    def evaluation_roles(self, settings: Any, against: str) -> tuple[str, ...]:  # noqa: ARG002
+        """The trained variants, or all others for ``unseen_wording``."""
+        return self._untrained_variants if against == UNSEEN_WORDING else self.roles
+
     def evaluation_games(self, settings: Any, against: str, seed: int) -> list[EvaluationGame]:
         """Each problem once greedily and ``samples`` times sampled; the variants take turns."""
-        roles = self.roles
-        if against == UNSEEN_WORDING:
-            roles = self._untrained_variants
+        roles = self.evaluation_roles(settings, against)
         cells = [(family, number) for family in self.settings.families for number in self.settings.difficulties]
         games = []
         rows: list[int] = []  # each once before any comes again

@@ -148,6 +148,22 @@ def test_keys_and_values_are_those_of_the_world(name: str, override: str, hint: 
     assert hint in message
 
 
+def test_a_policy_from_nothing_has_no_words_for_gsm8k() -> None:
+    for key in ("game", "evaluation"):
+        assert f"{key}.gsm8k: the small policy knows only" in refusal("word_problems", f"{key}.gsm8k=train.jsonl")
+        assert config_of("word_problems", f"{key}.gsm8k=train.jsonl", "policy.path=somewhere").policy.path
+
+
+def test_specialists_are_evaluated_in_their_own_roles() -> None:
+    specialists = ("policy.use_peft=true", "policy.specialists=true")
+    trained = "game.variants=['step_by_step', 'short_arithmetic']"
+    for key in ("against", "final_against"):
+        message = refusal("word_problems", *specialists, trained, f"evaluation.{key}=['unseen_wording']")
+        assert f"evaluation.{key} names 'unseen_wording', which is played as final_answer, chain_of" in message
+    assert config_of("word_problems", trained, "evaluation.final_against=['unseen_wording']").evaluation.final_against
+    assert config_of("word_problems", *specialists, trained).policy.specialists
+
+
 def test_a_teacher_is_a_bot_of_the_world() -> None:
     message = refusal("kuhn", "imitation.games=3", "imitation.teacher=dumbbot")
     assert "imitation.teacher: no bot is called 'dumbbot'; there are random" in message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -23,9 +24,11 @@ from cluster.diagnostics import paths as doctor_places
 from cluster.diagnostics.finding import Finding
 from cluster.diagnostics.paths import disk, metrics_port, policy_files, run_folder
 from cluster.diagnostics.security import _openness, ray_access
+from cluster.driver.training import check_machine
 from cluster.errors import RunError
 from cluster.runs.folder import RunFolder
 from cluster.runs.ray_job import JOB_VARIABLE
+from grpo_core.errors import EntenteError
 from grpo_core.models.pretrained import make_small_model, save_model
 from grpo_core.settings import PolicySettings
 from services.inference.word_tokenizer import make_word_tokenizer
@@ -155,6 +158,29 @@ def test_replay_server_without_password_is_a_warning(url: str, level: str, text:
     assert (finding.level, finding.subject) == (level, "redis")
     assert text in finding.text
     assert "word@" not in finding.text
+
+
+@pytest.mark.parametrize(
+    ("override", "reason"),
+    [
+        ("game.gsm8k=nowhere.jsonl", "nowhere.jsonl: cannot be read"),
+        ("evaluation.gsm8k=nowhere.jsonl", "nowhere.jsonl: cannot be read"),
+        (
+            "game.reward={'no_such_module:reward' = 1.0}",
+            "no_such_module:reward' cannot be imported: ModuleNotFoundError",
+        ),
+    ],
+)
+def test_files_and_functions_that_a_world_needs_are_looked_up_before_a_run(override: str, reason: str) -> None:
+    config = load_config({"task": {"name": "word_problems"}}, ["policy.path=somewhere", override])
+    finding = only(doctor._world_files(config))
+    assert finding.level == "fault"
+    assert finding.subject == "word_problems"
+    assert reason in finding.text
+    with pytest.raises(EntenteError, match=re.escape(reason)):
+        check_machine(config)
+    elsewhere = config.model_copy(update={"run": config.run.model_copy(update={"ray_address": "auto"})})
+    assert not list(doctor._world_files(elsewhere))
 
 
 def test_an_unwritable_or_used_run_folder_is_reported(tmp_path: Path) -> None:
