@@ -88,7 +88,7 @@ def _rated_world(config: Config, until_year: int | None) -> World:
     """The run's world as matches play it, to the end of ``until_year`` if that is given; RunError if it cannot be."""
     world: World = config.world
     if not world.has_opponents:
-        raise RunError(f"the games of {world.name} have no opponents, so there is nobody to rate")
+        raise RunError(f"the games of {world.name} have no opponents, so there are no ratings")
     if until_year is None:
         return world.as_rated()
     game = config.game

@@ -109,7 +109,7 @@ class Deals(Cards):
 
 
 class Patience(Deals):
-    """One seat at each table, in three variants, so that nobody else plays."""
+    """One seat at each table, in three variants, so that no other player is needed."""
 
     name = "patience"
     role_name = "variant"

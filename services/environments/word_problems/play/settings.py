@@ -61,11 +61,11 @@ class WordProblemSettings(Settings):
     reward: dict[str, float] = Field(
         default_factory=lambda: RewardSettings().weights,
         examples=[{"exact_number": 0.8, "similarity": 0.2}],
-        description="Weights of the reward's components, divided by their sum: exact_number, similarity (to the worked "
-        "solution), form (tags), unique_characters (a demonstration of reward hacking), or a function of yours as "
-        "package.module:function. Each component is from 0 to 1",
+        description=RewardSettings.model_fields["weights"].description,
     )
-    reward_scale: float = Field(1.0, gt=0, le=LARGEST_SCALE, description="Factor of the reward; 1: it is from 0 to 1")
+    reward_scale: float = Field(
+        1.0, gt=0, le=LARGEST_SCALE, description=RewardSettings.model_fields["scale"].description
+    )
 
     @field_validator("variants")
     @classmethod
