@@ -54,7 +54,7 @@ class PolicySettings(Settings):
     )
     use_peft: bool = Field(False, description="Train LoRA adapters (of peft) and leave the policy's weights frozen")
     specialists: bool = Field(
-        False, description="One adapter a country, trained on that country's games alone; needs use_peft = true"
+        False, description="One adapter a role, trained on that role's games alone; needs use_peft = true"
     )
     lora_r: int = Field(16, ge=1, le=4096, description="Rank of the adapters")
     lora_alpha: int = Field(32, ge=1, description="The adapters' output is multiplied by lora_alpha / lora_r")
@@ -84,9 +84,7 @@ class PolicySettings(Settings):
     @model_validator(mode="after")
     def _specialists_are_adapters(self) -> Self:
         if self.specialists and not self.use_peft:
-            raise ValueError(
-                "policy.specialists needs use_peft = true: each country has an adapter over shared weights"
-            )
+            raise ValueError("policy.specialists needs use_peft = true: each role has an adapter over shared weights")
         return self
 
 
@@ -101,7 +99,7 @@ class GroupingSettings(Settings):
         "segment, own_centers, alliance, start_year, policy_opponents, task, fork; start_year:4 puts a "
         "number known at the start into 4 quantile bins; auto, "
         "adaptive and dirichlet are clusters; a group under min_group_size falls back to the next, at last to a "
-        "running mean per country",
+        "running mean per role",
     )
     role_name: str = Field("country", min_length=1, description="The world's word for a role, which every key names")
     min_group_size: int = Field(4, ge=2, description="Episodes under which a group falls back")
@@ -114,9 +112,7 @@ class GroupingSettings(Settings):
         description="Let a group's mean lean on its parent's in the chain, the more the smaller the group (empirical "
         "Bayes); each key must be finer than the next, and min_group_size = 2 goes well with it",
     )
-    running_baseline_decay: float = Field(
-        0.95, gt=0, lt=1, description="Memory of the per-country baseline, per update"
-    )
+    running_baseline_decay: float = Field(0.95, gt=0, lt=1, description="Memory of the per-role baseline, per update")
     allow_outcome_keys: bool = Field(False, description="Permit keys made from outcomes; biased, and reports say so")
     opponent_adjusted: bool = Field(
         False,
@@ -130,14 +126,14 @@ class GroupingSettings(Settings):
     weight_key: str = Field("country", description="Key expression of the groups that group_weights weighs")
     min_group_weight: float = Field(0.5, gt=0, le=1, description="Smallest group weight; the mean over episodes is 1")
     max_group_weight: float = Field(2.0, ge=1, description="Largest group weight")
-    n_groups: int = Field(4, ge=1, description="Clusters a country of auto and adaptive; the most of dirichlet")
+    n_groups: int = Field(4, ge=1, description="Clusters a role of auto and adaptive; the most of dirichlet")
     cluster_features: Texts = Field(
         (),
         examples=[["start_year"]],
         description="Numbers known at an episode's start that clusters are made from; none named: all of them",
     )
     cluster_window: int = Field(
-        1000, ge=1, description="Latest episodes of a country that adaptive clusters are made from"
+        1000, ge=1, description="Latest episodes of a role that adaptive clusters are made from"
     )
     cluster_seed: int = Field(0, ge=0, le=(1 << 32) - 1, description="Seed of the clusters' starts")
     gradient_surgery: Literal["none", "pcgrad", "cagrad"] = Field(

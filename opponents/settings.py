@@ -67,19 +67,19 @@ class OpponentsSettings(Settings):
         8,
         ge=1,
         le=10**6,
-        description="How many newest snapshots may be drawn (for specialists: per country); older ones stay on file",
+        description="How many newest snapshots may be drawn (for specialists: per role); older ones stay on file",
     )
     max_members: int = Field(
         0,
         ge=0,
         le=10**6,
-        description="Snapshots of this run that stay active (for specialists: per country); when more have joined, the "
+        description="Snapshots of this run that stay active (for specialists: per role); when more have joined, the "
         "weakest and most alike retire; pinned and imported members and bots never do; 0: no bound",
     )
     diversity: float = Field(
         1.0,
         ge=0,
-        description="Rating points of strength that one point of difference by country from the kept snapshots is "
+        description="Rating points of strength that one point of difference by role from the kept snapshots is "
         "worth when max_members retires snapshots; 0: strength alone",
     )
     matchmaking: MatchmakingStrategy = Field(
@@ -87,7 +87,7 @@ class OpponentsSettings(Settings):
         description="How opponents are drawn: weighted (as members says), uniform, latest (the newest snapshot; "
         "anchors before the first), pfsp_hard (those that beat the learner: weight x (1 - p)^2 with p the learner's "
         "pairwise score), pfsp_variance (its equals: weight x p (1 - p)), rating_window (members rated near the "
-        "learner), curriculum (ever stronger members, at each country's own pace)",
+        "learner), curriculum (ever stronger members, at each role's own pace)",
     )
     lineup: Literal["mixed", "same"] = Field(
         "mixed", description="mixed: each of the six other seats draws its own member; same: one member plays all six"
@@ -96,7 +96,7 @@ class OpponentsSettings(Settings):
         0.0,
         ge=0,
         le=1,
-        description="Share of every country's blocks that are played against anchors alone, spread evenly",
+        description="Share of every role's blocks that are played against anchors alone, spread evenly",
     )
     anchors: Texts = Field(
         (),
@@ -131,13 +131,13 @@ class OpponentsSettings(Settings):
     curriculum_up: float = Field(
         1.2,
         gt=0,
-        description="A country moves up a level when its share of the sum of squares is surely above this many times "
+        description="A role moves up a level when its share of the sum of squares is surely above this many times "
         "what it gets among equals",
     )
     curriculum_down: float = Field(
-        0.6, ge=0, description="A country moves down a level when that share is surely below this many times it"
+        0.6, ge=0, description="A role moves down a level when that share is surely below this many times it"
     )
-    curriculum_games: int = Field(32, ge=2, description="Least games at a level before a country leaves it")
+    curriculum_games: int = Field(32, ge=2, description="Least games at a level before a role leaves it")
     results_half_life: float = Field(
         20.0, gt=0, description="Updates after which a game counts half in the learner's scores against members"
     )

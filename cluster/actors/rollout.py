@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from cluster.actors.episode_writer import EpisodeWriter
 from cluster.actors.frozen_policies import FrozenPolicies
 from cluster.actors.messages import BlockReport
 from cluster.actors.role_policies import Specialists
@@ -19,7 +20,7 @@ from cluster.evaluation.game_origins import describe_bot, describe_learner
 from cluster.evaluation.players import language_policy
 from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
-from grpo_core.types import PolicyVersion
+from grpo_core.types import Episode, PolicyVersion
 from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
 from opponents.players.chat_players import ChatPlayers
@@ -65,6 +66,7 @@ class RolloutWorker:
         self._buffer = buffer
         # Its own threads: finished games wait there while the replay server is away, and engines need the others.
         self._buffer_threads = ThreadPoolExecutor(BUFFER_THREADS, "entente-buffer")
+        self._writer = EpisodeWriter(self._append)
         self._specialists: Specialists | None = None
         if config.policy.specialists:
             self._specialists = Specialists(self._engine, self._world.roles, self._language_policy)
@@ -186,9 +188,13 @@ class RolloutWorker:
                 discount=learner.discount if learner.returns == "per_phase" else 1.0,
             )
         episode = make_episode(world, block, member, role, record)
-        await self._in_buffer_thread(self._buffer.append, [episode])
+        await self._writer.store(episode)
         standing = record.result.standing
         return None if standing is None else GameScore(block.players, standing), episode.outcome
+
+    async def _append(self, episodes: list[Episode]) -> None:
+        assert self._buffer is not None
+        await self._in_buffer_thread(self._buffer.append, episodes)
 
     async def _in_buffer_thread(self, call: Callable[[list[A]], T], argument: list[A]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._buffer_threads, call, argument)

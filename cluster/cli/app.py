@@ -17,7 +17,7 @@ from cluster.errors import INTERRUPTED
 from grpo_core.errors import EntenteError, one_line
 
 app = typer.Typer(
-    help="Train language-model policies to play full seven-power Diplomacy by country-grouped GRPO.",
+    help="Train language-model policies by country-grouped GRPO: to play seven-power Diplomacy, or in other worlds.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -55,7 +55,7 @@ def bench(
         typer.Option(
             metavar="NAME[,NAME...]",
             help="Repeatable; of: game_loop, bots, engine, vllm, learner, head, trl_step, gpu, replay, load, weights; "
-            "overlap, which trains for ten minutes a round, is measured only when it is named.",
+            "overlap and trl_training, which train for minutes a round, are measured only when they are named.",
         ),
     ] = None,
     rounds: Annotated[

@@ -36,12 +36,14 @@ def check_prompts(policy: PolicySettings, inference: InferenceSettings, world: W
             "inference.thinking_tokens needs policy.prompt = chat: compact notation has no words for a thought"
         )
     shortest = world.language.shortest_chat_prompt if policy.prompt == "chat" else 0
-    if inference.thinking_tokens + inference.max_completion_length + shortest >= policy.context_length:
+    answers = (1 + world.repeated_answers) * inference.max_completion_length
+    if inference.thinking_tokens + answers + shortest >= policy.context_length:
         thinking = "inference.thinking_tokens and " if inference.thinking_tokens else ""
+        times = f" (once for each of {1 + world.repeated_answers} questions)" if world.repeated_answers else ""
         prompt = f" of at least {shortest} tokens" if shortest else ""
         raise ValueError(
-            f"{thinking}inference.max_completion_length must leave room for a prompt{prompt} in policy.context_length "
-            f"({policy.context_length})"
+            f"{thinking}inference.max_completion_length{times} must leave room for a prompt{prompt} in "
+            f"policy.context_length ({policy.context_length})"
         )
 
 

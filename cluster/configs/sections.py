@@ -99,7 +99,7 @@ class RolloutSettings(Settings):
         "gpus_per_actor = learner.gpus, 1 or (turns on the CPU) 0",
     )
     num_generations: int = Field(
-        8, ge=1, le=10_000, description="Games of one line-up block: same country, opponents and versions"
+        8, ge=1, le=10_000, description="Games of one line-up block: same role, opponents and versions"
     )
     games_per_actor: int = Field(64, ge=1, le=10**6, description="Games one actor plays at once")
     max_staleness: int = Field(

@@ -57,8 +57,10 @@ class Solved:
     mode: Mode
     chosen: Completion  # the answer of all agents
     agents: tuple[AgentAnswer, ...]
-    diversity: Diversity | None  # of the agents' greedy completions; None: there is one agent
-    samples_diversity: Diversity | None  # of as many samples of the first agent; None: there are not as many
+    # At the same temperature: of a sample of each agent, and of as many samples of the first one. None: there is one
+    # agent, or there are fewer samples of it than agents.
+    diversity: Diversity | None
+    samples_diversity: Diversity | None
 
 
 async def solve(agents: Agents, asked: Asked, asking: Asking) -> Solved:
@@ -94,17 +96,16 @@ async def solve(agents: Agents, asked: Asked, asking: Asking) -> Solved:
         chosen = found[most_central(stacked)].completion
     else:
         chosen = found[winner([each.completion.answer for each in found])].completion
-    several = len(found) > 1
-    own = found[0].samples[: len(found)]
-    sampled = [agents.read(question, variants[0], each.ids).state for each in own] if several else []
-    return Solved(
-        asked,
-        asking.mode,
-        chosen,
-        tuple(found),
-        diversity_of(stacked) if several else None,
-        diversity_of(torch.stack(sampled)) if several and len(sampled) == len(found) else None,
-    )
+    diversity = samples_diversity = None
+    if 1 < len(found) <= asking.samples:
+
+        def compared(samples: Sequence[tuple[str, Completion]]) -> Diversity:
+            states = [agents.read(question, variant, each.ids).state for variant, each in samples]
+            return diversity_of(torch.stack(states))
+
+        diversity = compared([(agent.variant, agent.samples[0]) for agent in found])
+        samples_diversity = compared([(variants[0], each) for each in found[0].samples[: len(found)]])
+    return Solved(asked, asking.mode, chosen, tuple(found), diversity, samples_diversity)
 
 
 async def solve_all(

@@ -34,7 +34,7 @@ def answer_lines(solved: Solved) -> list[str]:
                 parts[-1] += f"maj@{k} {scores.maj_at_k:.2f}"
         lines.append(f"  {agent.variant:<{width}}  " + "  ".join(parts))
     if solved.diversity is not None:
-        lines.append(f"  diversity of the agents: {_diversity(solved.diversity)}")
+        lines.append(f"  diversity of a sample of each: {_diversity(solved.diversity)}")
     if solved.samples_diversity is not None:
         count = len(solved.agents)
         lines.append(
@@ -88,7 +88,7 @@ def gain_line(mode: str, gain: Contrast) -> str:
 
 def diversity_lines(totals: Totals, cosine: Contrast, rank: Contrast) -> list[str]:
     """Whether the agents differ more than samples of one agent do, by the mean cosine."""
-    agents = f"{_count(totals.agents)} agents (greedy)"
+    agents = f"{_count(totals.agents)} agents (a sample each)"
     samples = f"{_count(totals.agents)} samples of one agent (temperature {totals.temperature:g})"
     between = cosine.difference
     if between.high is not None and between.high < 0:

@@ -120,7 +120,9 @@ class TokenizedLanguage:
         room = policy.context_length - inference.max_completion_length
         if thinking:
             ending = template.text([{"role": "user", "content": "?"}])
-            self.thought = thought_format(self._tokenizer, ending, inference.thinking_tokens)
+            self.thought = thought_format(
+                self._tokenizer, ending, inference.thinking_tokens, self.language.answer_title
+            )
             room -= self.thought.longest
         self.prompts = ChatPrompt(self.language, template, room, thinking=thinking)
 
@@ -176,12 +178,13 @@ class LLMPolicy:
                 stop=self._tokens.stop,
             )
         )
-        completion: list[int] = generation.completion_ids[generation.answer_start :].tolist()
+        written: list[int] = generation.completion_ids.tolist()
+        thought, completion = written[: generation.answer_start], written[generation.answer_start :]
         if slots is not None:
             actions = self._tokens.actions(slots, completion)
             defects: tuple[str, ...] = ()
         else:
-            answer = self._language.parse(self._tokens.text(completion), view, seat)
+            answer = self._language.parse(self._tokens.text(completion), view, seat, self._tokens.text(thought))
             actions = answer.actions
             defects = tuple(f"{defect.reason}: {defect.text}" for defect in answer.defects)
             if not generation.finished:

@@ -93,6 +93,11 @@ class World(ABC):
         return RoleMeasures(self.role_name, tuple(self.roles), tuple(self.measures), others, self.opposition("{}"))
 
     @property
+    def repeated_answers(self) -> int:
+        """How many earlier answers of its game a prompt repeats at most."""
+        return 0
+
+    @property
     def reward_weights(self) -> Parts:
         """The weight of each reward part; parts without one count 0. By default only the main measure's part counts."""
         return {self.measures[0].outcome: 1.0}

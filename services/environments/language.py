@@ -28,6 +28,7 @@ class Language(ABC):
     rules: ClassVar[str] = ""  # what a chat model is told first
     has_masks: ClassVar[bool] = True  # whether ``slots`` ever says what may be written
     stop: ClassVar[str | None] = None  # ends a free text, and stays in it; None: only the end of a text does
+    answer_title: ClassVar[str] = "Answer"  # written between a thought and the answer by models without thought tokens
     example: ClassVar[str]  # a part of an answer, which every tokenizer must be able to write
     word_pattern: ClassVar[str]  # of a small policy's tokenizer: each match is a word, other characters are dropped
     # How its words, joined by spaces, become text again: patterns and what replaces their matches.
@@ -53,8 +54,11 @@ class Language(ABC):
     def slots(self, view: View, seat: str) -> tuple[Slot, ...] | None:
         """What may be written: an answer has one alternative of each slot, a line each. None: any text."""
 
-    def parse(self, text: str, view: View, seat: str) -> Answer:
-        """What a text means that was written without a mask: by default one alternative of each slot, a line each."""
+    def parse(self, text: str, view: View, seat: str, thought: str = "") -> Answer:  # noqa: ARG002
+        """What a text means that was written without a mask: by default one alternative of each slot, a line each.
+
+        ``thought`` is the text that was written before it, where the model was asked to think first.
+        """
         slots = self.slots(view, seat) or ()
         lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
         actions, defects = [], []

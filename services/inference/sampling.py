@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _GAMMA = 0x9E3779B97F4A7C15
+_NUMBERS_TOGETHER = 1 << 18  # of whole vocabularies; more leave the processor's cache
 _NOT_FINITE = "the model's logits are not finite: its weights are damaged or have diverged"
 
 
@@ -51,18 +52,23 @@ def sample(
 def _sample_from_all(
     logits: NDArray[np.float32], temperatures: NDArray[np.float64], randoms: NDArray[np.float64]
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """``sample`` where every id is admissible: row by row, without an index of rows times ids."""
+    """``sample`` where every id is admissible, without an index of rows times ids."""
     tokens, logprobs = np.empty(len(logits), np.int32), np.empty(len(logits), np.float32)
-    for row, (temperature, random) in enumerate(zip(temperatures, randoms, strict=True)):
-        scaled = logits[row].astype(np.float64) / (temperature or 1.0)
-        highest = scaled.max()
-        if not np.isfinite(highest):
+    greedy = temperatures == 0
+    divisors = np.where(greedy, 1.0, temperatures)
+    together = max(1, _NUMBERS_TOGETHER // logits.shape[1])
+    for start in range(0, len(logits), together):
+        rows = slice(start, start + together)
+        scaled = logits[rows].astype(np.float64) / divisors[rows, None]
+        highest = scaled.max(axis=1)
+        if not np.isfinite(highest).all():
             raise FloatingPointError(_NOT_FINITE)
-        cumulative = np.cumsum(np.exp(scaled - highest))
-        at = int(np.searchsorted(cumulative, random * cumulative[-1], side="right"))
-        token = int(scaled.argmax()) if temperature == 0 else min(at, len(scaled) - 1)
-        tokens[row] = token
-        logprobs[row] = scaled[token] - highest - np.log(cumulative[-1])
+        cumulative = np.cumsum(np.exp(scaled - highest[:, None]), axis=1)
+        total = cumulative[:, -1]
+        passed = (cumulative <= (randoms[rows] * total)[:, None]).sum(axis=1)
+        chosen = np.where(greedy[rows], scaled.argmax(axis=1), np.minimum(passed, scaled.shape[1] - 1))
+        tokens[rows] = chosen
+        logprobs[rows] = scaled[np.arange(len(chosen)), chosen] - highest - np.log(total)
     return tokens, logprobs
 
 

@@ -1,4 +1,4 @@
-"""Thoughts: free text that a policy writes before an order sheet, and how a tokenizer marks its beginning and end."""
+"""Thoughts: free text that a policy writes before an answer, and how a tokenizer marks its beginning and end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from transformers import PreTrainedTokenizerBase
 
 THINK, END_THINK = "<think>", "</think>"
 # Around the thought of a model that has no tokens of its own for it.
-_PLAIN_OPENING, _PLAIN_CLOSING = "Thoughts:\n", "\n\nOrders:\n"
+_PLAIN_OPENING, _PLAIN_CLOSING = "Thoughts:\n", "\n\n{}:\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ThoughtFormat:
 
     @property
     def longest(self) -> int:
-        """Most tokens before the sheet."""
+        """Most tokens before the answer."""
         return len(self.opening) + self.max_tokens + max(len(self.closing), len(self.after_end))
 
     @property
@@ -32,11 +32,11 @@ class ThoughtFormat:
         return (*self.opening, *self.closing)
 
 
-def thought_format(tokenizer: PreTrainedTokenizerBase, prompt: str, max_tokens: int) -> ThoughtFormat:
+def thought_format(tokenizer: PreTrainedTokenizerBase, prompt: str, max_tokens: int, answer: str) -> ThoughtFormat:
     """Return how this tokenizer writes thoughts of at most ``max_tokens`` after prompts that end as ``prompt`` does.
 
     Reasoning models have ``<think>`` and ``</think>`` as tokens, and some of their templates open the thought already.
-    For other models the thought is a part of the answer, between two plain words.
+    For other models the thought is a part of the answer, between two plain words, the second of which is ``answer``.
     """
 
     def encode(text: str) -> tuple[int, ...]:
@@ -44,7 +44,7 @@ def thought_format(tokenizer: PreTrainedTokenizerBase, prompt: str, max_tokens: 
 
     known = tokenizer.get_vocab()
     if THINK not in known or END_THINK not in known:
-        return ThoughtFormat(encode(_PLAIN_OPENING), None, (), encode(_PLAIN_CLOSING), max_tokens)
+        return ThoughtFormat(encode(_PLAIN_OPENING), None, (), encode(_PLAIN_CLOSING.format(answer)), max_tokens)
     opened = prompt.rstrip().endswith(THINK)
     return ThoughtFormat(
         opening=() if opened else encode(f"{THINK}\n"),

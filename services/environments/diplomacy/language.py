@@ -31,6 +31,7 @@ class DiplomacyLanguage(Language):
         "legal orders",
     )
     shortest_chat_prompt = 700
+    answer_title = "Orders"
     example = "A PAR - BUR"
     word_pattern = WORD_PATTERN
 
@@ -56,7 +57,7 @@ class DiplomacyLanguage(Language):
         """The slots of the order sheet."""
         return sheet(view, seat)
 
-    def parse(self, text: str, view: Position, seat: str) -> Answer:
+    def parse(self, text: str, view: Position, seat: str, thought: str = "") -> Answer:  # noqa: ARG002
         """The legal orders of a sheet, repaired where only one is possible."""
         return parse(text, view, seat, repair=True)
 

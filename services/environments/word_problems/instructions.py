@@ -42,10 +42,9 @@ INSTRUCTIONS: Mapping[str, str] = MappingProxyType(
 ROLES = tuple(INSTRUCTIONS)
 
 _TAG = re.compile(TAG_PATTERN, re.IGNORECASE)
-_FORM = (
-    f"Write your reasoning between <{THINK}> and </{THINK}>, with every calculation. Then write the final number alone "
-    f"between <{RESPONSE}> and </{RESPONSE}>."
-)
+_THOUGHT = f"Write your reasoning between <{THINK}> and </{THINK}>, with every calculation."
+_SEPARATE_THOUGHT = "Think before you answer, with every calculation."
+_FORM = f"Then write the final number alone between <{RESPONSE}> and </{RESPONSE}>."
 
 
 class Message(TypedDict):
@@ -73,18 +72,28 @@ def prompt_text(role: str, questions: Sequence[Question], replies: Sequence[str]
     return "".join(parts)
 
 
-def chat_messages(role: str, questions: Sequence[Question], replies: Sequence[str] = ()) -> list[Message]:
+def chat_messages(
+    role: str, questions: Sequence[Question], replies: Sequence[str] = (), *, thinking: bool = False
+) -> list[Message]:
     """Return the messages for a chat model: instruction and form of an answer first, then questions and replies.
 
-    ``replies`` and errors as for ``prompt_text``; replies stay as they were written.
+    With ``thinking`` the model marks its thoughts in its own way. ``replies`` and errors as for ``prompt_text``, but
+    replies stay as they were written.
     """
     _check(role, questions, replies)
-    messages: list[Message] = [{"role": "system", "content": f"{INSTRUCTIONS[role]} {_FORM}"}]
+    thought = _SEPARATE_THOUGHT if thinking else _THOUGHT
+    messages: list[Message] = [{"role": "system", "content": f"{INSTRUCTIONS[role]} {thought} {_FORM}"}]
     for question, reply in zip(questions, (*replies, None), strict=True):
         messages.append({"role": "user", "content": question.text})
         if reply is not None:
             messages.append({"role": "assistant", "content": reply})
     return messages
+
+
+def with_thought(completion: str, thought: str) -> str:
+    """Return a completion with the thought before it in its tags; tags inside the thought become spaces."""
+    inner = _TAG.sub(" ", thought).strip()
+    return f"<{THINK}>\n{inner}\n</{THINK}>\n{completion}" if inner else completion
 
 
 def _check(role: str, questions: Sequence[Question], replies: Sequence[str]) -> None:

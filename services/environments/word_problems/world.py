@@ -31,6 +31,11 @@ from services.environments.word_problems.rewards.mixture import Mixture
 from services.environments.word_problems.rewards.settings import RewardSettings
 
 
+def _of_samples(name: str, title: str, text: str) -> Measure:
+    """A measure of an evaluation's samples: no single completion has it."""
+    return Measure(name, name, title, text, "share", header=title, only_evaluated=True)
+
+
 class WordProblems(World):
     """Made arithmetic problems, or GSM8K."""
 
@@ -39,6 +44,9 @@ class WordProblems(World):
     measures = (
         Measure("exact_match", "exact_match", "Exact match", "share of right answers", "share", phrase="{} right"),
         Measure("form", "form", "Form", "share of completions in the wanted form", "share", phrase="{} in form"),
+        _of_samples("pass_at_1", "pass@1", "share of right samples"),
+        _of_samples("pass_at_8", "pass@8", "share of problems of which one of 8 samples is right"),
+        _of_samples("maj_at_8", "maj@8", "share of problems of which the vote of 8 samples is right"),
     )
     episode_facts = ("question", "family", "difficulty")
     group_keys = ("variant+question", "variant")
@@ -60,6 +68,12 @@ class WordProblems(World):
         """The instruction variants that are trained."""
         variants: tuple[str, ...] = self.settings.variants
         return variants
+
+    @property
+    def repeated_answers(self) -> int:
+        """Those to the questions before the last."""
+        follow_ups: int = self.settings.follow_ups
+        return follow_ups
 
     @property
     def reward_weights(self) -> Mapping[str, float]:

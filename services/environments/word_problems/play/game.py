@@ -12,7 +12,7 @@ from services.environments.playing import Bot, Game, Result, Step
 from services.environments.word_problems.answers import final_answer
 from services.environments.word_problems.families.registry import follow_up
 from services.environments.word_problems.problem import Question, WordProblem, answer_text, completion_text, number_text
-from services.environments.word_problems.rewards import components
+from services.environments.word_problems.rewards.components import COMPONENTS
 from services.environments.word_problems.rewards.mixture import Mixture
 
 
@@ -73,10 +73,14 @@ class ProblemGame(Game):
         completion = written[0] if written else ""
         problem = self.problem
         values = self._mixture(completion, problem).components
+        always = {
+            name: values[name] if name in values else COMPONENTS[name](completion, problem)
+            for name in ("exact_number", "form")
+        }
         measured = {
             **values,
-            "exact_match": components.exact_number(completion, problem),
-            "form": components.form(completion, problem),
+            "exact_match": always["exact_number"],
+            "form": always["form"],
             "characters": float(len(completion)),
         }
         for name, value in measured.items():

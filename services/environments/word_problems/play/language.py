@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from services.environments.language import Language, Section
 from services.environments.playing import Answer
-from services.environments.word_problems.instructions import STOP, chat_messages, prompt_text
+from services.environments.word_problems.instructions import STOP, chat_messages, prompt_text, with_thought
 from services.environments.word_problems.play.game import Conversation
 
 
@@ -38,14 +38,14 @@ class WordProblemLanguage(Language):
         return prompt_text(seat, view.questions, view.replies)
 
     def sections(self, view: Conversation, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:  # noqa: ARG002
-        """The same as a conversation; the instruction asks for a thought in any case."""
+        """The same as a conversation; the instruction always asks for a thought, in tags without ``thinking``."""
         names = {"system": "instruction", "user": "question", "assistant": "reply"}
-        messages = chat_messages(seat, view.questions, view.replies)
+        messages = chat_messages(seat, view.questions, view.replies, thinking=thinking)
         return [Section(names[message["role"]], message["role"], message["content"]) for message in messages]
 
     def slots(self, view: Conversation, seat: str) -> None:
         """Any text may be written."""
 
-    def parse(self, text: str, view: Conversation, seat: str) -> Answer:  # noqa: ARG002
-        """The whole completion is the action."""
-        return Answer((text,))
+    def parse(self, text: str, view: Conversation, seat: str, thought: str = "") -> Answer:  # noqa: ARG002
+        """The whole completion is the action, a thought that was written before it in its tags."""
+        return Answer((with_thought(text, thought),))

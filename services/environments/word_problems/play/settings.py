@@ -100,7 +100,7 @@ class WordProblemEvaluation(EvaluationSettings):
         "unseen_wording (the same under instructions that were not trained), gsm8k (rows of evaluation.gsm8k)",
     )
     problems: int = Field(100, ge=1, le=100_000, description="Problems of a set; the variants take turns")
-    samples: int = Field(8, ge=1, le=256, description="Samples of each problem, of which pass@k and maj@k are made")
+    samples: int = Field(8, ge=1, le=256, description="Samples of each problem; pass@8 and maj@8 need 8")
     final_against: Texts = Field(
         (), examples=[[UNSEEN_WORDING]], description="Further sets for the trained policy only"
     )

@@ -124,6 +124,7 @@ def test_facts_of_turns_group_turns_alone() -> None:
         ("word_problems", "game.difficulties=[6]", "difficulties are different whole numbers from 1 to 5"),
         ("word_problems", "game.difficulties=[1, 1]", "difficulties are different whole numbers from 1 to 5"),
         ("word_problems", "game.follow_ups=9", "give a whole number from 0 to 8"),
+        ("word_problems", "game.follow_ups=4", "max_completion_length (once for each of 5 questions) must leave room"),
         ("word_problems", "game.reward={exact=1.0}", "did you mean 'exact_number'?"),
         ("word_problems", "game.reward={form=0.0}", "every reward would be 0"),
         ("word_problems", "evaluation.problms=3", "did you mean evaluation.problems?"),

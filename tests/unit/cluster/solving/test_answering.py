@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -75,10 +76,24 @@ def test_the_consensus_is_the_agent_most_like_the_others(folder: Path) -> None:
         for one in states
     ]
     assert solved.chosen == solved.agents[means.index(max(means))].completion
-    assert solved.diversity is not None
-    assert solved.diversity.mean_cosine == pytest.approx(sum(means) / 4, abs=1e-6)
-    assert 1 <= solved.diversity.effective_rank <= 4
-    assert solved.samples_diversity is not None
+
+
+def test_agents_and_samples_of_one_are_compared_at_one_temperature(folder: Path) -> None:
+    (solved,) = answered(folder, Asking("vote", samples=4), QUESTION)
+    agents, question = Agents(find_policy(folder)), asked(QUESTION).question
+
+    def cosine(written: list[tuple[str, Completion]]) -> float:
+        states = [agents.read(question, variant, each.ids).state.double() for variant, each in written]
+        pairs = list(combinations(states, 2))
+        return sum(float(torch.cosine_similarity(one, other, dim=0)) for one, other in pairs) / len(pairs)
+
+    of_agents, of_samples = solved.diversity, solved.samples_diversity
+    assert of_agents is not None
+    assert of_samples is not None
+    first = solved.agents[0]
+    assert of_agents.mean_cosine == pytest.approx(cosine([(a.variant, a.samples[0]) for a in solved.agents]), abs=1e-6)
+    assert of_samples.mean_cosine == pytest.approx(cosine([(first.variant, each) for each in first.samples]), abs=1e-6)
+    assert 1 <= of_agents.effective_rank <= 4
 
 
 def test_answers_do_not_depend_on_other_questions_and_follow_the_seed(folder: Path) -> None:
@@ -93,8 +108,7 @@ def test_answers_do_not_depend_on_other_questions_and_follow_the_seed(folder: Pa
 
 def test_fewer_samples_than_agents_are_not_compared(folder: Path) -> None:
     (solved,) = answered(folder, Asking("vote", samples=3), QUESTION)
-    assert solved.diversity is not None
-    assert solved.samples_diversity is None
+    assert (solved.diversity, solved.samples_diversity) == (None, None)
 
 
 def completion(text: str) -> Completion:

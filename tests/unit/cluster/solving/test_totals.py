@@ -73,11 +73,14 @@ def test_the_document_has_every_figure_with_its_interval() -> None:
 
 def test_the_lines_say_plainly_when_agents_are_no_more_diverse() -> None:
     lines = totals_lines(totals_of(FOUND, 1.0))
-    assert lines[-1] == "the three agents (greedy) are no more diverse than three samples of one agent (temperature 1)"
+    assert (
+        lines[-1]
+        == "the three agents (a sample each) are no more diverse than three samples of one agent (temperature 1)"
+    )
     less = [solved("5", ["5", "4", "5"], ["5"] * 3, (0.9 + 0.01 * place, 0.5)) for place in range(6)]
     assert totals_lines(totals_of(less, 0.5))[-1].endswith("(temperature 0.5): they are less")
     more = [solved("5", ["5", "4", "5"], ["5"] * 3, (0.4 + 0.01 * place, 0.9)) for place in range(6)]
-    assert totals_lines(totals_of(more, 1.0))[-1].startswith("the three agents (greedy) are more diverse than")
+    assert totals_lines(totals_of(more, 1.0))[-1].startswith("the three agents (a sample each) are more diverse than")
 
 
 def test_the_gain_is_said_with_its_uncertainty() -> None:

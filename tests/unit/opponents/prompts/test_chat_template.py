@@ -61,18 +61,18 @@ def test_faithful_templates_are_taken() -> None:
 
 def test_thoughts_begin_and_end_with_the_tokenizers_own_marks() -> None:
     tokenizer = chat_tokenizer()
-    thought = thought_format(tokenizer, "<|im_start|>assistant\n", 8)
+    thought = thought_format(tokenizer, "<|im_start|>assistant\n", 8, "Orders")
     assert tokenizer.decode(thought.opening) == "<think>\n"
     assert thought.end_id == tokenizer.convert_tokens_to_ids("</think>")
     assert tokenizer.decode(thought.after_end) == "\n\n"
     assert tokenizer.decode(thought.closing) == "\n</think>\n\n"
     assert thought.longest == len(thought.opening) + 8 + len(thought.closing)
-    assert thought_format(tokenizer, "<|im_start|>assistant\n<think>\n", 8).opening == ()
+    assert thought_format(tokenizer, "<|im_start|>assistant\n<think>\n", 8, "Orders").opening == ()
 
 
 def test_a_model_without_marks_thinks_in_plain_words() -> None:
     tokenizer = chat_tokenizer(special=SPECIAL[:3])
-    thought = thought_format(tokenizer, "<|im_start|>assistant\n", 8)
+    thought = thought_format(tokenizer, "<|im_start|>assistant\n", 8, "Orders")
     assert thought.end_id is None
     assert tokenizer.decode(thought.opening) == "Thoughts:\n"
     assert tokenizer.decode(thought.closing) == "\n\nOrders:\n"

@@ -62,7 +62,7 @@ def test_results_have_every_measure_of_every_seat(world: World) -> None:
     seats = set(world.roles) if world.has_opponents else {role}
     assert set(result.outcomes) == seats
     assert (result.standing is not None) == world.has_opponents
-    for measure in world.measures:
+    for measure in world.measured.trained:
         values = [outcome[measure.outcome] for outcome in result.outcomes.values()]
         assert measure.low <= min(values) <= max(values) <= measure.high
 

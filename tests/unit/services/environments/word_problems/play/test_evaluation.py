@@ -18,7 +18,7 @@ from services.environments.word_problems.play.starts import problem_of
 from services.environments.word_problems.problem import completion_text, split_of
 from tests.unit.services.environments.word_problems.play.worlds import VARIANTS, evaluation, word_problems
 
-SAMPLES = 8
+K = 8
 
 
 @pytest.fixture
@@ -139,24 +139,25 @@ def enumerated_majority(notes: list[str], truth: str, k: int) -> Fraction:
     return wins / len(subsets)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_row_has_what_enumeration_finds(seed: int) -> None:
+@pytest.mark.parametrize("samples", [8, 10])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_row_has_what_enumeration_finds(seed: int, samples: int) -> None:
     rng = random.Random(seed)
     results: dict[str, list[EvaluationResult]] = {role: [] for role in VARIANTS}
     expected: dict[str, dict[str, list[Fraction]]] = {role: {} for role in VARIANTS}
     for problem in range(12):
         role = VARIANTS[problem % 2]
         truth, pool = "4", ["4", "5", "1/3", "-2.5", ""]
-        notes = [rng.choice(pool[: rng.randint(1, 5)]) for _ in range(SAMPLES + 1)]
+        notes = [rng.choice(pool[: rng.randint(1, 5)]) for _ in range(samples + 1)]
         right = [note == truth for note in notes]
         results[role] += [
-            result(problem * (SAMPLES + 1) + answer, note, right[answer], role) for answer, note in enumerate(notes)
+            result(problem * (samples + 1) + answer, note, right[answer], role) for answer, note in enumerate(notes)
         ]
         found = {
             "exact_match": Fraction(right[0]),
             "pass_at_1": enumerated_pass(right[1:], 1),
-            "pass_at_8": enumerated_pass(right[1:], 8),
-            "maj_at_8": enumerated_majority(notes[1:], truth, 8),
+            "pass_at_8": enumerated_pass(right[1:], K),
+            "maj_at_8": enumerated_majority(notes[1:], truth, K),
             "form": Fraction(sum(note != "" for note in notes), len(notes)),
         }
         for name, value in found.items():
@@ -166,8 +167,8 @@ def test_a_row_has_what_enumeration_finds(seed: int) -> None:
     world = word_problems()
     flat = [each for own in results.values() for each in own]
     rng.shuffle(flat)
-    row = world.summarize(evaluation(problems=12, samples=SAMPLES), flat)
-    assert row["games"] == 12 * (SAMPLES + 1)
+    row = world.summarize(evaluation(problems=12, samples=samples), flat)
+    assert row["games"] == 12 * (samples + 1)
     assert row["by_variant"].keys() == set(VARIANTS)
     for name in ("exact_match", "pass_at_1", "pass_at_8", "maj_at_8", "form"):
         by_role = {role: sum(values[name]) / len(values[name]) for role, values in expected.items()}
@@ -180,12 +181,15 @@ def test_a_row_has_what_enumeration_finds(seed: int) -> None:
     json.dumps(row, allow_nan=False)
 
 
-def test_one_sample_is_its_own_majority() -> None:
+def test_fewer_than_eight_samples_have_no_figures_of_eight() -> None:
     row = problem_row({"a": [result(0, "4", True), result(1, "5", False)]}, 1)
-    assert row["exact_match"] == 1
-    assert row["pass_at_1"] == row["maj_at_1"] == 0
-    row = problem_row({"a": [result(0, "", False), result(1, "", False)]}, 1)
-    assert row["maj_at_1"] == row["form"] == 0
+    assert (row["exact_match"], row["pass_at_1"]) == (1, 0)
+    assert row["pass_at_8"] is row["maj_at_8"] is row["maj_at_8_ci95"] is None
+
+
+def test_completions_without_an_answer_have_no_majority() -> None:
+    row = problem_row({"a": [result(number, "", False) for number in range(K + 1)]}, K)
+    assert row["maj_at_8"] == row["pass_at_8"] == row["form"] == 0
 
 
 def test_a_row_over_real_answers_counts_them_right() -> None:
@@ -199,7 +203,7 @@ def test_a_row_over_real_answers_counts_them_right() -> None:
         results.append(EvaluationResult(game.role, game.number, ended.outcomes[game.role], ended.notes[game.role]))
     row = world.summarize(settings, results)
     assert row["exact_match"] == 0  # the greedy ones are those that did not know
-    assert row["pass_at_1"] == row["pass_at_2"] == row["maj_at_2"] == 1
+    assert row["pass_at_1"] == 1
     assert row["form"] == pytest.approx(2 / 3)
     assert world.evaluation_facts(settings) == {"problems": 8, "samples": 2}
 

@@ -150,7 +150,7 @@ def test_hostile_completions_have_outcomes_in_range(completion: str) -> None:
     outcome = result.outcomes["final_answer"]
     assert outcome.pop("characters") == len(completion)
     assert all(0 <= value <= 1 for value in outcome.values())
-    assert {measure.outcome for measure in world.measures} <= outcome.keys()
+    assert {measure.outcome for measure in world.measured.trained} <= outcome.keys()
     assert result.standing is None
     if result.notes["final_answer"]:
         Fraction(result.notes["final_answer"])

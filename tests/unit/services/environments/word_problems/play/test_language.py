@@ -7,12 +7,14 @@ from collections.abc import Iterator
 import pytest
 from transformers import PreTrainedTokenizerFast
 
+from services.environments.word_problems.answers import final_answer
 from services.environments.word_problems.families.registry import FAMILIES, follow_up, generate
 from services.environments.word_problems.instructions import ROLES
 from services.environments.word_problems.play.game import Conversation
 from services.environments.word_problems.play.language import WordProblemLanguage
 from services.environments.word_problems.presets import PRESETS
 from services.environments.word_problems.problem import DIFFICULTIES, WordProblem, completion_text
+from services.environments.word_problems.rewards.components import form
 from services.environments.word_problems.vocabulary import WORD_PATTERN, join, split
 from services.inference.word_tokenizer import make_word_tokenizer
 
@@ -75,3 +77,16 @@ def test_a_chat_model_gets_a_conversation() -> None:
         ("question", "user"),
     ]
     assert [section.text for section in sections[1:]] == [one.text, "5 apples", two.text]
+
+
+def test_a_model_that_marks_its_thoughts_itself_is_not_asked_for_tags_and_still_writes_in_form() -> None:
+    view = Conversation((PRESETS[0].question,))
+    with_tags, without = (LANGUAGE.sections(view, ROLES[0], thinking=thinking)[0].text for thinking in (False, True))
+    assert "<think>" in with_tags
+    assert "<think>" not in without
+    assert "<response>" in without
+    (completion,) = LANGUAGE.parse("<response>7</response>", view, ROLES[0], "<think>\n3 + 4 = 7\n</think>\n\n").actions
+    assert completion == "<think>\n3 + 4 = 7\n</think>\n<response>7</response>"
+    assert form(completion, PRESETS[0]) == 1
+    (hidden,) = LANGUAGE.parse("<response>7</response>", view, ROLES[0], "<response>8</response>").actions
+    assert final_answer(hidden) == 7

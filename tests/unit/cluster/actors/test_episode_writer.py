@@ -1,0 +1,80 @@
+"""Episodes of games that end together are stored together; nothing is lost when storing fails or is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from cluster.actors.episode_writer import EpisodeWriter
+from grpo_core.types import Episode
+from services.replay.buffer import ReplayError
+
+
+class Store:
+    """Takes a tick of the loop for each call, and fails for calls that hold a number of ``broken``."""
+
+    def __init__(self, *broken: int) -> None:
+        self.calls: list[list[int]] = []
+        self.open = 0
+        self._broken = broken
+
+    async def append(self, episodes: list[Episode]) -> None:
+        numbers = cast("list[int]", episodes)
+        self.open += 1
+        assert self.open == 1, "one call at a time"
+        self.calls.append(numbers)
+        await asyncio.sleep(0.01)
+        self.open -= 1
+        if set(numbers) & set(self._broken):
+            raise ReplayError("the server is full")
+
+
+def run(coroutine: Any) -> Any:
+    return asyncio.run(asyncio.wait_for(coroutine, 10))
+
+
+def test_what_ends_during_a_call_goes_together_in_the_next_one() -> None:
+    store = Store()
+
+    async def play() -> None:
+        writer = EpisodeWriter(store.append)
+        first = asyncio.create_task(writer.store(cast("Episode", 0)))
+        await asyncio.sleep(0.002)
+        await asyncio.gather(first, *(writer.store(cast("Episode", number)) for number in range(1, 6)))
+        await writer.store(cast("Episode", 6))
+
+    run(play())
+    assert store.calls == [[0], [1, 2, 3, 4, 5], [6]]
+
+
+def test_an_error_reaches_those_whose_call_it_was_and_no_others() -> None:
+    store = Store(0)
+
+    async def play() -> list[Any]:
+        writer = EpisodeWriter(store.append)
+        first = asyncio.create_task(writer.store(cast("Episode", 0)))
+        await asyncio.sleep(0.002)
+        others = [writer.store(cast("Episode", number)) for number in (1, 2)]
+        return await asyncio.gather(first, *others, return_exceptions=True)
+
+    found = run(play())
+    assert isinstance(found[0], ReplayError)
+    assert found[1:] == [None, None]
+
+
+def test_a_game_that_no_longer_waits_does_not_hold_up_the_others() -> None:
+    store = Store()
+
+    async def play() -> None:
+        writer = EpisodeWriter(store.append)
+        first, second = (asyncio.create_task(writer.store(cast("Episode", number))) for number in (1, 2))
+        await asyncio.sleep(0.002)
+        first.cancel()
+        await second
+        with pytest.raises(asyncio.CancelledError):
+            await first
+
+    run(play())
+    assert store.calls == [[1, 2]]
