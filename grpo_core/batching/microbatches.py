@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from grpo_core.batching.shared_prompts import WORTH, SharedPrompts, shared_prompts, split_with_shared_prompts
 from grpo_core.settings import Normalizer
 from grpo_core.types import Episode, IntArray, Turn
 
@@ -24,6 +25,7 @@ class TrainingTurn:
     turn: int  # index into the batch's turns, in episode order
     episode: int  # index into the batch's episodes
     input_ids: IntArray  # (L,) prompt and completion up to, not including, the last trained token
+    prompt_length: int  # tokens of the prompt
     position_S: NDArray[np.int64]  # index into input_ids whose hidden state predicts the trained token
     target_S: NDArray[np.int64]
     behaviour_S: NDArray[np.float32]
@@ -48,7 +50,8 @@ class MicroBatch:
     in all, U distinct ones, and F from the whole vocabulary.
     """
 
-    input_ids: Tensor  # (B, L) int64, right-padded
+    input_ids: Tensor  # (B, L) int64, right-padded; with shared prompts from each prompt's last token on
+    prompts: SharedPrompts | None  # what goes before; None: the rows are whole
     row_N: Tensor  # index into B, ascending
     hidden_index_N: Tensor  # index into the (B * L) hidden states
     target_N: Tensor  # the sampled ids
@@ -62,9 +65,15 @@ class MicroBatch:
     admissible_column_A: Tensor  # index into U
     admissible_row_A: Tensor  # index into M, ascending
     chosen_M: Tensor  # index into A of the sampled id
-    tokens: int  # real input tokens; input_ids.numel() counts the padding too
+    tokens: int  # real input tokens of all rows; a shared prompt counts in each
     turns: tuple[int, ...]  # the rows' turns, in order
     fresh: bool  # every turn was sampled by exactly these weights, before any step of this update
+    computed: int  # real tokens that go through the model; a shared prompt counts once
+
+    @property
+    def padded(self) -> int:
+        """Tokens that go through the model, padding included."""
+        return self.input_ids.numel() + (0 if self.prompts is None else self.prompts.ids.numel())
 
 
 def training_turns(episodes: Sequence[Episode], learner_version: int) -> tuple[TrainingTurn, ...]:
@@ -119,6 +128,7 @@ def training_turn(turn: Turn, index: int, owner: int, learner_version: int) -> T
         turn=index,
         episode=owner,
         input_ids=np.concatenate([turn.prompt_ids, turn.completion_ids[: trained[-1]]]).astype(np.int32),
+        prompt_length=len(turn.prompt_ids),
         position_S=len(turn.prompt_ids) - 1 + trained,
         target_S=targets,
         behaviour_S=turn.logprobs[trained],
@@ -169,19 +179,36 @@ def micro_batches(
     device: torch.device | str = "cpu",
     *,
     fresh: bool = False,
+    share_prompts: bool = False,
 ) -> list[MicroBatch]:
     """Make micro-batches of turns, each with one advantage and one token weight, both of shape (len(turns),).
 
     Rows are sorted by length to save padding; turns with tokens from the whole vocabulary are in micro-batches of their
-    own.
+    own. With ``share_prompts``, equal prompts are computed once where that leaves at most ``WORTH`` of the tokens.
     """
     out: list[MicroBatch] = []
     for free in (False, True):
         chosen = [index for index, turn in enumerate(turns) if turn.free == free]
-        for chunk in split_by_budget([len(turns[index].input_ids) for index in chosen], budget):
+        chunks, shared = _chunks([turns[index] for index in chosen], budget, share_prompts=share_prompts)
+        for chunk in chunks:
             picked = [chosen[index] for index in chunk]
-            out.append(_collate([turns[i] for i in picked], advantages[picked], weights[picked], device, fresh))
+            out.append(
+                _collate([turns[i] for i in picked], advantages[picked], weights[picked], device, fresh, shared=shared)
+            )
     return out
+
+
+def _chunks(turns: Sequence[TrainingTurn], budget: int, *, share_prompts: bool) -> tuple[list[list[int]], bool]:
+    """Return the rows of each micro-batch, and whether they share prompts."""
+    lengths = [len(turn.input_ids) for turn in turns]
+    chunks = split_by_budget(lengths, budget)
+    if share_prompts and turns:
+        padded = sum(len(chunk) * lengths[chunk[0]] for chunk in chunks)
+        inputs, prompt_lengths = [turn.input_ids for turn in turns], [turn.prompt_length for turn in turns]
+        sharing, fewer = split_with_shared_prompts(inputs, prompt_lengths, budget)
+        if fewer <= WORTH * padded:
+            return sharing, True
+    return chunks, False
 
 
 def _collate(
@@ -190,11 +217,18 @@ def _collate(
     weights: NDArray[np.float64],
     device: torch.device | str,
     fresh: bool,
+    *,
+    shared: bool,
 ) -> MicroBatch:
-    longest = max(len(turn.input_ids) for turn in turns)
+    prompts, before = None, [0] * len(turns)  # tokens of each row that are computed elsewhere
+    if shared:
+        prompts = shared_prompts([turn.input_ids for turn in turns], [turn.prompt_length for turn in turns], device)
+        before = [turn.prompt_length - 1 for turn in turns]
+    longest = max(len(turn.input_ids) - left for turn, left in zip(turns, before, strict=True))
     input_ids = np.zeros((len(turns), longest), np.int64)
-    for row, turn in enumerate(turns):
-        input_ids[row, : len(turn.input_ids)] = turn.input_ids
+    for row, (turn, left) in enumerate(zip(turns, before, strict=True)):
+        input_ids[row, : len(turn.input_ids) - left] = turn.input_ids[left:]
+    tokens = sum(len(turn.input_ids) for turn in turns)
     trained = np.array([len(turn.position_S) for turn in turns])
     masked = np.concatenate([turn.masked_S for turn in turns])
     masks = np.array([int(turn.masked_S.sum()) for turn in turns])
@@ -211,8 +245,11 @@ def _collate(
 
     return MicroBatch(
         input_ids=on_device(input_ids),
+        prompts=prompts,
         row_N=on_device(np.repeat(np.arange(len(turns)), trained)),
-        hidden_index_N=on_device(np.concatenate([t.position_S + row * longest for row, t in enumerate(turns)])),
+        hidden_index_N=on_device(
+            np.concatenate([t.position_S - before[row] + row * longest for row, t in enumerate(turns)])
+        ),
         target_N=on_device(np.concatenate([turn.target_S for turn in turns])),
         behaviour_N=on_device(np.concatenate([turn.behaviour_S for turn in turns]).astype(np.float32)),
         advantage_N=per_token(advantages),
@@ -226,7 +263,8 @@ def _collate(
             np.concatenate([t.admissible_row_A + m for t, m in zip(turns, first_M, strict=True)])
         ),
         chosen_M=on_device(np.concatenate([t.chosen + a for t, a in zip(turns, first_A, strict=True)])),
-        tokens=sum(len(turn.input_ids) for turn in turns),
+        tokens=tokens,
+        computed=tokens - sum(before) + (0 if prompts is None else prompts.tokens),
         turns=tuple(turn.turn for turn in turns),
         fresh=fresh and all(turn.staleness == 0 for turn in turns),
     )

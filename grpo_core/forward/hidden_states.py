@@ -23,7 +23,7 @@ def hidden_at(model: nn.Module, input_ids: Tensor, index_N: Tensor) -> Tensor:
     only at the chosen positions, about a tenth of all. Other models run in full. Both give the same numbers.
     """
     decoder: Any = model.get_decoder()  # type: ignore[operator]
-    if not has_plain_blocks(decoder.config) or decoder.config._attn_implementation != "sdpa":
+    if not runs_in_parts(decoder.config):
         hidden: Tensor = decoder(input_ids=input_ids, use_cache=False).last_hidden_state
         return hidden.flatten(0, 1).index_select(0, index_N)
     hidden = decoder.embed_tokens(input_ids)
@@ -33,6 +33,11 @@ def hidden_at(model: nn.Module, input_ids: Tensor, index_N: Tensor) -> Tensor:
         hidden = block(hidden, attention_mask=None, position_ids=position_ids, position_embeddings=rotary)
     last_NH: Tensor = decoder.norm(_last_block_at(decoder.layers[-1], hidden, index_N, *rotary))
     return last_NH
+
+
+def runs_in_parts(config: Any) -> bool:
+    """Return whether the parts of a decoder's blocks may be computed one by one, with torch's attention."""
+    return has_plain_blocks(config) and config._attn_implementation == "sdpa"
 
 
 def has_plain_blocks(config: Any) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from grpo_core.batching.microbatches import MicroBatch
 from grpo_core.forward.chunked_head import vocabulary_logprobs
+from grpo_core.forward.hidden_after_prompts import hidden_after_prompts
 from grpo_core.forward.hidden_states import hidden_at
 
 
@@ -32,7 +33,10 @@ def token_logprobs(model: nn.Module, micro: MicroBatch, *, entropy_grad: bool = 
     They are normalised over the ids that were admissible, at the turn's temperature, as when the engine sampled.
     Entropies are differentiable only with ``entropy_grad``.
     """
-    hidden_NH = hidden_at(model, micro.input_ids, micro.hidden_index_N)
+    if micro.prompts is None:
+        hidden_NH = hidden_at(model, micro.input_ids, micro.hidden_index_N)
+    else:
+        hidden_NH = hidden_after_prompts(model, micro.prompts, micro.input_ids, micro.hidden_index_N)
     head: Any = model.get_output_embeddings()  # type: ignore[operator]
     if not len(micro.free_F):
         return _over_admissible(hidden_NH, micro.temperature_N, head, micro, entropy_grad)

@@ -12,7 +12,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from grpo_core.batching.microbatches import MicroBatch
 from grpo_core.forward.fast_layers import use_fast_layers
-from grpo_core.forward.hidden_states import has_plain_blocks
+from grpo_core.forward.hidden_states import runs_in_parts
 from grpo_core.forward.logprobs import check_head, token_logprobs
 
 
@@ -44,6 +44,7 @@ class PolicyForward(nn.Module):
             _recompute_blocks(model)
         self.model = model.eval()
         self._bf16 = bf16
+        self._gradient_checkpointing = gradient_checkpointing
 
     def forward(self, micro: MicroBatch, entropy_grad: bool = False) -> tuple[Tensor, Tensor]:
         """Return ``token_logprobs``."""
@@ -54,12 +55,17 @@ class PolicyForward(nn.Module):
         """Return the autocast context in which this model computes."""
         return torch.autocast(device.type, torch.bfloat16, enabled=self._bf16)
 
+    @property
+    def shares_prompts(self) -> bool:
+        """Whether micro-batches with shared prompts can be computed: blocks are not called as modules then."""
+        model: Any = self.model
+        return runs_in_parts(model.get_decoder().config) and not self._gradient_checkpointing
+
     def called_blocks(self) -> list[nn.Module]:
         """Return the transformer blocks that are called as modules, in order: without the last if it runs in parts."""
         blocks = _transformer_blocks(self.model)
         model: Any = self.model
-        config = model.get_decoder().config
-        return blocks[:-1] if has_plain_blocks(config) and config._attn_implementation == "sdpa" else blocks
+        return blocks[:-1] if runs_in_parts(model.get_decoder().config) else blocks
 
 
 def _transformer_blocks(model: nn.Module) -> list[nn.Module]:

@@ -39,6 +39,9 @@ class PolicyPasses:
         if settings.beta > 0 and not has_adapters(model):
             self.reference = PolicyForward(_frozen(reference, model), bf16=settings.bf16)
             sharding.shard(self.reference, self.reference.called_blocks)
+        passes = [self.forward, *([self.reference] if self.reference is not None else [])]
+        # Sharded weights are gathered around the call of a block.
+        self._share_prompts = sharding.ranks == 1 and all(each.shares_prompts for each in passes)
         self.device = next(value for value in model.parameters() if value.requires_grad).device
         self._model = model
         self._settings = settings
@@ -73,6 +76,7 @@ class PolicyPasses:
             self._settings.tokens_per_microbatch,
             self.device,
             fresh=fresh,
+            share_prompts=self._share_prompts,
         )
         loss = 0.0
         # The backward pass needs the adapter as well, because it may compute blocks again.
@@ -103,7 +107,14 @@ class PolicyPasses:
             advantages = turn_advantages[[turn.turn for turn in turns]]
             learning = [turns[index] for index in learning_turns(advantages, settings)]
             unused, weights = np.zeros(len(learning), np.float32), np.zeros(len(learning))
-            micros = micro_batches(learning, unused, weights, settings.tokens_per_microbatch, self.device)
+            micros = micro_batches(
+                learning,
+                unused,
+                weights,
+                settings.tokens_per_microbatch,
+                self.device,
+                share_prompts=self._share_prompts,
+            )
             with active_role(self._model, role):
                 for micro, own in self._sharding.share(micros):
                     chosen_N, _ = self.forward(micro)

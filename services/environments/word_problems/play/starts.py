@@ -37,13 +37,18 @@ def problem_of(start: str, gsm8k: str | None) -> WordProblem:
     """
     family, difficulty, number = start.split("/")
     if family != GSM8K:
-        return generate(family, int(difficulty), int(number))
+        return _made_problem(family, int(difficulty), int(number))
     if gsm8k is None:
         raise ValueError(f"{start} is a row of GSM8K, and no file of it is named")
     rows = gsm8k_rows(gsm8k)
     if not 0 <= int(number) < len(rows):
         raise ValueError(f"{start} is no row of {gsm8k}, which has {len(rows):,}")
     return rows[int(number)]
+
+
+@lru_cache(maxsize=1024)  # the games of a block have the same problem
+def _made_problem(family: str, difficulty: int, number: int) -> WordProblem:
+    return generate(family, difficulty, number)
 
 
 @lru_cache(maxsize=4)

@@ -20,7 +20,7 @@ from grpo_core.models.pretrained import ADAPTER, load_model, plain_tensors, save
 from grpo_core.settings import AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
 from grpo_core.types import Batch
 from services.inference.word_tokenizer import make_word_tokenizer
-from tests.unit.grpo_core.support.cases import VOCABULARY, micro_batches_of, ragged_episodes, tiny_model
+from tests.unit.grpo_core.support.cases import VOCABULARY, micro_batches_of, prompt_groups, ragged_episodes, tiny_model
 
 GROUPING = GroupingSettings(keys=("country",), min_group_size=2)
 LORA = PolicySettings(use_peft=True, lora_r=3)
@@ -73,6 +73,21 @@ def test_bf16_gradients_have_nearly_the_direction_and_norm_of_fp32_ones(kind: st
     assert not torch.equal(one, other)
     assert float(torch.cosine_similarity(one, other, 0)) > 0.999
     assert float(other.norm() / one.norm()) == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize("kind", ["qwen3", "adapters"])
+def test_shared_prompts_leave_an_update_as_it_is(kind: str) -> None:
+    batch = Batch(prompt_groups(4, free=True), 0)
+    found = []
+    for whole_blocks in (False, True):  # blocks that are called as modules share nothing
+        settings = LearnerSettings(minibatches=1, gradient_checkpointing=whole_blocks)
+        learner = Learner(model_of(kind), settings, GROUPING, seed=0)
+        found.append(learner.step(batch).metrics)
+    shared, plain = found
+    assert shared["grad_norm"] == pytest.approx(plain["grad_norm"], rel=1e-4)
+    assert shared["loss"] == pytest.approx(plain["loss"], rel=1e-4)
+    assert shared["input_tokens"] == plain["input_tokens"]
+    assert 0 <= shared["padding_fraction"] != plain["padding_fraction"]
 
 
 def test_options_reach_the_learners_forward_pass() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -148,6 +149,19 @@ def ragged_episodes(seed: int, count: int = 12, **facts: object) -> tuple[Episod
         reward = float(np.float32(rng.normal()))
         out.append(episode_of(tuple(turns), role=ROLES[index % 3], name=f"b{index % 3}/{index}", reward=reward))
     return tuple(out)
+
+
+def prompt_groups(seed: int, prompts: int = 5, answers: int = 6, **facts: object) -> tuple[Episode, ...]:
+    """Episodes of one turn, several to each prompt, in random order; the first prompt is a single token."""
+    rng = np.random.default_rng(seed)
+    out = []
+    for prompt in range(prompts):
+        length = 1 if prompt == 0 else int(rng.integers(10, 40))
+        prompt_ids = rng.integers(3, VOCABULARY, length, dtype=np.int32)
+        for answer in range(answers):
+            turn = replace(ragged_turn(rng, **facts), prompt_ids=prompt_ids)
+            out.append(episode_of((turn,), role=ROLES[prompt % 3], name=f"b{prompt}/{answer}", reward=turn.reward))
+    return tuple(out[index] for index in rng.permutation(len(out)))
 
 
 def micro_batches_of(episodes: tuple[Episode, ...], budget: int = 256) -> list[MicroBatch]:
