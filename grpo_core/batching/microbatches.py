@@ -72,7 +72,7 @@ class MicroBatch:
 
     @property
     def padded(self) -> int:
-        """Tokens that go through the model, padding included."""
+        """Tokens that go through the model, padding included; of shared prompts only attention sees padding."""
         return self.input_ids.numel() + (0 if self.prompts is None else self.prompts.ids.numel())
 
 
@@ -201,14 +201,12 @@ def micro_batches(
 def _chunks(turns: Sequence[TrainingTurn], budget: int, *, share_prompts: bool) -> tuple[list[list[int]], bool]:
     """Return the rows of each micro-batch, and whether they share prompts."""
     lengths = [len(turn.input_ids) for turn in turns]
-    chunks = split_by_budget(lengths, budget)
     if share_prompts and turns:
-        padded = sum(len(chunk) * lengths[chunk[0]] for chunk in chunks)
         inputs, prompt_lengths = [turn.input_ids for turn in turns], [turn.prompt_length for turn in turns]
-        sharing, fewer = split_with_shared_prompts(inputs, prompt_lengths, budget)
-        if fewer <= WORTH * padded:
-            return sharing, True
-    return chunks, False
+        chunks, computed = split_with_shared_prompts(inputs, prompt_lengths, budget)
+        if computed <= WORTH * sum(lengths):
+            return chunks, True
+    return split_by_budget(lengths, budget), False
 
 
 def _collate(

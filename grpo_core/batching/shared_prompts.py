@@ -15,7 +15,7 @@ from torch import Tensor
 
 from grpo_core.types import IntArray
 
-# Share of the padded tokens that may be left for it to be worth it: attention takes one more kernel a layer.
+# Share of the tokens that may be left for it to be worth it: there are more kernels, and copies of keys and values.
 WORTH = 0.75
 
 
@@ -26,6 +26,7 @@ class SharedPrompts:
     ids: Tensor  # (G, P) int64, right-padded
     length_G: Tensor
     prompt_of_B: Tensor  # index into G of each row
+    length_B: Tensor  # real tokens of what follows in each row
 
     @property
     def tokens(self) -> int:
@@ -39,7 +40,7 @@ def split_with_shared_prompts(
     """Split rows, each its prompt and what follows, into chunks of at most ``budget`` padded tokens.
 
     Equal prompts are neighbours, long ones first; a chunk holds (prompts x longest) + (rows x longest rest). A row that
-    exceeds the budget gets its own chunk. Returns the chunks, and the padded tokens of all of them.
+    exceeds the budget gets its own chunk. Returns the chunks, and the tokens that are computed, without padding.
     """
     names = [ids[: length - 1].tobytes() for ids, length in zip(inputs, prompt_lengths, strict=True)]
     first: dict[bytes, int] = {}
@@ -48,20 +49,20 @@ def split_with_shared_prompts(
     rests = [len(ids) - length + 1 for ids, length in zip(inputs, prompt_lengths, strict=True)]
     order = sorted(range(len(inputs)), key=lambda row: (-prompt_lengths[row], first[names[row]], -rests[row], row))
     chunks: list[list[int]] = []
-    padded, size, prompts, longest, rest = 0, 0, set[bytes](), 0, 0
+    computed, prompts, longest, rest = sum(rests), set[bytes](), 0, 0
     for row in order:
         wider = max(rest, rests[row])
         grown = (len(prompts) + (names[row] not in prompts)) * longest + (len(chunks[-1]) + 1 if chunks else 0) * wider
         if chunks and grown <= budget:
             chunks[-1].append(row)
-            prompts.add(names[row])
-            rest, size = wider, grown
+            rest = wider
         else:
-            padded += size
             chunks.append([row])
-            prompts, longest, rest = {names[row]}, max(1, prompt_lengths[row] - 1), rests[row]
-            size = longest + rest
-    return chunks, padded + size
+            prompts, longest, rest = set(), max(1, prompt_lengths[row] - 1), rests[row]
+        if names[row] not in prompts:
+            prompts.add(names[row])
+            computed += prompt_lengths[row] - 1
+    return chunks, computed
 
 
 def shared_prompts(
@@ -81,4 +82,6 @@ def shared_prompts(
     for number, prompt in enumerate(prompts):
         padded[number, : len(prompt)] = prompt
     lengths = np.array([len(prompt) for prompt in prompts])
-    return SharedPrompts(*(torch.from_numpy(each).to(device) for each in (padded, lengths, np.array(of_row))))
+    rests = np.array([len(ids) - max(0, length - 1) for ids, length in zip(inputs, prompt_lengths, strict=True)])
+    arrays = (padded, lengths, np.array(of_row), rests)
+    return SharedPrompts(*(torch.from_numpy(each).to(device) for each in arrays))
