@@ -22,7 +22,7 @@ from services.environments.diplomacy.settings import DiplomacyEvaluation, GameSe
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.environment import World
 from services.environments.evaluation import EvaluationGame, EvaluationResult
-from services.environments.playing import Policy
+from services.environments.playing import Policy, SamplingPolicy
 from services.environments.settings import EvaluationSettings
 
 CONCURRENT_GAMES = 64
@@ -124,14 +124,7 @@ def evaluate_in(
     """
     remotes = remotes or ChatPlayers({}, world.language)
     played = world.as_evaluated(settings)
-    opened: dict[float | None, Policy] = {}
-
-    def candidate_at(warmth: float | None) -> Policy:
-        if warmth not in opened:
-            opened[warmth] = open_policy(candidate, remotes, world=world, temperature=warmth, evaluation=True)
-        return opened[warmth]
-
-    player = candidate_at(temperature)
+    player = open_policy(candidate, remotes, world=world, temperature=temperature, evaluation=True)
     opponents = [
         (name_of(each), open_policy(each, remotes, world=world, evaluation=True) if world.has_opponents else player)
         for each in against
@@ -143,7 +136,9 @@ def evaluate_in(
 
         async def play_one(game: EvaluationGame) -> EvaluationResult:
             async with running:
-                own = player if game.temperature is None else candidate_at(game.temperature)
+                own = player
+                if game.temperature is not None and isinstance(player, SamplingPolicy):
+                    own = player.at(game.temperature)
                 result = await play_evaluation_game(played, game, own, opponent)
             if advance is not None:
                 advance(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,6 +174,13 @@ class SavedSpecialists:
         self._engine = engine
         self._player = player
         self._players: dict[str, LLMPolicy] = {}
+        self._temperature: float | None = None  # None: that of ``player``
+
+    def at(self, temperature: float) -> SavedSpecialists:
+        """The same specialists at another temperature; 0 is greedy."""
+        other = copy(self)
+        other._temperature = temperature
+        return other
 
     def read(self, view: View, seat: str) -> PromptView:
         """The prompt of ``act``, once ``seat`` has acted."""
@@ -184,7 +192,8 @@ class SavedSpecialists:
             name = f"{LEARNER}/{seat}"
             await self._engine.update_weights(self._payloads[seat], 0, policy=name)
             self._players[seat] = self._player(name)
-        return await self._players[seat].act(view, seat, seed)
+        player = self._players[seat]
+        return await (player if self._temperature is None else player.at(self._temperature)).act(view, seat, seed)
 
 
 def chat_players(config: Source | None) -> ChatPlayers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -156,6 +157,12 @@ class LLMPolicy:
         self._constrained = decoding == "constrained"
         self._temperature = temperature
         self._max_completion_length = max_completion_length
+
+    def at(self, temperature: float) -> LLMPolicy:
+        """The same policy at another temperature; 0 is greedy."""
+        other = copy(self)
+        other._temperature = temperature
+        return other
 
     def read(self, view: View, seat: str) -> PromptView:
         """The prompt of ``act``."""

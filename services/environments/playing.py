@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from grpo_core.types import KeyValue, Turn
 
@@ -55,6 +55,15 @@ class Policy(Protocol):
 
     async def act(self, view: View, seat: str, seed: int) -> Decision:
         """What ``seat`` writes; with fixed weights the same view, seat and seed give the same answer."""
+        ...
+
+
+@runtime_checkable
+class SamplingPolicy(Policy, Protocol):
+    """A policy that samples its answers."""
+
+    def at(self, temperature: float) -> Policy:
+        """The same policy at another temperature; 0 is greedy."""
         ...
 
 
