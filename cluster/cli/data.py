@@ -1,4 +1,4 @@
-"""``entente data``: checks a file of GSM8K, and writes rows of made problems."""
+"""``entente data``: checks a file of GSM8K, and writes rows and questions of made problems."""
 
 from __future__ import annotations
 
@@ -44,19 +44,25 @@ def gsm8k(
     )
 
 
+Out = Annotated[Path, typer.Option(callback=check_output, help="Where the lines go, as JSONL.")]
+Count = Annotated[int, typer.Option(min=1, max=100_000, help="Different problems.")]
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed makes the same problems.")]
+Families = Annotated[str, typer.Option(help="Families, comma-separated; they take turns.", show_default="all")]
+Difficulties = Annotated[str, typer.Option(help="From 1 to 5, comma-separated; they take turns.")]
+Side = Annotated[Literal["train", "held_out"], typer.Option(help="The side of the split, by the question's text.")]
+
+
 @commands.command(
     epilog="Examples: `entente data rows --out train.jsonl --problems 1000 --seed 7`; `entente data rows --out "
     "test.jsonl --problems 200 --seed 7 --split held_out --families ages,buying --difficulties 1,2,3`"
 )
 def rows(
-    out: Annotated[Path, typer.Option(callback=check_output, help="Where the rows go, as JSONL.")],
-    problems: Annotated[int, typer.Option(min=1, max=100_000, help="Different problems.")],
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed makes the same problems.")] = 0,
-    families: Annotated[str, typer.Option(help="Families, comma-separated; they take turns.", show_default="all")] = "",
-    difficulties: Annotated[str, typer.Option(help="From 1 to 5, comma-separated; they take turns.")] = "1,2",
-    split: Annotated[
-        Literal["train", "held_out"], typer.Option(help="The side of the split, by the question's text.")
-    ] = "train",
+    out: Out,
+    problems: Count,
+    seed: Seed = 0,
+    families: Families = "",
+    difficulties: Difficulties = "1,2",
+    split: Side = "train",
     variant: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,13 +73,48 @@ def rows(
     """Write rows of prompt, answer, role and task: each problem once under each instruction variant."""
     from cluster.errors import RunError
     from grpo_core.errors import one_line
-    from services.environments.word_problems.families.registry import FAMILIES
     from services.environments.word_problems.files.rows import row_of, write_rows
     from services.environments.word_problems.instructions import INSTRUCTIONS, VARIANT_SETS
 
     variants = list(dict.fromkeys(variant or VARIANT_SETS["made"]))
     if unknown := [name for name in variants if name not in INSTRUCTIONS]:
         raise RunError(f"there is no variant {one_line(repr(unknown[0]), 80)}; there are {', '.join(INSTRUCTIONS)}")
+    found = _wanted_problems(split, families, difficulties, problems, seed)
+    made = [row_of(problem, role) for problem in found for role in variants]
+    write_rows(out, made)
+    under = f"{len(variants)} variant{'s' * (len(variants) > 1)}"
+    typer.echo(f"{len(made):,} rows written to {out}: {problems:,} problems ({split}) under {under}")
+
+
+@commands.command(
+    epilog="Example: `entente data questions --out questions.jsonl --problems 300 --difficulties 2`, then `entente solve "
+    "runs/words --file questions.jsonl --agents vote`"
+)
+def questions(
+    out: Out,
+    problems: Count,
+    seed: Seed = 0,
+    families: Families = "",
+    difficulties: Difficulties = "1,2",
+    split: Side = "held_out",
+) -> None:
+    """Write questions with worked answers, in the form of GSM8K, as `entente solve --file` reads them."""
+    import json
+
+    from grpo_core.checkpoints.atomic_write import write_atomically
+    from services.environments.word_problems.files.gsm8k import gsm8k_row
+
+    found = _wanted_problems(split, families, difficulties, problems, seed)
+    write_atomically(out, "".join(json.dumps(gsm8k_row(problem)) + "\n" for problem in found).encode())
+    typer.echo(f"{problems:,} questions ({split}) written to {out}")
+
+
+def _wanted_problems(split: Split, families: str, difficulties: str, count: int, seed: int) -> list[WordProblem]:
+    """The problems that the options ask for; RunError where there are none."""
+    from cluster.errors import RunError
+    from grpo_core.errors import one_line
+    from services.environments.word_problems.families.registry import FAMILIES
+
     try:
         levels = [int(each) for each in comma_separated(difficulties)]
     except ValueError:
@@ -81,13 +122,9 @@ def rows(
     if not levels:
         raise RunError("--difficulties names none; give whole numbers from 1 to 5, such as 1,2")
     try:
-        found = distinct_problems(split, comma_separated(families) or list(FAMILIES), levels, problems, seed)
+        return distinct_problems(split, comma_separated(families) or list(FAMILIES), levels, count, seed)
     except ValueError as error:
         raise RunError(one_line(error, 300)) from error
-    made = [row_of(problem, role) for problem in found for role in variants]
-    write_rows(out, made)
-    under = f"{len(variants)} variant{'s' * (len(variants) > 1)}"
-    typer.echo(f"{len(made):,} rows written to {out}: {problems:,} problems ({split}) under {under}")
 
 
 def distinct_problems(

@@ -22,7 +22,7 @@ from cluster.bench.figure import Figure, MissingRequirementError
 from cluster.errors import RunError
 
 CONFIG = "word_problems"
-UPDATES = {"ours": 12, "trl": 3}  # after a first one that is not timed; TRL takes longer for each
+UPDATES = {"ours": 24, "trl": 3}  # after a first one that is not timed; TRL takes longer for each
 RUN_TIMEOUT_S = 3600.0
 _OVERRIDES = (
     "imitation.games=0",

@@ -1,4 +1,4 @@
-"""Reads a local file of GSM8K (Cobbe et al. 2021, arXiv 2110.14168): one JSON object a line, question and answer.
+"""Files in the form of GSM8K (Cobbe et al. 2021, arXiv 2110.14168): one JSON object a line, question and answer.
 
 The answer's text ends in ``#### n``. Notes for a calculator, such as ``<<48/2=24>>``, are left out of the solution.
 The file has no column of difficulty, so ``difficulty`` is ``UNKNOWN_DIFFICULTY``.
@@ -14,7 +14,13 @@ from grpo_core.errors import one_line
 from grpo_core.files import parse_json
 from services.environments.word_problems.answers import final_answer
 from services.environments.word_problems.files.lines import read_lines
-from services.environments.word_problems.problem import UNKNOWN_DIFFICULTY, ProblemFileError, Question, WordProblem
+from services.environments.word_problems.problem import (
+    UNKNOWN_DIFFICULTY,
+    ProblemFileError,
+    Question,
+    WordProblem,
+    number_text,
+)
 
 FAMILY = "gsm8k"
 TRAIN_ROWS, TEST_ROWS = 7473, 1319
@@ -65,6 +71,13 @@ def _problem(line: bytes, row: int) -> WordProblem:
     question, answer = texts
     lines, number = worked_answer(answer)
     return WordProblem(Question(question), lines, number, FAMILY, UNKNOWN_DIFFICULTY, row)
+
+
+def gsm8k_row(problem: WordProblem) -> dict[str, str]:
+    """Return the row of a problem. An answer that no decimal can write, such as 1/3, stands alone, without ``####``."""
+    number = number_text(problem.answer)
+    worked = "\n".join([*problem.solution, f"#### {number}"])
+    return {"question": problem.question.text, "answer": number if "/" in number else worked}
 
 
 def worked_answer(answer: str) -> tuple[tuple[str, ...], Fraction]:

@@ -1,8 +1,10 @@
-"""``entente data``: files of GSM8K are checked, and rows of made problems are written."""
+"""``entente data``: files of GSM8K are checked, and rows and questions of made problems are written."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,10 @@ from typer.testing import CliRunner
 
 from cluster.cli.app import app
 from cluster.cli.data import distinct_problems
+from cluster.solving.questions import read_questions
 from grpo_core.errors import EntenteError
-from services.environments.word_problems.families.registry import FAMILIES
+from services.environments.word_problems.families.registry import FAMILIES, generate
+from services.environments.word_problems.files.gsm8k import gsm8k_row
 from services.environments.word_problems.files.rows import read_rows
 from services.environments.word_problems.problem import split_of
 from tests.unit.cluster.solving.policies import VARIANTS
@@ -128,3 +132,21 @@ def test_what_cannot_be_made_is_refused_in_one_line(
     with pytest.raises(EntenteError, match=text):
         entente("rows", "--out", "rows.jsonl", "--problems", "2", *arguments)
     assert not (tmp_path / "rows.jsonl").exists()
+
+
+def test_questions_can_be_solved_and_checked(tmp_path: Path) -> None:
+    out = tmp_path / "questions.jsonl"
+    said = entente("questions", "--out", out, "--problems", 33, "--difficulties", "2,3", "--seed", 5)
+    assert said == f"33 questions (held_out) written to {out}\n"
+    asked = read_questions(out)
+    assert len({each.question.text for each in asked}) == 33
+    assert {split_of(each.question) for each in asked} == {"held_out"}
+    made = distinct_problems("held_out", list(FAMILIES), [2, 3], 33, 5)
+    assert [each.problem.answer for each in asked if each.problem] == [problem.answer for problem in made]
+    assert all(each.has_solution for each in asked)
+
+
+def test_an_answer_that_no_decimal_can_write_stands_alone() -> None:
+    third = replace(generate("ages", 1, 0), answer=Fraction(1, 3))
+    assert gsm8k_row(third)["answer"] == "1/3"
+    assert gsm8k_row(replace(third, answer=Fraction(5, 2)))["answer"].endswith("\n#### 2.5")
