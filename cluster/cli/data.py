@@ -87,8 +87,8 @@ def rows(
 
 
 @commands.command(
-    epilog="Example: `entente data questions --out questions.jsonl --problems 300 --difficulties 2`, then `entente solve "
-    "runs/words --file questions.jsonl --agents vote`"
+    epilog="Example: `entente data questions --out questions.jsonl --problems 300 --difficulties 2`, then "
+    "`entente solve runs/words --file questions.jsonl --agents vote`"
 )
 def questions(
     out: Out,
