@@ -36,8 +36,8 @@ def check_prompts(policy: PolicySettings, inference: InferenceSettings, world: W
             "inference.thinking_tokens needs policy.prompt = chat: compact notation has no words for a thought"
         )
     shortest = world.language.shortest_chat_prompt if policy.prompt == "chat" else 0
-    answers = (1 + world.repeated_answers) * inference.max_completion_length
-    if inference.thinking_tokens + answers + shortest >= policy.context_length:
+    answer = inference.thinking_tokens + inference.max_completion_length
+    if (1 + world.repeated_answers) * answer + shortest >= policy.context_length:
         thinking = "inference.thinking_tokens and " if inference.thinking_tokens else ""
         times = f" (once for each of {1 + world.repeated_answers} questions)" if world.repeated_answers else ""
         prompt = f" of at least {shortest} tokens" if shortest else ""
@@ -79,12 +79,12 @@ def check_specialists(
                 )
     if grouping.gradient_surgery != "none" or alignment.weight > 0:
         raise ValueError(
-            "policy.specialists: countries share no trained weights, so that grouping.gradient_surgery and "
+            "policy.specialists: roles share no trained weights, so that grouping.gradient_surgery and "
             "alignment have nothing to do; turn them off"
         )
     if (opponents.snapshot_every > 0 or opponents.promote_margin > 0) and opponents.lineup == "same":
         raise ValueError(
-            "policy.specialists: a snapshot plays one country and cannot fill six seats; set opponents.lineup = "
+            "policy.specialists: a snapshot plays one role and cannot fill six seats; set opponents.lineup = "
             "mixed, or opponents.snapshot_every and promote_margin = 0"
         )
 

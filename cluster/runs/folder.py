@@ -56,8 +56,8 @@ class _Summary(msgspec.Struct):
 def _check_figures(row: Mapping[str, Any]) -> None:
     """Raise ValueError for a value in an evaluation's row that is of no type that the row of any world has there.
 
-    An interval, under ``<figure>_ci95``, is null or two numbers, and its figure is a number. Under ``by_<role>`` is a
-    table of such rows by role. Everything else is a number or a text.
+    An interval, under ``<figure>_ci95``, is null or two numbers; where it is null, its figure may be null too. Under
+    ``by_<role>`` is a table of such rows by role. Everything else is a number or a text.
     """
     for name, value in row.items():
         if name.startswith("by_"):
@@ -65,8 +65,9 @@ def _check_figures(row: Mapping[str, Any]) -> None:
                 _check_figures(cell)
         elif name.endswith("_ci95"):
             msgspec.convert(value, tuple[_Number, _Number] | None)
-            msgspec.convert(row.get(name.removesuffix("_ci95")), _Number)
-        else:
+            figure = row.get(name.removesuffix("_ci95"))
+            msgspec.convert(figure, _Number if value is not None else _Number | None)
+        elif value is not None or f"{name}_ci95" not in row:
             msgspec.convert(value, _Number | str)
 
 

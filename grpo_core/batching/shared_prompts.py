@@ -17,6 +17,9 @@ from grpo_core.types import IntArray
 
 # Share of the tokens that may be left for it to be worth it: there are more kernels, and copies of keys and values.
 WORTH = 0.75
+# Limits of a chunk in relation to the budget: tokens, keys (each row has a copy of its prompt's), and elements of the
+# mask. Copies and mask take less memory than the tokens that are left out.
+_TOKENS, _KEYS, _MASK = 0.75, 2, 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,10 +40,10 @@ class SharedPrompts:
 def split_with_shared_prompts(
     inputs: Sequence[IntArray], prompt_lengths: Sequence[int], budget: int
 ) -> tuple[list[list[int]], int]:
-    """Split rows, each its prompt and what follows, into chunks of at most ``budget`` padded tokens.
+    """Split rows, each its prompt and what follows, into chunks that need no more memory than ``budget`` padded tokens.
 
-    Equal prompts are neighbours, long ones first; a chunk holds (prompts x longest) + (rows x longest rest). A row that
-    exceeds the budget gets its own chunk. Returns the chunks, and the tokens that are computed, without padding.
+    Equal prompts are neighbours, long ones first; a chunk holds (prompts x longest) + (rows x longest rest) tokens. A
+    row that exceeds a limit gets its own chunk. Returns the chunks, and the tokens that are computed, without padding.
     """
     names = [ids[: length - 1].tobytes() for ids, length in zip(inputs, prompt_lengths, strict=True)]
     first: dict[bytes, int] = {}
@@ -52,8 +55,10 @@ def split_with_shared_prompts(
     computed, prompts, longest, rest = sum(rests), set[bytes](), 0, 0
     for row in order:
         wider = max(rest, rests[row])
-        grown = (len(prompts) + (names[row] not in prompts)) * longest + (len(chunks[-1]) + 1 if chunks else 0) * wider
-        if chunks and grown <= budget:
+        rows = len(chunks[-1]) + 1 if chunks else 1
+        tokens = (len(prompts) + (names[row] not in prompts)) * longest + rows * wider
+        keys = rows * (longest + wider)
+        if chunks and tokens <= _TOKENS * budget and keys <= _KEYS * budget and keys * wider <= _MASK * budget:
             chunks[-1].append(row)
             rest = wider
         else:

@@ -39,9 +39,6 @@ class PolicyPasses:
         if settings.beta > 0 and not has_adapters(model):
             self.reference = PolicyForward(_frozen(reference, model), bf16=settings.bf16)
             sharding.shard(self.reference, self.reference.called_blocks)
-        passes = [self.forward, *([self.reference] if self.reference is not None else [])]
-        # Sharded weights are gathered around the call of a block.
-        self._share_prompts = sharding.ranks == 1 and all(each.shares_prompts for each in passes)
         self.device = next(value for value in model.parameters() if value.requires_grad).device
         self._model = model
         self._settings = settings
@@ -76,7 +73,7 @@ class PolicyPasses:
             self._settings.tokens_per_microbatch,
             self.device,
             fresh=fresh,
-            share_prompts=self._share_prompts,
+            share_prompts=self._shares_prompts,
         )
         loss = 0.0
         # The backward pass needs the adapter as well, because it may compute blocks again.
@@ -113,7 +110,7 @@ class PolicyPasses:
                 weights,
                 settings.tokens_per_microbatch,
                 self.device,
-                share_prompts=self._share_prompts,
+                share_prompts=self._shares_prompts,
             )
             with active_role(self._model, role):
                 for micro, own in self._sharding.share(micros):
@@ -123,6 +120,17 @@ class PolicyPasses:
                         out |= dict(zip(micro.turns, torch.split(chosen_N, sizes), strict=True))
             lengths |= {turn.turn: len(turn.position_S) for turn in learning}
         return self._sharding.joined(out, lengths)
+
+    @property
+    def _shares_prompts(self) -> bool:
+        """Whether equal prompts may be computed once.
+
+        Sharded weights are gathered around the call of a block. On a GPU, attention with a mask and few key heads would
+        take its slowest kernel.
+        """
+        passes = [self.forward, *([self.reference] if self.reference is not None else [])]
+        is_possible = self._sharding.ranks == 1 and self.device.type == "cpu"
+        return is_possible and all(each.shares_prompts for each in passes)
 
     def _loss_tokens(self, micro: MicroBatch, proximal: Mapping[int, Tensor]) -> LossTokens:
         reference_N = self._reference_logprobs(micro) if self._settings.beta > 0 else None

@@ -185,12 +185,14 @@ class LLMPolicy:
                 stop=self._tokens.stop,
             )
         )
-        written: list[int] = generation.completion_ids.tolist()
-        thought, completion = written[: generation.answer_start], written[generation.answer_start :]
+        start = generation.answer_start
+        completion: list[int] = generation.completion_ids[start:].tolist()
         if slots is not None:
             actions = self._tokens.actions(slots, completion)
             defects: tuple[str, ...] = ()
         else:
+            # Without the words around a thought, which were forced.
+            thought: list[int] = generation.completion_ids[:start][generation.sampled_mask[:start]].tolist()
             answer = self._language.parse(self._tokens.text(completion), view, seat, self._tokens.text(thought))
             actions = answer.actions
             defects = tuple(f"{defect.reason}: {defect.text}" for defect in answer.defects)

@@ -2,8 +2,7 @@
 
     python -m tests.benchmarks.word_problems.table runs/words-1 runs/words-2 runs/words-3 --json table.json
 
-Intervals of means are Student's over seeds, so that they hold what another seed would change; those of a seed's own
-figure are over its problems.
+Intervals are Student's over seeds, so that they hold what another seed would change. All runs have the same labels.
 """
 
 from __future__ import annotations
@@ -30,7 +29,9 @@ def figures(runs: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
     """Means over seeds by label and measure, with what training brought over the control and over its start."""
     found: dict[str, Any] = {}
     for measure in MEASURES:
-        values = {label: [run[label][measure] for run in runs] for label in LABELS if all(label in run for run in runs)}
+        values = {label: [run[label][measure] for run in runs] for label in LABELS if label in runs[0]}
+        if any(value is None for each in values.values() for value in each):
+            continue  # there were too few samples
         found[measure] = {label: _document(_mean(each, SHARE), each) for label, each in values.items()}
         for before in ("imitated", "control"):
             if before in values and "trained" in values:
@@ -47,6 +48,8 @@ def lines(found: Mapping[str, Any]) -> list[str]:
     head = ["| mean over seeds, % |", *(f" {name} |" for name in columns)]
     table = ["".join(head), "|---" * (len(columns) + 1) + "|"]
     for measure, title in MEASURES.items():
+        if measure not in found:
+            continue
         cells = [_cell(found[measure][name], sign="+" if " - " in name else "") for name in columns]
         table.append(f"| {title} | {' | '.join(cells)} |")
     return table

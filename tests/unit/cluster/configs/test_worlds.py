@@ -149,6 +149,13 @@ def test_keys_and_values_are_those_of_the_world(name: str, override: str, hint: 
     assert hint in message
 
 
+def test_prompts_repeat_thoughts_with_the_answers() -> None:
+    chat = ["policy.path=x", "policy.prompt=chat", "policy.context_length=1300", "game.follow_ups=2"]
+    config_of("word_problems", *chat, "inference.max_completion_length=100", "inference.thinking_tokens=200")
+    said = refusal("word_problems", *chat, "inference.max_completion_length=100", "inference.thinking_tokens=512")
+    assert "inference.thinking_tokens and inference.max_completion_length (once for each of 3 questions)" in said
+
+
 def test_a_policy_from_nothing_has_no_words_for_gsm8k() -> None:
     for key in ("game", "evaluation"):
         assert f"{key}.gsm8k: the small policy knows only" in refusal("word_problems", f"{key}.gsm8k=train.jsonl")

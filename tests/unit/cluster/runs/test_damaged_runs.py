@@ -90,6 +90,12 @@ def test_a_summary_that_a_run_wrote_is_continued(folder: RunFolder) -> None:
     assert len(folder.read_summary()["evaluations"]) == 2
 
 
+def test_a_figure_that_was_not_measured_is_continued(folder: RunFolder) -> None:
+    unknown = {"pass_at_8": None, "pass_at_8_ci95": None}
+    folder.write_summary({"evaluations": [{**EVALUATION, **unknown, "by_country": {"FRANCE": unknown}}]})
+    assert folder.read_summary()["evaluations"][0]["pass_at_8"] is None
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -102,7 +108,7 @@ def test_a_summary_that_a_run_wrote_is_continued(folder: RunFolder) -> None:
         {"evaluations": [{**EVALUATION, "by_country": {"FRANCE": 1}}]},
         {"evaluations": [{**EVALUATION, "checkpoint": 3}]},
         {"evaluations": [{**EVALUATION, "checkpoint": "checkpoints/abc"}]},
-        {"evaluations": [{**EVALUATION, "mean_centers": None}]},
+        {"evaluations": [{**EVALUATION, "mean_centers": None, "mean_centers_ci95": [3.0, 4.0]}]},
         {"evaluations": [{**EVALUATION, "mean_centers_ci95": [4.0, "x"]}]},
         {"evaluations": [{name: value for name, value in EVALUATION.items() if name != "games"}]},
     ],

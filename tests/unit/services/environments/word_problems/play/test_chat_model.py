@@ -38,6 +38,7 @@ def test_both_questions_are_answered_and_recorded(thinking_tokens: int) -> None:
     turns = record.learners[ROLE].turns
     assert len(game.replies) == len(turns) == 2
     assert [reply.startswith("<think>\n") for reply in game.replies] == [thinking_tokens > 0] * 2
+    assert not any(word in reply for word in ("Thoughts:", "Answer:") for reply in game.replies)
     prompts = [chat_tokenizer().decode(turn.prompt_ids) for turn in turns]
     assert game.problems[0].question.text in prompts[0]
     assert game.problems[1].question.text in prompts[1]
