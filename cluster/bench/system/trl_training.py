@@ -23,6 +23,7 @@ from cluster.errors import RunError
 
 CONFIG = "word_problems"
 UPDATES = {"ours": 24, "trl": 3}  # after a first one that is not timed; TRL takes longer for each
+IMITATED = 6000  # solutions: enough for completions of the usual lengths
 RUN_TIMEOUT_S = 3600.0
 _OVERRIDES = (
     "imitation.games=0",
@@ -45,7 +46,7 @@ def run(rounds: int) -> list[Figure]:
     trl: list[dict[str, float]] = []
     with tempfile.TemporaryDirectory(prefix="entente-trl-") as place:
         folder = Path(place)
-        _process(["-m", "cluster.cli", "imitate", CONFIG, "--out", str(folder / "policy")])
+        _process(["-m", "cluster.cli", "imitate", CONFIG, "--games", str(IMITATED), "--out", str(folder / "policy")])
         for seed in range(rounds):
             ours.append(_ours(folder, seed))
             trl.append(_trl(folder, seed))
