@@ -24,6 +24,26 @@ if TYPE_CHECKING:
     from services.environments.seat_player import SeatPlayer
 
 
+class _Call:
+    """A decision in the player's event loop that another thread can give up, whether it has begun or not."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._task: asyncio.Task[object] | None = None
+        self._is_given_up = False
+
+    async def decide(self, position: Position, power: str, seed: int) -> Decision:
+        if self._is_given_up:
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        return await self._policy.act(position, power, seed)
+
+    async def give_up(self) -> None:
+        self._is_given_up = True
+        if self._task is not None:
+            self._task.cancel()
+
+
 class Player:
     """An open player; ``act`` and ``act_async`` may be called from any thread and any event loop, many at once.
 
@@ -62,13 +82,14 @@ class Player:
         if its endpoint does.
         """
         power = check_power(power)
-        answer = self._open_portal().start_task_soon(self._policy.act, position, power, seed)
+        portal, call = self._open_portal(), _Call(self._policy)
         try:
-            return answer.result()
+            return portal.start_task_soon(call.decide, position, power, seed).result()
         except CancelledError:
             raise self._gave_up() from None
-        except BaseException:  # an interruption too ends the decision
-            answer.cancel()
+        except BaseException:  # an interruption too ends the decision, also one before its future is here
+            with suppress(RuntimeError):  # the player was closed
+                portal.start_task_soon(call.give_up)
             raise
 
     async def act_async(self, position: Position, power: str, seed: int) -> Decision:

@@ -15,6 +15,7 @@ from grpo_core.models.role_adapters import add_role_adapters
 VARIANTS = ("step_by_step", "short_arithmetic", "final_answer", "chain_of_thought")
 OVERRIDES = (
     "policy.hidden_size=32", "policy.layers=2", "policy.intermediate_size=64", "inference.max_completion_length=24",
+    "evaluation.final_against=[]",
 )  # fmt: skip
 QUESTION = "Sam has 15 pens and buys 9 more. How many pens does Sam have?"
 
