@@ -52,16 +52,17 @@ def main() -> None:
         ("unique characters, what is paid for", paid, LIGHT_COLORS["RUSSIA"]),
         ("right answers, what was meant", meant, LIGHT_COLORS["AUSTRIA"]),
     ):
-        figure.add_scatter(x=updates, y=smoothed(values), name=name, line={"color": color, "width": 3})
+        figure.add_scatter(x=updates, y=smoothed(values), name=name, line={"color": color, "width": 5})
     figure.update_layout(
         template="plotly_white",
-        width=900,
-        height=460,
-        font={"size": 15},
+        width=1760,  # the whole of the photographed page
+        height=980,
+        margin={"t": 130},
+        font={"size": 26},
         title=f"Paid for unique characters<br><sup>{html.escape(wanted.caption)}</sup>",
         xaxis_title="update",
         yaxis={"title": "share", "tickformat": ".0%", "rangemode": "tozero"},
-        legend={"orientation": "h", "y": -0.25},
+        legend={"orientation": "h", "y": -0.15},
     )
     page = figure.to_html(include_plotlyjs=True, post_script="document.title = 'drawn'")
     with tempfile.TemporaryDirectory(prefix="entente-hacking-") as folder:
