@@ -27,7 +27,7 @@ def check_json(path: Path | None) -> Path | None:
 
 @commands.command(
     epilog='Examples: `entente solve runs/words --question "Sam has 15 pens and buys 9 more. How many pens does Sam '
-    'have?" --agents vote --json -`; `entente solve runs/words --file questions.jsonl --agents consensus --samples 4`; '
+    'have?" --agents vote --json -`; `entente solve runs/words --file questions.jsonl --answer-temperature 1`; '
     "`entente solve runs/words --file gsm8k/test.jsonl --variant step_by_step --variant final_answer --json found.json`"
 )
 def solve(
@@ -45,13 +45,17 @@ def solve(
     agents: Annotated[
         Literal["one", "vote", "consensus", "average"],
         typer.Option(
-            help="one: the first variant's greedy answer; vote: the most frequent of the variants' greedy answers, in "
+            help="one: the first variant's answer; vote: the most frequent of the variants' answers, in "
             "a tie the first; consensus: that of the variant whose completion is most like the others; average: one "
             "text, each token by the mean of the variants' distributions."
         ),
     ] = "vote",
     samples: Annotated[int, typer.Option(min=0, max=256, help="Samples of each agent besides its answer.")] = 8,
     temperature: Annotated[float, typer.Option(min=0, max=100, help="Of the samples; 0 is greedy.")] = 1.0,
+    answer_temperature: Annotated[
+        float,
+        typer.Option(min=0, max=100, help="Of each variant's own answer, which votes; 0 is greedy."),
+    ] = 0.0,
     variant: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="An instruction variant; repeatable.", show_default="the run's variants"),
@@ -83,7 +87,7 @@ def solve(
     from cluster.solving.answering import Asking  # torch is slow to import; wrong arguments need none of it
     from cluster.solving.scoring import document
 
-    asking = Asking(agents, samples, temperature, seed)
+    asking = Asking(agents, samples, temperature, answer_temperature, seed)
     solved = _solve(found, questions, asking, file)
     if file is None:
         from cluster.solving.lines import answer_lines

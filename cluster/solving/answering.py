@@ -25,8 +25,9 @@ class Asking:
     """How a question is put."""
 
     mode: Mode = "vote"
-    samples: int = 8  # of each agent, besides its greedy answer
+    samples: int = 8  # of each agent, besides its answer
     temperature: float = 1.0  # of the samples
+    answer_temperature: float = 0.0  # of each agent's own answer; 0 is greedy
     seed: int = 0
 
 
@@ -43,7 +44,7 @@ class AgentAnswer:
     """What one agent wrote."""
 
     variant: str
-    completion: Completion  # greedy
+    completion: Completion  # its own answer: greedy, unless an answer temperature is asked for
     perplexity: float
     reference_perplexity: float | None  # of the true answer as a completion; None: unknown, or it cannot be written
     samples: tuple[Completion, ...]
@@ -76,19 +77,21 @@ async def solve(agents: Agents, asked: Asked, asking: Asking) -> Solved:
 
     async def written(variant: str) -> tuple[Completion, tuple[Completion, ...]]:
         seeds = [derive_seed(asking.seed, "solve", question.text, variant, number) for number in range(asking.samples)]
-        (greedy,), samples = await asyncio.gather(
-            agents.write(question, variant, [0], 0.0), agents.write(question, variant, seeds, asking.temperature)
+        own = derive_seed(asking.seed, "solve", question.text, variant, "answer")
+        (answer,), samples = await asyncio.gather(
+            agents.write(question, variant, [own], asking.answer_temperature),
+            agents.write(question, variant, seeds, asking.temperature),
         )
-        return greedy, tuple(samples)
+        return answer, tuple(samples)
 
     found: list[AgentAnswer] = []
     states: list[Tensor] = []
-    for variant, (greedy, samples) in zip(variants, await asyncio.gather(*map(written, variants)), strict=True):
-        reading = agents.read(question, variant, greedy.ids)
+    for variant, (answer, samples) in zip(variants, await asyncio.gather(*map(written, variants)), strict=True):
+        reading = agents.read(question, variant, answer.ids)
         states.append(reading.state)
         wanted = asked.reference
         reference = None if wanted is None else agents.perplexity_of(question, variant, wanted)
-        found.append(AgentAnswer(variant, greedy, perplexity(reading.logprobs), reference, samples))
+        found.append(AgentAnswer(variant, answer, perplexity(reading.logprobs), reference, samples))
     stacked = torch.stack(states)
     if asking.mode == "average":
         chosen = agents.write_together(question)

@@ -37,13 +37,13 @@ class Totals:
     with_truth: int
     without_answer: int
     right: Estimate | None  # share of questions with a right answer of all agents
-    by_variant: dict[str, Estimate]  # share of right greedy answers
+    by_variant: dict[str, Estimate]  # share of right answers of its own
     gain: Contrast | None  # of the answer of all agents over the mean single agent
     pass_at_1: Estimate | None  # of the samples, mean over agents
     pass_at_k: Estimate | None
     maj_at_k: Estimate | None
     similarity: Estimate | None  # of the answer of all agents, to the worked solution
-    perplexity: Estimate | None  # geometric mean over questions and agents, of the greedy completions
+    perplexity: Estimate | None  # geometric mean over questions and agents, of their own answers
     reference_perplexity: Estimate | None
     cosine: Contrast | None  # mean pairwise cosine: of as many samples of one agent, then of the agents
     effective_rank: Contrast | None

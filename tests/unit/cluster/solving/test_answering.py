@@ -106,6 +106,18 @@ def test_answers_do_not_depend_on_other_questions_and_follow_the_seed(folder: Pa
     assert [agent.samples for agent in alone.agents] != [agent.samples for agent in another.agents]
 
 
+def test_own_answers_are_sampled_at_their_temperature_and_leave_the_samples_as_they_are(folder: Path) -> None:
+    greedy, drawn, again = (
+        answered(folder, Asking("vote", samples=2, answer_temperature=temperature), QUESTION)[0]
+        for temperature in (0.0, 1.0, 1.0)
+    )
+    own = [[agent.completion.ids for agent in solved.agents] for solved in (greedy, drawn, again)]
+    assert own[1] == own[2] != own[0]
+    assert all(agent.completion not in agent.samples for agent in drawn.agents)
+    assert [agent.samples for agent in drawn.agents] == [agent.samples for agent in greedy.agents]
+    assert drawn.chosen == drawn.agents[winner([agent.completion.answer for agent in drawn.agents])].completion
+
+
 def test_fewer_samples_than_agents_are_not_compared(folder: Path) -> None:
     (solved,) = answered(folder, Asking("vote", samples=3), QUESTION)
     assert (solved.diversity, solved.samples_diversity) == (None, None)
