@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from cluster.actors.episode_writer import EpisodeWriter
+from cluster.actors.calls_together import CallsTogether
 from cluster.actors.frozen_policies import FrozenPolicies
 from cluster.actors.messages import BlockReport
 from cluster.actors.role_policies import Specialists
@@ -66,7 +66,8 @@ class RolloutWorker:
         self._buffer = buffer
         # Its own threads: finished games wait there while the replay server is away, and engines need the others.
         self._buffer_threads = ThreadPoolExecutor(BUFFER_THREADS, "entente-buffer")
-        self._writer = EpisodeWriter(self._append)
+        self._store: CallsTogether[Episode, None] = CallsTogether("store episodes", self._append)
+        self._stored_ids: CallsTogether[list[str], frozenset[str]] = CallsTogether("ask for ids", self._stored)
         self._specialists: Specialists | None = None
         if config.policy.specialists:
             self._specialists = Specialists(self._engine, self._world.roles, self._language_policy)
@@ -122,7 +123,7 @@ class RolloutWorker:
             players[LEARNER] = self._trained
             seats = {role: players[player] for role, player in block.players.items()}
             ids = [f"{block.block_id}/{member}" for member in range(block.num_generations)]
-            present = await self._in_buffer_thread(self._buffer.stored_ids, ids)
+            present = await self._stored_ids(ids)
             missing = [member for member in range(block.num_generations) if ids[member] not in present]
             played = await asyncio.gather(*(self._play_member(block, member, seats) for member in missing))
         scores = tuple(score for score, _ in played if score is not None)
@@ -188,13 +189,20 @@ class RolloutWorker:
                 discount=learner.discount if learner.returns == "per_phase" else 1.0,
             )
         episode = make_episode(world, block, member, role, record)
-        await self._writer.store(episode)
+        await self._store(episode)
         standing = record.result.standing
         return None if standing is None else GameScore(block.players, standing), episode.outcome
 
-    async def _append(self, episodes: list[Episode]) -> None:
+    async def _append(self, episodes: list[Episode]) -> list[None]:
         assert self._buffer is not None
         await self._in_buffer_thread(self._buffer.append, episodes)
+        return [None] * len(episodes)
+
+    async def _stored(self, asked: list[list[str]]) -> list[frozenset[str]]:
+        """For each list, those of its ids that the buffer holds."""
+        assert self._buffer is not None
+        found = await self._in_buffer_thread(self._buffer.stored_ids, [each for ids in asked for each in ids])
+        return [found.intersection(ids) for ids in asked]
 
     async def _in_buffer_thread(self, call: Callable[[list[A]], T], argument: list[A]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._buffer_threads, call, argument)

@@ -189,6 +189,11 @@ class RunningSequence:
         self._sampled_at.append(len(self.completion))
         self._logprobs.append(logprob)
         state = self.state
+        if isinstance(state, FreeState):  # nothing is forced, and the ids that it admits are not kept
+            state.advance(token)
+            self.completion.append(token)
+            self.pending = [token]
+            return
         self._admissible.append(_NO_IDS if self.thinking else admissible)
         try:
             state.advance(token)

@@ -19,12 +19,15 @@ class StopText:
         ids = tokenizer.encode(text, add_special_tokens=False)
         self.token: int | None = ids[0] if len(ids) == 1 else None  # where one token is the whole text
         self._tokenizer = tokenizer
+        self._whole = self.token if self.token is not None and text in self._decode([self.token]) else None
         # Each token holds at least one byte of the text that it ends, or is special and has none.
         self._longest = len(text.encode()) + 4
         self._piece = lru_cache(maxsize=1 << 16)(self._decoded_alone)
 
     def ended_by(self, completion_ids: Sequence[int]) -> bool:
         """Whether the last token of a completion, which did not hold the text before, completes it."""
+        if completion_ids[-1] == self._whole:
+            return True
         # A byte of a character beyond ASCII shows as the replacement character by itself.
         if self.text[-1].isascii() and self.text[-1] not in self._piece(completion_ids[-1]):
             return False

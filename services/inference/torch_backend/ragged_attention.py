@@ -81,26 +81,30 @@ def _attend(
     queries: Tensor, keys: Tensor, values: Tensor, segment: Segment, shape: HeadShape, scaling: float
 ) -> Tensor:
     """Return the output (tokens of the segment, H * D)."""
-    keys, values = (store[:, : segment.length][segment.rows] for store in (keys, values))
+    seen_keys, seen_values = (store[:, : segment.length][segment.rows] for store in (keys, values))
     if segment.padded is not None:
         queries = queries.index_select(0, segment.padded)
-    queries = queries.view(len(keys), -1, shape.heads * shape.size)
-    few = shape.key_heads <= _FEW_KEY_HEADS and queries.shape[1] * segment.length <= _FEW_SCORES
+    by_row = queries.view(len(seen_keys), -1, shape.heads * shape.size)
+    few = shape.key_heads <= _FEW_KEY_HEADS and by_row.shape[1] * segment.length <= _FEW_SCORES
     kernel = _products if few and queries.device.type == "cpu" else _torch_attention
-    flat = kernel(queries, keys, values, segment.mask, shape, scaling)
+    flat = kernel(by_row, seen_keys, seen_values, segment, shape, scaling)
+    if (longest := segment.longest) is not None:
+        theirs = by_row.index_select(0, longest.members).flatten(0, 1)
+        flat.index_copy_(0, longest.padded, _attend(theirs, keys, values, longest.segment, shape, scaling))
     return flat if segment.real is None else flat.index_select(0, segment.real)
 
 
 def _products(
-    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, shape: HeadShape, scaling: float
+    queries: Tensor, keys: Tensor, values: Tensor, segment: Segment, shape: HeadShape, scaling: float
 ) -> Tensor:
     """Compute attention as two batched products per key head; queries that share it are rows of one matrix."""
     heads, key_heads, size = shape
     rows, width, _ = queries.shape
     length, sharing = keys.shape[1], heads // key_heads
+    mask = segment.mask_of_heads(sharing)
     if mask is None:
-        mask = queries.new_full((width, length), -torch.inf).triu_(1)[None, None]
-    mask = mask.transpose(1, 2).expand(-1, -1, sharing, -1).reshape(-1, width * sharing, length)
+        causal = queries.new_full((width, length), -torch.inf).triu_(1)
+        mask = causal.repeat_interleave(sharing, dim=0)[None]
     parts = []
     for query, key, value in zip(*(states.chunk(key_heads, -1) for states in (queries, keys, values)), strict=True):
         by_head = query.reshape(rows, width * sharing, size)
@@ -110,15 +114,15 @@ def _products(
 
 
 def _torch_attention(
-    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, shape: HeadShape, scaling: float
+    queries: Tensor, keys: Tensor, values: Tensor, segment: Segment, shape: HeadShape, scaling: float
 ) -> Tensor:
     heads, key_heads, size = shape
     result = scaled_dot_product_attention(
         queries.view(*queries.shape[:2], heads, size).transpose(1, 2),
         keys.view(*keys.shape[:2], key_heads, size).transpose(1, 2),
         values.view(*values.shape[:2], key_heads, size).transpose(1, 2),
-        attn_mask=mask,
-        is_causal=mask is None,
+        attn_mask=segment.mask,
+        is_causal=segment.mask is None,
         scale=scaling,
         enable_gqa=key_heads != heads,
     )

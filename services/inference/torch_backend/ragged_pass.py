@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -17,6 +17,10 @@ IntegerArray = NDArray[np.int64]
 # and would pad the queries of all rows, so tokens before a row's last four are attended to in a segment of their own.
 _WIDEST = 4
 
+# Rows in a segment of their own are copied out of the cache; a position of theirs costs so many of the others'.
+_COST_OF_COPIES = 3
+_LEAST_SAVED = 0.15  # share of the positions, below which a further segment is not worth its calls
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segment:
@@ -27,6 +31,27 @@ class Segment:
     real: Tensor | None  # (N,) padded index of each token, in packed order; None: there is no padding
     length: int  # L: positions attended to
     mask: Tensor | None  # (B, 1, Q, L) additive; None: rows begin here and attend causally to this pass alone
+    longest: Longest | None = None
+    _for_heads: dict[int, Tensor] = field(default_factory=dict, init=False)
+
+    def mask_of_heads(self, heads: int) -> Tensor | None:
+        """The mask (B, Q * heads, L) for as many queries at each token; laid out once, for all layers."""
+        if self.mask is None:
+            return None
+        if heads not in self._for_heads:
+            rows, _, width, length = self.mask.shape
+            spread = self.mask.transpose(1, 2).expand(-1, -1, heads, -1)
+            self._for_heads[heads] = spread.reshape(rows, width * heads, length)
+        return self._for_heads[heads]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Longest:
+    """The few longest rows of a segment, which ends before their last positions: they are attended to again."""
+
+    members: Tensor  # (b,) their place among the segment's rows
+    padded: Tensor  # (b * Q,) and that of their queries
+    segment: Segment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,7 +90,7 @@ def plan_pass(
         segments=tuple(segment for segment, _ in parts),
         order=torch.from_numpy(np.argsort(joined)).to(device) if (np.diff(joined) < 0).any() else None,
         predicting=predicting,
-        last=Segment(every_row, None, None, length, _mask(last_seen[:, None], length, device, dtype)),
+        last=_masked(Segment(every_row, None, None, length, None), first_row, last_seen[:, None], device, dtype),
     )
 
 
@@ -109,9 +134,45 @@ def _segment(
         padded=torch.from_numpy(padded).to(device),
         real=torch.from_numpy(real).to(device) if len(real) < len(padded) else None,
         length=length,
-        mask=_mask(starts[:, None] + columns, length, device, dtype) if starts.any() else None,
+        mask=None,
     )
+    if isinstance(members, slice) and starts.any():
+        segment = _masked(segment, first_row + members.start, starts[:, None] + columns, device, dtype)
+    elif starts.any():
+        segment = replace(segment, mask=_mask(starts[:, None] + columns, length, device, dtype))
     return segment, padded[real]
+
+
+def _masked(
+    segment: Segment, first_row: int, last_seen: IntegerArray, device: torch.device, dtype: torch.dtype
+) -> Segment:
+    """Mask a segment of consecutive rows from ``first_row`` on; ``last_seen`` (B, Q) are its queries' positions.
+
+    On the CPU it ends before the last positions of its longest rows if they are few: all rows are as expensive as the
+    longest one of their segment.
+    """
+    width = last_seen.shape[1]
+    lengths = last_seen[:, -1] + 1
+    bound = _bound(lengths) if device.type == "cpu" else segment.length
+    mask = _mask(last_seen, bound, device, dtype)
+    if bound == segment.length:
+        return replace(segment, mask=mask)
+    members = np.flatnonzero(lengths > bound)
+    of_longest = _mask(last_seen[members], segment.length, device, dtype)
+    longest = Longest(
+        members=torch.from_numpy(members),
+        padded=torch.from_numpy((members[:, None] * width + np.arange(width)).reshape(-1)),
+        segment=Segment(torch.from_numpy(first_row + members), None, None, segment.length, of_longest),
+    )
+    return replace(segment, length=bound, mask=mask, longest=longest)
+
+
+def _bound(lengths: IntegerArray) -> int:
+    """Return the cheapest length to end a segment at, if longer rows are attended to again; or the greatest one."""
+    ordered = np.sort(lengths)[::-1]
+    costs = len(ordered) * ordered + _COST_OF_COPIES * np.arange(len(ordered)) * ordered[0]
+    cheapest = int(costs.argmin())
+    return int(ordered[cheapest] if costs[cheapest] <= (1 - _LEAST_SAVED) * costs[0] else ordered[0])
 
 
 def _mask(last_seen: IntegerArray, length: int, device: torch.device, dtype: torch.dtype) -> Tensor:

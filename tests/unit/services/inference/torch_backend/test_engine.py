@@ -7,15 +7,17 @@ import copy
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
-from transformers import (
-    PreTrainedModel,
-)
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import PreTrainedModel
 
 from services.inference.engine import EngineError, Generation, GenerationRequest
 from services.inference.token_masks import SheetConstraint, SlotConstraint
+from services.inference.torch_backend import ragged_pass
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.torch_backend.plain_decoder import PlainDecoder
 from tests.unit.services.inference.torch_backend.cases import (
@@ -85,6 +87,41 @@ def test_equal_prompts_are_completed_independently(tokens_per_pass: int) -> None
     for request, generation in zip(wanted, write(engine, wanted), strict=True):
         check_against_plain_forward(reference, request, generation)
         check_follows_sheet(request, generation)
+
+
+@pytest.mark.parametrize("make", [lambda: peaked_model(key_value_heads=1), peaked_model, qwen2_model, gemma_model])
+def test_the_longest_rows_of_a_batch_are_attended_to_apart(
+    make: Callable[[], PreTrainedModel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apart: list[int] = []
+
+    def make_longest(**fields: Any) -> ragged_pass.Longest:
+        apart.append(len(fields["members"]))
+        return longest(**fields)
+
+    longest = ragged_pass.Longest
+    monkeypatch.setattr(ragged_pass, "Longest", make_longest)
+    model = make()
+    reference = copy.deepcopy(model)
+    wanted = [replace(each, prompt_ids=each.prompt_ids[:9]) for each in requests(20)]
+    wanted[::9] = [replace(each, prompt_ids=tuple(range(5, 45)) + each.prompt_ids[:20]) for each in wanted[::9]]
+    wanted[5:15] = [replace(each, constraint=None, max_completion_length=12) for each in wanted[5:15]]
+    for request, generation in zip(wanted, write(TorchEngine(model), wanted), strict=True):
+        check_against_plain_forward(reference, request, generation)
+    assert max(apart) == 3
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=60))
+def test_the_length_of_a_segment_is_the_cheapest_that_saves_enough(lengths: list[int]) -> None:
+    rows, most = len(lengths), max(lengths)
+
+    def cost(bound: int) -> int:
+        return rows * bound + ragged_pass._COST_OF_COPIES * most * sum(length > bound for length in lengths)
+
+    found = ragged_pass._bound(np.array(lengths))
+    cheapest = min(map(cost, lengths))
+    assert cost(found) == (cheapest if cheapest <= (1 - ragged_pass._LEAST_SAVED) * rows * most else rows * most)
+    assert found in lengths
 
 
 def test_seeds_determine_tokens_with_the_right_frequencies() -> None:

@@ -1,14 +1,13 @@
-"""Episodes of games that end together are stored together; nothing is lost when storing fails or is cancelled."""
+"""What arrives during a call goes together in the next one; an error or a cancelled caller harms no other."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from cluster.actors.episode_writer import EpisodeWriter
-from grpo_core.types import Episode
+from cluster.actors.calls_together import CallsTogether
 from services.replay.buffer import ReplayError
 
 
@@ -20,8 +19,7 @@ class Store:
         self.open = 0
         self._broken = broken
 
-    async def append(self, episodes: list[Episode]) -> None:
-        numbers = cast("list[int]", episodes)
+    async def append(self, numbers: list[int]) -> list[int]:
         self.open += 1
         assert self.open == 1, "one call at a time"
         self.calls.append(numbers)
@@ -29,6 +27,7 @@ class Store:
         self.open -= 1
         if set(numbers) & set(self._broken):
             raise ReplayError("the server is full")
+        return [10 * number for number in numbers]
 
 
 def run(coroutine: Any) -> Any:
@@ -39,11 +38,11 @@ def test_what_ends_during_a_call_goes_together_in_the_next_one() -> None:
     store = Store()
 
     async def play() -> None:
-        writer = EpisodeWriter(store.append)
-        first = asyncio.create_task(writer.store(cast("Episode", 0)))
+        store_one = CallsTogether("store", store.append)
+        first = asyncio.create_task(store_one(0))
         await asyncio.sleep(0.002)
-        await asyncio.gather(first, *(writer.store(cast("Episode", number)) for number in range(1, 6)))
-        await writer.store(cast("Episode", 6))
+        await asyncio.gather(first, *(store_one(number) for number in range(1, 6)))
+        await store_one(6)
 
     run(play())
     assert store.calls == [[0], [1, 2, 3, 4, 5], [6]]
@@ -53,26 +52,26 @@ def test_an_error_reaches_those_whose_call_it_was_and_no_others() -> None:
     store = Store(0)
 
     async def play() -> list[Any]:
-        writer = EpisodeWriter(store.append)
-        first = asyncio.create_task(writer.store(cast("Episode", 0)))
+        store_one = CallsTogether("store", store.append)
+        first = asyncio.create_task(store_one(0))
         await asyncio.sleep(0.002)
-        others = [writer.store(cast("Episode", number)) for number in (1, 2)]
+        others = [store_one(number) for number in (1, 2)]
         return await asyncio.gather(first, *others, return_exceptions=True)
 
     found = run(play())
     assert isinstance(found[0], ReplayError)
-    assert found[1:] == [None, None]
+    assert found[1:] == [10, 20]
 
 
 def test_a_game_that_no_longer_waits_does_not_hold_up_the_others() -> None:
     store = Store()
 
     async def play() -> None:
-        writer = EpisodeWriter(store.append)
-        first, second = (asyncio.create_task(writer.store(cast("Episode", number))) for number in (1, 2))
+        store_one = CallsTogether("store", store.append)
+        first, second = (asyncio.create_task(store_one(number)) for number in (1, 2))
         await asyncio.sleep(0.002)
         first.cancel()
-        await second
+        assert await second == 20
         with pytest.raises(asyncio.CancelledError):
             await first
 
