@@ -83,9 +83,8 @@ async def play_game(
         missing = [seat for seat in acting if seat not in seats]
         if missing:
             raise ValueError(f"no policy for {', '.join(missing)}; seat everyone who has to act")
-        decisions = await asyncio.gather(
-            *(seats[seat].act(game.view(seat), seat, derive_seed(seed, "decision", steps, seat)) for seat in acting)
-        )
+        asked = [seats[seat].act(game.view(seat), seat, derive_seed(seed, "decision", steps, seat)) for seat in acting]
+        decisions = await asyncio.gather(*asked) if len(asked) > 1 else [await each for each in asked]
         for seat, decision in zip(acting, decisions, strict=True):
             turn = decision.turn
             # A decision without a choice is no training data; its rewards are credited to the choice before it.

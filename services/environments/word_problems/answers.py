@@ -30,6 +30,7 @@ import math
 import re
 import unicodedata
 from fractions import Fraction
+from functools import lru_cache
 
 from services.environments.word_problems.problem import ANSWER, RESPONSE
 
@@ -51,6 +52,7 @@ _CURRENCY = "$€£¥₹"
 _POWERS = "²³"  # of units: 25 m²
 
 
+@lru_cache(maxsize=64)  # components of a reward and the result of a game ask for the same one
 def final_answer(text: str) -> Fraction | None:
     """Return the final answer of a completion by the rules above; None where it has none."""
     before, *marked = _MARK.split(text[-READ_CHARACTERS:])

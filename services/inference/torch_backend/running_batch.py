@@ -102,11 +102,11 @@ class RunningBatch:
 
     def _release(self) -> list[QueuedSequence]:
         rows = self._rows
-        over = [row for row in rows if row.over]
-        for index in range(len(rows) - 1, -1, -1):
-            if rows[index].over:
-                last = rows.pop()
-                if index < len(rows):
-                    self._cache.move(len(rows), index, last.fed)
-                    rows[index] = last
+        places = [place for place, row in enumerate(rows) if row.over]
+        over = [rows[place] for place in places]
+        for place in reversed(places):  # so that the last row is never one that is over, but for itself
+            last = rows.pop()
+            if place < len(rows):
+                self._cache.move(len(rows), place, last.fed)
+                rows[place] = last
         return over
