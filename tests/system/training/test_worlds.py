@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from cluster.runs.folder import audits
+from grpo_core.models.pretrained import saved_specialists
+from opponents.population.population import Population
 from tests.system.support.training_process import ENTENTE
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(900)]
@@ -84,3 +87,37 @@ def test_word_problems_lose_and_double_nothing_when_learner_and_driver_are_kille
     only = ["--only", "learner", "--only", "driver", "--no-compare"]
     entente("drill", "--config", str(config), "--faults", "2", "--json", str(out), *only)
     assert all(check["passed"] for check in json.loads(out.read_text())["checks"])
+
+
+def test_seats_of_another_world_have_specialists_who_meet_each_other(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    settings = (
+        "policy.use_peft=true", "policy.specialists=true", "policy.lora_r=2", "learner.episodes_per_update=96",
+        "learner.updates=3", "opponents.snapshot_every=1", "opponents.members={random=1e-9}", "rollout.max_staleness=0",
+        "evaluation.games_per_role=20", "metrics.display=false",
+    )  # fmt: skip
+    entente("train", "kuhn", "--run-dir", str(run), *(part for each in settings for part in ("--set", each)))
+    seats = {"FIRST", "SECOND", "THIRD"}
+    assert set(saved_specialists(run / "checkpoints" / "3")) == seats
+    frozen = {member.id for member in Population.load(run / "population.json").members if member.kind == "policy"}
+    assert frozen == {f"policy/v{version}-{seat}" for version in (1, 2, 3) for seat in seats}
+    met = [json.loads(line)["members"] for line in (run / "lineups.jsonl").read_text().splitlines()]
+    policies = [(seat, who) for members in met for seat, who in members.items() if who.startswith("policy/")]
+    assert policies
+    assert all(who.endswith(f"-{seat}") for seat, who in policies)
+    # Law 5: the adapter that played a seat is the one that the learner computes its episodes with.
+    assert all(record["metrics"]["fresh_logprob_gap"] < 1e-4 for record in audits(run).values())
+    assert set(evaluations(run)["trained"]["by_seat"]) == seats
+
+
+def test_instruction_variants_have_specialists_that_solve_together(tmp_path: Path) -> None:
+    run, config, found = tmp_path / "run", tmp_path / "problems.toml", tmp_path / "found.json"
+    peft = "[policy]\nuse_peft = true\nspecialists = true\nlora_r = 2\n"
+    paid = "[game]\nreward = { unique_characters = 1.0 }\n"  # what an untaught policy already differs in
+    config.write_text(PROBLEMS.replace("[policy]\n", peft).replace("[game]\n", paid).replace('control = "same"\n', ""))
+    entente("train", str(config), "--run-dir", str(run), "--set", "metrics.display=false")
+    assert len(saved_specialists(run / "checkpoints" / "3")) == 4
+    assert all(record["metrics"]["fresh_logprob_gap"] < 1e-4 for record in audits(run).values())
+    question = "Sam has 15 pens and buys 9 more. How many pens does Sam have?"
+    entente("solve", str(run), "--question", question, "--agents", "average", "--samples", "2", "--json", str(found))
+    assert len(json.loads(found.read_text())["agents"]) == 4
