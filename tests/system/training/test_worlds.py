@@ -115,7 +115,8 @@ def test_instruction_variants_have_specialists_that_solve_together(tmp_path: Pat
     peft = "[policy]\nuse_peft = true\nspecialists = true\nlora_r = 2\n"
     paid = "[game]\nreward = { unique_characters = 1.0 }\n"  # what an untaught policy already differs in
     config.write_text(PROBLEMS.replace("[policy]\n", peft).replace("[game]\n", paid).replace('control = "same"\n', ""))
-    entente("train", str(config), "--run-dir", str(run), "--set", "metrics.display=false")
+    entente("train", str(config), "--run-dir", str(run), "--set", "metrics.display=false", "--set",
+            "rollout.max_staleness=0")  # fmt: skip
     assert len(saved_specialists(run / "checkpoints" / "3")) == 4
     assert all(record["metrics"]["fresh_logprob_gap"] < 1e-4 for record in audits(run).values())
     question = "Sam has 15 pens and buys 9 more. How many pens does Sam have?"
