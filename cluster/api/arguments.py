@@ -10,9 +10,9 @@ from typing import Any, SupportsIndex, TypeVar
 
 from cluster.errors import RunError
 from grpo_core.errors import one_line
+from services.environments.diplomacy.ending import FIRST_YEAR, LAST_YEAR, Ending, parse_ending
 from services.environments.diplomacy.position import POWERS
 
-FIRST_YEAR, LAST_YEAR = 1901, 1999
 LARGEST_SEED = 1 << 53
 MOST_GAMES = 100_000  # of one country: days
 HIGHEST_TEMPERATURE = 100
@@ -30,6 +30,16 @@ def check_whole(name: str, value: SupportsIndex, low: int, high: int) -> int:
     if whole is None or not low <= whole <= high:
         raise RunError(f"{name} must be a whole number from {low} to {high}, not {_shown(value)}")
     return whole
+
+
+def check_ending(name: str, value: SupportsIndex | str) -> Ending:
+    """Return the ending that a last year or ``end`` stands for; else raise RunError."""
+    if not isinstance(value, str):
+        return Ending(check_whole(name, value, FIRST_YEAR, LAST_YEAR))
+    try:
+        return parse_ending(value)
+    except ValueError as error:
+        raise RunError(f"{name}: {error}") from error
 
 
 def check_temperature(value: float | None) -> float | None:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from cluster.api.arguments import (
-    FIRST_YEAR,
     LARGEST_SEED,
-    LAST_YEAR,
     MOST_GAMES,
+    check_ending,
     check_seats,
     check_temperature,
     check_whole,
@@ -88,12 +87,13 @@ def play(
     seats: Mapping[str, AnyPlayer] | None = None,
     *,
     default: AnyPlayer = "random",
-    until_year: int = 1910,
+    until_year: int | str = 1910,
     seed: int = 7,
     config: Source | None = None,
 ) -> Game:
     """Play one game to the end of ``until_year`` (1901 to 1999); the same seed (0 to 2^53) plays the same game.
 
+    ``until_year="end"`` plays it to the end: to 1935, or a draw after five years without a change of centres.
     The game's id is made of its seed and last year. ``seats`` maps powers, in any case, to their players; ``default``
     plays all others. A player is a bot's name, a checkpoint or run (a folder or a ``Run``), ``remote:NAME`` of
     ``config``'s ``[opponents.remotes]``, an open ``Player``, or an object of your own with
@@ -102,7 +102,7 @@ def play(
     Raises RunError for an unknown power, player or argument, CheckpointError for a folder that is not a usable
     checkpoint, EndpointError for an unknown remote player or one that does not answer.
     """
-    until_year = check_whole("until_year", until_year, FIRST_YEAR, LAST_YEAR)
+    ending = check_ending("until_year", until_year)
     seed = check_whole("seed", seed, 0, LARGEST_SEED)
     seated = check_seats(seats)
     from cluster.evaluation.play import play_out
@@ -110,7 +110,7 @@ def play(
     from services.environments.diplomacy.position import POWERS
 
     players = {power: _named_or_open(seated.get(power, default)) for power in POWERS}
-    game, record = play_out(players, until_year, seed, chat_players(config), game_id=f"{seed}-{until_year}")
+    game, record = play_out(players, ending, seed, chat_players(config), game_id=f"{seed}-{until_year}")
     return Game(game, record, {power: name_of(player) for power, player in players.items()})
 
 
@@ -119,7 +119,7 @@ def evaluate(
     against: AnyPlayer | Sequence[AnyPlayer] = "random",
     *,
     games_per_country: int = 10,
-    until_year: int = 1910,
+    until_year: int | str = 1910,
     seed: int = 0,
     temperature: float | None = None,
     config: Source | None = None,
@@ -129,7 +129,7 @@ def evaluate(
 
     Players are given as for ``play``. ``temperature`` is the sampling temperature of a player that is given by its
     checkpoint or run; None: ``evaluation.temperature`` of its run. The same ``seed`` gives every player the same games.
-    ``progress`` shows it on standard error.
+    ``until_year`` is as for ``play``. ``progress`` shows it on standard error.
 
     Returns a row for each opponent, as in ``summary.json``: ``checkpoint``, ``against``, ``games``, ``until_year``,
     ``mean_centers``, ``win_rate``, ``top_rate`` (ties count), ``survival_rate`` and ``sum_of_squares``, each with
@@ -141,7 +141,7 @@ def evaluate(
     if not opponents:
         raise RunError('against names no player; give bots, e.g. against=["random", "dumbbot"]')
     games_per_country = check_whole("games_per_country", games_per_country, 1, MOST_GAMES)
-    until_year = check_whole("until_year", until_year, FIRST_YEAR, LAST_YEAR)
+    ending = check_ending("until_year", until_year)
     seed = check_whole("seed", seed, 0, LARGEST_SEED)
     temperature = check_temperature(temperature)
     from cluster.evaluation.play import evaluate as measure
@@ -153,7 +153,7 @@ def evaluate(
             _named_or_open(player),
             [_named_or_open(each) for each in opponents],
             games_per_country=games_per_country,
-            until_year=until_year,
+            ending=ending,
             seed=seed,
             temperature=temperature,
             remotes=chat_players(config),

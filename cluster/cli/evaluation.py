@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.api.arguments import FIRST_YEAR, LARGEST_SEED, LAST_YEAR, MOST_GAMES
+from cluster.api.arguments import LARGEST_SEED, MOST_GAMES, check_ending
 from cluster.cli.options import ChatPlayersConfig, Json, check_output, comma_separated, write_json
 
 if TYPE_CHECKING:
     from cluster.evaluation.prompt_report import PromptReport
 
 commands = typer.Typer()
+_END_HELP = "end: 1935, or a draw after five years without a change of centres."
 LONGEST_LINE = 10_000  # characters of a prompt's line that are shown
 
 
@@ -32,7 +33,7 @@ def play(
         ),
     ] = None,
     default: Annotated[str, typer.Option(help="The player of all other powers.")] = "random",
-    until: Annotated[int, typer.Option(min=FIRST_YEAR, max=LAST_YEAR, help="Last year played to its end.")] = 1910,
+    until: Annotated[str, typer.Option(metavar="YEAR|end", help=f"Last year played to its end; {_END_HELP}")] = "1910",
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed plays the same game.")] = 7,
     html: Annotated[
         Path | None, typer.Option(callback=check_output, help="Also write a page that shows it phase by phase.")
@@ -49,7 +50,7 @@ def play(
     """Play one game and save it."""
     from cluster.evaluation.players import chat_players, check_player, parse_seats
 
-    seats = parse_seats(seat or [], default)
+    seats, ending = parse_seats(seat or [], default), check_ending("--until", until)
     remotes = chat_players(config)
     for name in dict.fromkeys(seats.values()):
         check_player(name, remotes)
@@ -61,7 +62,7 @@ def play(
 
         prompts = PromptReport()
     try:
-        outcome = play_one(seats, until, seed, out, remotes, prompts)
+        outcome = play_one(seats, ending, seed, out, remotes, prompts)
     finally:  # print the cost of calls after a failure too
         _print_lines(remotes.report())
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")
@@ -89,7 +90,7 @@ def evaluate(
     games_per_country: Annotated[
         int, typer.Option(min=1, max=MOST_GAMES, help="Games as each of the seven powers.")
     ] = 10,
-    until: Annotated[int, typer.Option(min=FIRST_YEAR, max=LAST_YEAR, help="Last year of a game.")] = 1910,
+    until: Annotated[str, typer.Option(metavar="YEAR|end", help=f"Last year of a game; {_END_HELP}")] = "1910",
     seed: Annotated[
         int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives every candidate the same games.")
     ] = 0,
@@ -112,7 +113,7 @@ def evaluate(
     from cluster.errors import RunError
     from cluster.evaluation.players import chat_players, check_player
 
-    names = comma_separated(against)
+    names, ending = comma_separated(against), check_ending("--until", until)
     if not names:
         raise RunError("--against names no player; give bots, e.g. --against random,dumbbot")
     remotes = chat_players(config)
@@ -127,7 +128,7 @@ def evaluate(
                 candidate,
                 names,
                 games_per_country=games_per_country,
-                until_year=until,
+                ending=ending,
                 seed=seed,
                 temperature=temperature,
                 remotes=remotes,
@@ -162,6 +163,12 @@ def _print_lines(lines: Iterable[str]) -> None:
         typer.echo(line)
 
 
+def _ending_text(row: dict[str, Any]) -> str:
+    from services.environments.diplomacy.ending import Ending
+
+    return str(Ending(row["until_year"], row.get("quiet_years")))
+
+
 def _evaluation_text(row: dict[str, Any]) -> str:
     """Format a table of 80 columns: a line for each country, and one for all."""
     from cluster.runs.evaluation_rows import rate_text
@@ -174,7 +181,7 @@ def _evaluation_text(row: dict[str, Any]) -> str:
 
     return "\n".join(
         [
-            f"{row['checkpoint']} against six {row['against']}, {row['games']} games to {row['until_year']}",
+            f"{row['checkpoint']} against six {row['against']}, {row['games']} games to {_ending_text(row)}",
             f"  {'':<9}{'centres':<18} squares {'survives':<14}{'leads':<14}solos",
             *(f"  {power:<8} {cells(values)}" for power, values in row["by_country"].items()),
             f"  {'all':<8} {cells(row)}",

@@ -16,6 +16,7 @@ from cluster.runs.progress_bars import AddBar
 from cluster.runs.provenance import commit
 from opponents.play import GameRecord, play_game
 from opponents.players.chat_players import ChatPlayers
+from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.scoring import Outcome
 from services.environments.diplomacy.settings import DiplomacyEvaluation, GameSettings
@@ -30,7 +31,7 @@ CONCURRENT_GAMES = 64
 
 def play(
     seats: Mapping[str, str | Policy],
-    until_year: int,
+    ending: Ending,
     seed: int,
     out: Path,
     remotes: ChatPlayers,
@@ -40,20 +41,20 @@ def play(
 
     Raises StorageError too, if it cannot be saved.
     """
-    game, _ = play_out(seats, until_year, seed, remotes, game_id=out.stem, prompts=prompts)
+    game, _ = play_out(seats, ending, seed, remotes, game_id=out.stem, prompts=prompts)
     game.save(out)
     return game.outcome()
 
 
 def play_out(
     seats: Mapping[str, str | Policy],
-    until_year: int,
+    ending: Ending,
     seed: int,
     remotes: ChatPlayers,
     game_id: str | None = None,
     prompts: PromptReport | None = None,
 ) -> tuple[DiplomacyGame, GameRecord]:
-    """Play one game to the end of ``until_year``; the same seed plays the same game.
+    """Play one game to its ending; the same seed plays the same game.
 
     ``seats`` has each power's player: an open one, or the name of a bot, checkpoint or run folder, or remote:NAME of
     ``remotes``, which are closed when the game is over. ``prompts`` collects what the named ones read.
@@ -66,11 +67,11 @@ def play_out(
     if prompts is not None:
         players = {name: prompts.watched(name, player) for name, player in players.items()}
     described = {name: describe_player(chosen[name], remotes) for name in names}
-    game = DiplomacyGame(until_year, game_id=game_id)
+    game = DiplomacyGame(ending.until_year, game_id, quiet_years=ending.quiet_years)
     game.origin = game_origin(
         {power: described[each] if isinstance(each, str) else describe_open(each) for power, each in seats.items()},
         seed=seed,
-        until_year=until_year,
+        until_year=ending.until_year,
         commit=commit(),
     )
 
@@ -89,14 +90,16 @@ def evaluate(
     against: Sequence[str | Policy],
     *,
     games_per_country: int,
-    until_year: int,
+    ending: Ending,
     seed: int = 0,
     temperature: float | None = None,
     remotes: ChatPlayers | None = None,
     add_bar: AddBar | None = None,
 ) -> list[dict[str, Any]]:
     """Play one candidate of Diplomacy against six of each bot; as ``evaluate_in``."""
-    settings = DiplomacyEvaluation(games_per_country=games_per_country, until_year=until_year)
+    settings = DiplomacyEvaluation(
+        games_per_country=games_per_country, until_year=ending.until_year, quiet_years=ending.quiet_years
+    )
     world = Diplomacy(GameSettings())
     return evaluate_in(
         world, settings, candidate, against, seed=seed, temperature=temperature, remotes=remotes, add_bar=add_bar

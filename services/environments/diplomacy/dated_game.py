@@ -12,8 +12,8 @@ from services.environments.playing import Result
 class DatedGame(DiplomacyGame):
     """A game that records in which phase (counted from 0) each power was eliminated."""
 
-    def __init__(self, until_year: int, game_id: str | None = None) -> None:
-        super().__init__(until_year, game_id)
+    def __init__(self, until_year: int, game_id: str | None = None, quiet_years: int | None = None) -> None:
+        super().__init__(until_year, game_id, quiet_years=quiet_years)
         self.eliminated: dict[str, int] = {}  # powers that own no centre now
         self._processed = 0
 

@@ -32,10 +32,20 @@ _LAST_YEAR = 9999  # of the engine's phase names
 
 
 class DiplomacyGame(Game):
-    """A game that ends after ``until_year`` (adjustments included), at a solo or at a draw."""
+    """A game that ends after ``until_year`` (adjustments included), at a solo or at a draw.
 
-    def __init__(self, until_year: int, game_id: str | None = None, engine: FastGame | None = None) -> None:
+    With ``quiet_years`` it is a draw of all survivors once no centre has changed hands in so many years.
+    """
+
+    def __init__(
+        self,
+        until_year: int,
+        game_id: str | None = None,
+        engine: FastGame | None = None,
+        quiet_years: int | None = None,
+    ) -> None:
         self.until_year = until_year
+        self.quiet_years = quiet_years
         self.origin: GameOrigin | None = None  # who plays; kept in the saved game
         self._engine: Any = engine or FastGame(game_id=game_id)
         self._position: Position | None = None
@@ -44,6 +54,7 @@ class DiplomacyGame(Game):
         self._alliances = AllianceLog()
         self._unobserved: list[tuple[Position, Mapping[str, tuple[str, ...]]]] = []  # phases for it; only facts need it
         self._defective = 0  # orders of all powers that were not legal
+        self._changed = self._year() - 1  # the last year in which a centre changed hands, as far as is known
 
     @property
     def position(self) -> Position:
@@ -56,7 +67,7 @@ class DiplomacyGame(Game):
     @property
     def is_done(self) -> bool:
         """Whether the game has ended."""
-        return self._engine.is_game_done or int(self._phase()[1:5]) > self.until_year
+        return self._engine.is_game_done or self._year() > self.until_year or self._is_quiet()
 
     @property
     def phase(self) -> str:
@@ -136,7 +147,10 @@ class DiplomacyGame(Game):
         """Adjudicate and advance to the next phase with decisions. Raises ``RuntimeError`` when done."""
         if self.is_done:
             raise RuntimeError("this game is over; nothing is left to process")
+        year, owners = self._year(), self._owners()
         self._engine.process()
+        if self._owners() != owners:
+            self._changed = year
         self._position = self._past = None
         self._orders = {}
 
@@ -150,6 +164,9 @@ class DiplomacyGame(Game):
             raise RuntimeError(f"this game is not over: {self._phase()} of {self.until_year} is still to be played")
         centers, phases = self.centers(), len(self._engine.state_history)
         if not self._engine.is_game_done:
+            if self._is_quiet():
+                survivors = tuple(power for power in POWERS if centers[power])
+                return Outcome(centers, "draw", survivors, self._year() - 1, phases)
             return Outcome(centers, "year_limit", (), self.until_year, phases)
         winners = _winners(self._engine)
         solo = len(winners) == 1 and centers[winners[0]] >= CENTERS_TO_WIN
@@ -177,6 +194,7 @@ class DiplomacyGame(Game):
             state = {**state, piece: {power: state.get(piece, {}).get(power, []) for power in POWERS}}
         game._engine.set_state(state)
         game._past = past
+        game._changed = game._year() - 1
         return game
 
     def saved(self) -> str:
@@ -197,6 +215,18 @@ class DiplomacyGame(Game):
     def load(cls, path: Path | str, until_year: int) -> DiplomacyGame:
         """Load a saved game at its last phase, without its origin. Raises ``SavedGameError`` for other files."""
         return cls(until_year, engine=_read_saved_game(Path(path)))
+
+    def _year(self) -> int:
+        return int(self._phase()[1:5])
+
+    def _owners(self) -> tuple[frozenset[str], ...] | None:
+        """The centres of each power; None where nothing depends on them."""
+        if self.quiet_years is None:
+            return None
+        return tuple(frozenset(self._engine.powers[name].centers) for name in POWERS)
+
+    def _is_quiet(self) -> bool:
+        return self.quiet_years is not None and self._year() > self._changed + self.quiet_years
 
     def _phase(self) -> str:
         """Return the short name of the current phase; of a finished game, the phase in which it ended."""

@@ -88,7 +88,7 @@ class Diplomacy(World):
         """A game from the standard opening; its only chance is in the players."""
         from services.environments.diplomacy.game import DiplomacyGame
 
-        return DiplomacyGame(self.settings.until_year, game_id=game_id or None)
+        return DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
 
     @property
     def rating_scale(self) -> RatingScale:
@@ -101,20 +101,21 @@ class Diplomacy(World):
         """Games that know in which order powers were eliminated."""
         return DatedDiplomacy(self.settings)
 
-    def _to_the_end_of(self, year: int) -> Diplomacy:
-        return Diplomacy(self.settings.model_copy(update={"until_year": year}))
+    def _ending(self, year: int, quiet_years: int | None = None) -> Diplomacy:
+        return Diplomacy(self.settings.model_copy(update={"until_year": year, "quiet_years": quiet_years}))
 
     def as_evaluated(self, settings: Any) -> Diplomacy:
-        """Games to the end of ``evaluation.until_year``."""
-        return self._to_the_end_of(settings.until_year)
+        """Games to the end of ``evaluation.until_year``, or a draw after ``evaluation.quiet_years``."""
+        return self._ending(settings.until_year, settings.quiet_years)
 
     def opposition(self, against: str) -> str:
         """The anchor fills six seats."""
         return f"against six {against}"
 
     def evaluation_facts(self, settings: Any) -> Mapping[str, str | int]:
-        """The last year of the games."""
-        return {"until_year": settings.until_year}
+        """The last year of the games, and the quiet years that end them, if any do."""
+        quiet = {} if settings.quiet_years is None else {"quiet_years": settings.quiet_years}
+        return {"until_year": settings.until_year, **quiet}
 
     def saved_game(
         self, game: Game, players: Mapping[str, SeatPlayer] | None, seed: int, commit: str, package_version: str
@@ -130,7 +131,7 @@ class Diplomacy(World):
 
     def as_imitated(self, settings: Any) -> Diplomacy:
         """Games to the end of ``imitation.until_year``."""
-        return self._to_the_end_of(settings.until_year)
+        return self._ending(settings.until_year)
 
     def teaching(self, settings: Any) -> str:
         """All seats are the teacher's."""
@@ -170,7 +171,7 @@ class DatedDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.dated_game import DatedGame
 
-        return DatedGame(self.settings.until_year, game_id or None)
+        return DatedGame(self.settings.until_year, game_id or None, self.settings.quiet_years)
 
 
 WORLD = Diplomacy

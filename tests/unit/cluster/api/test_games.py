@@ -18,13 +18,14 @@ import entente
 from cluster.evaluation.play import evaluate, play
 from cluster.evaluation.players import parse_seats
 from opponents.players.chat_players import ChatPlayers
+from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.playing import Decision
 
 
 def test_a_game_is_the_one_that_the_command_line_plays(tmp_path: Path) -> None:
-    outcome = play(parse_seats(["FRANCE=greedy"], "random"), 1902, 3, tmp_path / "theirs.json", ChatPlayers({}))
+    outcome = play(parse_seats(["FRANCE=greedy"], "random"), Ending(1902), 3, tmp_path / "theirs.json", ChatPlayers({}))
     game = entente.play({"FRANCE": "greedy"}, until_year=1902, seed=3)
     assert game.outcome == outcome
     assert game.seats == {power: "greedy" if power == "FRANCE" else "random" for power in POWERS}
@@ -54,7 +55,7 @@ def test_games_are_played_inside_a_running_event_loop() -> None:
         assert entente.evaluate("greedy", games_per_country=1, until_year=1901) == rows
 
     asyncio.run(cell())
-    assert rows == evaluate("greedy", ["random"], games_per_country=1, until_year=1901)
+    assert rows == evaluate("greedy", ["random"], games_per_country=1, ending=Ending(1901))
 
 
 def test_an_error_inside_a_running_event_loop_is_the_same_one() -> None:

@@ -28,6 +28,7 @@ from opponents.players.chat_players import ChatPlayers
 from opponents.population.member import release_checksum
 from opponents.population.population import Population
 from opponents.settings import ChatPlayerSettings
+from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.game_origin import ORIGIN_KEY
 from services.environments.evaluation import EvaluationGame
@@ -84,26 +85,28 @@ def test_play_uses_the_sampling_of_training_games(
     run: Path, folder: str, asked: list[Settings], tmp_path: Path
 ) -> None:
     with pytest.raises(EngineError):
-        play(parse_seats([f"FRANCE={run / folder}"], "random"), 1901, 0, tmp_path / "game.json", ChatPlayers({}))
+        play(
+            parse_seats([f"FRANCE={run / folder}"], "random"), Ending(1901), 0, tmp_path / "game.json", ChatPlayers({})
+        )
     assert set(asked) == {TRAINING}
 
 
 @pytest.mark.parametrize("folder", ["", "checkpoints/0", "imitated/untrained"])
 def test_evaluate_uses_the_sampling_of_evaluation_games(run: Path, folder: str, asked: list[Settings]) -> None:
     with pytest.raises(EngineError):
-        evaluate(str(run / folder), ["random"], games_per_country=1, until_year=1901)
+        evaluate(str(run / folder), ["random"], games_per_country=1, ending=Ending(1901))
     assert set(asked) == {EVALUATION}
 
 
 def test_evaluate_can_override_the_temperature(run: Path, asked: list[Settings]) -> None:
     with pytest.raises(EngineError):
-        evaluate(str(run), ["random"], games_per_country=1, until_year=1901, temperature=0.0)
+        evaluate(str(run), ["random"], games_per_country=1, ending=Ending(1901), temperature=0.0)
     assert set(asked) == {("free", 40, 0.0)}
 
 
 def test_evaluate_plays_an_opponent_with_its_own_settings(run: Path, asked: list[Settings]) -> None:
     with pytest.raises(EngineError):
-        evaluate("random", [str(run)], games_per_country=1, until_year=1901, temperature=0.0)
+        evaluate("random", [str(run)], games_per_country=1, ending=Ending(1901), temperature=0.0)
     assert set(asked) == {EVALUATION}
 
 
@@ -141,7 +144,7 @@ def test_a_played_game_says_who_played(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, folder)
     (folder / "config.toml").write_text(dump_config(load_config("smoke", [config, "inference.temperature=0.5"])))
     seats = parse_seats([f"FRANCE={folder}", "ITALY=dumbbot"], "random")
-    play(seats, 1901, 5, tmp_path / "game.json", ChatPlayers({}))
+    play(seats, Ending(1901), 5, tmp_path / "game.json", ChatPlayers({}))
     record = json.loads((tmp_path / "game.json").read_text())[ORIGIN_KEY]
     assert str(tmp_path) not in json.dumps(record), "a shared game names no path of the machine"
     manifest = json.loads((folder / "checkpoints" / "0" / "manifest.json").read_text())
@@ -176,7 +179,7 @@ def test_a_game_names_the_checkpoint_that_was_opened_though_a_newer_one_appears(
 
     monkeypatch.setattr("cluster.evaluation.play.open_policy", open_then_write)
     monkeypatch.setattr("cluster.evaluation.players.open_policy", open_then_write)
-    play(parse_seats([f"FRANCE={folder}"], "random"), 1901, 5, tmp_path / "game.json", ChatPlayers({}))
+    play(parse_seats([f"FRANCE={folder}"], "random"), Ending(1901), 5, tmp_path / "game.json", ChatPlayers({}))
     assert (folder / "checkpoints" / "1").exists()
     record = json.loads((tmp_path / "game.json").read_text())[ORIGIN_KEY]
     assert record["seats"]["FRANCE"]["player"] == "mine/checkpoints/0"

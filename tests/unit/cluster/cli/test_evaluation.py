@@ -1,0 +1,37 @@
+"""``entente evaluate`` and ``entente play`` to a year and to the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from cluster.cli.app import app
+from cluster.errors import RunError
+
+
+def entente(*arguments: object) -> str:
+    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.output.split())
+
+
+def test_games_to_the_end_are_draws_once_no_centre_changes_hands(tmp_path: Path) -> None:
+    out, rows = tmp_path / "game.json", tmp_path / "rows.json"
+    assert "draw after 10 phases, 1905" in entente("play", "--default", "hold", "--until", "end", "--out", out)
+    said = entente("evaluate", "hold", "--against", "hold", "--games-per-country", 2, "--until", "end", "--json", rows)
+    assert "14 games to 1935, or a draw after 5 years without a change of centres" in said
+    (row,) = json.loads(rows.read_text())["evaluations"]
+    assert (row["until_year"], row["quiet_years"], row["mean_centers"]) == (1935, 5, 22 / 7)
+    said = entente("evaluate", "hold", "--against", "hold", "--games-per-country", 1, "--until", 1902, "--json", rows)
+    assert "7 games to 1902 " in said
+    assert "quiet_years" not in json.loads(rows.read_text())["evaluations"][0]
+
+
+@pytest.mark.parametrize("words", [("evaluate", "hold"), ("play", "--out", "game.json")])
+def test_another_ending_is_refused_before_anything_is_played(words: tuple[str, ...]) -> None:
+    for until in ("1900", "never"):
+        with pytest.raises(RunError, match=f"--until: '{until}' is neither a year from 1901 to 1999 nor 'end'"):
+            entente(*words, "--until", until)
