@@ -36,7 +36,9 @@ class CallsTogether(Generic[Item, Result]):
         while self._waiting:
             together, self._waiting = self._waiting, []
             try:
-                results = await self._call([item for item, _ in together])
+                results = list(await self._call([item for item, _ in together]))
+                if len(results) != len(together):
+                    raise ValueError(f"{self._name}: {len(results)} results for {len(together)} items")
             except Exception as error:  # noqa: BLE001  (who waits for a result gets any error)
                 for _, found in together:
                     if not found.done():
@@ -44,6 +46,7 @@ class CallsTogether(Generic[Item, Result]):
             except asyncio.CancelledError:
                 for _, found in (*together, *self._waiting):
                     found.cancel()
+                self._waiting = []
                 raise
             else:
                 for (_, found), result in zip(together, results, strict=True):

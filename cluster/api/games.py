@@ -23,6 +23,7 @@ from cluster.api.rows import Rows
 from cluster.configs.loader import Source
 from cluster.errors import RunError
 from grpo_core.errors import one_line
+from services.environments.diplomacy.ending import END, TO_THE_END
 
 if TYPE_CHECKING:
     from opponents.play import GameRecord
@@ -94,15 +95,16 @@ def play(
     """Play one game to the end of ``until_year`` (1901 to 1999); the same seed (0 to 2^53) plays the same game.
 
     ``until_year="end"`` plays it to the end: to 1935, or a draw after five years without a change of centres.
-    The game's id is made of its seed and last year. ``seats`` maps powers, in any case, to their players; ``default``
-    plays all others. A player is a bot's name, a checkpoint or run (a folder or a ``Run``), ``remote:NAME`` of
-    ``config``'s ``[opponents.remotes]``, an open ``Player``, or an object of your own with
-    ``async def act(position, power, seed)`` that returns a ``Decision``.
+    The game's id is made of its seed and its last year or ``end``. ``seats`` maps powers, in any case, to their
+    players; ``default`` plays all others. A player is a bot's name, a checkpoint or run (a folder or a ``Run``),
+    ``remote:NAME`` of ``config``'s ``[opponents.remotes]``, an open ``Player``, or an object of your own with ``async
+    def act(position, power, seed)`` that returns a ``Decision``.
 
     Raises RunError for an unknown power, player or argument, CheckpointError for a folder that is not a usable
     checkpoint, EndpointError for an unknown remote player or one that does not answer.
     """
     ending = check_ending("until_year", until_year)
+    until = END if ending == TO_THE_END else ending.until_year
     seed = check_whole("seed", seed, 0, LARGEST_SEED)
     seated = check_seats(seats)
     from cluster.evaluation.play import play_out
@@ -110,7 +112,7 @@ def play(
     from services.environments.diplomacy.position import POWERS
 
     players = {power: _named_or_open(seated.get(power, default)) for power in POWERS}
-    game, record = play_out(players, ending, seed, chat_players(config), game_id=f"{seed}-{until_year}")
+    game, record = play_out(players, ending, seed, chat_players(config), game_id=f"{seed}-{until}")
     return Game(game, record, {power: name_of(player) for power, player in players.items()})
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cluster.evaluation.prompt_report import PromptReport
 
 commands = typer.Typer()
-_END_HELP = "end: 1935, or a draw after five years without a change of centres."
+_END_HELP = "'end' is 1935, or a draw after five years without a change of centres."
 LONGEST_LINE = 10_000  # characters of a prompt's line that are shown
 
 
@@ -33,7 +33,9 @@ def play(
         ),
     ] = None,
     default: Annotated[str, typer.Option(help="The player of all other powers.")] = "random",
-    until: Annotated[str, typer.Option(metavar="YEAR|end", help=f"Last year played to its end; {_END_HELP}")] = "1910",
+    until: Annotated[
+        str, typer.Option(metavar="YEAR|end", help=f"Last year, which is played to its end; {_END_HELP}")
+    ] = "1910",
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed plays the same game.")] = 7,
     html: Annotated[
         Path | None, typer.Option(callback=check_output, help="Also write a page that shows it phase by phase.")
@@ -163,12 +165,6 @@ def _print_lines(lines: Iterable[str]) -> None:
         typer.echo(line)
 
 
-def _ending_text(row: dict[str, Any]) -> str:
-    from services.environments.diplomacy.ending import Ending
-
-    return str(Ending(row["until_year"], row.get("quiet_years")))
-
-
 def _evaluation_text(row: dict[str, Any]) -> str:
     """Format a table of 80 columns: a line for each country, and one for all."""
     from cluster.runs.evaluation_rows import rate_text
@@ -181,7 +177,7 @@ def _evaluation_text(row: dict[str, Any]) -> str:
 
     return "\n".join(
         [
-            f"{row['checkpoint']} against six {row['against']}, {row['games']} games to {_ending_text(row)}",
+            f"{row['checkpoint']} against six {row['against']}, {row['games']} games to {row['until_year']}",
             f"  {'':<9}{'centres':<18} squares {'survives':<14}{'leads':<14}solos",
             *(f"  {power:<8} {cells(values)}" for power, values in row["by_country"].items()),
             f"  {'all':<8} {cells(row)}",

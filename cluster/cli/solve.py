@@ -60,7 +60,9 @@ def solve(
         list[str] | None,
         typer.Option(metavar="NAME", help="An instruction variant; repeatable.", show_default="the run's variants"),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed draws the same samples.")] = 0,
+    seed: Annotated[
+        int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed draws the same samples and answers.")
+    ] = 0,
     json_out: Annotated[
         Path | None,
         typer.Option(
@@ -82,6 +84,10 @@ def solve(
         raise RunError("give either --question TEXT or --file FILE")
     if answer is not None and question is None:
         raise RunError("--answer belongs to --question; in a file each line has its own")
+    if agents == "average" and answer_temperature > 0:
+        raise RunError(
+            "--answer-temperature: the average is one greedy text, which sampled answers do not compare with"
+        )
     found = find_policy(policy, variant or ())
     questions = (asked(question, answer),) if question is not None else read_questions(file or Path())
     from cluster.solving.answering import Asking  # torch is slow to import; wrong arguments need none of it
@@ -97,7 +103,7 @@ def solve(
         from cluster.solving.lines import totals_lines
         from cluster.solving.totals import totals_document, totals_of
 
-        totals = totals_of(solved, temperature)
+        totals = totals_of(solved, asking)
         lines = totals_lines(totals)
         results = {"totals": totals_document(totals), "questions": [document(each) for each in solved]}
     if json_out == STDOUT:

@@ -14,6 +14,7 @@ from grpo_core.types import PolicyVersion
 from opponents.players.chat_players import ChatPlayers
 from opponents.population.member import package_version, release_checksum
 from opponents.settings import REMOTE_PREFIX
+from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game_origin import GameOrigin
 from services.environments.playing import Policy
 from services.environments.seat_player import SeatPlayer
@@ -21,9 +22,9 @@ from services.environments.seat_player import SeatPlayer
 _LONGEST_NAME = 200  # characters; longer ones are no names to a reader of saved games
 
 
-def game_origin(seats: Mapping[str, SeatPlayer], *, seed: int, until_year: int, commit: str) -> GameOrigin:
+def game_origin(seats: Mapping[str, SeatPlayer], *, seed: int, ending: Ending, commit: str) -> GameOrigin:
     """Return the record of a game of these players, by power, under the installed version of this package."""
-    return GameOrigin(seats, seed, until_year, commit, package_version())
+    return GameOrigin(seats, seed, ending.until_year, commit, package_version(), ending.quiet_years)
 
 
 def describe_bot(name: str) -> SeatPlayer:

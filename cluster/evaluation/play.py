@@ -71,7 +71,7 @@ def play_out(
     game.origin = game_origin(
         {power: described[each] if isinstance(each, str) else describe_open(each) for power, each in seats.items()},
         seed=seed,
-        until_year=ending.until_year,
+        ending=ending,
         commit=commit(),
     )
 

@@ -47,8 +47,9 @@ def answer_lines(solved: Solved) -> list[str]:
 def totals_lines(totals: Totals) -> list[str]:
     """The totals of a file; shares in percent, with 95 % intervals."""
     truth = "all" if totals.with_truth == totals.questions else f"{totals.with_truth:,}"
+    sampled = f"answers at temperature {totals.answer_temperature:g}; " if totals.answer_temperature else ""
     lines = [
-        f"{totals.questions:,} questions, {truth} with a true answer; no answer to {totals.without_answer:,}; "
+        f"{totals.questions:,} questions, {truth} with a true answer; no answer to {totals.without_answer:,}; {sampled}"
         "[95 % intervals]"
     ]
     k = totals.samples

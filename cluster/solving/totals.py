@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from cluster.solving.answering import Solved
+from cluster.solving.answering import Asking, Solved
 from cluster.solving.scoring import is_right, sample_scores, similarity
 from grpo_core.statistics import SHARE, Estimate, Range, paired_difference, stratified_mean, stratified_rate
 
@@ -32,12 +32,13 @@ class Totals:
     mode: str
     agents: int
     samples: int
-    temperature: float
+    temperature: float  # of the samples
+    answer_temperature: float  # of each variant's own answer
     questions: int
     with_truth: int
     without_answer: int
     right: Estimate | None  # share of questions with a right answer of all agents
-    by_variant: dict[str, Estimate]  # share of right answers of its own
+    by_variant: dict[str, Estimate]  # share of the variant's own answers that are right
     gain: Contrast | None  # of the answer of all agents over the mean single agent
     pass_at_1: Estimate | None  # of the samples, mean over agents
     pass_at_k: Estimate | None
@@ -49,8 +50,8 @@ class Totals:
     effective_rank: Contrast | None
 
 
-def totals_of(solved: Sequence[Solved], temperature: float) -> Totals:
-    """Total at least one answered question; all were answered in the same mode by the same agents."""
+def totals_of(solved: Sequence[Solved], asking: Asking) -> Totals:
+    """Total at least one answered question; all were put in the same way to the same agents."""
     known = [each for each in solved if each.asked.problem is not None]
     variants = [agent.variant for agent in solved[0].agents]
     chosen = [is_right(each.chosen, each.asked) is True for each in known]
@@ -64,7 +65,8 @@ def totals_of(solved: Sequence[Solved], temperature: float) -> Totals:
         mode=solved[0].mode,
         agents=len(variants),
         samples=len(solved[0].agents[0].samples),
-        temperature=temperature,
+        temperature=asking.temperature,
+        answer_temperature=asking.answer_temperature,
         questions=len(solved),
         with_truth=len(known),
         without_answer=sum(each.chosen.answer is None for each in solved),
@@ -101,6 +103,8 @@ def totals_document(totals: Totals) -> dict[str, Any]:
     k = totals.samples
     found: dict[str, Any] = {
         "mode": totals.mode,
+        "temperature": totals.temperature,
+        "answer_temperature": totals.answer_temperature,
         "questions": totals.questions,
         "with_truth": totals.with_truth,
         "without_answer": totals.without_answer,

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 FIRST_YEAR, LAST_YEAR = 1901, 1999
-END = "end"  # in place of a year: to the end, as published results play
+END = "end"  # in place of a year
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,10 @@ class Ending:
         """``1908``, or ``1935, or a draw after 5 years without a change of centres``"""
         if self.quiet_years is None:
             return str(self.until_year)
-        return f"{self.until_year}, or a draw after {self.quiet_years} years without a change of centres"
+        years = "1 year" if self.quiet_years == 1 else f"{self.quiet_years} years"
+        return f"{self.until_year}, or a draw after {years} without a change of centres"
 
 
-# As published evaluations of whole games have it.
 TO_THE_END = Ending(1935, 5)
 
 

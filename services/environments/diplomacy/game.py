@@ -182,14 +182,20 @@ class DiplomacyGame(Game):
         return state
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], until_year: int, past: tuple[PastPhase, ...] = ()) -> DiplomacyGame:
+    def from_state(
+        cls,
+        state: Mapping[str, Any],
+        until_year: int,
+        past: tuple[PastPhase, ...] = (),
+        quiet_years: int | None = None,
+    ) -> DiplomacyGame:
         """Return a game that continues another's ``state()``, without history; ``ValueError`` for a finished one.
 
-        ``past`` is that of its first position.
+        ``past`` is that of its first position. Quiet years are counted from there.
         """
         if state["name"] == "COMPLETED":
             raise ValueError("a finished game has no state to go on from")
-        game = cls(until_year)
+        game = cls(until_year, quiet_years=quiet_years)
         for piece in ("units", "centers"):  # a power that is not in the state has none
             state = {**state, piece: {power: state.get(piece, {}).get(power, []) for power in POWERS}}
         game._engine.set_state(state)

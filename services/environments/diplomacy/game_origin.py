@@ -21,7 +21,11 @@ class GameOrigin:
     until_year: int
     commit: str  # of this project's code, "unknown" outside a checkout
     package_version: str  # of this project's package
+    quiet_years: int | None = None  # after which it would have been a draw, see ``Ending``
 
     def document(self) -> dict[str, Any]:
-        """Return the record as JSON data."""
-        return {"schema": SCHEMA, **asdict(self)}
+        """Return the record as JSON data; without quiet years, they are left out."""
+        document = {"schema": SCHEMA, **asdict(self)}
+        if self.quiet_years is None:
+            del document["quiet_years"]
+        return document

@@ -15,13 +15,13 @@ Shares = dict[str, float]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a game ended. ``winners`` is one power after a solo, those who agreed after a draw, else empty."""
+    """How a game ended. ``winners`` is one power after a solo, those who share a draw, else empty."""
 
     centers: Mapping[str, int]
     kind: Literal["solo", "draw", "year_limit"]
     winners: tuple[str, ...]
     final_year: int
-    phases: int  # phases in its history: those played, and that of an agreed draw
+    phases: int  # phases in its history: those played, and that of a draw by agreement
 
     @property
     def solo(self) -> str | None:

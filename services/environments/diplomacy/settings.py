@@ -7,20 +7,11 @@ from pydantic import Field
 from grpo_core.section import Settings, Texts
 from services.environments.settings import EvaluationSettings, ImitationSettings
 
-_QUIET_YEARS = Field(
-    None,
-    ge=1,
-    le=99,
-    description="A game is a draw of all survivors once no centre has changed hands in so many years; unset: only the "
-    "last year ends it",
-)
-
 
 class GameSettings(Settings):
     """The training games and their rewards."""
 
     until_year: int = Field(1905, ge=1901, le=1999, description="Last year played to its end, adjustments included")
-    quiet_years: int | None = _QUIET_YEARS
     reward: dict[str, float] = Field(
         default_factory=lambda: {"center_change": 1.0},
         examples=[{"center_change": 0.5, "dipnet": 0.5}],
@@ -39,7 +30,13 @@ class DiplomacyEvaluation(EvaluationSettings):
     )
     games_per_country: int = Field(10, ge=1, le=10**6, description="Games the policy plays as each country")
     until_year: int = Field(1905, ge=1901, le=1999, description="Last year of an evaluation game")
-    quiet_years: int | None = _QUIET_YEARS
+    quiet_years: int | None = Field(
+        None,
+        ge=1,
+        le=99,
+        description="An evaluation game is a draw of all survivors once no centre has changed hands in so many years; "
+        "unset: only its last year ends it",
+    )
     final_against: Texts = Field((), examples=[["dumbbot"]], description="Further bots met by the trained policy only")
 
     @property

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grpo_core.types import Measure
+from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.language import DiplomacyLanguage
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
 from services.environments.diplomacy.rewards import check_weights
@@ -68,10 +69,14 @@ class Diplomacy(World):
     imitation_settings = DiplomacyImitation
     language = DiplomacyLanguage()
 
-    def __init__(self, settings: GameSettings) -> None:
-        """Take the section ``[game]``. Raises ValueError for unknown reward parts."""
+    def __init__(self, settings: GameSettings, quiet_years: int | None = None) -> None:
+        """Take the section ``[game]``, and the years without a change of centres after which a game is a draw.
+
+        Raises ValueError for unknown reward parts.
+        """
         check_weights(settings.reward)
         super().__init__(settings)
+        self._quiet_years = quiet_years
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -88,7 +93,7 @@ class Diplomacy(World):
         """A game from the standard opening; its only chance is in the players."""
         from services.environments.diplomacy.game import DiplomacyGame
 
-        return DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
+        return DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self._quiet_years)
 
     @property
     def rating_scale(self) -> RatingScale:
@@ -101,21 +106,21 @@ class Diplomacy(World):
         """Games that know in which order powers were eliminated."""
         return DatedDiplomacy(self.settings)
 
-    def _ending(self, year: int, quiet_years: int | None = None) -> Diplomacy:
-        return Diplomacy(self.settings.model_copy(update={"until_year": year, "quiet_years": quiet_years}))
+    def _with_ending(self, year: int, quiet_years: int | None = None) -> Diplomacy:
+        return Diplomacy(self.settings.model_copy(update={"until_year": year}), quiet_years)
 
     def as_evaluated(self, settings: Any) -> Diplomacy:
         """Games to the end of ``evaluation.until_year``, or a draw after ``evaluation.quiet_years``."""
-        return self._ending(settings.until_year, settings.quiet_years)
+        return self._with_ending(settings.until_year, settings.quiet_years)
 
     def opposition(self, against: str) -> str:
         """The anchor fills six seats."""
         return f"against six {against}"
 
     def evaluation_facts(self, settings: Any) -> Mapping[str, str | int]:
-        """The last year of the games, and the quiet years that end them, if any do."""
-        quiet = {} if settings.quiet_years is None else {"quiet_years": settings.quiet_years}
-        return {"until_year": settings.until_year, **quiet}
+        """The last year of the games; with quiet years that end them, the whole rule as text."""
+        whole = Ending(settings.until_year, settings.quiet_years)
+        return {"until_year": settings.until_year if whole.quiet_years is None else str(whole)}
 
     def saved_game(
         self, game: Game, players: Mapping[str, SeatPlayer] | None, seed: int, commit: str, package_version: str
@@ -126,12 +131,13 @@ class Diplomacy(World):
 
         assert isinstance(game, DiplomacyGame)
         if players is not None:
-            game.origin = GameOrigin(players, seed, self.settings.until_year, commit, package_version)
+            last, quiet = self.settings.until_year, self._quiet_years
+            game.origin = GameOrigin(players, seed, last, commit, package_version, quiet)
         return game.saved()
 
     def as_imitated(self, settings: Any) -> Diplomacy:
         """Games to the end of ``imitation.until_year``."""
-        return self._ending(settings.until_year)
+        return self._with_ending(settings.until_year)
 
     def teaching(self, settings: Any) -> str:
         """All seats are the teacher's."""
@@ -171,7 +177,7 @@ class DatedDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.dated_game import DatedGame
 
-        return DatedGame(self.settings.until_year, game_id or None, self.settings.quiet_years)
+        return DatedGame(self.settings.until_year, game_id or None, self._quiet_years)
 
 
 WORLD = Diplomacy

@@ -31,6 +31,7 @@ class _Record(msgspec.Struct):
     seats: Annotated[dict[_Text, _Seat], msgspec.Meta(max_length=100)]
     seed: _Number | None = None
     until_year: _Number | None = None
+    quiet_years: _Number | None = None
     commit: _Text = ""
     package_version: _Text = ""
 
@@ -91,6 +92,7 @@ def read_origin(document: Mapping[str, Any], powers: tuple[str, ...]) -> Origin:
     facts = (
         ("seed", record.seed),
         ("to the end of", record.until_year),
+        ("or a draw after quiet years:", record.quiet_years),
         ("commit", record.commit),
         ("Entente", record.package_version),
     )

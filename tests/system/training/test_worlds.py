@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from cluster.runs.folder import audits
-from grpo_core.models.pretrained import saved_specialists
+from grpo_core.models.lora import folder_payload
+from grpo_core.models.pretrained import ADAPTER, saved_specialists
 from opponents.population.population import Population
 from tests.system.support.training_process import ENTENTE
 
@@ -94,7 +95,7 @@ def test_seats_of_another_world_have_specialists_who_meet_each_other(tmp_path: P
     settings = (
         "policy.use_peft=true", "policy.specialists=true", "policy.lora_r=2", "learner.episodes_per_update=96",
         "learner.updates=3", "opponents.snapshot_every=1", "opponents.members={random=1e-9}", "rollout.max_staleness=0",
-        "evaluation.games_per_role=20", "metrics.display=false",
+        "evaluation.games_per_role=20", "learner.learning_rate=0.01", "metrics.display=false",
     )  # fmt: skip
     entente("train", "kuhn", "--run-dir", str(run), *(part for each in settings for part in ("--set", each)))
     seats = {"FIRST", "SECOND", "THIRD"}
@@ -105,6 +106,7 @@ def test_seats_of_another_world_have_specialists_who_meet_each_other(tmp_path: P
     policies = [(seat, who) for members in met for seat, who in members.items() if who.startswith("policy/")]
     assert policies
     assert all(who.endswith(f"-{seat}") for seat, who in policies)
+    assert len(audits(run)) == 3
     # Law 5: the adapter that played a seat is the one that the learner computes its episodes with.
     assert all(record["metrics"]["fresh_logprob_gap"] < 1e-4 for record in audits(run).values())
     assert set(evaluations(run)["trained"]["by_seat"]) == seats
@@ -116,8 +118,11 @@ def test_instruction_variants_have_specialists_that_solve_together(tmp_path: Pat
     paid = "[game]\nreward = { unique_characters = 1.0 }\n"  # what an untaught policy already differs in
     config.write_text(PROBLEMS.replace("[policy]\n", peft).replace("[game]\n", paid).replace('control = "same"\n', ""))
     entente("train", str(config), "--run-dir", str(run), "--set", "metrics.display=false", "--set",
-            "rollout.max_staleness=0")  # fmt: skip
-    assert len(saved_specialists(run / "checkpoints" / "3")) == 4
+            "rollout.max_staleness=0", "--set", "learner.learning_rate=0.01")  # fmt: skip
+    checkpoint = run / "checkpoints" / "3"
+    adapters = [folder_payload(checkpoint / ADAPTER / variant) for variant in saved_specialists(checkpoint)]
+    assert len(set(adapters)) == 4, "each learned from its own answers"
+    assert len(audits(run)) == 3
     assert all(record["metrics"]["fresh_logprob_gap"] < 1e-4 for record in audits(run).values())
     question = "Sam has 15 pens and buys 9 more. How many pens does Sam have?"
     entente("solve", str(run), "--question", question, "--agents", "average", "--samples", "2", "--json", str(found))

@@ -77,3 +77,35 @@ def test_a_game_that_no_longer_waits_does_not_hold_up_the_others() -> None:
 
     run(play())
     assert store.calls == [[1, 2]]
+
+
+def test_a_call_with_too_few_results_fails_for_all_who_wait() -> None:
+    async def too_few(numbers: list[int]) -> list[int]:
+        return numbers[1:]
+
+    async def play() -> list[Any]:
+        ask = CallsTogether("ask", too_few)
+        return await asyncio.gather(*(ask(number) for number in (1, 2, 3)), return_exceptions=True)
+
+    found = run(play())
+    assert [str(error) for error in found] == ["ask: 2 results for 3 items"] * 3
+
+
+def test_after_a_cancelled_call_nothing_of_it_is_left() -> None:
+    store = Store()
+
+    async def play() -> None:
+        store_one = CallsTogether("store", store.append)
+        waiting = [asyncio.create_task(store_one(number)) for number in (1, 2)]
+        await asyncio.sleep(0.002)
+        waiting.append(asyncio.create_task(store_one(3)))
+        await asyncio.sleep(0)
+        assert store_one._task is not None
+        store_one._task.cancel()
+        found = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError) for each in found)
+        store.open = 0  # its call was cut off
+        assert await store_one(4) == 40
+
+    run(play())
+    assert store.calls == [[1, 2], [4]]

@@ -149,3 +149,8 @@ def test_wrong_arguments_need_no_torch(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert text.casefold() in " ".join(done.stdout.split()).casefold(), done.stdout
         assert done.stdout.splitlines()[-1] == "[]", arguments
+
+
+def test_sampled_answers_are_no_yardstick_for_a_greedy_average(run: Path) -> None:
+    with pytest.raises(EntenteError, match="--answer-temperature: the average is"):
+        entente("solve", run, "--question", QUESTION, "--agents", "average", "--answer-temperature", "1")

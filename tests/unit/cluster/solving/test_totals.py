@@ -5,7 +5,7 @@ import math
 import pytest
 
 from cluster.solving.agents import Completion
-from cluster.solving.answering import AgentAnswer, Diversity, Solved
+from cluster.solving.answering import AgentAnswer, Asking, Diversity, Solved
 from cluster.solving.lines import answer_lines, totals_lines
 from cluster.solving.questions import asked
 from cluster.solving.totals import totals_document, totals_of
@@ -29,6 +29,7 @@ def solved(
     return Solved(asked("How many?", truth), "vote", completion(chosen), each, one, other)
 
 
+ASKING = Asking()
 FOUND = [
     solved("5", ["5", "5", "4"], ["5", "5", "1"], (0.9, 0.8)),
     solved("5", ["5", "4", "5"], ["1", "2", "3"], (0.95, 0.8)),
@@ -38,7 +39,7 @@ FOUND = [
 
 
 def test_totals_equal_those_by_hand() -> None:
-    totals = totals_of(FOUND, 1.0)
+    totals = totals_of(FOUND, ASKING)
     assert (totals.questions, totals.with_truth, totals.without_answer) == (4, 4, 1)
     assert totals.right is not None
     assert totals.right.mean == 0.5
@@ -63,7 +64,7 @@ def test_totals_equal_those_by_hand() -> None:
 
 
 def test_the_document_has_every_figure_with_its_interval() -> None:
-    found = totals_document(totals_of(FOUND, 1.0))
+    found = totals_document(totals_of(FOUND, ASKING))
     for name in ("exact_match", "gain_over_single_agent", "pass_at_1", "pass_at_3", "maj_at_3", "perplexity"):
         low, high = found[f"{name}_ci95"]
         assert low <= found[name] <= high
@@ -72,20 +73,22 @@ def test_the_document_has_every_figure_with_its_interval() -> None:
 
 
 def test_the_lines_say_plainly_when_agents_are_no_more_diverse() -> None:
-    lines = totals_lines(totals_of(FOUND, 1.0))
+    lines = totals_lines(totals_of(FOUND, ASKING))
     assert (
         lines[-1]
         == "the three agents (a sample each) are no more diverse than three samples of one agent (temperature 1)"
     )
     less = [solved("5", ["5", "4", "5"], ["5"] * 3, (0.9 + 0.01 * place, 0.5)) for place in range(6)]
-    assert totals_lines(totals_of(less, 0.5))[-1].endswith("(temperature 0.5): they are less")
+    assert totals_lines(totals_of(less, Asking(temperature=0.5)))[-1].endswith("(temperature 0.5): they are less")
     more = [solved("5", ["5", "4", "5"], ["5"] * 3, (0.4 + 0.01 * place, 0.9)) for place in range(6)]
-    assert totals_lines(totals_of(more, 1.0))[-1].startswith("the three agents (a sample each) are more diverse than")
+    assert totals_lines(totals_of(more, ASKING))[-1].startswith(
+        "the three agents (a sample each) are more diverse than"
+    )
 
 
 def test_the_gain_is_said_with_its_uncertainty() -> None:
     def line(found: list[Solved]) -> str:
-        return next(line for line in totals_lines(totals_of(found, 1.0)) if "mean single agent" in line)
+        return next(line for line in totals_lines(totals_of(found, ASKING)) if "mean single agent" in line)
 
     assert line(FOUND).endswith("no difference can be told from chance")
     better = [solved("5", ["5", "4", "4"], ["5"], (0.5, 0.5))] * 8 + [solved("5", ["5", "5", "4"], ["5"], (0.5, 0.5))]
@@ -97,7 +100,7 @@ def test_the_gain_is_said_with_its_uncertainty() -> None:
 
 def test_without_true_answers_there_is_nothing_about_right_and_wrong() -> None:
     found = [solved("5", ["5", "4"], ["5", "5"], (0.5 + place / 10, 0.5), truth=None) for place in range(3)]
-    totals = totals_of(found, 1.0)
+    totals = totals_of(found, ASKING)
     assert (totals.right, totals.gain, totals.pass_at_1, totals.by_variant) == (None, None, None, {})
     document = totals_document(totals)
     assert "exact_match" not in document
@@ -109,10 +112,17 @@ def test_without_true_answers_there_is_nothing_about_right_and_wrong() -> None:
 
 def test_one_agent_and_one_question() -> None:
     single = Solved(asked("How many?", "5"), "one", completion("5"), FOUND[0].agents[:1], None, None)
-    totals = totals_of([single], 1.0)
+    totals = totals_of([single], ASKING)
     assert (totals.gain, totals.cosine) == (None, None)
     assert totals.pass_at_1 is not None
     assert totals.pass_at_1.interval is None
     assert all(math.isfinite(value) for value in totals_document(totals).values() if isinstance(value, float))
     assert totals_lines(totals)
     assert answer_lines(single)[0] == "one: 5 (right)"
+
+
+def test_sampled_answers_are_said_to_be_sampled() -> None:
+    drawn = Asking(answer_temperature=0.7)
+    assert totals_document(totals_of(FOUND, drawn))["answer_temperature"] == 0.7
+    assert "answers at temperature 0.7; [95 % intervals]" in totals_lines(totals_of(FOUND, drawn))[0]
+    assert "temperature" not in totals_lines(totals_of(FOUND, ASKING))[0]

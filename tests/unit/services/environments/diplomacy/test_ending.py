@@ -71,8 +71,7 @@ def test_a_continued_game_counts_from_where_it_continues() -> None:
     begun = DiplomacyGame(1999)
     while begun.phase != "S1903M":
         begun.step(dict.fromkeys(begun.to_act(), ()))
-    game = DiplomacyGame.from_state(begun.state(), 1999)
-    game.quiet_years = 2
+    game = DiplomacyGame.from_state(begun.state(), 1999, quiet_years=2)
     assert play(game, {}).outcome().final_year == 1904
 
 
@@ -80,6 +79,7 @@ def test_a_continued_game_counts_from_where_it_continues() -> None:
 def test_a_year_is_an_ending(year: int) -> None:
     assert parse_ending(f" {year}") == Ending(year)
     assert str(Ending(year)) == str(year)
+    assert str(Ending(year, 1)) == f"{year}, or a draw after 1 year without a change of centres"
 
 
 @pytest.mark.parametrize("text", ["1900", "2000", "", "ends", "-1905", "1905.0", "١٩٠٥", "9" * 5000])
