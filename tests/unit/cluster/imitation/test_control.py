@@ -81,7 +81,7 @@ def control(settings: Config, imitated: Path, training_s: float) -> Display:
 
 
 @pytest.mark.parametrize(
-    ("training_s", "passes"), [(0.0, 1), (0.5, 1), (2.0, 1), (3.1, 2), (10.0, 5), (24.9, 12), (10_000.0, 5000)]
+    ("training_s", "passes"), [(0.0, 1), (0.5, 1), (2.0, 1), (3.1, 2), (10.0, 5), (24.9, 13), (10_000.0, 5000)]
 )
 def test_passes_follow_from_the_time_that_training_took(
     imitated: Path, tasks: list[ImitationTask], training_s: float, passes: int
@@ -94,13 +94,22 @@ def test_passes_follow_from_the_time_that_training_took(
     assert all(getattr(task.settings, key) == getattr(config("same").imitation, key) for key in kept)
 
 
-@pytest.mark.parametrize(("training_s", "games"), [(0.0, 8), (2.0, 8), (10.0, 40), (25.0, 96), (1000.0, 4000)])
+@pytest.mark.parametrize(("training_s", "games"), [(0.0, 8), (2.0, 8), (10.0, 40), (25.0, 104), (1000.0, 4000)])
 def test_as_many_more_games_stand_for_the_passes(
     imitated: Path, tasks: list[ImitationTask], training_s: float, games: int
 ) -> None:
     control(config("fresh"), imitated, training_s)
     [task] = tasks
     assert (task.settings.games, task.settings.epochs, task.first_game) == (games, EPOCHS, GAMES)
+
+
+def test_a_line_says_that_the_control_was_too_short(imitated: Path, tasks: list[ImitationTask]) -> None:
+    slower = [line for line in control(config("same"), imitated, 10.0).lines if "fair control" in line]
+    assert tasks
+    assert slower == []
+    (imitated.parent / CONTROL).rename(imitated.parent / "first")
+    (line,) = [line for line in control(config("same"), imitated, 12.0).lines if "fair control" in line]
+    assert line.startswith("the control imitated for 10 s and training took 12 s: ")
 
 
 def test_each_process_has_games_to_learn_from_and_to_measure_on(imitated: Path, tasks: list[ImitationTask]) -> None:
