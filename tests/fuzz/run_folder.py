@@ -23,6 +23,7 @@ from grpo_core.types import PolicyVersion
 from opponents.league.league import League
 from opponents.population.population import Population
 from opponents.ratings.game_score import GameScore
+from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.scoring import places, sum_of_squares
 from services.environments.playing import Standing
@@ -164,7 +165,7 @@ def _write_results(folder: RunFolder) -> None:
     seats = {**dict.fromkeys(POWERS, bot), "FRANCE": learner}
     saved = folder.games / "trained-random"  # of the last evaluation, so that the report shows it
     saved.mkdir()
-    game.origin = game_origin(seats, seed=0, until_year=1902, commit="0f")
+    game.origin = game_origin(seats, seed=0, ending=Ending(1902), commit="0f")
     game.save(saved / "FRANCE.json")
     report = ImitationReport("dumbbot", 1, 0, 10, 2, 2.0, (1.0,), 3.0, 4.0, "0f")
     (folder.path / "imitation.json").write_text(json.dumps(asdict(report)))
