@@ -97,8 +97,8 @@ def play(
     ``until_year="end"`` plays it to the end: to 1935, or a draw after five years without a change of centres.
     The game's id is made of its seed and its last year or ``end``. ``seats`` maps powers, in any case, to their
     players; ``default`` plays all others. A player is a bot's name, a checkpoint or run (a folder or a ``Run``),
-    ``remote:NAME`` of ``config``'s ``[opponents.remotes]``, an open ``Player``, or an object of your own with ``async
-    def act(position, power, seed)`` that returns a ``Decision``.
+    ``remote:NAME`` of ``config``'s ``[opponents.remotes]``, an open ``Player``, or an object of your own with
+    ``async def act(position, power, seed)`` that returns a ``Decision``.
 
     Raises RunError for an unknown power, player or argument, CheckpointError for a folder that is not a usable
     checkpoint, EndpointError for an unknown remote player or one that does not answer.
@@ -131,7 +131,7 @@ def evaluate(
 
     Players are given as for ``play``. ``temperature`` is the sampling temperature of a player that is given by its
     checkpoint or run; None: ``evaluation.temperature`` of its run. The same ``seed`` gives every player the same games.
-    ``until_year`` is as for ``play``. ``progress`` shows it on standard error.
+    ``until_year`` is as for ``play``; rows have the rule in words for ``end``. ``progress`` shows it on standard error.
 
     Returns a row for each opponent, as in ``summary.json``: ``checkpoint``, ``against``, ``games``, ``until_year``,
     ``mean_centers``, ``win_rate``, ``top_rate`` (ties count), ``survival_rate`` and ``sum_of_squares``, each with

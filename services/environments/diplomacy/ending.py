@@ -1,4 +1,4 @@
-"""When a game ends that nobody wins: after a year, or as a draw once no centre changes hands any more."""
+"""When a game without a winner ends: after a year, or as a draw once no centre changes hands any more."""
 
 from __future__ import annotations
 
