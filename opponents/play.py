@@ -87,6 +87,8 @@ async def play_game(
         decisions = await asyncio.gather(*asked) if len(asked) > 1 else [await each for each in asked]
         for seat, decision in zip(acting, decisions, strict=True):
             turn = decision.turn
+            if decision.defects:
+                game.note_defects(seat, decision.defects)
             # A decision without a choice is no training data; its rewards are credited to the choice before it.
             if seat in records and turn is not None and turn.trained_mask.any():
                 records[seat].add_turn(replace(turn, phase=game.phase, keys=game.facts(seat)), steps)

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -133,9 +134,10 @@ def evaluate(
     checkpoint or run; None: ``evaluation.temperature`` of its run. The same ``seed`` gives every player the same games.
     ``until_year`` is as for ``play``; rows have the rule in words for ``end``. ``progress`` shows it on standard error.
 
-    Returns a row for each opponent, as in ``summary.json``: ``checkpoint``, ``against``, ``games``, ``until_year``,
-    ``mean_centers``, ``win_rate``, ``top_rate`` (ties count), ``survival_rate`` and ``sum_of_squares``, each with
-    ``..._ci95``, and all of these in ``by_country``.
+    Returns a row for each opponent: ``checkpoint``, ``against``, ``games``, ``until_year``, and measures, each with
+    ``..._ci95``: ``mean_centers``, ``sum_of_squares``, ``solo_rate``, ``lead_rate`` (ties count),
+    ``lead_rate_ties_split``, ``survival_rate``, ``mean_rank`` and more. ``definitions`` says what each one is, and
+    ``by_country`` has all of them for each country.
 
     Raises as ``play``.
     """
@@ -146,22 +148,18 @@ def evaluate(
     ending = check_ending("until_year", until_year)
     seed = check_whole("seed", seed, 0, LARGEST_SEED)
     temperature = check_temperature(temperature)
-    from cluster.evaluation.play import evaluate as measure
+    from cluster.evaluation.evaluate import diplomacy_request, evaluation_rows
+    from cluster.evaluation.evaluate import evaluate as measure
     from cluster.evaluation.players import chat_players
+    from cluster.evaluation.tables.places import this_process
     from cluster.runs.progress_bars import progress_bars
 
+    request = diplomacy_request(games_per_country, ending, seed=seed, temperature=temperature)
+    candidates, place = [_named_or_open(player)], partial(this_process, remotes=chat_players(config))
     with ExitStack() as stack:
-        rows = measure(
-            _named_or_open(player),
-            [_named_or_open(each) for each in opponents],
-            games_per_country=games_per_country,
-            ending=ending,
-            seed=seed,
-            temperature=temperature,
-            remotes=chat_players(config),
-            add_bar=stack.enter_context(progress_bars()) if progress else None,
-        )
-    return Rows(rows)
+        add_bar = stack.enter_context(progress_bars()) if progress else None
+        measured = measure(request, candidates, [_named_or_open(each) for each in opponents], place, add_bar)
+    return Rows(evaluation_rows(request, candidates, measured))
 
 
 class _Seated:

@@ -10,7 +10,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from cluster.cli import data, diagnostics, evaluation, export, groups, solve, training
+from cluster.cli import data, diagnostics, export, groups, play, solve, training
+from cluster.cli.evaluate import compare, evaluate
 from cluster.cli.output import discard, say
 from cluster.cli.population import population_app
 from cluster.errors import INTERRUPTED
@@ -51,8 +52,8 @@ def _options(
     pass
 
 
-for commands in (training.commands, evaluation.commands, solve.commands, export.commands, diagnostics.commands):
-    app.add_typer(commands)
+for module in (training, play, evaluate, compare, solve, export, diagnostics):
+    app.add_typer(module.commands)
 app.add_typer(groups.commands, name="groups")
 app.add_typer(data.commands, name="data")
 app.add_typer(population_app, name="population")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cluster.evaluation.member_players import find_member, member_name
 from cluster.evaluation.players import name_of
 from cluster.runs.folder import EXPORTED, sampling_of
 from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint, read_manifest, weights_checksum
@@ -55,6 +56,8 @@ def describe_player(
     """
     if name.startswith(REMOTE_PREFIX):
         return SeatPlayer(name, "remote", checksum=remotes.checksum(name.removeprefix(REMOTE_PREFIX)))
+    if (named := member_name(name)) is not None:
+        return _describe_member(*named, temperature, evaluation)
     if not Path(name).is_dir():
         return describe_bot(name)
     config, folder = sampling_of(Path(name)), latest_checkpoint(Path(name)) or Path(name)
@@ -62,6 +65,17 @@ def describe_player(
         temperature = config.evaluation.temperature if evaluation else config.inference.temperature
     shown, version = _exported(folder, config.world.roles) or _in_a_run(folder)
     return SeatPlayer(shown, "checkpoint", version, weights_checksum(folder), config.inference.decoding, temperature)
+
+
+def _describe_member(run: Path, member_id: str, temperature: float | None, evaluation: bool) -> SeatPlayer:
+    _, member = find_member(run, member_id)
+    if member.kind == "bot":
+        return describe_bot(member.name)
+    config = sampling_of(run)
+    if temperature is None:
+        temperature = config.evaluation.temperature if evaluation else config.inference.temperature
+    shown = one_line(f"{run.name}:{member.id}", _LONGEST_NAME)
+    return SeatPlayer(shown, "checkpoint", member.version, member.checksum, config.inference.decoding, temperature)
 
 
 def _in_a_run(folder: Path) -> tuple[str, int | None]:

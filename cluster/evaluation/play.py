@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from cluster.evaluation.evaluation_games import evaluation_row, play_evaluation_game
 from cluster.evaluation.event_loop import run_in_loop
 from cluster.evaluation.game_origins import describe_open, describe_player, game_origin
-from cluster.evaluation.players import name_of, newest, open_policy
+from cluster.evaluation.players import newest, open_policy
 from cluster.evaluation.prompt_report import PromptReport
-from cluster.runs.progress_bars import AddBar
 from cluster.runs.provenance import commit
 from opponents.play import GameRecord, play_game
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.scoring import Outcome
-from services.environments.diplomacy.settings import DiplomacyEvaluation, GameSettings
-from services.environments.diplomacy.world import Diplomacy
-from services.environments.environment import World
-from services.environments.evaluation import EvaluationGame, EvaluationResult
-from services.environments.playing import Policy, SamplingPolicy
-from services.environments.settings import EvaluationSettings
+from services.environments.playing import Policy
 
 CONCURRENT_GAMES = 64
 
@@ -83,81 +74,3 @@ def play_out(
             await remotes.close()
 
     return game, run_in_loop(play_to_end)
-
-
-def evaluate(
-    candidate: str | Policy,
-    against: Sequence[str | Policy],
-    *,
-    games_per_country: int,
-    ending: Ending,
-    seed: int = 0,
-    temperature: float | None = None,
-    remotes: ChatPlayers | None = None,
-    add_bar: AddBar | None = None,
-) -> list[dict[str, Any]]:
-    """Play one candidate of Diplomacy against six of each bot; as ``evaluate_in``."""
-    settings = DiplomacyEvaluation(
-        games_per_country=games_per_country, until_year=ending.until_year, quiet_years=ending.quiet_years
-    )
-    world = Diplomacy(GameSettings())
-    return evaluate_in(
-        world, settings, candidate, against, seed=seed, temperature=temperature, remotes=remotes, add_bar=add_bar
-    )
-
-
-def evaluate_in(
-    world: World,
-    settings: EvaluationSettings,
-    candidate: str | Policy,
-    against: Sequence[str | Policy],
-    *,
-    seed: int = 0,
-    temperature: float | None = None,
-    remotes: ChatPlayers | None = None,
-    add_bar: AddBar | None = None,
-) -> list[dict[str, Any]]:
-    """Play one candidate against each anchor and return one row of ``summary.json``'s evaluations for each.
-
-    Players are open ones, bot names, checkpoint or run folders, or remote:NAME of ``remotes``, which are closed at the
-    end. The same seed gives each candidate the same games. A candidate that is named by its checkpoint samples at
-    ``temperature``; None: evaluation.temperature of its run, which checkpoints among the opponents always use.
-
-    Raises RunError, CheckpointError or EndpointError if a player cannot be opened or does not answer.
-    """
-    remotes = remotes or ChatPlayers({}, world.language)
-    played = world.as_evaluated(settings)
-    player = open_policy(candidate, remotes, world=world, temperature=temperature, evaluation=True)
-    opponents = [
-        (name_of(each), open_policy(each, remotes, world=world, evaluation=True) if world.has_opponents else player)
-        for each in against
-    ]
-
-    async def play_all(games: list[EvaluationGame], opponent: Policy) -> list[EvaluationResult]:
-        running = asyncio.Semaphore(CONCURRENT_GAMES)
-        advance = None if add_bar is None else add_bar(world.opposition(games[0].against), len(games))
-
-        async def play_one(game: EvaluationGame) -> EvaluationResult:
-            async with running:
-                own = player
-                if game.temperature is not None and isinstance(player, SamplingPolicy):
-                    own = player.at(game.temperature)
-                result = await play_evaluation_game(played, game, own, opponent)
-            if advance is not None:
-                advance(1)
-            return result
-
-        return await asyncio.gather(*map(play_one, games))
-
-    async def measure() -> list[dict[str, Any]]:
-        rows = []
-        try:
-            for name, opponent in opponents:
-                games = world.evaluation_games(settings, name, seed)
-                results = await play_all(games, opponent)
-                rows.append(evaluation_row(world, settings, results, checkpoint=name_of(candidate), against=name))
-        finally:
-            await remotes.close()
-        return rows
-
-    return run_in_loop(measure)

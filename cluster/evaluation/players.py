@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from cluster.configs.loader import Source, load_config
 from cluster.configs.schema import Config
 from cluster.errors import RunError
+from cluster.evaluation.member_players import MemberPolicy, find_member, member_name
 from cluster.runs.folder import has_sampling, sampling_of
-from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint
+from grpo_core.checkpoints.folders import MANIFEST, checkpoint_versions, latest_checkpoint
 from grpo_core.errors import one_line
 from grpo_core.models.folder_files import check_files
 from opponents.players.chat_players import ChatPlayers
@@ -39,11 +40,14 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
     if name.startswith(REMOTE_PREFIX):
         remotes.check(name.removeprefix(REMOTE_PREFIX))
         return
+    if (member := member_name(name)) is not None:
+        find_member(*member)
+        return
     path = Path(name)
     if not path.is_dir():
         raise RunError(
             f"{one_line(repr(name), 120)} is neither a bot ({', '.join(bot_names)}) nor the folder of a checkpoint or "
-            "run, nor remote:NAME"
+            "run, nor remote:NAME, nor RUN:MEMBER of a run's population"
         )
     sampling_of(path)
     check_files(latest_checkpoint(path) or path)
@@ -89,6 +93,8 @@ def open_policy(
         return world.make_bot(name)
     if name.startswith(REMOTE_PREFIX):
         return remotes.policy(name.removeprefix(REMOTE_PREFIX))
+    if (member := member_name(name)) is not None:
+        return _open_member(*member, world, temperature, evaluation)
     path = Path(name)
     # torch takes seconds to import; bots do not need it.
     from grpo_core.checkpoints.store import load_checkpoint
@@ -98,8 +104,7 @@ def open_policy(
     from services.inference.torch_backend.engine import TorchEngine
 
     config = sampling_of(path)
-    if config.world.name != world.name:
-        raise RunError(f"{one_line(name, 120)} was trained in the world {config.world.name}, and this is {world.name}")
+    check_world(name, config, world)
     if temperature is None:
         temperature = config.evaluation.temperature if evaluation else config.inference.temperature
     folder = latest_checkpoint(path) or path
@@ -119,6 +124,38 @@ def open_policy(
         return language_policy(engine, tokens, config.inference, policy, temperature)
 
     return SavedSpecialists(folder, roles, world.roles, engine, player) if roles else player(LEARNER)
+
+
+def _open_member(run: Path, member_id: str, world: World, temperature: float | None, evaluation: bool) -> Policy:
+    population, member = find_member(run, member_id)
+    population.verify(member)
+    if member.kind == "bot":
+        return world.make_bot(member.name)
+    # torch takes seconds to import; bots do not need it.
+    from grpo_core.models.pretrained import load_model
+    from opponents.players.llm_policy import TokenizedLanguage
+    from services.inference.torch_backend.engine import TorchEngine
+
+    config = sampling_of(run)
+    check_world(str(run), config, world)
+    versions = checkpoint_versions(run)
+    if not versions:
+        raise RunError(f"{run} has no checkpoint; the policies of its population need the model there")
+    model, tokenizer = load_model(run / "checkpoints" / str(versions[0]), shared_base=True)
+    engine, tokens = TorchEngine(model), TokenizedLanguage(world.language, tokenizer, config.policy, config.inference)
+    if temperature is None:
+        temperature = config.evaluation.temperature if evaluation else config.inference.temperature
+
+    def player(policy: str) -> LLMPolicy:
+        return language_policy(engine, tokens, config.inference, policy, temperature)
+
+    return MemberPolicy(engine, member.id, population.weights_path(member), player)
+
+
+def check_world(name: str, config: Config, world: World) -> None:
+    """Raise RunError if a policy was trained in another world."""
+    if config.world.name != world.name:
+        raise RunError(f"{one_line(name, 120)} was trained in the world {config.world.name}, and this is {world.name}")
 
 
 def name_of(player: str | Policy) -> str:

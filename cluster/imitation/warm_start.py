@@ -114,7 +114,7 @@ def _measure(rows: Connection, candidate: str, config_json: str, against: Sequen
     """Run in the other process; only it imports torch."""
     import torch
 
-    from cluster.evaluation.play import evaluate_in
+    from cluster.evaluation.evaluate import evaluate_in
 
     config = config_from_json(config_json)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process ends this one

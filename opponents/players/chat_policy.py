@@ -46,7 +46,7 @@ class ChatPolicy:
             self._held += 1
             return Decision(())
         self._defects += sum(defect.reason != "repaired" for defect in answer.defects)
-        return Decision(answer.actions)
+        return Decision(answer.actions, defects=answer.defects)
 
     def stats(self) -> Mapping[str, float]:
         """Sums since the start: decisions (held, corrected), calls, tokens and cost."""

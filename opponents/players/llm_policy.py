@@ -16,7 +16,7 @@ from grpo_core.types import Turn
 from opponents.prompts.chat_template import ChatTemplate
 from opponents.prompts.policy_prompt import ChatPrompt, NotationPrompt, PolicyPrompt, PromptView
 from services.environments.language import Language
-from services.environments.playing import Decision, Slot, View
+from services.environments.playing import Decision, Defect, Slot, View
 from services.inference.engine import LEARNER, Engine, Generation, GenerationRequest
 from services.inference.stop_text import StopText
 from services.inference.thoughts import ThoughtFormat, thought_format
@@ -189,18 +189,19 @@ class LLMPolicy:
         completion: list[int] = generation.completion_ids[start:].tolist()
         if slots is not None:
             actions = self._tokens.actions(slots, completion)
+            found: tuple[Defect, ...] = ()
             defects: tuple[str, ...] = ()
         else:
             # Without the words around a thought, which were forced.
             thought: list[int] = generation.completion_ids[:start][generation.sampled_mask[:start]].tolist()
             answer = self._language.parse(self._tokens.text(completion), view, seat, self._tokens.text(thought))
-            actions = answer.actions
+            actions, found = answer.actions, answer.defects
             defects = tuple(f"{defect.reason}: {defect.text}" for defect in answer.defects)
             if not generation.finished:
                 defects = (*defects, TRUNCATED)
         temperature = self._temperature or 1.0
         turn = make_turn(prompt_ids, generation, "", temperature=temperature, defects=defects)
-        return Decision(actions, turn)
+        return Decision(actions, turn, found)
 
 
 def make_turn(

@@ -138,6 +138,15 @@ class World(ABC):
         """The world as the checked ``[evaluation]`` section plays it."""
         return self
 
+    def as_measured(self, settings: Any) -> World:
+        """``as_evaluated`` for the evaluation of players, whose games may tell more than training's: more measures."""
+        return self.as_evaluated(settings)
+
+    @property
+    def definitions(self) -> Mapping[str, str]:
+        """What each measure is in evaluation rows, by its name there."""
+        return {measure.row_name: measure.text for measure in self.measures}
+
     def check_evaluation(self, settings: Any) -> None:
         """Raise ValueError, with the key's name, for an anchor in the ``[evaluation]`` section that does not exist."""
         for key in ("against", "final_against"):

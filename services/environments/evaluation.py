@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_core.statistics import stratified_mean, stratified_rate
+from grpo_core.statistics.estimate import Estimate
+from grpo_core.statistics.means import stratified_mean
+from grpo_core.statistics.rates import stratified_rate
 from grpo_core.types import Measure
 from services.environments.playing import Parts
 
@@ -35,16 +37,28 @@ class EvaluationResult:
     note: str = ""
 
 
-def stratified_row(results: Mapping[str, Sequence[EvaluationResult]], measures: Sequence[Measure]) -> dict[str, Any]:
-    """The number of games, and each measure over results by role, followed by its interval; None without data."""
+def stratified_row(
+    results: Mapping[str, Sequence[EvaluationResult]], measures: Sequence[Measure], level: float = 0.95
+) -> dict[str, Any]:
+    """The number of games, and each measure over results by role, followed by its interval; None without data.
+
+    ``level`` is the confidence of an interval. It is higher than 0.95 where several looks at growing results together
+    keep 0.95.
+    """
     row: dict[str, Any] = {"games": sum(map(len, results.values()))}
     for measure in measures:
-        values = {role: [each.outcome[measure.outcome] for each in own] for role, own in results.items()}
-        if measure.kind == "share":
-            estimate = stratified_rate({role: [bool(value) for value in own] for role, own in values.items()})
-        else:
-            estimate = stratified_mean(values, within=(measure.low, measure.high))
+        estimate = stratified_estimate(results, measure, level)
         interval = None if estimate is None else estimate.interval
         row[measure.row_name] = None if estimate is None else estimate.mean
         row[f"{measure.row_name}_ci95"] = None if interval is None else list(interval)
     return row
+
+
+def stratified_estimate(
+    results: Mapping[str, Sequence[EvaluationResult]], measure: Measure, level: float = 0.95
+) -> Estimate | None:
+    """A measure over results by role, each role with the same weight; None without data of a role."""
+    values = {role: [each.outcome[measure.outcome] for each in own] for role, own in results.items()}
+    if measure.kind == "share":
+        return stratified_rate({role: [bool(value) for value in own] for role, own in values.items()}, level=level)
+    return stratified_mean(values, within=(measure.low, measure.high), level=level)

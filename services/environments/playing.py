@@ -39,10 +39,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a player writes; a trainable policy adds the ``turn`` that produced it."""
+    """What a player writes; a trainable policy adds the ``turn`` that produced it.
+
+    ``defects`` says what was wrong in the text that ``actions`` was read from; for actions that were no text it is ().
+    """
 
     actions: tuple[str, ...]
     turn: Turn | None = None
+    defects: tuple[Defect, ...] = ()
 
     @property
     def orders(self) -> tuple[str, ...]:
@@ -134,6 +138,9 @@ class Game(ABC):
     def facts(self, seat: str) -> Mapping[str, KeyValue]:  # noqa: ARG002
         """The facts ``World.turn_facts`` of a seat's decision, known before it."""
         return {}
+
+    def note_defects(self, seat: str, defects: Sequence[Defect]) -> None:  # noqa: B027  # most games do not count them
+        """Take note of what was wrong in a seat's text, before the step that plays the rest; it changes no game."""
 
     @abstractmethod
     def step(self, actions: Mapping[str, Sequence[str]]) -> Step:

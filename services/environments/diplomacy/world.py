@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_core.types import Measure
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.language import DiplomacyLanguage
+from services.environments.diplomacy.measures.definitions import EVALUATED, definition
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
 from services.environments.diplomacy.rewards import check_weights
 from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
@@ -35,7 +36,7 @@ class Diplomacy(World):
 
     name = "diplomacy"
     role_name = "country"
-    measures = (
+    measures: ClassVar[tuple[Measure, ...]] = (
         Measure(
             "centers", "centers", "Centres", "mean final centres", "mean", 0.0, CENTERS, "centers",
             column="mean_centers", value="final supply centres", phrase="{} centres", goal=CENTERS_TO_WIN,
@@ -106,8 +107,12 @@ class Diplomacy(World):
         """Games that know in which order powers were eliminated."""
         return DatedDiplomacy(self.settings)
 
+    def as_measured(self, settings: Any) -> Diplomacy:
+        """Games that also count ranks, ties and orders."""
+        return MeasuredDiplomacy(self.settings).as_evaluated(settings)
+
     def _with_ending(self, year: int, quiet_years: int | None = None) -> Diplomacy:
-        return Diplomacy(self.settings.model_copy(update={"until_year": year}), quiet_years)
+        return type(self)(self.settings.model_copy(update={"until_year": year}), quiet_years)
 
     def as_evaluated(self, settings: Any) -> Diplomacy:
         """Games to the end of ``evaluation.until_year``, or a draw after ``evaluation.quiet_years``."""
@@ -178,6 +183,23 @@ class DatedDiplomacy(Diplomacy):
         from services.environments.diplomacy.dated_game import DatedGame
 
         return DatedGame(self.settings.until_year, game_id or None, self._quiet_years)
+
+
+class MeasuredDiplomacy(Diplomacy):
+    """Diplomacy whose results have all that ``measures/definitions.py`` defines, for evaluations of players."""
+
+    measures = EVALUATED
+
+    def new_game(self, start: str, role: str, seed: int, game_id: str = "") -> DiplomacyGame:  # noqa: ARG002
+        """A game from the standard opening."""
+        from services.environments.diplomacy.measures.measured_game import MeasuredGame
+
+        return MeasuredGame(self.settings.until_year, game_id or None, self._quiet_years)
+
+    @property
+    def definitions(self) -> Mapping[str, str]:
+        """What each measure is, and what others call it."""
+        return {measure.row_name: definition(measure) for measure in self.measures}
 
 
 WORLD = Diplomacy

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ import entente
 from cluster.actors.initial_policy import make_policy
 from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import dump_config, load_config
+from cluster.evaluation.evaluate import diplomacy_request, evaluate
 from cluster.evaluation.game_origins import describe_player
-from cluster.evaluation.play import evaluate, play
+from cluster.evaluation.play import play
 from cluster.evaluation.players import open_policy, parse_seats
 from cluster.evaluation.rating_players import RatingPlayers
 from cluster.runs.folder import EXPORTED
@@ -48,6 +50,7 @@ CONFIG = load_config(
     ],
 )
 Settings = tuple[str, int, float]
+ONE_GAME = diplomacy_request(1, Ending(1901))
 TRAINING: Settings = ("free", 40, 0.5)
 EVALUATION: Settings = ("free", 40, 0.25)
 
@@ -94,19 +97,19 @@ def test_play_uses_the_sampling_of_training_games(
 @pytest.mark.parametrize("folder", ["", "checkpoints/0", "imitated/untrained"])
 def test_evaluate_uses_the_sampling_of_evaluation_games(run: Path, folder: str, asked: list[Settings]) -> None:
     with pytest.raises(EngineError):
-        evaluate(str(run / folder), ["random"], games_per_country=1, ending=Ending(1901))
+        evaluate(ONE_GAME, [str(run / folder)], ["random"])
     assert set(asked) == {EVALUATION}
 
 
 def test_evaluate_can_override_the_temperature(run: Path, asked: list[Settings]) -> None:
     with pytest.raises(EngineError):
-        evaluate(str(run), ["random"], games_per_country=1, ending=Ending(1901), temperature=0.0)
+        evaluate(replace(ONE_GAME, temperature=0.0), [str(run)], ["random"])
     assert set(asked) == {("free", 40, 0.0)}
 
 
 def test_evaluate_plays_an_opponent_with_its_own_settings(run: Path, asked: list[Settings]) -> None:
     with pytest.raises(EngineError):
-        evaluate("random", [str(run)], games_per_country=1, ending=Ending(1901), temperature=0.0)
+        evaluate(replace(ONE_GAME, temperature=0.0), ["random"], [str(run)])
     assert set(asked) == {EVALUATION}
 
 

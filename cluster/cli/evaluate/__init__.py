@@ -1,0 +1,1 @@
+"""``entente evaluate`` and ``entente compare-players``."""

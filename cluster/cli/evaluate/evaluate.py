@@ -1,0 +1,106 @@
+"""``entente evaluate``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cluster.api.arguments import check_ending
+from cluster.cli.evaluate.options import (
+    Csv,
+    GamesPerCountry,
+    Processes,
+    RayAddress,
+    Seed,
+    Temperature,
+    Until,
+    bars,
+    parse_stopping,
+    place_for,
+    write_csv,
+)
+from cluster.cli.options import ChatPlayersConfig, Json, comma_separated, write_json
+from cluster.errors import RunError
+
+commands = typer.Typer()
+
+
+@commands.command(
+    epilog="Example: `entente evaluate runs/demo --against random,dumbbot --games-per-country 10 --until 1905`"
+)
+def evaluate(
+    players: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="PLAYER...",
+            help="Checkpoint or run folders, bots, or remote:NAMEs; all of them meet the same games.",
+        ),
+    ],
+    against: Annotated[
+        str,
+        typer.Option(help="Bots, folders or remote:NAMEs, comma-separated; each fills the six other seats in turn."),
+    ] = "random",
+    games_per_country: GamesPerCountry = 10,
+    until: Until = "1910",
+    seed: Seed = 0,
+    temperature: Temperature = None,
+    stop_within: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE=WIDTH",
+            help="Stop early once every player's interval of a measure reaches at most WIDTH to each side, e.g. "
+            "sum_of_squares=0.02. The games are looked at five times, and the intervals keep 95 %.",
+        ),
+    ] = None,
+    stop_when_clear: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEASURE",
+            help="Stop early once every further player's difference to the first one in a measure excludes 0, in the "
+            "same way.",
+        ),
+    ] = None,
+    processes: Processes = None,
+    ray_address: RayAddress = None,
+    json_out: Json = None,
+    csv_out: Csv = None,
+    config: ChatPlayersConfig = None,
+) -> None:
+    """Measure players against fixed anchors, all seven countries alike, with 95 % intervals.
+
+    Further players are also compared with the first one: they meet the same games, so the differences are paired. The
+    JSON has more measures than the table (ranks, ties, draws, orders), and says what each one is and whose published
+    figures it can be put beside.
+    """
+    from cluster.evaluation.players import chat_players, check_player
+
+    names, anchors, ending = list(dict.fromkeys(players)), comma_separated(against), check_ending("--until", until)
+    if not anchors:
+        raise RunError("--against names no player; give bots, e.g. --against random,dumbbot")
+    stopping, remotes = parse_stopping(stop_within, stop_when_clear, len(names)), chat_players(config)
+    for name in (*names, *anchors):
+        check_player(name, remotes)
+    from cluster.cli.evaluate.tables import difference_text, evaluation_text
+    from cluster.evaluation.evaluate import difference_rows, diplomacy_request, evaluation_rows
+    from cluster.evaluation.evaluate import evaluate as measure
+
+    request = diplomacy_request(games_per_country, ending, seed=seed, temperature=temperature, stopping=stopping)
+    if stopping is not None:
+        stopping.found(request.played.measures)
+    place = place_for((*names, *anchors), remotes, 7 * games_per_country * len(names), processes, ray_address)
+    try:
+        with bars() as add_bar:
+            measured = measure(request, names, anchors, place, add_bar)
+    finally:  # print the cost of calls after a failure too
+        for line in remotes.report():
+            typer.echo(line)
+    rows, differences = evaluation_rows(request, names, measured), difference_rows(request, names, measured)
+    for row in rows:
+        typer.echo(evaluation_text(row))
+    for row in differences:
+        typer.echo(difference_text(row, request.played))
+    counters = remotes.stats()
+    document = {"candidate": names[0], "players": names, "seed": seed, "evaluations": rows, "differences": differences}
+    write_json(json_out, {**document, **({"remotes": counters} if counters else {})})
+    write_csv(csv_out, request.played, rows, list(request.facts))

@@ -1,0 +1,1 @@
+"""Tables of players that are evaluated or compared: which games they play, and the processes that play them."""

@@ -1,0 +1,184 @@
+"""Where tables are played: in this process, in processes of this machine, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+import multiprocessing.connection
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+from cluster.errors import RunError
+from cluster.evaluation.event_loop import run_in_loop
+from cluster.evaluation.tables.table import Played, PlayerSpec, Table
+from cluster.evaluation.tables.worker_process import Failed, Message, Ready, run_worker
+from cluster.runtime.actor_env import actor_variables, started_with
+from cluster.runtime.memory import WORKER_BYTES, available_bytes
+from cluster.runtime.stop_signals import start_shielded
+from grpo_core.checkpoints.folders import latest_checkpoint
+from opponents.players.chat_players import ChatPlayers
+from services.environments.environment import World
+
+OPENING_TIMEOUT_S = 600.0  # for importing torch and reading weights, on a loaded machine
+GAME_TIMEOUT_S = 3600.0  # without the end of a game in any process
+END_TIMEOUT_S = 10.0
+NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")  # asked instead of torch, which takes seconds to import
+COPIES_OF_WEIGHTS = 3  # float32 of a bfloat16 file, and one while it loads
+
+Done = Callable[[Played], None]
+
+
+class Place(Protocol):
+    """Plays tables of the players that it was opened with."""
+
+    def play(self, tables: Sequence[Table], done: Done) -> None:
+        """Play all tables; ``done`` takes each as it ends, in any order.
+
+        Raises RunError if players cannot be opened or a process dies, other EntenteErrors if a player fails.
+        """
+        ...
+
+
+# Opens players, and a place where they play a world as evaluations play it (``World.as_evaluated`` or ``as_measured``).
+Open = Callable[[World, Sequence[PlayerSpec]], AbstractContextManager[Place]]
+
+
+class _ThisProcess:
+    def __init__(self, world: World, players: Sequence[PlayerSpec], remotes: ChatPlayers) -> None:
+        from cluster.evaluation.tables.playing import OpenTables  # players are slow to import
+
+        self._tables = OpenTables(world, players, remotes)
+        self._remotes = remotes
+
+    def play(self, tables: Sequence[Table], done: Done) -> None:
+        async def play_all() -> None:
+            try:
+                await self._tables.play_all(tables, done)
+            except ExceptionGroup as group:
+                raise group.exceptions[0] from None
+            finally:
+                await self._remotes.close()  # they open again for further tables
+
+        run_in_loop(play_all)
+
+
+@contextmanager
+def this_process(world: World, players: Sequence[PlayerSpec], remotes: ChatPlayers | None = None) -> Iterator[Place]:
+    """Play in this process: also open players and ``remotes``."""
+    yield _ThisProcess(world, players, remotes or ChatPlayers({}, world.language))
+
+
+class _Processes:
+    def __init__(self, connections: Sequence[Connection]) -> None:
+        self._connections = connections
+        self._room: dict[Connection, int] = {}  # games that may be sent to a process; none before it is ready
+
+    def play(self, tables: Sequence[Table], done: Done) -> None:
+        waiting, playing = deque(tables), 0
+        deadline = time.monotonic() + OPENING_TIMEOUT_S
+        while waiting or playing:
+            for connection in sorted(self._room, key=self._room.__getitem__, reverse=True):
+                while waiting and self._room[connection] > 0:
+                    connection.send(waiting.popleft())
+                    self._room[connection] -= 1
+                    playing += 1
+            for connection, message in self._messages(deadline):
+                match message:
+                    case Failed(reason, expected):
+                        raise RunError(reason if expected else f"a process that plays games failed: {reason}")
+                    case Ready(games):
+                        self._room[connection] = games + 1  # the next one begins without waiting for this process
+                    case Played():
+                        self._room[connection] += 1
+                        playing -= 1
+                        done(message)
+                deadline = time.monotonic() + GAME_TIMEOUT_S
+
+    def _messages(self, deadline: float) -> Iterator[tuple[Connection, Message]]:
+        ready = multiprocessing.connection.wait(self._connections, max(0.0, deadline - time.monotonic()))
+        if not ready:
+            what, limit_s = "no process that plays evaluation games was ready", OPENING_TIMEOUT_S
+            if self._room:
+                what, limit_s = "no evaluation game ended", GAME_TIMEOUT_S
+            raise RunError(f"{what} within {limit_s:.0f} s; is the machine overloaded?")
+        for connection in ready:
+            assert isinstance(connection, Connection)
+            try:
+                yield connection, connection.recv()
+            except (EOFError, ConnectionResetError):
+                raise RunError(
+                    "a process that plays evaluation games died; its output above says why (out of memory? use fewer "
+                    "--processes)"
+                ) from None
+
+
+@contextmanager
+def processes(count: int, world: World, players: Sequence[PlayerSpec]) -> Iterator[Place]:
+    """Play in ``count`` new processes of this machine, which open the players themselves; they end with the block."""
+    context = multiprocessing.get_context("spawn")
+    connections: list[Connection] = []
+    started: list[Any] = []
+    threads = max(1, usable_cores() // count)
+    try:
+        with started_with(actor_variables(threads)):
+            for _ in range(count):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=run_worker, args=(world, players, theirs))
+                start_shielded(process)  # this process ends it
+                theirs.close()
+                connections.append(ours)
+                started.append(process)
+        yield _Processes(connections)
+        for connection in connections:
+            connection.send(None)
+        _end(started, END_TIMEOUT_S)
+    finally:
+        _end(started, 0.0)  # after a failure or an interruption there is nothing to wait for
+        for connection in connections:
+            connection.close()
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def in_processes(count: int) -> Open:
+    """``processes`` for ``count``; a single one is this process itself."""
+    return this_process if count == 1 else partial(processes, count)
+
+
+def _end(started: Sequence[Any], grace_s: float) -> None:
+    """Give the processes time to end by themselves, and kill those that do not."""
+    deadline = time.monotonic() + grace_s
+    for process in started:
+        process.join(max(0.0, deadline - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join(END_TIMEOUT_S)
+
+
+def processes_for(names: Sequence[str]) -> int:
+    """How many processes play games of these players best: one for each core, where each can have its own models.
+
+    A GPU has one engine, in one process. On a CPU each process has its own copy of every model.
+    """
+    cores = usable_cores()
+    folders = [Path(name) for name in dict.fromkeys(names) if Path(name).is_dir()]
+    if not folders:
+        return cores
+    if NVIDIA_DRIVER.exists() and os.environ.get("CUDA_VISIBLE_DEVICES") != "":
+        return 1
+    weights = sum(
+        file.stat().st_size
+        for folder in folders
+        for file in (latest_checkpoint(folder) or folder).glob("*.safetensors")
+    )
+    each = WORKER_BYTES + COPIES_OF_WEIGHTS * weights
+    return max(1, min(cores, available_bytes() // 2 // each))

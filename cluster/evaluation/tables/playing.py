@@ -1,0 +1,56 @@
+"""Opens the players of tables and plays them, many at once where a player computes elsewhere than in Python."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+
+from cluster.evaluation.players import open_policy
+from cluster.evaluation.tables.table import Played, PlayerSpec, Table
+from opponents.play import play_game
+from opponents.players.chat_players import ChatPlayers
+from services.environments.environment import World
+from services.environments.playing import Bot, Policy, SamplingPolicy
+
+CONCURRENT_GAMES = 64  # of one process; an engine batches their decisions
+
+
+class OpenTables:
+    """Players that are open in this process, and the world whose games they play."""
+
+    def __init__(self, world: World, players: Sequence[PlayerSpec], remotes: ChatPlayers) -> None:
+        """Open all players; ``world`` is as they play it. Raises as ``open_policy``."""
+        self._world = world
+        self._players = [self._open(spec, remotes) for spec in players]
+
+    @property
+    def concurrent_games(self) -> int:
+        """How many games to play at once: bots never wait, so that a second game would only need memory."""
+        return 1 if all(isinstance(player, Bot) for player in self._players) else CONCURRENT_GAMES
+
+    async def play(self, table: Table) -> Played:
+        """Play one game to its end."""
+        game = self._world.new_game(table.start, table.role, table.seed, game_id=f"evaluation-{table.seed}")
+        seats = {role: self._players[number] for role, number in table.seats.items()}
+        player = seats[table.role]
+        if table.temperature is not None and isinstance(player, SamplingPolicy):
+            seats[table.role] = player.at(table.temperature)
+        result = (await play_game(game, seats, table.seed)).result
+        outcomes = {role: result.outcomes[role] for role in table.measured}
+        return Played(table, outcomes, {role: result.notes.get(role, "") for role in table.measured})
+
+    async def play_all(self, tables: Iterable[Table], done: Callable[[Played], None]) -> None:
+        """Play all, ``concurrent_games`` at once, and report each game when it is over."""
+        running = asyncio.Semaphore(self.concurrent_games)
+
+        async def play_one(table: Table) -> None:
+            async with running:
+                played = await self.play(table)
+            done(played)
+
+        async with asyncio.TaskGroup() as group:
+            for table in tables:
+                group.create_task(play_one(table))
+
+    def _open(self, spec: PlayerSpec, remotes: ChatPlayers) -> Policy:
+        return open_policy(spec.player, remotes, world=self._world, temperature=spec.temperature, evaluation=True)

@@ -1,0 +1,38 @@
+"""A game to play between numbered players, what is wanted of it, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from services.environments.playing import Parts, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerSpec:
+    """A player as it is opened where a game is played."""
+
+    player: str | Policy  # a name for ``open_policy``, or an open one, which only the own process can use
+    temperature: float | None = None  # of its sampling; None: that of its run's evaluations
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One game. ``seats`` has the number of a player for each seat."""
+
+    number: int  # of its round, in which each measured player has every role once
+    seats: Mapping[str, int]
+    measured: tuple[str, ...]  # seats whose outcomes are wanted
+    role: str  # as which the game is set up: a measured seat
+    start: str  # of ``World.new_game``
+    seed: int
+    temperature: float | None = None  # of the sampling of the player in ``role``; None: the one that it was opened with
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A finished table."""
+
+    table: Table
+    outcomes: Mapping[str, Parts]  # of the measured seats
+    notes: Mapping[str, str]

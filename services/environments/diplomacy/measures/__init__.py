@@ -1,0 +1,1 @@
+"""What evaluations measure of a game besides its result: ranks, orders and supports."""
