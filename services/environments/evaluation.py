@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from grpo_core.statistics import stratified_mean, stratified_rate
+from grpo_core.statistics.means import stratified_mean
+from grpo_core.statistics.rates import stratified_rate
 from grpo_core.types import Measure
 from services.environments.playing import Parts
 
