@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from grpo_core.statistics import clustered_mean, clustered_rate
+from grpo_core.statistics.means import clustered_mean
+from grpo_core.statistics.rates import clustered_rate
 from grpo_core.types import Episode, RoleMeasures
 from services.metrics.catalogue import key
 from services.metrics.rolling_windows import EpisodeFacts

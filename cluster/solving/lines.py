@@ -6,7 +6,7 @@ from cluster.solving.answering import Diversity, Solved
 from cluster.solving.scoring import is_right, sample_scores, text_of
 from cluster.solving.totals import Contrast, Totals
 from grpo_core.errors import one_line
-from grpo_core.statistics import Estimate
+from grpo_core.statistics.estimate import Estimate
 
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 _LONGEST_COMPLETION = 2000  # characters of a shown completion

@@ -10,7 +10,10 @@ from typing import Any
 
 from cluster.solving.answering import Asking, Solved
 from cluster.solving.scoring import is_right, sample_scores, similarity
-from grpo_core.statistics import SHARE, Estimate, Range, paired_difference, stratified_mean, stratified_rate
+from grpo_core.statistics.estimate import SHARE, Estimate, Range
+from grpo_core.statistics.means import stratified_mean
+from grpo_core.statistics.paired import paired_difference
+from grpo_core.statistics.rates import stratified_rate
 
 POSITIVE: Range = (0.0, math.inf)
 COSINE: Range = (-1.0, 1.0)

@@ -10,7 +10,7 @@ from typing import Any
 
 from grpo_core.errors import one_line
 from grpo_core.models.hub import without_folders
-from grpo_core.statistics import Estimate, difference
+from grpo_core.statistics.estimate import Estimate, difference
 from grpo_core.types import Measure, RoleMeasures
 from services.reports.run_report.charts import anchors, until
 from services.reports.run_report.data import RunData, interval

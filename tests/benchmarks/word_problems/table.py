@@ -13,7 +13,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from grpo_core.statistics import SHARE, UNBOUNDED, Estimate, Range, paired_difference, stratified_mean
+from grpo_core.statistics.estimate import SHARE, UNBOUNDED, Estimate, Range
+from grpo_core.statistics.means import stratified_mean
+from grpo_core.statistics.paired import paired_difference
 
 MEASURES = {"exact_match": "exact match", "pass_at_1": "pass@1", "pass_at_8": "pass@8", "maj_at_8": "maj@8"}
 LABELS = ("untrained", "imitated", "control", "trained")

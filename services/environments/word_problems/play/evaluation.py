@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from grpo_core.statistics import SHARE, Estimate, stratified_mean, stratified_rate
+from grpo_core.statistics.estimate import SHARE, Estimate
+from grpo_core.statistics.means import stratified_mean
+from grpo_core.statistics.rates import stratified_rate
 from services.environments.evaluation import EvaluationResult
 from services.environments.word_problems.scores import maj_at_k, pass_at_k
 

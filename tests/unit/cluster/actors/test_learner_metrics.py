@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 from cluster.actors.learner_metrics import catalogued, role_intervals, thought_lengths
-from grpo_core.statistics import clustered_mean, student_t_quantile, wilson_score
+from grpo_core.statistics.means import clustered_mean
+from grpo_core.statistics.quantiles import student_t_quantile
+from grpo_core.statistics.rates import wilson_score
 from services.metrics.catalogue import check
 from services.metrics.rolling_windows import EpisodeFacts, RoleWindows
 from tests.measured import CHAIRS, DIPLOMACY

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import entente
-from cluster.evaluation.play import evaluate, play
+from cluster.evaluation.evaluate import diplomacy_request, evaluate, evaluation_rows
+from cluster.evaluation.play import play
 from cluster.evaluation.players import parse_seats
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.ending import Ending
@@ -55,7 +56,8 @@ def test_games_are_played_inside_a_running_event_loop() -> None:
         assert entente.evaluate("greedy", games_per_country=1, until_year=1901) == rows
 
     asyncio.run(cell())
-    assert rows == evaluate("greedy", ["random"], games_per_country=1, ending=Ending(1901))
+    request = diplomacy_request(1, Ending(1901))
+    assert rows == evaluation_rows(request, ["greedy"], evaluate(request, ["greedy"], ["random"]))
 
 
 def test_an_error_inside_a_running_event_loop_is_the_same_one() -> None:

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from cluster.evaluation.evaluation_games import play_evaluation_game, saved_first
 from cluster.evaluation.game_origins import describe_bot, describe_learner
 from cluster.runs.evaluation_rows import describe
-from grpo_core.statistics import stratified_mean, stratified_rate, wilson_score
+from grpo_core.statistics.means import stratified_mean
+from grpo_core.statistics.rates import stratified_rate, wilson_score
 from grpo_core.types import PolicyVersion
 from opponents.population.member import package_version
 from services.environments.diplomacy.bots.registry import make_bot

@@ -9,7 +9,8 @@ from cluster.solving.answering import AgentAnswer, Asking, Diversity, Solved
 from cluster.solving.lines import answer_lines, totals_lines
 from cluster.solving.questions import asked
 from cluster.solving.totals import totals_document, totals_of
-from grpo_core.statistics import paired_difference, wilson_score
+from grpo_core.statistics.paired import paired_difference
+from grpo_core.statistics.rates import wilson_score
 from services.environments.word_problems.answers import final_answer
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from grpo_core.statistics import stratified_mean, stratified_rate
+from grpo_core.statistics.means import stratified_mean
+from grpo_core.statistics.rates import stratified_rate
 from services.environments.evaluation import EvaluationResult, stratified_row
 from services.environments.settings import EvaluationSettings, GamesPerRole, NoSettings
 from tests.unit.services.environments.tiny_world import SEATS, Tiny
