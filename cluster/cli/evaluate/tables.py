@@ -63,14 +63,14 @@ def _cells(values: Mapping[str, Any]) -> str:
 
 def _leads(row: Mapping[str, Any]) -> str:
     return (
-        f"leads with ties split {row['lead_rate_ties_split']:.1%}, tied {row['tied_lead_rate']:.1%}; draws "
-        f"{row['draw_rate']:.1%}; defeated {row['defeat_rate']:.1%}; mean rank {row['mean_rank']:.2f} of 7"
+        f"leads, ties split {row['lead_rate_ties_split']:.0%}; tied {row['tied_lead_rate']:.0%}; draws "
+        f"{row['draw_rate']:.0%}; defeated {row['defeat_rate']:.0%}; mean rank {row['mean_rank']:.2f} of 7"
     )
 
 
 def _orders(row: Mapping[str, Any]) -> str:
     return (
-        f"orders: {row['legal_order_share']:.1%} legal; {row['hold_share']:.1%} hold, "
-        f"{row['convoy_share']:.1%} convoy, {row['support_share']:.1%} support "
-        f"({row['effective_support_share']:.1%} effective)"
+        f"orders: {row['legal_order_share']:.0%} legal; {row['hold_share']:.0%} hold, "
+        f"{row['convoy_share']:.0%} convoy, {row['support_share']:.0%} support "
+        f"({row['effective_support_share']:.0%} effective)"
     )
