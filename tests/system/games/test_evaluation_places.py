@@ -76,7 +76,9 @@ def test_a_policy_plays_alike_in_processes_and_on_ray(run: Path) -> None:
 
 
 def test_a_member_of_a_population_is_a_player(run: Path) -> None:
-    [id_of_policy] = [member.id for member in Population.load(run / "population.json").members if member.kind == "policy"]
+    [id_of_policy] = [
+        member.id for member in Population.load(run / "population.json").members if member.kind == "policy"
+    ]
     assert figures(REQUEST, f"{run}:{id_of_policy}", in_processes(1)) == figures(REQUEST, str(run), in_processes(1))
     assert figures(REQUEST, f"{run}:bot/greedy", in_processes(1)) == figures(REQUEST, "greedy", in_processes(1))
     with pytest.raises(RunError, match="has no member 'bot/none'; there are bot/greedy, policy/v1"):
