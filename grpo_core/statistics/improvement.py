@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
-
-import numpy as np
+from statistics import fmean
 
 from grpo_core.statistics.estimate import Estimate
-from grpo_core.statistics.means import summed_error
+from grpo_core.statistics.means import sample_variance, summed_error
 from grpo_core.statistics.paired import paired_values
 from grpo_core.statistics.paired_rates import gains_and_losses, stratified_net_rate
 from grpo_core.statistics.quantiles import LEVEL, two_sided_quantile
@@ -41,11 +41,11 @@ def probability_of_improvement(
     shares = []
     for name, old in before.items():
         better_A, better_B = _placements(old, after[name])
-        shares.append(float(better_A.mean()))
+        shares.append(fmean(better_A))
         for placements in (better_A, better_B):
             n = len(placements)
-            parts.append((float(placements.var(ddof=1)) / n, n - 1) if n > 1 else (math.nan, 0))
-    mean = math.fsum(shares) / len(shares)
+            parts.append((sample_variance(placements) / n, n - 1) if n > 1 else (math.nan, 0))
+    mean = fmean(shares)
     games = sum(map(len, before.values())), sum(map(len, after.values()))
     effective, quantile = float(min(games)), two_sided_quantile(level)
     if all(freedom for _, freedom in parts):
@@ -72,12 +72,9 @@ def paired_probability_of_improvement(
     return Estimate((1 + net.mean) / 2, (1 + net.low) / 2, (1 + net.high) / 2, net.n)
 
 
-def _placements(
-    before_B: Sequence[float], after_A: Sequence[float]
-) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+def _placements(before_B: Sequence[float], after_A: Sequence[float]) -> tuple[list[float], list[float]]:
     """For each new game the share of old ones below it (A,), for each old game that of new ones above it (B,)."""
-    old_B, new_A = np.asarray(before_B, dtype=np.float64), np.asarray(after_A, dtype=np.float64)
-    sorted_B, sorted_A = np.sort(old_B), np.sort(new_A)
-    below_A = (sorted_B.searchsorted(new_A, "left") + sorted_B.searchsorted(new_A, "right")) / (2 * len(old_B))
-    below_B = (sorted_A.searchsorted(old_B, "left") + sorted_A.searchsorted(old_B, "right")) / (2 * len(new_A))
-    return below_A, 1 - below_B
+    sorted_B, sorted_A = sorted(before_B), sorted(after_A)
+    below_A = [(bisect_left(sorted_B, new) + bisect_right(sorted_B, new)) / (2 * len(sorted_B)) for new in after_A]
+    below_B = [(bisect_left(sorted_A, old) + bisect_right(sorted_A, old)) / (2 * len(sorted_A)) for old in before_B]
+    return below_A, [1 - share for share in below_B]

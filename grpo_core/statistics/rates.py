@@ -10,7 +10,7 @@ from grpo_core.statistics.estimate import Estimate
 from grpo_core.statistics.means import clustered_error, clustered_mean
 from grpo_core.statistics.quantiles import LEVEL, beta_quantile, two_sided_quantile, two_sided_tail
 
-_RARE = 3  # events up to which Wilson's nearer end is replaced
+_RARE = 3 + 1e-6  # events up to which Wilson's nearer end is replaced; a rate times its trials is rounded
 _LARGEST_EXPONENT = 9.0  # of a Lagrange multiplier, to base 10
 _HALVINGS = 40
 
@@ -25,7 +25,7 @@ def stratified_rate(strata: Mapping[str, Sequence[bool]], *, level: float = LEVE
 
     A country with few games weighs as much as the others, but V says nothing of it as long as it has no event. So where
     the numbers of games differ, the end on the side of 1/2 is at least as far as that of ``stratified_score_end``,
-    which asks how large its rate may be. The interval then covers up to 98% where rates are below 10%.
+    which asks how large its rate may be. The interval then often covers more than 97% where rates are small.
     """
     if not strata or not all(strata.values()):
         return None
@@ -77,9 +77,9 @@ def rate_interval(rate: float, trials: float, level: float = LEVEL, freedom: flo
     This is Wilson's interval, modified for rare events as Brown, Cai and DasGupta propose (Statistical Science 16,
     2001): where there are no more than three of them, and more trials without, the lower end is the one-sided exact one
     of Clopper and Pearson (Biometrika 26, 1934) if that is lower. Up to three missing events change the upper end
-    alike. Of 95% intervals from 70 trials Wilson's own one holds a rate of a fifth of an event in all trials with a
-    probability of only 84%. This one holds any rate with at least 92.7% (91.8% from 10 trials), on average with 95%,
-    and very small rates with more than 97%, because there are too few outcomes for less.
+    alike. Wilson's own 95% interval holds some rates, of a fifth of an event in all trials, with a probability of only
+    84%. This one holds any rate with at least 92.6% from 50 trials on, 91.8% from 20 and 90.9% from 10 (exact minima);
+    on average with 95%, and very small rates with more than 97%, because there are too few outcomes for less.
 
     With ``freedom`` the standard score is that quantile of Student's t.
     """
