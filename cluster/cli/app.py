@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from cluster.cli import data, diagnostics, evaluation, export, groups, solve, training
+from cluster.cli import data, diagnostics, evaluation, export, groups, scenarios, solve, training
 from cluster.cli.output import discard, say
 from cluster.cli.population import population_app
 from cluster.errors import INTERRUPTED
@@ -55,6 +55,7 @@ for commands in (training.commands, evaluation.commands, solve.commands, export.
     app.add_typer(commands)
 app.add_typer(groups.commands, name="groups")
 app.add_typer(data.commands, name="data")
+app.add_typer(scenarios.commands, name="scenarios")
 app.add_typer(population_app, name="population")
 app.add_typer(diagnostics.buffer, name="buffer")
 
