@@ -41,7 +41,7 @@ def write_csv(path: Path, results: Sequence[ScenarioResult]) -> None:
 
 
 def _table(name: str, rows: Sequence[tuple[str, ScoreRow]]) -> Table:
-    table = new_table("player", name, "games", "score", "", "difference", "")
+    table = new_table("player", name, "games", "score", "difference")
     last = ""
     for label, row in rows:
         if last and label != last:
@@ -51,10 +51,8 @@ def _table(name: str, rows: Sequence[tuple[str, ScoreRow]]) -> Table:
             plain(row.player),
             label.lower() if name == "family" else label,
             f"{row.games:,}",
-            f"{row.score:.3f}",
-            _interval(row.score_ci95, ".3f"),
-            "" if row.difference is None else f"{row.difference:+.3f}",
-            _interval(row.difference_ci95, "+.3f"),
+            f"{row.score:.2f} {_interval(row.score_ci95, '.2f')}",
+            "" if row.difference is None else f"{row.difference:+.2f} {_interval(row.difference_ci95, '+.2f')}",
         )
     return table
 

@@ -105,11 +105,13 @@ class Promising(Bot):
 
 
 def closed_provinces(other: Other, position: Position) -> frozenset[str]:
-    """Where a power that keeps its promises does not go: provinces it stays out of, and those of powers it spares."""
-    spared = [unit[2:5] for power in other.spares for unit in position.units[power]]
-    return frozenset(
-        (*other.stays_out_of, *spared, *(name for power in other.spares for name in position.centers[power]))
-    )
+    """Where a power that keeps its promises does not go.
+
+    It stays out of some provinces, leaves others to the country, and spares the units and centres of some powers.
+    """
+    units = [unit[2:5] for power in other.spares for unit in position.units[power]]
+    centers = [center for power in other.spares for center in position.centers[power]]
+    return frozenset((*other.stays_out_of, *other.into, *units, *centers))
 
 
 def is_threatened(position: Position, province: str, friends: Iterable[str]) -> bool:

@@ -51,7 +51,9 @@ class Other(Settings):
         description="Whether its idle units support the country; returned: only after a movement phase in which the "
         "country supported it",
     )
-    into: Texts = Field((), description="Provinces into which it supports the country, rather than where it stands")
+    into: Texts = Field(
+        (), description="Provinces that it leaves to the country, and into which it supports it first of all"
+    )
     until: _Phase | None = Field(None, description="The phase from which its promises no longer hold")
     forgives: bool = Field(False, description="Whether its promises outlast an attack by a power that it spares")
 

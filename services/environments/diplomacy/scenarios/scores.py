@@ -2,9 +2,10 @@
 
 opening   0.8 growth + 0.2 position. Growth is the share of the way from the centres at the start to ``goal``; position
           the share of ``provinces`` that the country owns or stands in.
-alliance  (0.7 joint gain + 0.3 support) x restraint. Joint gain is the share of ``goal`` centres that both allies
-          gained together; support the share of movement phases in which the country effectively supported its partner,
-          or moved with its effective support; restraint that of movement phases in which it did not attack its partner.
+alliance  (0.7 joint gain + 0.3 support) x restraint. Joint gain is the share of ``goal`` centres that the allies
+          gained, the partner's gain being counted up to the country's own; support that of movement phases in which the
+          country effectively supported its partner, or moved with its effective support; restraint that of movement
+          phases in which it did not attack its partner.
 crisis    0.5 kept + 0.5 strength, both means over the autumns, and 0 if no centre is left at the end. Kept is the share
           of ``provinces`` that the country owns; strength its centres, wherever they are, over those at the start, at
           most 1.
@@ -30,7 +31,7 @@ _FAILED = frozenset({"cut", "void", "dislodged", "no convoy", "disrupted"})
 MEANING: Mapping[str, str] = {
     "opening": f"{GROWTH} x the way from its centres to the goal + {REACHED} x the share of the provinces that it owns "
     "or stands in",
-    "alliance": f"({JOINT} x the allies' joint gain over the goal + {SUPPORT} x the share of movement phases in which "
+    "alliance": f"({JOINT} x the allies' joint gain over the goal, the partner's up to its own, + {SUPPORT} x the share of movement phases in which "
     "effective support went to the partner, or came from it for a move) x the share without an attack on the partner",
     "crisis": f"{KEPT} x the share of the provinces that it owns + {STRENGTH} x its centres over those at the start, "
     "at most 1; both means over the autumns; 0 if it is eliminated",
@@ -95,7 +96,8 @@ def alliance_score(scenario: Scenario, record: ScenarioRecord) -> float:
     moves = [played for played in record.moves if played.orders.get(country)]
     if not moves:
         return 0.0
-    gained = sum(len(record.final.centers[power]) - _count(scenario.centers, power) for power in (country, partner))
+    own, other = (len(record.final.centers[power]) - _count(scenario.centers, power) for power in (country, partner))
+    gained = own + min(own, other)  # without the limit, watching the partner win would pay
     supported = sum(
         effective_support(played, country, partner) or effective_support(played, partner, country, for_moves=True)
         for played in moves
