@@ -32,6 +32,7 @@ Control characters that the message quotes are left out, and a line has at most 
         ServerAwayError         2  cluster.errors: the run saves first
         NoGradientsError        2  cluster.diagnostics.gradient_audit: `entente groups audit` leaves gradients out
       SavedGameError            2  services.environments.diplomacy.saved_game
+      ScenarioError             2  services.environments.diplomacy.scenarios.scenario
       StorageError              2  grpo_core.errors: a file cannot be written
       WeightsError              2  services.weights.payload
       WorldError                2  services.environments.registry

@@ -42,7 +42,9 @@ def sections(
     """
     last = "\n\n".join(_past(phase) for phase in position.past)
     others = _others_moves(position, power)
+    task = position.tasks.get(power, "")
     user: list[tuple[str, str]] = [
+        ("task", f"Your task: {task}" if task else ""),
         ("position", _board(position)),
         ("last orders", f"Last orders:\n{last}" if last and "last orders" not in left_out else ""),
         ("moves of other powers", others if "moves of other powers" not in left_out else ""),

@@ -29,6 +29,7 @@ from services.environments.playing import Defect, Game, Result, Standing, Step
 for _name in ("diplomacy.utils.jsonable", "diplomacy.utils.parsing"):  # they announce errors that they then raise
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 _LAST_YEAR = 9999  # of the engine's phase names
+NO_SCENARIO = "none"
 
 
 class DiplomacyGame(Game):
@@ -83,8 +84,8 @@ class DiplomacyGame(Game):
         return self.position
 
     def start_facts(self, power: str) -> dict[str, KeyValue]:  # noqa: ARG002
-        """The year in which the game begins, if it has not gone on yet."""
-        return {"start_year": self.position.year}
+        """The year in which the game begins, if it has not gone on yet; it is a whole game, not a scenario's."""
+        return {"start_year": self.position.year, "scenario": NO_SCENARIO}
 
     def facts(self, power: str) -> dict[str, KeyValue]:
         """The facts of a decision of ``power`` now."""

@@ -35,6 +35,8 @@ class Position:
     # The phases since the latest movement phase, that one first. Not compared: a position that was restored from a
     # state may lack them.
     past: tuple[PastPhase, ...] = field(default=(), compare=False)
+    # What a power is asked to do here, told to language models; of scenarios alone.
+    tasks: Mapping[str, str] = field(default_factory=dict, compare=False)
     # Cached results that the players of this position share (such as DumbBot's map values), by their owner.
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False, hash=False)
 

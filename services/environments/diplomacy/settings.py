@@ -18,6 +18,20 @@ class GameSettings(Settings):
         description="Weights of the reward parts: center_change (each centre gained or lost), centers, sum_of_squares, "
         "draw_size, proportional, survival, win, dipnet",
     )
+    scenarios: Texts = Field(
+        (),
+        max_length=1000,
+        examples=[["opening", "mine/"], ["all"]],
+        description="Scenarios that training games may begin in, to their horizon: ids, families (opening, alliance, "
+        "crisis, endgame), all, or files and folders with a slash; opponents are those of whole games",
+    )
+    scenario_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the blocks that begin in one of game.scenarios of their country, drawn evenly; countries "
+        "without one play whole games",
+    )
 
 
 class DiplomacyEvaluation(EvaluationSettings):

@@ -60,7 +60,7 @@ class Diplomacy(World):
         ),
     )  # fmt: skip
     saves_positions = True
-    episode_facts = ("start_year",)
+    episode_facts = ("start_year", "scenario")
     turn_facts = ("phase", "segment", "own_centers", "alliance")
     example_role = "FRANCE"
     group_keys = ("country+phase", "country+segment", "country")
@@ -76,6 +76,10 @@ class Diplomacy(World):
         Raises ValueError for unknown reward parts.
         """
         check_weights(settings.reward)
+        if settings.scenario_share > 0 and not settings.scenarios:
+            raise ValueError(
+                'scenario_share: name the scenarios in game.scenarios, such as ["opening"], or set it to 0'
+            )
         super().__init__(settings)
         self._quiet_years = quiet_years
 
@@ -90,10 +94,29 @@ class Diplomacy(World):
         weights: Mapping[str, float] = self.settings.reward
         return weights
 
+    def draw_start(self, role: str, seed: int) -> str:
+        """A scenario of ``role`` in ``game.scenario_share`` of the draws; else "", the standard opening."""
+        if not self.settings.scenario_share:
+            return ""
+        from services.environments.diplomacy.scenarios.training import draw
+
+        return draw(self.settings.scenarios, self.settings.scenario_share, role, seed)
+
+    def check_files(self, evaluation: Any) -> None:  # noqa: ARG002
+        """Set up every scenario of ``game.scenarios``."""
+        if self.settings.scenarios:
+            from services.environments.diplomacy.scenarios.training import check
+
+            check(self.settings.scenarios)
+
     def new_game(self, start: str, role: str, seed: int, game_id: str = "") -> DiplomacyGame:  # noqa: ARG002
-        """A game from the standard opening; its only chance is in the players."""
+        """A game from the standard opening, or from a scenario, by its id; its only chance is in the players."""
         from services.environments.diplomacy.game import DiplomacyGame
 
+        if start:
+            from services.environments.diplomacy.scenarios.training import begin
+
+            return begin(start, self.settings.scenarios, game_id or None)
         return DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self._quiet_years)
 
     @property
@@ -105,14 +128,19 @@ class Diplomacy(World):
 
     def as_rated(self) -> Diplomacy:
         """Games that know in which order powers were eliminated."""
-        return DatedDiplomacy(self.settings)
+        return DatedDiplomacy(self._whole_games())
 
     def as_measured(self, settings: Any) -> Diplomacy:
         """Games that also count ranks, ties and orders."""
-        return MeasuredDiplomacy(self.settings).as_evaluated(settings)
+        return MeasuredDiplomacy(self._whole_games()).as_evaluated(settings)
 
     def _with_ending(self, year: int, quiet_years: int | None = None) -> Diplomacy:
-        return type(self)(self.settings.model_copy(update={"until_year": year}), quiet_years)
+        return type(self)(self._whole_games(until_year=year), quiet_years)
+
+    def _whole_games(self, **changed: Any) -> GameSettings:
+        """The settings, changed, of games that all begin with the standard opening."""
+        whole: GameSettings = self.settings.model_copy(update={"scenarios": (), "scenario_share": 0.0, **changed})
+        return whole
 
     def as_evaluated(self, settings: Any) -> Diplomacy:
         """Games to the end of ``evaluation.until_year``, or a draw after ``evaluation.quiet_years``."""
