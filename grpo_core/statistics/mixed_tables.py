@@ -143,8 +143,10 @@ def _fit(players: Sequence[Sequence[Seat]], strata: Sequence[str]) -> _Fit | Non
     """
     columns = {name: column for column, name in enumerate(strata)}
     unknown = {seat.stratum for seats in players for seat in seats} - columns.keys()
-    if unknown or not strata:
+    if unknown:
         raise ValueError(f"seats are in strata {sorted(unknown)}, which are not among {list(strata)}")
+    if not all(players):
+        return None
     rows = {game: row for row, game in enumerate(dict.fromkeys(seat.game for seats in players for seat in seats))}
     cells = len(players) * len(strata)
     game_N = np.array([rows[seat.game] for seats in players for seat in seats], dtype=np.intp)

@@ -4,7 +4,7 @@ design = SequentialDesign(looks=5, boundary="obrien_fleming")
 for look, games in enumerate(design.schedule(100), start=1):
     ...  # play until there are so many games a country
     estimate = design.repeated_interval(
-        lambda level: stratified_paired_difference(before, after, CENTERS_APART, level=level), look
+        lambda level: stratified_paired_difference(before, after, (-34, 34), level=level), look
     )
     if design.is_finished(estimate, look, half_width=0.5, null=0.0):
         break
@@ -28,9 +28,12 @@ class SequentialDesign:
 
     The looks come at equal steps of information: after the same number of further games each. The intervals of all
     looks together hold the truth with probability ``level``: repeated confidence intervals (Jennison and Turnbull,
-    JRSS B 51, 1989). So the interval at which one stops holds it at least as often, whatever made one stop, and the one
-    of a look that was reached for another reason than the plan, too. The price is its width, by the look's critical
-    value. It covers more than its level where the look does not depend on the result.
+    JRSS B 51, 1989). So the interval at which one stops holds it at least as often, whatever the reason to stop. Where
+    one stops as soon as an interval excludes the truth, it is exactly that often. It is more often, up to 100%, where
+    another reason to stop comes first, a large true difference or a wished precision: the price of a free choice.
+
+    In small samples it is approximate: in simulated games with four looks and five games a country more at each, all
+    looks together held true means with 94 to 96%, and rare solos with up to 99%.
 
     With "obrien_fleming" the first looks stop only for large differences, and the last interval is hardly wider than
     without looks. With "pocock" all looks are equally strict: the earliest end for large differences, and the widest

@@ -15,6 +15,7 @@ from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
 from services.environments.diplomacy.rewards import check_weights
 from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
 from services.environments.environment import Demonstration, RatingScale, World
+from services.environments.evaluation import EvaluationGame
 from services.environments.playing import Bot, Game
 from services.environments.seat_player import SeatPlayer
 
@@ -145,6 +146,10 @@ class Diplomacy(World):
     def as_evaluated(self, settings: Any) -> Diplomacy:
         """Games to the end of ``evaluation.until_year``, or a draw after ``evaluation.quiet_years``."""
         return self._with_ending(settings.until_year, settings.quiet_years)
+
+    def evaluation_games(self, settings: Any, against: str, seed: int) -> list[EvaluationGame]:
+        """Whole games, equally many as each country."""
+        return super(Diplomacy, self.as_evaluated(settings)).evaluation_games(settings, against, seed)
 
     def opposition(self, against: str) -> str:
         """The anchor fills six seats."""

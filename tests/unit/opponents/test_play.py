@@ -144,6 +144,7 @@ def test_episodes_carry_their_keys_and_outcome(tmp_path: Path) -> None:
         "country": power,
         "lineup": block.lineup,
         "start_year": 1901,
+        "scenario": "none",
         "policy_opponents": 0,
     }
     assert set(episode.keys) == {world.role_name, LINEUP_FACT, POLICY_OPPONENTS_FACT, *world.episode_facts}

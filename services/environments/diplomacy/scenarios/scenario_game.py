@@ -11,6 +11,7 @@ from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.scenarios.scenario import Scenario, ScenarioError, phase_number
 from services.environments.diplomacy.scenarios.scores import Owned, PlayedMoves, ScenarioRecord, score
+from services.environments.playing import Result
 
 
 class ScenarioGame(DiplomacyGame):
@@ -53,6 +54,13 @@ class ScenarioGame(DiplomacyGame):
     def start_facts(self, power: str) -> dict[str, KeyValue]:
         """The year and the scenario in which the game begins, which is the position that it was forked from."""
         return {**super().start_facts(power), "scenario": self.scenario.id, "fork": self.scenario.id}
+
+    def result(self) -> Result:
+        """Every power's result, without places: a position that is not even says nothing about the players' strength.
+
+        Raises ``RuntimeError`` before the end.
+        """
+        return replace(super().result(), standing=None)
 
     def process(self) -> None:
         """Adjudicate, as ``DiplomacyGame`` does."""

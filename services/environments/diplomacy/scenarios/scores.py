@@ -31,8 +31,9 @@ _FAILED = frozenset({"cut", "void", "dislodged", "no convoy", "disrupted"})
 MEANING: Mapping[str, str] = {
     "opening": f"{GROWTH} x the way from its centres to the goal + {REACHED} x the share of the provinces that it owns "
     "or stands in",
-    "alliance": f"({JOINT} x the allies' joint gain over the goal, the partner's up to its own, + {SUPPORT} x the share of movement phases in which "
-    "effective support went to the partner, or came from it for a move) x the share without an attack on the partner",
+    "alliance": f"({JOINT} x the allies' joint gain over the goal, the partner's counted up to its own, + {SUPPORT} x "
+    "the share of movement phases in which effective support went to the partner, or came from it for a move) x the "
+    "share without an attack on the partner",
     "crisis": f"{KEPT} x the share of the provinces that it owns + {STRENGTH} x its centres over those at the start, "
     "at most 1; both means over the autumns; 0 if it is eliminated",
     "win": "the way from its centres to 18",
