@@ -13,7 +13,8 @@ from cluster.evaluation.players import name_of, open_policy
 from cluster.runs.progress_bars import AddBar
 from grpo_core.errors import one_line
 from grpo_core.seeds import derive_seed
-from grpo_core.statistics import SHARE, Estimate, clustered_mean
+from grpo_core.statistics.estimate import SHARE, Estimate
+from grpo_core.statistics.means import clustered_mean
 from opponents.play import play_game
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.bots.registry import BOT_NAMES, make_bot
