@@ -17,10 +17,14 @@ from services.environments.diplomacy.position import POWERS
 from services.environments.seat_player import SeatPlayer
 from services.reports.colors import SERIES
 from services.reports.page import ReportError, embed_json
-from services.reports.run_report import data, games, run_report
-from services.reports.run_report.charts import charts, smooth, smoothing_width
+from services.reports.run_report import data, run_report
+from services.reports.run_report.all_charts import all_charts as charts
+from services.reports.run_report.all_charts import share_scale
+from services.reports.run_report.charts.chart import smooth, smoothing_width
+from services.reports.run_report.configuration import configuration
 from services.reports.run_report.data import RunData, checkpoint_update, interval
-from services.reports.run_report.text import configuration, parameters_text
+from services.reports.run_report.games import pages
+from services.reports.run_report.text import parameters_text
 from tests.measured import CHAIRS, DIPLOMACY, TOPICS
 
 COUNTRIES = ("AUSTRIA", "FRANCE")
@@ -373,7 +377,7 @@ def test_games_outside_the_run_are_not_opened(tmp_path: Path) -> None:
 
 
 def test_a_report_shows_at_most_so_many_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(games, "MOST_GAMES", 2)
+    monkeypatch.setattr(pages, "MOST_GAMES", 2)
     make_run(tmp_path, {"evaluations": [evaluation("checkpoints/6", "random", 5.0) | {"label": "trained"}]})
     for power in ("FRANCE", "ITALY", "TURKEY"):
         saved_game(tmp_path / "games" / "trained-random" / f"{power}.json")
@@ -455,7 +459,7 @@ def test_the_page_of_another_game_shows_its_measures_by_its_seats(tmp_path: Path
     made = {chart["id"]: chart for chart in charts(data.load_run(tmp_path, CHAIRS))}
     assert {"chair-all", "chair-A", "chair-C", "against-random"} <= made.keys()
     assert made["chair-B"]["traces"][1]["line"]["color"] == SERIES[1]
-    run_report._share_scale([made["chair-A"]], CHAIRS)
+    share_scale([made["chair-A"]], CHAIRS)
     assert made["chair-A"]["range"] == pytest.approx([-1.05, 0.525])
 
 
