@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)  # numpy's linear interpolation; 0 and 1 are the extremes
 MOST_BINS = 33  # of one update, all roles together
 _FINEST = 2.0**-20  # of the largest absolute value: the width where all values are equal
+NARROWEST = 2.0**-30  # width; smaller differences of returns mean nothing
 
 
 def distributions(
@@ -48,13 +49,16 @@ def by_role(roles: Sequence[str], values: NDArray[np.floating]) -> dict[str, Any
 
 
 def bin_width(values: NDArray[np.float64]) -> float:
-    """Return the smallest power of two with which finite values have at most ``MOST_BINS`` bins; 1 without any."""
+    """Return the smallest power of two, from ``NARROWEST``, with which finite values have at most ``MOST_BINS`` bins.
+
+    It is 1 without any values, and where all are 0.
+    """
     if not values.size:
         return 1.0
     low, high = float(values.min()), float(values.max())
     least = max(abs(low), abs(high)) * _FINEST
     wanted = max((high - low) / (MOST_BINS - 1), least)
-    return 2.0 ** math.ceil(math.log2(wanted)) if wanted > 0 else 1.0
+    return max(NARROWEST, 2.0 ** math.ceil(math.log2(wanted))) if wanted > 0 else 1.0
 
 
 def _summary(own: NDArray[np.float64]) -> dict[str, Any]:

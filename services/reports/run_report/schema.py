@@ -92,7 +92,7 @@ class Spread(msgspec.Struct):
 class Spreads(msgspec.Struct):
     """The distributions of all roles; bins of the histograms are ``width`` wide."""
 
-    width: Annotated[float, msgspec.Meta(gt=1e-30, le=1e30)]
+    width: Annotated[float, msgspec.Meta(ge=1e-12, le=1e40)]
     roles: dict[Text, Spread] = {}
     all: Spread | None = None  # of the whole batch, without a histogram
 

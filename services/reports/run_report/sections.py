@@ -109,13 +109,15 @@ def _control(section: str, control: Control) -> str:
         last = len(control.options) - 1
         shown = html.escape(control.options[-1][1])
         return (
-            f'<label for="{name}">{label}</label><input type="range" id="{name}" data-control="{control.name}" min="0" '
-            f'max="{last}" value="{last}" aria-valuetext="{shown}"><output for="{name}">{shown}</output>'
+            f'<span class="control"><label for="{name}">{label}</label>'
+            f'<input type="range" id="{name}" data-control="{control.name}" min="0" max="{last}" value="{last}" '
+            f'aria-valuetext="{shown}"><output for="{name}">{shown}</output></span>'
         )
     options = "".join(
         f'<option value="{html.escape(value)}">{html.escape(text)}</option>' for value, text in control.options
     )
-    return f'<label for="{name}">{label}</label><select id="{name}" data-control="{control.name}">{options}</select>'
+    pick = f'<select id="{name}" data-control="{control.name}">{options}</select>'
+    return f'<span class="control"><label for="{name}">{label}</label>{pick}</span>'
 
 
 def _figure(chart: Chart, start: Mapping[str, str]) -> str:

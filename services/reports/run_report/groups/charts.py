@@ -112,7 +112,7 @@ def _heat_map(
     role_name = run.measured.role_name
     note = (
         f"Each row is a {role_name} or, once a {role_name} is chosen, one of its groups that recur; each column is an "
-        "update. The background's colour is 0, blue is above it and red below; an empty cell had no such group."
+        "update. Blue is above 0, red or orange below; a grey cell had no such group."
     )
     options = {"full": True, "heat": True, "row": _ROW_PX, "margins": _MARGINS_PX}
     return make_chart("groups-map", "groups", "Heat map by group", "", traces, note, **options)
@@ -141,9 +141,9 @@ def _mean_advantage(bucket: Bucket, role: str) -> float | None:
 
 
 def labelled(groups: Mapping[tuple[str, str], Sequence[Figures]]) -> dict[str, Sequence[Figures]]:
-    """Return a role's groups by a text that tells them apart: with their level only where there are several."""
-    several = len({level for level, _ in groups}) > 1
-    return {html.escape(f"{text} ({level})" if several else text): row for (level, text), row in groups.items()}
+    """Return a role's groups by a text that tells them apart: with their level unless it is that of the first one."""
+    usual = next((level for level, _ in groups), "")
+    return {html.escape(text if level == usual else f"{text} ({level})"): row for (level, text), row in groups.items()}
 
 
 def _convergence(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ RECURS = 0.05  # of the updates: a group that is in fewer is no row, but counts 
 _CLASSES = (1, 2, 4, 8, 16, 32, 64, 10**9)
 CLASS_NAMES = ("1", "2", "3–4", "5–8", "9–16", "17–32", "33–64", "65 or more")
 
+_NUMBER = re.compile(r"[0-9]{1,12}")
 Name = tuple[str, str]  # level and label without the role: ("country+phase", "S1901M")
 
 
@@ -95,8 +98,8 @@ def recurring(buckets: Sequence[Bucket]) -> dict[str, dict[Name, list[Figures]]]
     """Return, by role, the figures of the groups that recur, in every bucket; at most ``MOST_GROUPS`` of a role.
 
     A group recurs if it is in a share of ``RECURS`` of the updates and in two of them; in a run of one update, in it.
-    Keys that name a question or a line-up never do. Those that are in most updates are chosen, and stand in the order
-    in which the records list them, which for phases is that of the game.
+    Keys that name a question or a line-up never do. Those that are in most updates are chosen. They are sorted by
+    level, by the first number in their name (the year of a phase), and then as the records list them.
     """
     places: dict[tuple[str, Name], list[int]] = defaultdict(list)  # within the role's groups of an update
     found: list[dict[tuple[str, Name], list[Group]]] = []
@@ -125,7 +128,13 @@ def recurring(buckets: Sequence[Bucket]) -> dict[str, dict[Name, list[Figures]]]
 
 
 def _sorted(role: str, names: Sequence[Name], average: Mapping[tuple[str, Name], float]) -> list[Name]:
-    return sorted(names, key=lambda name: (average[role, name], name))
+    def place(name: Name) -> tuple[int, float, float, Name]:
+        level, text = name
+        found = _NUMBER.search(text)
+        return levels.index(level), float(found[0]) if found else math.inf, average[role, name], name
+
+    levels = list(dict.fromkeys(level for level, _ in names))  # the most frequent first
+    return sorted(names, key=place)
 
 
 def by_size(buckets: Sequence[Bucket]) -> dict[str, list[float]]:

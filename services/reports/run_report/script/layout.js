@@ -20,7 +20,7 @@ function layout(chart, traces, colors, narrow) {
   const barmode = chart.overlay ? "overlay" : chart.stacked ? "stack" : "group";
   return {
     paper_bgcolor: "rgba(0,0,0,0)",
-    plot_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: chart.heat ? colors.line : "rgba(0,0,0,0)", // of cells without data
     font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: colors["@muted"] },
     margin: { l: 44, r: chart.even === undefined ? 10 : 30, t: 8, b: 34 },
     height: chart.heat ? chart.margins + chart.row * rowsOf(traces) : undefined,
@@ -31,9 +31,9 @@ function layout(chart, traces, colors, narrow) {
     boxgap: 0.3,
     hovermode: chart.category || chart.heat ? "closest" : "x",
     dragmode: narrow || chart.heat ? false : "zoom",
-    xaxis: { ...axis, title: across, type: chart.category ? "category" : "linear", range: chart.xrange },
+    xaxis: { ...axis, showgrid: !chart.heat, title: across, type: chart.category ? "category" : "linear", range: chart.xrange },
     yaxis: {
-      ...axis, title: chart.y ? { text: chart.y, standoff: 6 } : undefined,
+      ...axis, showgrid: !chart.heat, title: chart.y ? { text: chart.y, standoff: 6 } : undefined,
       type: chart.heat ? "category" : "linear", dtick: chart.heat ? 1 : undefined,
       rangemode: !chart.boxes && (chart.zero || chart.category || chart.stacked || chart.overlay) ? "tozero" : "normal", range: chart.range,
     },
