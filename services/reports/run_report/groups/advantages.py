@@ -80,12 +80,14 @@ def _said(name: str, spread: Spread) -> str:
 
 def _boxes_by_role(run: RunData, buckets: Sequence[Bucket]) -> Chart:
     traces = []
+    roles = _roles(run, buckets)
     for bucket in buckets:
-        for role in _roles(run, buckets):
-            if (found := _newest(bucket, role)) is not None:
-                name, color = _label(role), line_color(role, run.measured.roles) or OTHER
-                more = {"when": {"frame": str(bucket.last)}, "say": _said(name, found)}
-                traces.append(box([name], [_as_row(found)], name, color, **more))
+        known = [(role, found) for role in roles if (found := _newest(bucket, role)) is not None]
+        for place, (role, found) in enumerate(known):
+            name, color = _label(role), line_color(role, run.measured.roles) or OTHER
+            said = _said(name, found) if place else f"update {bucket.last}, {_said(name, found)}"
+            more = {"when": {"frame": str(bucket.last)}, "say": said}
+            traces.append(box([name], [_as_row(found)], name, color, **more))
     note = f"{_BOXES} A {run.measured.role_name} whose box is flat learns little in this update."
     ends = [end for trace in traces for end in (*trace["lowerfence"], *trace["upperfence"])]
     options = {"category": True, "boxes": True, "range": _wider(min(ends), max(ends)) if ends else None}
@@ -145,7 +147,11 @@ def _bars(run: RunData, found: Histogram, role: str | None, bucket: Bucket) -> T
     name = "all samples" if role is None else _label(role)
     top = max(range(len(found.shares)), key=lambda i: found.shares[i])
     low = (found.first + top) * found.width
-    said = f"{name}: {found.samples} samples, most often from {number(low)} to {number(low + found.width)}"
+    said = (
+        f"{name}: {found.samples} samples, mean {number(found.mean)}, most often from {number(low)} to "
+        f"{number(low + found.width)}"
+    )
+    said = f"{bucket.label}, {said}" if role is None else said
     when = {"frame": str(bucket.last)} | ({} if role is None else {"role": role})
     return {
         "type": "bar", "x0": (found.first + 0.5) * found.width, "dx": found.width, "width": found.width,

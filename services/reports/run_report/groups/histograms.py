@@ -20,6 +20,7 @@ class Histogram:
     first: int
     shares: tuple[float, ...]  # they add up to 1
     samples: int
+    mean: float  # of the values themselves, not of the bins
 
 
 def common_width(records: Iterable[Spreads]) -> float | None:
@@ -46,15 +47,19 @@ def pooled(records: Sequence[Spreads], width: float, role: str | None = None) ->
     ``width`` is at least that of each record. It is a power of two, as theirs are, so no bin is cut.
     """
     counts: Counter[int] = Counter()
+    whole = 0.0
     for record in records:
         chosen = record.roles.values() if role is None else [record.roles[role]] if role in record.roles else []
         for spread in chosen:
             _add(counts, spread, record.width / width)
+            whole += (spread.mean or 0.0) * sum(spread.bins)
     samples = sum(counts.values())
     if not samples:
         return None
     first, last = min(counts), max(counts)
-    return Histogram(width, first, tuple(counts[place] / samples for place in range(first, last + 1)), samples)
+    return Histogram(
+        width, first, tuple(counts[place] / samples for place in range(first, last + 1)), samples, whole / samples
+    )
 
 
 def _add(counts: Counter[int], spread: Spread, scale: float) -> None:

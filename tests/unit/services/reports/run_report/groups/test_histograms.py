@@ -36,6 +36,7 @@ def test_pooled_histograms_are_the_histogram_of_all_values_together(updates: lis
     assert found.shares == pytest.approx((counts / len(together)).tolist())
     assert sum(found.shares) == pytest.approx(1.0)
     assert len(found.shares) <= MOST_BINS
+    assert found.mean == pytest.approx(together.mean(), rel=1e-4, abs=1e-4 * max(1.0, np.abs(together).max()))
 
 
 def test_a_role_is_apart_from_all() -> None:
