@@ -21,6 +21,8 @@ from services.reports.run_report.data import Points
 OTHER = "@muted"  # roles that the world does not have
 MOST_POINTS = 400  # of a line; a longer one is thinned after it was smoothed
 
+MOST_COLUMNS = 100  # of bars, of a heat map, and steps of a slider; neighbours are put together
+
 Chart = dict[str, Any]  # id, section, title, note, y (axis title), traces, and options of the layout
 Trace = dict[str, Any]
 Item = TypeVar("Item")
@@ -56,6 +58,19 @@ def thinned(values: Sequence[Item], most: int = MOST_POINTS) -> list[Item]:
     """Return every k-th value up to the last one, at most ``most``."""
     step = thinning(len(values), most)
     return list(values[(len(values) - 1) % step :: step]) if values else []
+
+
+def slices(count: int, most: int) -> list[slice]:
+    """Cut ``count`` neighbours into at most ``most`` parts of equal length; the first may be shorter."""
+    size = max(1, -(-count // most))
+    return [slice(max(0, end - size), end) for end in range(count, 0, -size)][::-1]
+
+
+def averaged(points: Points, most: int = MOST_COLUMNS) -> Points:
+    """Return the means of neighbouring points, each at its last place, so that at most ``most`` are left."""
+    xs, ys = points
+    parts = slices(len(xs), most)
+    return [xs[part][-1] for part in parts], [fmean(ys[part]) for part in parts]
 
 
 def shown(label: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from services.reports.colors import SERIES
 from services.reports.run_report.charts.chart import (
     Chart,
+    averaged,
+    course,
     line,
     make_chart,
     raw_and_smooth,
     shown,
     smooth_line,
-    thinned,
 )
 from services.reports.run_report.data import RunData
 
@@ -100,24 +101,27 @@ def rewards(run: RunData) -> list[Chart]:
         for i, part in enumerate(run.label_values("entente_reward_part"))
     ]
     note = "Mean of each part of the reward in an update's episodes, before the weights of the configuration."
-    return [make_chart("learning-parts", "learning", "Reward parts, unweighted", "mean", parts, note, legend=True)]
+    options = {"legend": True, "full": True}
+    return [make_chart("learning-parts", "learning", "Reward parts, unweighted", "mean", parts, note, **options)]
 
 
 def levels(run: RunData) -> list[Chart]:
     """Return the samples in groups of each level of the fallback chain, and the mean size of these groups."""
     names = list(run.audits[-1].keys) if run.audits else []
     names += [level for level in run.label_values("entente_groups") if level not in names]
+    updates = sorted({x for level in names for x in run.series(f"entente_groups{{level={level}}}")[0]})
     counts, sizes = [], []
     for i, level in enumerate(names):
         color = SERIES[i % len(SERIES)]
         size = run.series(f"entente_group_size{{level={level}}}")
         groups = dict(zip(*run.series(f"entente_groups{{level={level}}}"), strict=True))
-        samples = [groups.get(x, 0.0) * mean for x, mean in zip(*size, strict=True)]
-        bars = {"type": "bar", "x": thinned(size[0]), "y": thinned(samples), "name": shown(level)}
+        samples = {x: groups.get(x, 0.0) * mean for x, mean in zip(*size, strict=True)}
         if samples:
-            bars["say"] = f"{shown(level)}: {samples[-1]:.0f} samples in update {size[0][-1]:g}"
-        counts.append({**bars, "marker": {"color": color}})
-        sizes.append(line(size, shown(level), color))
+            xs, ys = averaged((updates, [samples.get(x, 0.0) for x in updates]))
+            said = course(shown(level), (xs, ys))
+            bars = {"type": "bar", "x": xs, "y": ys, "name": shown(level), "say": said}
+            counts.append({**bars, "marker": {"color": color}})
+        sizes.append(line(averaged(size), shown(level), color))
     samples_note = (
         "Samples that each level of the fallback chain judged; colours beyond the first are groups that were too small "
         "under a finer key."

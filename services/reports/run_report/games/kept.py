@@ -76,6 +76,12 @@ def kept_games(run: RunData) -> list[KeptGame]:
     return sorted((game for game in games if game is not None), key=lambda game: (game.update, str(game.path)))
 
 
+def last_centers(path: Path) -> Mapping[str, int] | None:
+    """Return the centres of every power at a saved game's end; None for a damaged file."""
+    found = _kept(path, "", "", 0)
+    return None if found is None else found.centers[-1]
+
+
 def _kept(path: Path, label: str, against: str, update: int) -> KeptGame | None:
     try:
         saved = msgspec.json.decode(read_bytes(path), type=_Saved)

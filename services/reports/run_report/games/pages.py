@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from services.reports.page import ReportError
 from services.reports.run_report.data import RunData
-from services.reports.run_report.games.kept import KeptGame, game_files, has_games
+from services.reports.run_report.games.kept import KeptGame, game_files, has_games, last_centers
 from services.reports.run_report.table import scrolling
 
 if TYPE_CHECKING:
@@ -56,14 +56,36 @@ def page_of(game: KeptGame, shown: Sequence[SavedGame], run_dir: Path) -> str:
 
 
 def _show(path: Path, label: str, against: str, run_dir: Path) -> SavedGame:
-    from services.reports.game_viewer.game_viewer import write_viewer  # the engine is slow to import
+    from services.reports.game_viewer.game_viewer import write_viewer
 
     page = path.with_suffix(".html")
     try:
-        shown = write_viewer(path, page)
+        shown = _shown_before(path, page) or write_viewer(path, page)
     except ReportError as error:
         return SavedGame(path.stem, label, against, "", None, str(error))
     return SavedGame(path.stem, label, against, quote(page.relative_to(run_dir).as_posix()), shown, "")
+
+
+def _shown_before(path: Path, page: Path) -> ShownGame | None:
+    """What an earlier report's page of a game shows, if neither the game nor the code that draws it is newer.
+
+    Drawing takes about 30 ms a phase, and a run may have dozens of games.
+    """
+    from services.reports.game_viewer.frames import read_saved_game
+    from services.reports.game_viewer.game_viewer import ShownGame
+    from services.reports.game_viewer.origin import read_origin
+
+    sources = [each for each in path.parent.glob(f"{path.stem}.*") if each != page]  # records beside it, too
+    code = Path(__file__).parents[2]
+    sources += [*(code / "game_viewer").glob("*.*"), *code.glob("*.*")]
+    try:
+        made = page.stat().st_mtime_ns
+        if any(each.stat().st_mtime_ns >= made for each in sources):
+            return None
+    except OSError:
+        return None
+    centers = last_centers(path)
+    return None if centers is None else ShownGame(read_origin(read_saved_game(path), tuple(sorted(centers))), centers)
 
 
 def games_table(games: Sequence[SavedGame]) -> str:

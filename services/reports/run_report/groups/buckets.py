@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from services.reports.run_report.charts.chart import MOST_COLUMNS, slices
 from services.reports.run_report.schema import Audit
-
-MOST_BUCKETS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,6 @@ class Bucket:
         return f"update {self.last}" if first == self.last else f"updates {first}–{self.last}"
 
 
-def bucketed(audits: Sequence[Audit], most: int = MOST_BUCKETS) -> list[Bucket]:
+def bucketed(audits: Sequence[Audit], most: int = MOST_COLUMNS) -> list[Bucket]:
     """Return at most ``most`` buckets of equally many updates each; the first bucket may have fewer."""
-    size = max(1, -(-len(audits) // most))
-    ends = range(len(audits), 0, -size)
-    return [Bucket(tuple(audits[max(0, end - size) : end])) for end in reversed(ends)]
+    return [Bucket(tuple(audits[part])) for part in slices(len(audits), most)]

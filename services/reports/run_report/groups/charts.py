@@ -22,11 +22,12 @@ from services.reports.run_report.charts.chart import (
 )
 from services.reports.run_report.data import RunData
 from services.reports.run_report.groups.buckets import Bucket
-from services.reports.run_report.groups.figures import Figures, by_role, by_size, recurring
+from services.reports.run_report.groups.figures import CLASS_NAMES, Figures, by_role, by_size, recurring
 
 MOST_LINES = 8  # of a role's groups; one colour each
 MOST_WEIGHTS = 12
-_BLUES = ("#deebf7", "#c6dbef", "#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")  # ColorBrewer
+# Of the classes of sizes, from pale to dark; they are told apart on a light and on a dark page.
+_BLUES = ("#dfecf8", "#c3daee", "#a0c8e4", "#77b3d9", "#539bcb", "#3682bd", "#216aab", "#1a5599")
 _RISING = [[0, "@card"], [1, "@FRANCE"]]
 _AROUND_ZERO = [[0, "@AUSTRIA"], [0.5, "@card"], [1, "@FRANCE"]]
 _ROW_PX, _MARGINS_PX = 20, 110
@@ -58,10 +59,10 @@ def group_charts(run: RunData, buckets: Sequence[Bucket]) -> list[Chart]:
 def _sizes(buckets: Sequence[Bucket]) -> Chart:
     xs = [bucket.last for bucket in buckets]
     traces: list[Trace] = []
-    for number_of, (name, counts) in enumerate(by_size(buckets).items()):
+    for name, counts in by_size(buckets).items():
         said = f"size {name}: {number(counts[-1])} groups in {buckets[-1].label}"
         bars = {"type": "bar", "x": xs, "y": counts, "name": name, "say": said}
-        traces.append({**bars, "marker": {"color": _BLUES[(number_of + 1) % len(_BLUES)]}})
+        traces.append({**bars, "marker": {"color": _BLUES[CLASS_NAMES.index(name)]}})
     note = "Groups of an update by their number of samples, from small (pale) to large (dark), at all levels."
     options = {"legend": True, "stacked": True}
     return make_chart("groups-by-size", "groups", "Groups by size", "groups", traces, note, **options)
@@ -162,7 +163,7 @@ def _convergence(
         for role in _ordered(run, roles):
             color = line_color(role, run.measured.roles) or OTHER
             traces.append(_course(buckets, roles[role], value, _label(role), color, {"role": ""}))
-            several = list(labelled(groups.get(role, {})).items())[:MOST_LINES] or [(_label(role), roles[role])]
+            several = list(_largest(labelled(groups.get(role, {}))).items()) or [(_label(role), roles[role])]
             for place, (text, rows) in enumerate(several):
                 traces.append(_course(buckets, rows, value, text, SERIES[place % len(SERIES)], {"role": role}))
         title = "Convergence: mean return" if name == "mean" else "Convergence: deviation within groups"
@@ -174,6 +175,13 @@ def _convergence(
         options = {"legend": True, "zero": name == "std"}
         made.append(make_chart(f"groups-{label.split()[0]}", "groups", title, unit, traces, note, **options))
     return made
+
+
+def _largest(rows: Mapping[str, Sequence[Figures]]) -> dict[str, Sequence[Figures]]:
+    """The groups that judged most samples, in their order."""
+    counts = {text: sum(row.judged for row in rows[text]) for text in rows}
+    chosen = sorted(rows, key=lambda text: -counts[text])[:MOST_LINES]
+    return {text: rows[text] for text in rows if text in chosen}
 
 
 def _course(

@@ -6,13 +6,22 @@ from collections import Counter
 from collections.abc import Sequence
 
 from services.reports.colors import ALL, SERIES
-from services.reports.run_report.charts.chart import Chart, Trace, course, line, make_chart, shown, thinned
+from services.reports.run_report.charts.chart import (
+    MOST_COLUMNS,
+    Chart,
+    Trace,
+    course,
+    line,
+    make_chart,
+    shown,
+    slices,
+    thinned,
+)
 from services.reports.run_report.data import RunData
 from services.reports.run_report.schema import Lineup
 
 LEARNER = "learner"  # as ratings name it
 MOST_PLAYERS = 8  # lines of a chart
-MOST_BARS = 100
 _SNAPSHOT = "policy/"
 _SNAPSHOTS = "snapshots of itself"
 _NORMAL_95 = 1.96  # deviations
@@ -113,8 +122,8 @@ def drawn_seats(lineups: Sequence[Lineup]) -> dict[str, dict[int, float]]:
     Snapshots of the learner count as one; beyond ``MOST_PLAYERS`` opponents, the rest do.
     """
     versions = sorted({lineup.version for lineup in lineups if lineup.members})
-    step = max(1, -(-len(versions) // MOST_BARS))
-    last_of = {version: versions[min(i // step * step + step, len(versions)) - 1] for i, version in enumerate(versions)}
+    parts = [versions[part] for part in slices(len(versions), MOST_COLUMNS)]
+    last_of = {version: part[-1] for part in parts for version in part}
     counts: dict[int, Counter[str]] = {}
     for lineup in lineups:
         if lineup.members:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import os
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from services.environments.diplomacy.game_origin import GameOrigin
 from services.environments.diplomacy.position import POWERS
 from services.environments.seat_player import SeatPlayer
 from services.reports.colors import SERIES
+from services.reports.game_viewer import game_viewer
 from services.reports.page import ReportError, embed_json
 from services.reports.run_report import data, run_report
 from services.reports.run_report.all_charts import all_charts as charts
@@ -384,6 +386,24 @@ def test_a_report_shows_at_most_so_many_games(tmp_path: Path, monkeypatch: pytes
     text = write_report(tmp_path).read_text()
     assert text.count('<a href="games/') == 2
     assert len(list(tmp_path.rglob("games/*/*.html"))) == 2
+
+
+def test_a_page_is_drawn_again_only_after_its_game_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(tmp_path, {"evaluations": [evaluation("checkpoints/6", "random", 5.0) | {"label": "trained"}]})
+    path = tmp_path / "games" / "trained-random" / "FRANCE.json"
+    saved_game(path)
+    drawn: list[Path] = []
+    draw = game_viewer.write_viewer
+    monkeypatch.setattr(game_viewer, "write_viewer", lambda game, page: drawn.append(game) or draw(game, page))
+    section = [write_report(tmp_path).read_text().split('<section id="games">')[1] for _ in range(2)]
+    assert drawn == [path]
+    assert section[0] == section[1]
+    later = path.with_suffix(".html").stat().st_mtime_ns + 10**9
+    os.utime(path, ns=(later, later))
+    write_report(tmp_path)
+    assert drawn == [path, path]
+    path.write_text("{}")
+    assert "FRANCE.json is not a saved game" in write_report(tmp_path).read_text()
 
 
 def test_empty_run_has_a_page(tmp_path: Path) -> None:
