@@ -69,7 +69,7 @@ class Line(msgspec.Struct):
 class Group(msgspec.Struct):
     """A group of samples in an audit record."""
 
-    key: list[Text | Number] = []
+    key: list[str | float | bool | None] = []
     level: Text = ""
     size: Count = 0  # members
     judged: Count = 0  # samples whose advantage it decides

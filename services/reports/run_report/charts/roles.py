@@ -54,7 +54,8 @@ def _measured_chart(run: RunData, name: str, section: str, title: str, traces: l
 def _figures(chart: Chart) -> str:
     """Say a curve's figures below it, where the section says how to read it."""
     said = [html.unescape(trace["say"]) for trace in chart["traces"] if trace.get("say")]
-    return f"{'; '.join(said)}." if said else ""
+    text = "; ".join(said)
+    return f"{text[:1].upper()}{text[1:]}." if said else ""
 
 
 def _evaluated(run: RunData, role: str | None) -> list[Trace]:
@@ -75,7 +76,11 @@ def _evaluated(run: RunData, role: str | None) -> list[Trace]:
         marker = {"color": "@card", "symbol": symbol, "size": 8, "line": {"color": "@ink", "width": 1.6}}
         name = f"evaluation {run.measured.versus} {html.escape(against)}"
         form = ".0%" if main.kind == "share" else f".{main.digits}f"
-        hover: dict[str, Any] = {"customdata": updates, "hovertemplate": f"update %{{customdata}}: %{{y:{form}}}"}
+        hover: dict[str, Any] = {
+            "cliponaxis": False,
+            "customdata": updates,
+            "hovertemplate": f"update %{{customdata}}: %{{y:{form}}}",
+        }
         if rows:
             hover["say"] = f"{name}: {number(points[1][-1])} in update {updates[-1]:g}"
         traces.append(scatter(points, name, "markers", marker=marker, error_y=_error_bars(rows, main), **hover))

@@ -84,9 +84,7 @@ def _kinds(buckets: Sequence[Bucket]) -> Chart:
         "Zero variance teaches nothing, a coarser key or a running baseline teaches with more noise; lower is better."
     )
     options = {"legend": True, "zero": True}
-    return make_chart(
-        "groups-kinds", "groups", "Samples without a group of their own", "share", traces, note, **options
-    )
+    return make_chart("groups-kinds", "groups", "Zero variance and fallback", "share", traces, note, **options)
 
 
 Rows = Mapping[str, Sequence[float | None]]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from statistics import fmean
 
+from grpo_core.errors import one_line
 from services.reports.run_report.groups.buckets import Bucket
 from services.reports.run_report.schema import Group
 
@@ -21,6 +22,7 @@ RECURS = 0.05  # of the updates: a group that is in fewer is no row, but counts 
 _CLASSES = (1, 2, 4, 8, 16, 32, 64, 10**9)
 CLASS_NAMES = ("1", "2", "3–4", "5–8", "9–16", "17–32", "33–64", "65 or more")
 
+_LONGEST = 60  # characters of a fact in a label
 _NUMBER = re.compile(r"[0-9]{1,12}")
 Name = tuple[str, str]  # level and label without the role: ("country+phase", "S1901M")
 
@@ -54,7 +56,7 @@ def _place(level: str, role_name: str) -> int | None:
 
 
 def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else "none" if value is None else str(value)
+    return f"{value:g}" if isinstance(value, float) else "none" if value is None else one_line(value, _LONGEST)
 
 
 def figures(groups: Iterable[Group]) -> Figures:

@@ -17,6 +17,8 @@ function noData(colors) {
 function layout(chart, traces, colors, narrow) {
   const axis = { gridcolor: colors.line, linecolor: colors.line, zerolinecolor: colors.line, automargin: true };
   const across = chart.category ? undefined : { text: chart.x ?? "update", standoff: 4 };
+  const updates = chart.category || chart.x ? [] : traces.flatMap((trace) => trace.x ?? []);
+  const few = updates.length && Math.max(...updates) - Math.min(...updates) < 10; // no tick between two updates
   const barmode = chart.overlay ? "overlay" : chart.stacked ? "stack" : "group";
   return {
     paper_bgcolor: "rgba(0,0,0,0)",
@@ -31,7 +33,7 @@ function layout(chart, traces, colors, narrow) {
     boxgap: 0.3,
     hovermode: chart.category || chart.heat ? "closest" : "x",
     dragmode: narrow || chart.heat ? false : "zoom",
-    xaxis: { ...axis, showgrid: !chart.heat, title: across, type: chart.category ? "category" : "linear", range: chart.xrange },
+    xaxis: { ...axis, showgrid: !chart.heat, title: across, type: chart.category ? "category" : "linear", range: chart.xrange, dtick: few ? 1 : undefined },
     yaxis: {
       ...axis, showgrid: !chart.heat, title: chart.y ? { text: chart.y, standoff: 6 } : undefined,
       type: chart.heat ? "category" : "linear", dtick: chart.heat ? 1 : undefined,

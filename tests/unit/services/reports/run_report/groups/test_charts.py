@@ -123,6 +123,26 @@ def test_a_run_of_one_update_and_one_episode_has_a_page(tmp_path: Path, role: st
     assert '"histogram-advantages"' in text
 
 
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+def test_names_from_records_are_no_markup(tmp_path: Path) -> None:
+    folder = long_run(tmp_path / "run", 2, episodes=7)
+    for path in (*(folder / "audit").iterdir(), folder / "lineups.jsonl"):
+        text = path.read_text().replace("ITALY", EVIL).replace("S1902M", EVIL * 50).replace("bot/dumbbot", EVIL)
+        path.write_text(text.replace("country+phase", f"country+{EVIL}"))
+    page = write_report(folder, DIPLOMACY).read_text()
+    assert "<img" not in page.split("<main>")[1].split("</main>")[0]
+    for chart in all_charts(load_run(folder, DIPLOMACY)):
+        for trace in chart["traces"]:
+            shown = [
+                trace["name"],
+                *(text for part in ("x", "y") for text in trace.get(part, ()) if isinstance(text, str)),
+            ]
+            assert not [text for text in shown if "<" in text], chart["id"]
+            assert all(len(text) < 500 for text in shown)
+
+
 @pytest.mark.parametrize("name", ["distributions", "groups", "rewards"])
 def test_a_damaged_record_is_named(tmp_path: Path, name: str) -> None:
     from services.reports.page import ReportError
