@@ -21,7 +21,7 @@ from cluster.actors.checkpoint_extra import read_extra
 from cluster.actors.episode_check import EpisodeCheck
 from cluster.actors.initial_policy import make_policy, probe_prompts
 from cluster.actors.learner_device import LearnerDevice
-from cluster.actors.learner_metrics import catalogued, game_length, role_intervals
+from cluster.actors.learner_metrics import catalogued, episode_columns, game_length, role_intervals
 from cluster.actors.messages import Shortage, UpdateReport
 from cluster.actors.resume import newest_checkpoint
 from cluster.configs.schema import Config
@@ -134,8 +134,7 @@ class LearnerWorker:
         late = set_aside(delivered, episodes)
         audit = {
             **result.audit,
-            "episodes": [episode.episode_id for episode in episodes],
-            "lengths": [game_length(episode) for episode in episodes],
+            **episode_columns(episodes, self._measured),
             "set_aside": [episode.episode_id for episode in late],
             "set_aside_lengths": [game_length(episode) for episode in late],
         }

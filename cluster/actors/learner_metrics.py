@@ -20,6 +20,27 @@ def game_length(episode: Episode) -> float:
     return episode.outcome.get("phases", float(len(episode.turns)))
 
 
+def episode_columns(episodes: Sequence[Episode], measured: RoleMeasures) -> dict[str, Any]:
+    """Return an update's episodes for its audit record, in JSON values: parallel lists in the order of episodes.
+
+    ``outcomes`` has a list for each measure that training follows, by its name; None where a game had no such figure.
+    """
+    return {
+        "episodes": [episode.episode_id for episode in episodes],
+        "lengths": [game_length(episode) for episode in episodes],
+        "roles": [episode.role for episode in episodes],
+        "rewards": [_finite(episode.reward) for episode in episodes],
+        "outcomes": {
+            measure.name: [_finite(episode.outcome.get(measure.outcome)) for episode in episodes]
+            for measure in measured.trained
+        },
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.7g}")
+
+
 def thought_lengths(episodes: Sequence[Episode]) -> list[int]:
     """Return the sampled tokens of each thought: those without a mask in a turn whose orders had one."""
     turns = [turn for episode in episodes for turn in episode.turns]

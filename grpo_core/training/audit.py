@@ -15,13 +15,15 @@ from grpo_core.advantages.explained_variance import explained_sums
 from grpo_core.advantages.grouping import RUNNING_LEVEL, Sample, turn_facts_of
 from grpo_core.advantages.pipeline import AdvantageBatch
 from grpo_core.settings import GroupingSettings, LearnerSettings
+from grpo_core.training.distributions import distributions
 from grpo_core.types import Batch, FloatArray, Group
 
 if TYPE_CHECKING:  # they import torch, which readers of the records need not wait for
     from grpo_core.batching.microbatches import TrainingTurn
     from grpo_core.gradients.gradient_surgery import SurgeryRecord
 
-AUDIT_SCHEMA = 3  # 3: "zero_variance" of a group, which was "zero"
+# 3: "zero_variance" of a group, which was "zero". Parts that readers can do without are added under the same number.
+AUDIT_SCHEMA = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +127,7 @@ def audit_record(
     """Return the audit record of the update that made ``version``, in JSON values; null for what is not finite.
 
     ``explained`` has the ``explained_sums`` of every candidate key, declared or not, to help choose keys.
+    ``distributions`` has returns and advantages by role (see there); records of earlier versions lack it.
     """
     return {
         "schema": AUDIT_SCHEMA,
@@ -157,6 +160,9 @@ def audit_record(
         "explained": _explained(advantages.samples, advantages.returns, grouping),
         "group_weights": {name: _finite(weight) for name, weight in sorted(advantages.group_weights.items())},
         "advantages": _moments(advantages.advantages),
+        "distributions": distributions(
+            [sample.role for sample in advantages.samples], advantages.returns, advantages.advantages
+        ),
         "steps": [asdict(step) | {"loss": _finite(step.loss), "grad_norm": _finite(step.grad_norm)} for step in steps],
         "metrics": {name: _finite(value) for name, value in metrics.items()},
     }

@@ -19,7 +19,7 @@ from grpo_core.errors import one_line
 from grpo_core.files import parse_json, parse_toml, read_bytes, read_text
 from grpo_core.types import Measure, RoleMeasures
 from services.reports.page import ReportError
-from services.reports.run_report.schema import LARGEST_UPDATE, Audit, Configuration, Line, summary_of
+from services.reports.run_report.schema import LARGEST_UPDATE, Audit, Configuration, Line, Lineup, summary_of
 
 CONTROL = "control"  # label of the policy that went on imitating while the run trained
 Points = tuple[list[float], list[float]]  # x (updates) and y
@@ -34,7 +34,8 @@ class RunData:
     summary: Mapping[str, Any]
     config: Mapping[str, Any]
     lines: tuple[Mapping[str, Any], ...]  # metrics.jsonl, in order of updates
-    audits: tuple[Mapping[str, Any], ...]  # one an update, in order of versions
+    audits: tuple[Audit, ...]  # one an update, in order of versions
+    lineups: tuple[Lineup, ...] = ()  # the newest of each block, in order of blocks
 
     def series(self, key: str) -> Points:
         """Return a measurement over the updates that have it; a list counts by its mean."""
@@ -110,8 +111,9 @@ def load_run(run_dir: Path, measured: RoleMeasures) -> RunData:
     config_path = run_dir / "config.toml"
     config = _typed(config_path, Configuration) if config_path.exists() else {}
     summary = _typed(summary_path, summary_of(measured))
-    audits = tuple(_typed(path, Audit) for path in sorted((run_dir / "audit").glob("*.json")))
-    return RunData(run_dir, measured, summary, config, tuple(_lines(run_dir / "metrics.jsonl")), audits)
+    audits = tuple(map(_audit, sorted((run_dir / "audit").glob("*.json"))))
+    lines, lineups = tuple(_lines(run_dir / "metrics.jsonl")), _lineups(run_dir / "lineups.jsonl")
+    return RunData(run_dir, measured, summary, config, lines, audits, lineups)
 
 
 def checkpoint_update(row: Mapping[str, Any]) -> int:
@@ -144,6 +146,34 @@ def _lines(path: Path) -> Iterator[Mapping[str, Any]]:
                 return
             raise ReportError(f"{path} line {number} is damaged: {text[:60]!r}") from error
         yield line
+
+
+def _lineups(path: Path) -> tuple[Lineup, ...]:
+    """Read whom the blocks' games were against; a torn last line is left out, and later lines about a block count."""
+    try:
+        texts = read_bytes(path, None).splitlines() if path.exists() else []
+    except OSError as error:
+        raise ReportError(f"{path} cannot be read: {error.strerror}") from error
+    found = {}
+    for number, text in enumerate(texts, 1):
+        try:
+            lineup = msgspec.json.decode(text, type=Lineup)
+        except (ValueError, RecursionError) as error:
+            if number == len(texts):
+                break
+            raise ReportError(f"{path} line {number} is damaged: {text[:60]!r}") from error
+        found[lineup.index] = lineup
+    return tuple(found[index] for index in sorted(found))
+
+
+def _audit(path: Path) -> Audit:
+    """Read an audit record. They are many and long, so they are decoded without plain data between."""
+    try:
+        return msgspec.json.decode(read_bytes(path), type=Audit)
+    except OSError as error:
+        raise ReportError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f"{path} is damaged: {one_line(error, 200)}") from error
 
 
 def _typed(path: Path, kind: Any) -> Any:

@@ -14,6 +14,8 @@ LARGEST_UPDATE = 10**9  # a run makes some hundreds
 Text = Annotated[str, msgspec.Meta(max_length=1000)]
 _Interval = tuple[Number, Number] | None
 _Plain = Text | Number | bool
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**9)]
+_MOST_BINS = 100
 
 
 class _PolicySize(msgspec.Struct):
@@ -64,10 +66,67 @@ class Line(msgspec.Struct):
     metrics: dict[Text, Number | list[Number]]
 
 
-class Audit(msgspec.Struct):
-    """The part of an audit record that the page shows."""
+class Group(msgspec.Struct):
+    """A group of samples in an audit record."""
 
+    key: list[str | float | bool | None] = []
+    level: Text = ""
+    size: Count = 0  # members
+    judged: Count = 0  # samples whose advantage it decides
+    mean: Number = None  # of the members' returns
+    std: Number = None
+    zero_variance: bool = False
+
+
+class Spread(msgspec.Struct):
+    """The distribution of a role's values in one update; see ``grpo_core.training.distributions``."""
+
+    count: Annotated[int, msgspec.Meta(ge=1, le=10**9)]
+    mean: Number
+    mean_abs: Number
+    quantiles: Annotated[list[Number], msgspec.Meta(min_length=7, max_length=7)]
+    first: Annotated[int, msgspec.Meta(ge=-(10**9), le=10**9)] = 0
+    bins: Annotated[list[Count], msgspec.Meta(max_length=_MOST_BINS)] = []
+
+
+class Spreads(msgspec.Struct):
+    """The distributions of all roles; bins of the histograms are ``width`` wide."""
+
+    width: Annotated[float, msgspec.Meta(ge=1e-12, le=1e40)]
+    roles: dict[Text, Spread] = {}
+    all: Spread | None = None  # of the whole batch, without a histogram
+
+
+class Distributions(msgspec.Struct):
+    """An update's distributions before and after normalisation."""
+
+    returns: Spreads
+    advantages: Spreads
+
+
+class Audit(msgspec.Struct):
+    """The parts of an audit record that the page shows. Records of earlier versions lack the last ones."""
+
+    version: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_UPDATE)] = 0
     keys: list[Text] = []
+    role_name: Text = "country"
+    groups: list[Group] = []
+    group_weights: dict[Text, Number] = {}
+    metrics: dict[Text, Number] = {}
+    lengths: list[Number] = []
+    distributions: Distributions | None = None
+    episodes: list[Text] = []
+    roles: list[Text] = []
+    rewards: list[Number] = []
+    outcomes: dict[Text, list[Number]] = {}
+
+
+class Lineup(msgspec.Struct):
+    """One line of ``lineups.jsonl``: whom a block's games are against."""
+
+    index: Annotated[int, msgspec.Meta(ge=0, le=10**12)]
+    members: dict[Text, Text] = {}
+    version: Annotated[int, msgspec.Meta(ge=0, le=LARGEST_UPDATE)] = 0
 
 
 Configuration = dict[str, dict[str, Any]]

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import html
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from grpo_core.errors import one_line
-from grpo_core.models.hub import without_folders
 from grpo_core.statistics.estimate import Estimate, difference
 from grpo_core.types import Measure, RoleMeasures
-from services.reports.run_report.charts import anchors, until
+from services.reports.run_report.charts.roles import anchors, until
+from services.reports.run_report.configuration import value_text
 from services.reports.run_report.data import RunData, interval
+from services.reports.run_report.table import table
 
-_ACCOUNT = re.compile(r"(\w+://).*@", re.DOTALL)  # user and password of a URL; a password may hold an @ or a slash
-_PASSWORD = re.compile(r"([?&]\w*password=)[^&\s]+")  # in a URL's query, of a server or of a key file
-_KEY_FOLDER = re.compile(r"([?&]ssl_\w+=)[^&\s]*(?:/|%2[Ff])")  # where a URL's certificate or key file lies
 _DASH = "–"
 _MOST_NAMED = 12  # opponents that are listed
 
@@ -80,7 +76,7 @@ def _policy(run: RunData) -> str:
         )
     if policy.get("path"):
         parts.append(
-            f"from {_value(policy['path']).rstrip('/').rpartition('/')[2]}"
+            f"from {value_text(policy['path']).rstrip('/').rpartition('/')[2]}"
         )  # reports are shared; paths are not
     elif policy:
         parts.append(
@@ -97,15 +93,15 @@ def _opponents(run: RunData) -> str:
     opponents = run.config.get("opponents", {})
     members = opponents.get("members")
     drawn = {str(name): weight for name, weight in members.items() if weight} if isinstance(members, Mapping) else {}
-    parts = [name if len(drawn) == 1 else f"{name} (weight {_value(weight)})" for name, weight in drawn.items()]
+    parts = [name if len(drawn) == 1 else f"{name} (weight {value_text(weight)})" for name, weight in drawn.items()]
     more = len(parts) - _MOST_NAMED
     parts = [*parts[:_MOST_NAMED], f"{more} more"] if more > 0 else parts
     if opponents.get("snapshot_every"):
-        parts.append(f"frozen snapshots of itself, one every {_value(opponents['snapshot_every'])} updates")
+        parts.append(f"frozen snapshots of itself, one every {value_text(opponents['snapshot_every'])} updates")
     elif opponents.get("promote_margin"):
         parts.append("frozen snapshots of itself")
     if opponents.get("self_play_seats"):
-        parts.append(f"itself in {_value(opponents['self_play_seats'])} seats")
+        parts.append(f"itself in {value_text(opponents['self_play_seats'])} seats")
     return one_line(", ".join(parts))
 
 
@@ -209,86 +205,8 @@ def evaluations(run: RunData) -> str:
         each_has = f"The last row is what each of {measured.seats} equals has"
         notes.append(f"{each_has}: {', and '.join(said)}." if said else f"{each_has}.")
     note = html.escape(" ".join(notes))
-    table = _table(head, rows, texts=2, name="Evaluations", last_apart=is_even)
-    return f'<section><h2>Evaluations</h2><p class="soft">{note}</p>{table}</section>'
-
-
-def configuration(run: RunData, defaults: Mapping[str, Mapping[str, Any]] | None) -> str:
-    """Return the values that differ from the defaults, and the whole configuration, folded."""
-    if not run.config:
-        return ""
-    kept = [(name, _without_folders(name, value)) for name, value in _flat(run.config)]
-    whole = html.escape("\n".join(f"{name} = {_value(value)}" for name, value in kept))
-    folded = f'<details><summary>The whole configuration</summary><pre class="card">{whole}</pre></details>'
-    if defaults is None:
-        return f"<section><h2>Configuration</h2>{folded}</section>"
-    usual = dict(_flat(defaults))
-    rows = [
-        [name, _value(value), _value(usual[name]) if name in usual else "unset"]
-        for name, value in kept
-        if name not in usual or usual[name] != value
-    ]
-    table = (
-        _table(("key", "this run", "default"), rows, texts=3, name="Configuration") if rows else "<p>All defaults.</p>"
-    )
-    note = '<p class="soft">Values that differ from the defaults.</p>'
-    return f"<section><h2>Configuration</h2>{note}{table}{folded}</section>"
-
-
-def provenance(run: RunData) -> str:
-    """Return the facts needed to reproduce the run."""
-    summary = run.summary
-    rows = [
-        ["commit", str(summary.get("commit", "unknown"))],
-        ["configuration digest", str(summary.get("config_digest", "unknown"))],
-        ["seed", str(run.config.get("run", {}).get("seed", "unknown"))],
-        *([name.replace(".", " "), _value(value)] for name, value in _flat(summary.get("provenance", {}))),
-    ]
-    return f"<section><h2>Provenance</h2>{_table(('', ''), rows, texts=2, name='Provenance')}</section>"
-
-
-def _table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], texts: int, *, name: str, last_apart: bool = False
-) -> str:
-    """Return a table with ``texts`` columns of text, then columns of numbers; ``last_apart`` sets off the last row."""
-
-    def cells(tag: str, row: Sequence[str]) -> str:
-        kinds = ["" if i < texts else ' class="number"' for i in range(len(row))]
-        return "".join(f"<{tag}{kind}>{html.escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
-
-    top = f"<thead><tr>{cells('th', head)}</tr></thead>" if any(head) else ""
-    kinds = ["" for _ in rows[:-1]] + [' class="apart"' if last_apart else ""]
-    body = "".join(f"<tr{kind}>{cells('td', row)}</tr>" for kind, row in zip(kinds, rows, strict=True))
-    return scrolling(f"<table>{top}<tbody>{body}</tbody></table>", name)
-
-
-def scrolling(table: str, name: str) -> str:
-    """Return a table (HTML) in a box that scrolls sideways on a narrow screen, by touch or by the arrow keys."""
-    return f'<div class="scroll card" role="region" tabindex="0" aria-label="{html.escape(name)}">{table}</div>'
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in tree.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", list(value) if isinstance(value, tuple) else value
-
-
-def _without_folders(name: str, value: Any) -> Any:
-    """Leave of a path its last part, because reports are shared; a model's name on the Hub stays whole."""
-    if name == "policy.path" and value:
-        return without_folders(str(value))
-    if name in ("imitation.saved_games", "game.gsm8k", "evaluation.gsm8k") and value:
-        return PurePath(str(value)).name
-    return value
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(_value, value))
-    text = _ACCOUNT.sub(r"\1***@", str(value))  # reports are shared; passwords are not
-    return _KEY_FOLDER.sub(r"\1", _PASSWORD.sub(r"\1***", text))
+    shown = table(head, rows, texts=2, name="Evaluations", last_apart=is_even)
+    return f'<section id="evaluations"><h2>Evaluations</h2><p class="soft">{note}</p>{shown}</section>'
 
 
 def _interval(row: Mapping[str, Any], measure: Measure) -> str:

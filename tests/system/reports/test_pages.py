@@ -247,10 +247,10 @@ def test_report_draws_its_curves_offline(browser: Browser, report: Path, viewpor
     with Visit(browser, report, viewport, scheme) as page:
         page.wait_for_selector("#country-FRANCE .scatterlayer path.js-line", state="attached")
         for name in ("country-all", *(f"country-{country}" for country in COUNTRIES), "speed-games", "learning-loss"):
-            assert page.locator(f"[id='{name}'] path.js-line").count() >= 1
+            page.wait_for_selector(f"[id='{name}'] path.js-line", state="attached")
         # One evaluation of the first checkpoint and three of the last, with an interval each.
         assert page.locator("#country-FRANCE .errorbar").count() == 4
-        assert page.locator("#against-random .bars .point").count() == 14
+        expect(page.locator("#against-random .bars .point")).to_have_count(14)
         assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
         assert "+2.00" in page.locator(".headline").first.inner_text()
 
@@ -272,6 +272,7 @@ def test_an_even_share_is_drawn(browser: Browser, report: Path) -> None:
         for name in ("country-all", "country-FRANCE", "against-random"):
             page.wait_for_selector(f"#{name} .shapelayer path", state="attached")
             assert page.locator(f"#{name} .annotation-text").all_text_contents() == ["4.86"]
+        page.wait_for_selector("#learning-loss path.js-line", state="attached")
         assert page.locator("#learning-loss .shapelayer path").count() == 0
         assert "an even share" in page.inner_text("tr.apart")
 

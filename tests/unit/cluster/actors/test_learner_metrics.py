@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 import pytest
 
-from cluster.actors.learner_metrics import catalogued, role_intervals, thought_lengths
+from cluster.actors.learner_metrics import catalogued, episode_columns, role_intervals, thought_lengths
 from grpo_core.statistics.means import clustered_mean
 from grpo_core.statistics.quantiles import student_t_quantile
 from grpo_core.statistics.rates import wilson_score
@@ -124,3 +124,25 @@ def test_an_updates_metrics_have_the_main_measure_by_role() -> None:
     values = catalogued(metrics, {"group_weights": {}, "groups": ()}, episodes, CHAIRS)
     check(values)
     assert values == {"entente_clip_fraction": 0.75, "entente_batch_chips{chair=A}": 1.5}
+
+
+def test_an_updates_episodes_are_parallel_lists_of_json_values() -> None:
+    rng = np.random.default_rng(0)
+    episodes = [
+        replace(episode_of((ragged_turn(rng),), role=role), reward=reward, outcome=outcome)
+        for role, reward, outcome in (
+            ("FRANCE", 1.5, {"centers": 5.0, "solo": 0.0, "top": 1.0, "survived": 1.0, "phases": 12.0}),
+            ("ITALY", float("nan"), {"centers": float("inf")}),
+        )
+    ]
+    found = episode_columns(episodes, DIPLOMACY)
+    assert found["roles"] == ["FRANCE", "ITALY"]
+    assert found["rewards"] == [1.5, None]
+    assert found["lengths"] == [12.0, 1.0]
+    assert found["outcomes"] == {
+        "centers": [5.0, None],
+        "win_rate": [0.0, None],
+        "top_rate": [1.0, None],
+        "survival_rate": [1.0, None],
+    }
+    assert found["episodes"] == [episode.episode_id for episode in episodes]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import html
 import json
 import math
+import os
 import re
 from itertools import pairwise
 from pathlib import Path
@@ -16,11 +17,16 @@ from services.environments.diplomacy.game_origin import GameOrigin
 from services.environments.diplomacy.position import POWERS
 from services.environments.seat_player import SeatPlayer
 from services.reports.colors import SERIES
+from services.reports.game_viewer import game_viewer
 from services.reports.page import ReportError, embed_json
-from services.reports.run_report import data, games, run_report
-from services.reports.run_report.charts import charts, smooth, smoothing_width
+from services.reports.run_report import data, run_report
+from services.reports.run_report.all_charts import all_charts as charts
+from services.reports.run_report.all_charts import share_scale
+from services.reports.run_report.charts.chart import smooth, smoothing_width
+from services.reports.run_report.configuration import configuration
 from services.reports.run_report.data import RunData, checkpoint_update, interval
-from services.reports.run_report.text import configuration, parameters_text
+from services.reports.run_report.games import pages
+from services.reports.run_report.text import parameters_text
 from tests.measured import CHAIRS, DIPLOMACY, TOPICS
 
 COUNTRIES = ("AUSTRIA", "FRANCE")
@@ -373,13 +379,31 @@ def test_games_outside_the_run_are_not_opened(tmp_path: Path) -> None:
 
 
 def test_a_report_shows_at_most_so_many_games(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(games, "MOST_GAMES", 2)
+    monkeypatch.setattr(pages, "MOST_GAMES", 2)
     make_run(tmp_path, {"evaluations": [evaluation("checkpoints/6", "random", 5.0) | {"label": "trained"}]})
     for power in ("FRANCE", "ITALY", "TURKEY"):
         saved_game(tmp_path / "games" / "trained-random" / f"{power}.json")
     text = write_report(tmp_path).read_text()
     assert text.count('<a href="games/') == 2
     assert len(list(tmp_path.rglob("games/*/*.html"))) == 2
+
+
+def test_a_page_is_drawn_again_only_after_its_game_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_run(tmp_path, {"evaluations": [evaluation("checkpoints/6", "random", 5.0) | {"label": "trained"}]})
+    path = tmp_path / "games" / "trained-random" / "FRANCE.json"
+    saved_game(path)
+    drawn: list[Path] = []
+    draw = game_viewer.write_viewer
+    monkeypatch.setattr(game_viewer, "write_viewer", lambda game, page: drawn.append(game) or draw(game, page))
+    section = [write_report(tmp_path).read_text().split('<section id="games">')[1] for _ in range(2)]
+    assert drawn == [path]
+    assert section[0] == section[1]
+    later = path.with_suffix(".html").stat().st_mtime_ns + 10**9
+    os.utime(path, ns=(later, later))
+    write_report(tmp_path)
+    assert drawn == [path, path]
+    path.write_text("{}")
+    assert "FRANCE.json is not a saved game" in write_report(tmp_path).read_text()
 
 
 def test_empty_run_has_a_page(tmp_path: Path) -> None:
@@ -455,7 +479,7 @@ def test_the_page_of_another_game_shows_its_measures_by_its_seats(tmp_path: Path
     made = {chart["id"]: chart for chart in charts(data.load_run(tmp_path, CHAIRS))}
     assert {"chair-all", "chair-A", "chair-C", "against-random"} <= made.keys()
     assert made["chair-B"]["traces"][1]["line"]["color"] == SERIES[1]
-    run_report._share_scale([made["chair-A"]], CHAIRS)
+    share_scale([made["chair-A"]], CHAIRS)
     assert made["chair-A"]["range"] == pytest.approx([-1.05, 0.525])
 
 

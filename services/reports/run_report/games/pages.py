@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import html
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from services.reports.colors import MAP_COLORS
 from services.reports.page import ReportError
 from services.reports.run_report.data import RunData
-from services.reports.run_report.text import scrolling
+from services.reports.run_report.games.kept import KeptGame, game_files, has_games, last_centers
+from services.reports.run_report.table import scrolling
 
 if TYPE_CHECKING:
     from services.reports.game_viewer.game_viewer import ShownGame
 
 MOST_GAMES = 42  # pages of one report: seven countries against six opponents; drawing one takes a second
-_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-_POWER = re.compile(r"[A-Z]{1,20}")
 _CHECKSUM_SHOWN = 12  # digits
 
 
@@ -43,33 +40,52 @@ def show_games(run: RunData) -> list[SavedGame]:
     Only games of the powers of the map can be shown. A file that is no saved game is listed with the reason. Raises
     ``StorageError`` if a page cannot be written.
     """
-    if set(run.measured.roles) != set(MAP_COLORS):
+    if not has_games(run):
         return []
-    return [_show(*found, run.folder) for found in islice(_saved(run), MOST_GAMES)]
-
-
-def _saved(run: RunData) -> Iterator[tuple[Path, str, str]]:
     last = {str(row["against"]): str(row.get("label", "")) for row in run.evaluations}
-    inside = run.folder.resolve()
-    for against, label in last.items():
-        folder = run.folder / "games" / f"{label}-{against}"
-        # A link in a run from elsewhere must not lead to files that are not the run's.
-        if not _FOLDER.fullmatch(folder.name) or not folder.resolve().is_relative_to(inside) or not folder.is_dir():
-            continue
-        for path in sorted(folder.glob("*.json")):
-            if _POWER.fullmatch(path.stem):
-                yield path, label, against
+    saved = ((path, label, against) for against, label in last.items() for path in game_files(run, label, against))
+    return [_show(*found, run.folder) for found in islice(saved, MOST_GAMES)]
+
+
+def page_of(game: KeptGame, shown: Sequence[SavedGame], run_dir: Path) -> str:
+    """Return the link to a game's page, which is made unless it is among ``shown``; "" for a damaged file."""
+    for each in shown:
+        if (each.power, each.label, each.against) == (game.power, game.label, game.against):
+            return each.link
+    return _show(game.path, game.label, game.against, run_dir).link
 
 
 def _show(path: Path, label: str, against: str, run_dir: Path) -> SavedGame:
-    from services.reports.game_viewer.game_viewer import write_viewer  # the engine is slow to import
+    from services.reports.game_viewer.game_viewer import write_viewer
 
     page = path.with_suffix(".html")
     try:
-        shown = write_viewer(path, page)
+        shown = _shown_before(path, page) or write_viewer(path, page)
     except ReportError as error:
         return SavedGame(path.stem, label, against, "", None, str(error))
     return SavedGame(path.stem, label, against, quote(page.relative_to(run_dir).as_posix()), shown, "")
+
+
+def _shown_before(path: Path, page: Path) -> ShownGame | None:
+    """What an earlier report's page of a game shows, if neither the game nor the code that draws it is newer.
+
+    Drawing takes about 30 ms a phase, and a run may have dozens of games.
+    """
+    from services.reports.game_viewer.frames import read_saved_game
+    from services.reports.game_viewer.game_viewer import ShownGame
+    from services.reports.game_viewer.origin import read_origin
+
+    sources = [each for each in path.parent.glob(f"{path.stem}.*") if each != page]  # records beside it, too
+    code = Path(__file__).parents[2]
+    sources += [*(code / "game_viewer").glob("*.*"), *code.glob("*.*")]
+    try:
+        made = page.stat().st_mtime_ns
+        if any(each.stat().st_mtime_ns >= made for each in sources):
+            return None
+    except OSError:
+        return None
+    centers = last_centers(path)
+    return None if centers is None else ShownGame(read_origin(read_saved_game(path), tuple(sorted(centers))), centers)
 
 
 def games_table(games: Sequence[SavedGame]) -> str:
@@ -77,7 +93,7 @@ def games_table(games: Sequence[SavedGame]) -> str:
     if not games:
         return ""
     head = ("game", "centres", "player", "version", "SHA-256", "the other six", "seed", "commit")
-    top = "".join(f"<th>{name}</th>" for name in head)
+    top = "".join(f'<th scope="col">{name}</th>' for name in head)
     body = "".join(f"<tr>{_row(game)}</tr>" for game in games)
     note = (
         "One game of each country from the last evaluation against each opponent, phase by phase on its own page. "

@@ -1,0 +1,1 @@
+"""The charts of learning curves, evaluations, throughput and the learner."""

@@ -1,0 +1,1 @@
+"""The saved games of a run, and which of them are worth a look."""

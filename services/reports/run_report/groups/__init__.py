@@ -1,0 +1,1 @@
+"""What the audit records say of groups, returns and advantages."""

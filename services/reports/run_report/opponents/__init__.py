@@ -1,0 +1,1 @@
+"""Whom the learner played, and how it is rated against them."""

@@ -1,0 +1,1 @@
+"""How each role did in its last episodes."""
