@@ -33,7 +33,7 @@ function drawJudgement(judgement) {
   const running = judgement.level === "running";
   const against = running
     ? `Compared with the running mean of ${judgement.group}: its own groups in the update were too small.`
-    : `Compared with ${judgement.size} decisions alike in ${judgement.level.replaceAll("+", ", ")}: ${judgement.group}.`;
+    : `Its group has ${judgement.size} decisions of the same ${judgement.level.replaceAll("+", ", ")}: ${judgement.group}.`;
   const figures = element("dl", "figures",
     figure("return", shown(judgement.value)),
     figure("baseline", judgement.baseline === null ? "none" : shown(judgement.baseline)),
@@ -69,7 +69,7 @@ function drawChoice(choice, place) {
   const hidden = (choice.others ?? 0) - (orders.length - choice.orders.length);
   if (hidden > 0) {
     const rest = (choice.rest ?? 0) - (orders.length > choice.orders.length ? choice.probability : 0);
-    body.append(choiceRow(`${hidden} other legal orders`, Math.max(0, rest), false));
+    body.append(choiceRow(`${hidden} other legal order${hidden > 1 ? "s" : ""}`, Math.max(0, rest), false));
   }
   table.append(element("thead", "", head), body);
   return table;
