@@ -38,6 +38,10 @@ function drawJudgement(judgement) {
     figure("return", shown(judgement.value)),
     figure("baseline", judgement.baseline === null ? "none" : shown(judgement.baseline)),
     figure("advantage", (judgement.advantage > 0 ? "+" : "") + shown(judgement.advantage)));
+  if (judgement.advantage !== 0) {
+    const divisor = (judgement.value - judgement.baseline) / judgement.advantage;
+    figures.append(figure("its divisor", shown(divisor), "The advantage is the return less the baseline, divided by this"));
+  }
   if (judgement.std !== undefined && judgement.std !== null) figures.append(figure("spread of the returns", shown(judgement.std)));
   if (judgement.version) figures.append(figure("update", judgement.version));
   return element("section", "judgement", element("h3", "", "How the update judged it"), figures,
