@@ -46,12 +46,16 @@ class DecisionRecorder:
             return
         policy = await policy_of(player, power)
         choices, note, thought = await _choices(policy, position, power, decision, played=played)
+        try:
+            prompt = self._lines.add(player.read(position, power).text)
+        except EntenteError as error:  # it does not fit the context of a policy that is asked after the game
+            prompt, note = (), one_line(error, 300)
         self._decisions.append(
             RecordedDecision(
                 phase=position.phase,
                 power=power,
                 player=one_line(name, 200),
-                prompt=self._lines.add(player.read(position, power).text),
+                prompt=prompt,
                 thought=thought,
                 choices=choices,
                 temperature=(policy.temperature or 1.0) if choices and policy is not None else None,

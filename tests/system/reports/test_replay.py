@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -272,3 +273,17 @@ def test_every_control_of_two_games_works(browser: Browser, pair: Path) -> None:
         page.keyboard.press("Space")
         page.click("#copy")
         expect(page.locator("#copied")).to_have_text("Link copied.")
+
+
+def test_a_page_inside_a_notebook_works_without_an_address(browser: Browser, replay: Path, tmp_path: Path) -> None:  # noqa: F811
+    outer = tmp_path / "notebook.html"
+    outer.write_text(
+        f'<iframe srcdoc="{html.escape(replay.read_text(), quote=True)}" width="900" height="700"></iframe>'
+    )
+    with Visit(browser, outer, LAPTOP) as page:
+        frame = page.frame_locator("iframe")
+        frame.locator("#next").click()
+        frame.locator("#next").click()
+        frame.locator("#back").click()
+        expect(frame.locator("#place")).to_have_text("F1901M")
+        expect(frame.locator("#decisions-title")).to_have_text("France, Fall 1901")

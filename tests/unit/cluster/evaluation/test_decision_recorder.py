@@ -17,6 +17,7 @@ from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.playing import Decision, Policy
+from services.inference.engine import EngineError
 from services.reports.game_viewer.decisions import decisions_path
 from services.reports.game_viewer.game_viewer import make_replay
 from tests.unit.opponents.insight.cases import peaked_policy
@@ -102,6 +103,25 @@ def test_a_player_without_probabilities_still_shows_what_it_read() -> None:
     assert decision.note == "This player does not tell probabilities."
     assert decision.player == "remote:gpt"
     assert recorder.recorded("one").prompt(decision).startswith("FRANCE")
+
+
+def test_a_prompt_that_does_not_fit_is_a_note() -> None:
+    policy, _ = peaked_policy()
+
+    class Narrow:
+        def text(self, view: object, seat: str) -> str:
+            raise EngineError("the shortest prompt for FRANCE has 900 tokens")
+
+        ids = section_tokens = text
+
+    policy.tokens.prompts = Narrow()
+    recorder = DecisionRecorder()
+    position = DiplomacyGame(1901).position
+    decision = Decision(("A PAR H", "A MAR H", "F BRE H"))
+    asyncio.run(recorder.record("policy", policy, position, "FRANCE", decision, played=False))
+    (found,) = recorder.recorded("one").decisions
+    assert (found.choices, found.prompt) == ((), ())
+    assert found.note == "the shortest prompt for FRANCE has 900 tokens"
 
 
 def test_an_earlier_games_decisions_do_not_stay_beside_a_new_game(tmp_path: Path) -> None:
