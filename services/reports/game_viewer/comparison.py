@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from services.reports.game_viewer.frames import Film, Frame
 from services.reports.game_viewer.game_viewer import SCRIPTS, Replay, styles
 from services.reports.page import asset, page
 
+_PHASE = re.compile(r"([A-Z])([0-9]{1,8})([A-Z])")
 _SEASONS = {"S": 0, "F": 1, "W": 2}
 _KINDS = {"M": 0, "R": 1, "A": 2}
 
@@ -73,9 +75,11 @@ def comparison_page(first: Replay, second: Replay) -> str:
 
 def _date(phase: str) -> tuple[int, int, int, str]:
     """Where a phase stands in time; the end of a game comes last."""
-    if len(phase) < 3 or not phase[1:-1].isdigit():
+    found = _PHASE.fullmatch(phase)
+    if found is None:
         return (10**9, 0, 0, phase)
-    return (int(phase[1:-1]), _SEASONS.get(phase[0], 9), _KINDS.get(phase[-1], 9), phase)
+    season, year, kind = found.groups()
+    return (int(year), _SEASONS.get(season, 9), _KINDS.get(kind, 9), phase)
 
 
 def _different(one: Frame, other: Frame) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:

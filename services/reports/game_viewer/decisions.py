@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -156,7 +157,7 @@ def read_decisions(saved_game: Path) -> GameDecisions | None:
         if found.schema != SCHEMA:
             raise ValueError(f"it has schema {found.schema}, and {SCHEMA} is read here")
         _check_lines(found.decisions, len(found.lines))
-    except (OSError, EOFError, ValueError, RecursionError) as error:  # what gzip and msgspec raise
+    except (OSError, EOFError, zlib.error, ValueError, RecursionError) as error:  # what gzip and msgspec raise
         raise ReportError(f"{path} is damaged: {one_line(error, 200)}") from error
     return found
 

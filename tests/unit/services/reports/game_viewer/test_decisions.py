@@ -88,6 +88,7 @@ def test_judgements_join_their_decisions() -> None:
     [
         (lambda text: text[:-10], "damaged"),
         (lambda text: b"{}", "damaged"),
+        (lambda text: text[:12] + bytes(each ^ 255 for each in text[12:]), "damaged: Error -3 while decompressing"),
         (lambda text: gzip.compress(b"[]"), "Expected `object`"),
         (lambda text: gzip.compress(gzip.decompress(text).replace(b'"schema":1', b'"schema":9')), "it has schema 9"),
         (lambda text: gzip.compress(gzip.decompress(text).replace(b"[0,1]", b"[0,7]")), "a line that the file does"),
