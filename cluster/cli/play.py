@@ -47,6 +47,14 @@ def play(
             help="Also print what language models read: their first prompt of each kind of phase, and tokens by part.",
         ),
     ] = False,
+    decisions: Annotated[
+        bool | None,
+        typer.Option(
+            "--decisions/--no-decisions",
+            help="Record what language models read and might have written, in a file beside the game.",
+            show_default="with --html",
+        ),
+    ] = None,
     config: ChatPlayersConfig = None,
 ) -> None:
     """Play one game and save it."""
@@ -63,8 +71,13 @@ def play(
         from cluster.evaluation.prompt_report import PromptReport
 
         prompts = PromptReport()
+    recorder = None
+    if decisions or (decisions is None and html is not None):
+        from cluster.evaluation.decision_recorder import DecisionRecorder
+
+        recorder = DecisionRecorder()
     try:
-        outcome = play_one(seats, ending, seed, out, remotes, prompts)
+        outcome = play_one(seats, ending, seed, out, remotes, prompts, recorder)
     finally:  # print the cost of calls after a failure too
         _print_lines(remotes.report())
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")
