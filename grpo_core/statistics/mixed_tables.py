@@ -115,7 +115,7 @@ def mixed_rate_difference(
 
     The interval joins those of ``mixed_rate`` by ``difference`` with the estimates' correlation over games, 0 where one
     has no variance (square-and-add with correlation: Newcombe, Statistics in Medicine 17, 1998, method 10). It exists
-    also where events are rare.
+    also where events are rare, and then covers up to 98%.
     """
     fit = _fit([before, after], strata)
     if fit is None:

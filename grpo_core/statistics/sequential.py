@@ -33,7 +33,7 @@ class SequentialDesign:
     another reason to stop comes first, a large true difference or a wished precision: the price of a free choice.
 
     In small samples it is approximate: in simulated games with four looks and five games a country more at each, all
-    looks together held true means with 94 to 96%, and rare solos with up to 99%.
+    looks together held true differences of means with 95 to 96%, and of rare solos with 96 to 99%.
 
     With "obrien_fleming" the first looks stop only for large differences, and the last interval is hardly wider than
     without looks. With "pocock" all looks are equally strict: the earliest end for large differences, and the widest
