@@ -80,7 +80,9 @@ def show(
         from services.reports.game_viewer.game_viewer import viewer_page
         from services.reports.page import write_page
 
-        write_page(html, viewer_page(json.loads(ScenarioGame.begin(found[0], found[0].id).saved()))[0])
+        document = json.loads(ScenarioGame.begin(found[0], found[0].id).saved())
+        document["phases"][-1]["state"]["note"] = f"{found[0].title}: {found[0].task}".removesuffix(".")
+        write_page(html, viewer_page(document)[0])
         typer.echo(f"the map: {html}")
 
 

@@ -54,6 +54,8 @@ COMMANDS = {
         ("play --out g.json --config nonexistent", 2, "no config file nonexistent"),
         ("play --out none/g.json", 2, "there is no folder none"),
         ("evaluate nonexistent", 2, "'nonexistent' is neither a bot"),
+        ("scenarios list --family crisis", 0, "14 scenarios"),
+        ("scenarios run nobody", 2, "'nobody' is neither a bot"),
         ("evaluate random --against nobody", 2, "'nobody' is neither a bot"),
     ],
     "population": [

@@ -71,7 +71,7 @@ def result(player: str, scenario: str, repeat: int, score: float) -> ScenarioRes
 
 
 SCORES = {
-    "france-crisis-burgundy": [0.1, 0.3],
+    "france-crisis-spread-thin": [0.1, 0.3],
     "germany-crisis-ring": [0.5, 0.9],
     "italy-crisis-venice-lost": [0.2, 0.2],
     "italy-opening-lepanto": [0.4, 0.0],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -130,3 +131,14 @@ def test_a_position_that_the_board_does_not_allow_is_refused(change: dict[str, A
 def test_phases_sort_in_the_order_of_play() -> None:
     order = ["S1901M", "S1901R", "F1901M", "F1901R", "W1901A", "S1902M", "W1910A"]
     assert sorted(order, key=phase_number) == order
+
+
+def test_the_example_of_the_page_is_a_scenario(tmp_path: Path) -> None:
+    page = (files.LIBRARY.parent / "README.md").read_text()
+    [example] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "mine.toml").write_text(example)
+    game = ScenarioGame.begin(files.from_file(tmp_path / "mine.toml"))
+    assert game.scenario.others["ITALY"].into == ("SER",)
+    (tmp_path / "mine.toml").write_text(example.replace("# aim", "aim"))
+    with pytest.raises(ScenarioError, match=r"score\.aim: the family alliance does not use it"):
+        files.from_file(tmp_path / "mine.toml")
