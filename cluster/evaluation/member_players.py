@@ -69,11 +69,15 @@ class MemberPolicy:
         """The prompt of ``act``, once a seat has acted."""
         return self._loaded[0].read(view, seat)
 
-    async def act(self, view: View, seat: str, seed: int) -> Decision:
-        """Act as ``seat``; raises EngineError as ``LLMPolicy.act`` does."""
+    async def specialist(self, seat: str) -> LLMPolicy:  # noqa: ARG002  # it plays all seats
+        """The policy itself, once the engine has its weights."""
         if not self._loaded:
             await self._engine.update_weights(self._weights.read_bytes(), 0, policy=self._name)
             if not self._loaded:  # another seat may have been as fast
                 self._loaded.append(self._make(self._name))
         player = self._loaded[0]
-        return await (player if self._temperature is None else player.at(self._temperature)).act(view, seat, seed)
+        return player if self._temperature is None else player.at(self._temperature)
+
+    async def act(self, view: View, seat: str, seed: int) -> Decision:
+        """Act as ``seat``; raises EngineError as ``LLMPolicy.act`` does."""
+        return await (await self.specialist(seat)).act(view, seat, seed)
