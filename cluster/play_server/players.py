@@ -1,0 +1,157 @@
+"""The players that a server can seat: bots, checkpoints, remote players and a run's population.
+
+They decide in a thread with an event loop of its own, so that the server answers while a model computes. Each is opened
+once, at its first decision; seats that it plays share its engine, and so do all policies of one population.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from cluster.evaluation.game_origins import describe_player
+from cluster.evaluation.players import newest, open_policy
+from cluster.runs.folder import config_of
+from grpo_core.errors import EntenteError, one_line
+from opponents.players.chat_players import ChatPlayers
+from services.environments.diplomacy.position import Position
+from services.environments.playing import Policy
+from services.environments.seat_player import SeatPlayer
+
+if TYPE_CHECKING:
+    from cluster.evaluation.rating_players import RatingPlayers
+
+OPENING_TIMEOUT_S = 300.0  # a model of some GB is read
+DECISION_TIMEOUT_S = 120.0
+CLOSING_TIMEOUT_S = 5.0
+
+Kind = Literal["bot", "policy", "remote"]
+Result = TypeVar("Result")
+
+
+class PlayerError(EntenteError):
+    """A player cannot be opened or did not answer; the message is for the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """How a player is opened: by a name of ``open_policy``, or as a member of a run's population."""
+
+    kind: Kind
+    name: str  # for ``open_policy``, or the member's id
+    run: Path | None = None
+
+
+@dataclass(slots=True)
+class _Opened:
+    """An open player, or the attempt to open it; for use in the worker's loop."""
+
+    policy: Policy | None = None
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class Players:
+    """Players by the names that the page shows."""
+
+    def __init__(self, sources: Mapping[str, Source], remotes: ChatPlayers) -> None:
+        """Open no player yet; ``remotes`` opens those of the kind "remote"."""
+        self.sources = dict(sources)
+        self._remotes = remotes
+        self._opened: dict[str, _Opened] = {}
+        self._populations: dict[Path, RatingPlayers] = {}
+        self._population_lock: asyncio.Lock | None = None
+        self._descriptions: dict[str, SeatPlayer] = {}
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="entente-players", daemon=True)
+        self._thread.start()
+
+    async def decide(self, name: str, position: Position, power: str, seed: int) -> tuple[str, ...]:
+        """The orders of a player. Raises PlayerError for an unknown one, one that fails, or one that is too slow."""
+        policy = await self.open(name)
+        decision = await self.run(lambda: policy.act(position, power, seed), DECISION_TIMEOUT_S, f"{name} for {power}")
+        return decision.actions
+
+    async def open(self, name: str) -> Policy:
+        """The open player; raises PlayerError if there is none or it cannot be opened."""
+        if name not in self.sources:
+            raise PlayerError(
+                f"no player is called {one_line(repr(name), 80)} now: start the server with it, or seat another"
+            )
+        return await self.run(lambda: self._open(name), OPENING_TIMEOUT_S, f"{name}, which is being opened")
+
+    async def run(self, work: Callable[[], Coroutine[Any, Any, Result]], limit_s: float, awaited: str) -> Result:
+        """Do some work in the players' thread. Raises PlayerError if it fails or takes longer than ``limit_s``."""
+        future: Future[Result] = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), limit_s)
+        except TimeoutError:
+            raise PlayerError(
+                f"{awaited} did not answer within {limit_s:.0f} s; try again, or seat another player"
+            ) from None
+        except EntenteError as error:
+            raise PlayerError(str(error)) from error
+        except Exception as error:  # a policy may be anyone's code
+            raise PlayerError(f"{awaited} failed: {type(error).__name__}: {one_line(error, 200)}") from error
+
+    def describe(self, name: str) -> SeatPlayer:
+        """What a saved game says of a player; of an unknown one, its name. Reads the weights at the first call."""
+        source = self.sources.get(name)
+        if source is None:
+            return SeatPlayer(one_line(name, 200), "program")
+        if name not in self._descriptions:
+            if source.run is not None:
+                kind: Literal["bot", "checkpoint"] = "bot" if source.name.startswith("bot/") else "checkpoint"
+                self._descriptions[name] = SeatPlayer(f"{source.run.absolute().name}/{source.name}", kind)
+            else:
+                self._descriptions[name] = describe_player(newest(source.name), self._remotes)
+        return self._descriptions[name]
+
+    def close(self) -> None:
+        """Give up all decisions and close connections; a player that does not come to an end is left behind."""
+
+        async def end() -> None:
+            this = asyncio.current_task()
+            for task in asyncio.all_tasks():
+                if task is not this:
+                    task.cancel()
+            for population in self._populations.values():
+                await population.close()
+            await self._remotes.close()
+
+        with suppress(TimeoutError, RuntimeError, EntenteError):
+            asyncio.run_coroutine_threadsafe(end(), self._loop).result(CLOSING_TIMEOUT_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSING_TIMEOUT_S)
+
+    async def _open(self, name: str) -> Policy:
+        opened = self._opened.setdefault(name, _Opened())
+        async with opened.lock:
+            if opened.policy is None:
+                source = self.sources[name]
+                if source.run is not None:
+                    opened.policy = await self._member(source.run, source.name)
+                elif source.kind == "policy":  # reading a model would keep the other players waiting
+                    opened.policy = await asyncio.to_thread(open_policy, newest(source.name), self._remotes)
+                else:
+                    opened.policy = open_policy(source.name, self._remotes)
+            return opened.policy
+
+    async def _member(self, run: Path, member: str) -> Policy:
+        """Open a run's whole population with its first member: its policies share one engine."""
+        if self._population_lock is None:
+            self._population_lock = asyncio.Lock()
+        async with self._population_lock:
+            if run not in self._populations:
+                from cluster.evaluation.rating_players import RatingPlayers
+                from opponents.population.population import Population
+
+                players = RatingPlayers(config_of(run), run, Population.load(run / "population.json"))
+                await players.open([each.name for each in self.sources.values() if each.run == run])
+                self._populations[run] = players
+            return self._populations[run].by_id[member]
