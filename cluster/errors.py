@@ -13,6 +13,7 @@ Control characters that the message quotes are left out, and a line has at most 
         EndpointRefusedError    2  services.inference.chat_endpoint.settings
       EngineError               2  services.inference.engine
       GroupingError             2  grpo_core.errors
+      InsightError              2  opponents.insight.question
       MetricsError              2  services.metrics.catalogue
       MissingRequirementError   2  cluster.bench.figure: `entente bench` leaves the measurement out
       PlayerError               2  cluster.play_server.players: the page shows it

@@ -150,57 +150,66 @@ class LLMPolicy:
         temperature: float = 1.0,
         max_completion_length: int = 224,
     ) -> None:
-        self._engine = engine
-        self._tokens = tokens
+        self.engine = engine
+        self.tokens = tokens
         self._language = tokens.language
-        self._policy = policy
+        self.policy = policy  # its name in the engine
         self._constrained = decoding == "constrained"
-        self._temperature = temperature
+        self.temperature = temperature  # of sampling; 0 is greedy
         self._max_completion_length = max_completion_length
 
     def at(self, temperature: float) -> LLMPolicy:
         """The same policy at another temperature; 0 is greedy."""
         other = copy(self)
-        other._temperature = temperature
+        other.temperature = temperature
         return other
 
     def read(self, view: View, seat: str) -> PromptView:
         """The prompt of ``act``."""
-        prompts = self._tokens.prompts
+        prompts = self.tokens.prompts
         return PromptView(prompts.text(view, seat), prompts.section_tokens(view, seat), "tokens")
+
+    async def thought(self, view: View, seat: str, seed: int) -> tuple[int, ...]:
+        """The tokens that the policy writes between a prompt and an order sheet; () without thoughts or a choice."""
+        slots = self._language.slots(view, seat)
+        if self.tokens.thought is None or not slots:
+            return ()
+        generation = await self.engine.generate(self._request(self.tokens.prompt(view, seat), slots, seed))
+        return tuple(generation.completion_ids[: generation.answer_start].tolist())
 
     async def act(self, view: View, seat: str, seed: int) -> Decision:
         """Generate one answer; EngineError if the engine cannot (prompt too long, engine closed)."""
         slots = self._language.slots(view, seat) if self._constrained else None
-        prompt_ids = self._tokens.prompt(view, seat)
-        generation = await self._engine.generate(
-            GenerationRequest(
-                prompt_ids=prompt_ids,
-                constraint=None if slots is None else self._tokens.constraint(slots),
-                seed=seed,
-                temperature=self._temperature,
-                max_completion_length=self._max_completion_length,
-                policy=self._policy,
-                thought=self._tokens.thought,
-                stop=self._tokens.stop,
-            )
-        )
+        prompt_ids = self.tokens.prompt(view, seat)
+        generation = await self.engine.generate(self._request(prompt_ids, slots, seed))
         start = generation.answer_start
         completion: list[int] = generation.completion_ids[start:].tolist()
         if slots is not None:
-            actions = self._tokens.actions(slots, completion)
+            actions = self.tokens.actions(slots, completion)
             defects: tuple[str, ...] = ()
         else:
             # Without the words around a thought, which were forced.
             thought: list[int] = generation.completion_ids[:start][generation.sampled_mask[:start]].tolist()
-            answer = self._language.parse(self._tokens.text(completion), view, seat, self._tokens.text(thought))
+            answer = self._language.parse(self.tokens.text(completion), view, seat, self.tokens.text(thought))
             actions = answer.actions
             defects = tuple(f"{defect.reason}: {defect.text}" for defect in answer.defects)
             if not generation.finished:
                 defects = (*defects, TRUNCATED)
-        temperature = self._temperature or 1.0
+        temperature = self.temperature or 1.0
         turn = make_turn(prompt_ids, generation, "", temperature=temperature, defects=defects)
         return Decision(actions, turn)
+
+    def _request(self, prompt_ids: tuple[int, ...], slots: tuple[Slot, ...] | None, seed: int) -> GenerationRequest:
+        return GenerationRequest(
+            prompt_ids=prompt_ids,
+            constraint=None if slots is None else self.tokens.constraint(slots),
+            seed=seed,
+            temperature=self.temperature,
+            max_completion_length=self._max_completion_length,
+            policy=self.policy,
+            thought=self.tokens.thought,
+            stop=self.tokens.stop,
+        )
 
 
 def make_turn(

@@ -9,6 +9,7 @@ from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of
 from grpo_core.models.weight_probe import Probe
 from services.inference.engine import LEARNER, Engine, EngineError, Generation, GenerationRequest
+from services.inference.scoring import Scorer, ScoringEngine
 
 
 class PairedEngine:
@@ -22,6 +23,13 @@ class PairedEngine:
     async def generate(self, request: GenerationRequest) -> Generation:
         """Queue one decision with the engine that has its policy."""
         return await self._engine_of(request.policy).generate(request)
+
+    def scorer(self, policy: str) -> Scorer:
+        """Return the scorer of the engine that has the policy; raises ``EngineError`` if that engine has none."""
+        engine = self._engine_of(policy)
+        if not isinstance(engine, ScoringEngine):
+            raise EngineError("this engine does not tell the probabilities of texts; open the policy with torch")
+        return engine.scorer(policy)
 
     async def update_weights(
         self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None

@@ -132,6 +132,13 @@ class SheetState:
         self._node: _Node | None = None  # where a choice is due; None at the end of the sheet
         self._open_slots()
 
+    def copy(self) -> SheetState:
+        """Return an independent state at the same place."""
+        other = SheetState.__new__(SheetState)
+        other._sheet, other._next_slot, other._node = self._sheet, self._next_slot, self._node
+        other._taken, other._forced = set(self._taken), list(self._forced)
+        return other
+
     @property
     def finished(self) -> bool:
         """Whether no choice is left and the last forced run was taken."""

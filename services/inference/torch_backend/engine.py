@@ -18,6 +18,7 @@ from grpo_core.errors import CheckpointError
 from grpo_core.models.weight_probe import Probe
 from services.inference.engine import LEARNER, EngineError, Generation, GenerationRequest
 from services.inference.parity import parity_error, probe_requests
+from services.inference.scoring import Scorer
 from services.inference.sequence import ModelLimits, initial_state
 from services.inference.torch_backend.model_runner import ModelRunner
 from services.inference.torch_backend.running_batch import QueuedSequence, RunningBatch
@@ -65,18 +66,18 @@ class TorchEngine:
 
     async def generate(self, request: GenerationRequest) -> Generation:
         """Queue one decision and wait for it; raises as ``Engine.generate`` does."""
-        if self._closed:
-            raise EngineError("the engine is closed")
-        if request.policy not in self._batches:
-            known = ", ".join(sorted(self._batches))
-            raise EngineError(f"unknown policy {request.policy!r}; this engine has {known}")
+        batch = self._batch(request.policy)
         sequence = self._sequence(request)
         if sequence.over:  # the sheet left no choice
-            self._finish(sequence, self._batches[request.policy].version)
+            self._finish(sequence, batch.version)
             return sequence.answer.result()
         self._queue.append(sequence)
         self._start_task()
         return await sequence.answer
+
+    def scorer(self, policy: str) -> Scorer:
+        """See ``ScoringEngine.scorer``; the scorer shares the model with the engine, between its passes."""
+        return self._batch(policy).scorer(self._limits.context)
 
     async def update_weights(
         self, payload: bytes | memoryview, version: int, policy: str = LEARNER, probe: Probe | None = None
@@ -128,6 +129,14 @@ class TorchEngine:
             self._task.cancel()
             await asyncio.wait([self._task], timeout=10)
         self._task = None
+
+    def _batch(self, policy: str) -> RunningBatch:
+        if self._closed:
+            raise EngineError("the engine is closed")
+        if policy not in self._batches:
+            known = ", ".join(sorted(self._batches))
+            raise EngineError(f"unknown policy {policy!r}; this engine has {known}")
+        return self._batches[policy]
 
     def _sequence(self, request: GenerationRequest) -> QueuedSequence:
         answer: asyncio.Future[Generation] = asyncio.get_running_loop().create_future()

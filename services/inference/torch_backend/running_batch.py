@@ -16,6 +16,7 @@ from services.inference.sampling import sample, uniforms
 from services.inference.sequence import RunningSequence
 from services.inference.torch_backend.kv_cache import KvCache
 from services.inference.torch_backend.model_runner import ModelRunner
+from services.inference.torch_backend.prefix_scorer import PrefixScorer
 from services.inference.torch_backend.ragged_pass import plan_pass
 
 
@@ -71,6 +72,10 @@ class RunningBatch:
                 finished += self._release()
         self._advance(0, sources)
         return finished + self._release()
+
+    def scorer(self, context: int) -> PrefixScorer:
+        """Return a scorer of texts of at most ``context`` tokens under these weights."""
+        return PrefixScorer(self._runner, self._weights, context)
 
     def abandon(self) -> list[QueuedSequence]:
         """Empty the batch and return its unfinished sequences."""

@@ -134,3 +134,16 @@ def test_constraints_are_hashable_values() -> None:
     second = SheetConstraint((SlotConstraint((*alternatives[:7], *alternatives[7:]), (None,) * 20),), END)
     assert first == second
     assert hash(first) == hash(second)
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    slot = SlotConstraint(((5, 1, 9), (5, 2, 9), (5, 3, 9)), (1, 2, 3))
+    state = SheetState(SheetConstraint((slot, slot), END))
+    other = state.copy()
+    assert state.forced() == other.forced() == [5]
+    state.advance(1)
+    assert other.admissible().tolist() == [1, 2, 3]
+    other.advance(2)
+    assert state.admissible().tolist() == [2, 3]
+    assert other.admissible().tolist() == [1, 3]
+    assert state.copy().forced() == state.forced() == [9, 5]
