@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import cache
 from importlib.resources import files
@@ -14,8 +15,8 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from cluster.play_server import entry
-from cluster.play_server.document import LARGEST_SEED, Name, Power, saved_game
-from cluster.play_server.entry import RefusedError
+from cluster.play_server.document import LARGEST_SEED, Name, Power, line_origin, saved_game
+from cluster.play_server.entry import NotYoursError, RefusedError
 from cluster.play_server.line import Line
 from cluster.play_server.table import Table, Watcher, parse_until
 from cluster.play_server.views import line_view, session_view
@@ -118,7 +119,9 @@ def make_app(table: Table, defaults: Mapping[str, Any]) -> Starlette:
     async def game(request: Request) -> Response:
         found = table.line(request.path_params["line"])
         attached = {"Content-Disposition": f'attachment; filename="line-{found.id}.json"'}
-        return Response(msgspec.json.encode(saved_game(found)), media_type="application/json", headers=attached)
+        origin = await asyncio.to_thread(line_origin, found, table.players.describe)
+        content = msgspec.json.encode(saved_game(found, origin))
+        return Response(content, media_type="application/json", headers=attached)
 
     async def load(request: Request) -> Response:
         try:
@@ -127,6 +130,14 @@ def make_app(table: Table, defaults: Mapping[str, Any]) -> Starlette:
             raise RefusedError(f"this is not a saved game: {error}") from error
         made = await table.load(document, "Loaded game", seed=defaults["seed"], until=defaults["until"])
         return _json({"id": made.id})
+
+    async def hints(request: Request) -> Response:
+        found, asked = table.line(request.path_params["line"]), request.query_params
+        power, player = asked.get("power", ""), asked.get("player", "")
+        if power not in found.people_to_move:
+            raise NotYoursError("hints are for a country that a person plays, and that has something to decide")
+        note, sheets = await table.players.hints(player, found.present.position, power)
+        return _json({"note": note, "sheets": sheets})
 
     async def new_game(request: Request) -> Response:
         body = await _read(request, _NewGame)
@@ -184,6 +195,7 @@ def make_app(table: Table, defaults: Mapping[str, Any]) -> Starlette:
         Route("/api/load", load, methods=["POST"]),
         Route(of_line, line),
         Route(f"{of_line}/game", game),
+        Route(f"{of_line}/hints", hints),
         *(Route(f"{of_line}/{name}", handler, methods=["POST"]) for name, handler in changes.items()),
     ]
     return Starlette(routes=routes, exception_handlers={EntenteError: _refused})

@@ -5,19 +5,26 @@ So every line on disk is a saved game that other commands read, and a saved game
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import groupby
 from typing import Annotated, Any
 
 import msgspec
 
-from cluster.play_server.line import Line, Phase, after_phase, bare_state
+from cluster.evaluation.game_origins import game_origin
+from cluster.play_server.line import PERSON, Line, Phase, after_phase, bare_state
+from cluster.runs.provenance import commit
+from grpo_core.errors import one_line
 from services.environments.diplomacy.ending import parse_ending
 from services.environments.diplomacy.game import past_phase
+from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.saved_game import SavedGameError, check_saved_game
+from services.environments.seat_player import SeatPlayer
 
 LINE_KEY = "entente_line"
 LARGEST_SEED = 1 << 53
+MOST_NAMED = 4  # players of one seat that a saved game names
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Power = Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(POWERS)})$")]
 _Order = Annotated[str, msgspec.Meta(max_length=60)]
@@ -65,8 +72,21 @@ def to_document(line: Line) -> dict[str, Any]:
     return {**saved_game(line), LINE_KEY: msgspec.to_builtins(extra)}
 
 
-def saved_game(line: Line) -> dict[str, Any]:
-    """The line in the engine's saved-game format, with the record of who played."""
+def line_origin(line: Line, describe: Callable[[str], SeatPlayer]) -> GameOrigin:
+    """The record of who played a line; of a seat that changed hands, the names of all in their sequence."""
+    seats: dict[str, SeatPlayer] = {}
+    for power in POWERS:
+        decided = [phase.players.get(power) for phase in line.phases[:-1]]
+        names = [name for name, _ in groupby(name for name in [*decided, line.seats[power]] if name)]
+        described = [SeatPlayer(PERSON, "person") if name == PERSON else describe(name) for name in names[-MOST_NAMED:]]
+        seats[power] = described[-1]
+        if len(described) > 1:
+            seats[power] = SeatPlayer(one_line(", then ".join(each.player for each in described), 200), "program")
+    return game_origin(seats, seed=line.seed, ending=parse_ending(line.until), commit=commit())
+
+
+def saved_game(line: Line, origin: GameOrigin | None = None) -> dict[str, Any]:
+    """The line in the engine's saved-game format, with the record of who played if it is given."""
     phases = [
         {
             "name": phase.name,
@@ -77,7 +97,8 @@ def saved_game(line: Line) -> dict[str, Any]:
         }
         for phase in line.phases
     ]
-    return {"id": f"line-{line.id}", "map": "standard", "rules": ["NO_PRESS", "POWER_CHOICE"], "phases": phases}
+    game = {"id": f"line-{line.id}", "map": "standard", "rules": ["NO_PRESS", "POWER_CHOICE"], "phases": phases}
+    return game if origin is None else {**game, ORIGIN_KEY: origin.document()}
 
 
 def from_document(document: Any, name: str) -> Line:

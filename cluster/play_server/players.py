@@ -21,15 +21,18 @@ from cluster.runs.folder import config_of
 from grpo_core.errors import EntenteError, one_line
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.position import Position
-from services.environments.playing import Policy
+from services.environments.playing import Bot, Policy
 from services.environments.seat_player import SeatPlayer
 
 if TYPE_CHECKING:
     from cluster.evaluation.rating_players import RatingPlayers
+    from opponents.insight.sheets import SheetChoice
 
 OPENING_TIMEOUT_S = 300.0  # a model of some GB is read
 DECISION_TIMEOUT_S = 120.0
 CLOSING_TIMEOUT_S = 5.0
+HINTS = 5  # sheets
+BOT_TRIES = 40
 
 Kind = Literal["bot", "policy", "remote"]
 Result = TypeVar("Result")
@@ -77,6 +80,26 @@ class Players:
         decision = await self.run(lambda: policy.act(position, power, seed), DECISION_TIMEOUT_S, f"{name} for {power}")
         return decision.actions
 
+    async def hints(self, name: str, position: Position, power: str) -> tuple[str, list[SheetChoice]]:
+        """The sheets that a player is likeliest to write, the likeliest first, and what their probabilities are.
+
+        Raises PlayerError for a player that tells none, such as a remote one, and as ``decide``.
+        """
+        policy = await self.open(name)
+
+        async def ask() -> tuple[str, list[SheetChoice]]:
+            from opponents.insight.sheets import frequent_sheets, likeliest_sheets
+
+            if isinstance(policy, Bot):
+                sheets = frequent_sheets(policy, position, power, range(BOT_TRIES))
+                return f"Shares of {BOT_TRIES} tries of the bot.", sheets[:HINTS]
+            if self.sources[name].kind != "policy":
+                raise PlayerError(f"{name} tells no probabilities; ask a bot or a policy")
+            chosen: Any = policy  # another kind of policy is refused there in one line
+            return "Probabilities of whole order sheets.", await likeliest_sheets(chosen, position, power, HINTS)
+
+        return await self.run(ask, DECISION_TIMEOUT_S, f"{name}, which was asked for hints,")
+
     async def open(self, name: str) -> Policy:
         """The open player; raises PlayerError if there is none or it cannot be opened."""
         if name not in self.sources:
@@ -114,6 +137,8 @@ class Players:
 
     def close(self) -> None:
         """Give up all decisions and close connections; a player that does not come to an end is left behind."""
+        if not self._thread.is_alive():
+            return
 
         async def end() -> None:
             this = asyncio.current_task()

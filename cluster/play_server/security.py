@@ -83,7 +83,7 @@ class Guard:
         await self._app(scope, receive, send_guarded)
 
     def _checked(self, scope: Scope) -> Response | None:
-        """Raise _RefusalError for a foreign request; return the answer to the printed address, which sets the cookie."""
+        """Refuse a foreign request; return the answer to the printed address, which sets the cookie."""
         headers = Headers(scope=scope)
         path: str = scope["path"]
         raw: bytes = scope.get("raw_path") or path.encode()
