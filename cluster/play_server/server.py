@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
 import sys
@@ -53,7 +54,10 @@ def serve(settings: Settings, sources: Mapping[str, Source], remotes: ChatPlayer
     folder = GamesFolder(settings.games_dir)
     with folder.held(), _listening(settings.host, settings.port) as listener, handlers_restored():
         stop_at_signals()
-        asyncio.run(_serve(settings, folder, Players(sources, remotes), listener, say))
+        try:
+            asyncio.run(_serve(settings, folder, Players(sources, remotes), listener, say))
+        finally:
+            gc.freeze()  # a search for garbage in all that torch loads would take seconds at the very end
 
 
 def is_loopback(host: str) -> bool:
@@ -89,6 +93,8 @@ async def _serve(
     )
     if settings.begin and not table.lines:
         await table.begin(settings.seats, seed=settings.seed, until=settings.until)
+    if table.lines:
+        table.wake(max(table.lines))  # models are read while the page is opened
     address = f"http://{_shown(settings.host)}:{port}/?token={token}"
     say(address)
     say(f"games are saved in {settings.games_dir}; Ctrl-C ends the server, and the same command goes on")

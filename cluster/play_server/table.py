@@ -82,6 +82,8 @@ class Table:
     async def begin(self, seats: Mapping[str, str], *, seed: int, until: str, name: str = "") -> Line:
         """Begin a game at the standard opening."""
         self._check_seats(seats)
+        if missing := [power for power in POWERS if power not in seats]:
+            raise RefusedError(f"no player is named for {', '.join(missing)}")
         return await self._add(lambda number: new_line(number, seats, seed=seed, until=until, name=name))
 
     async def fork(self, line_id: int, index: int, *, redraw: bool) -> Line:

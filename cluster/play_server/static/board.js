@@ -7,6 +7,15 @@ export const titled = (name) => name.charAt(0) + name.slice(1).toLowerCase();
 export const placeOf = (order) => order.slice(2).split(" ")[0];
 export const province = (place) => place.slice(0, 3);
 
+const shownIn = new WeakMap();
+// Replaces what is in a box by what `make` returns, unless it shows the same already: a new element would lose the focus.
+export function renew(box, key, make) {
+  const text = JSON.stringify(key);
+  if (shownIn.get(box) === text) return;
+  shownIn.set(box, text);
+  box.replaceChildren(...make());
+}
+
 export function vector(tag, attributes, children = []) {
   const made = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -73,6 +82,9 @@ export class Board {
   // `phase` has units, dislodged, centres and influence; `drawn` are [power, order, state], state "pending", "failed",
   // "last" or "".
   show(phase, drawn, label) {
+    const key = JSON.stringify([phase, drawn]);
+    if (key === this.key) return;
+    this.key = key;
     this.box.setAttribute("aria-label", label);
     for (const [shape, plain] of this.shapes.values()) shape.setAttribute("class", plain);
     for (const places of [phase.influence, phase.centers]) {

@@ -1,5 +1,5 @@
 // The page: what it shows, and what its controls do.
-import { Board, titled } from "./board.js";
+import { Board, renew, titled } from "./board.js";
 import { Orders } from "./orders.js";
 import { Hints, Players, element, failed, showOrders } from "./panels.js";
 import { listen, read, send, sendText } from "./server.js";
@@ -35,12 +35,11 @@ async function attempt(work, clears = true) {
 
 async function loadSession() {
   session = await read("/api/session");
-  const options = session.lines.map((each) => {
-    const people = each.people.map((power) => titled(power).slice(0, 3)).join(", ");
+  renew(byId("lines"), session.lines, () => session.lines.map((each) => {
+    const people = each.people.map((power) => titled(power)).join(", ");
     return new Option(`${each.name} \u00b7 ${each.over ? "over" : each.phase}${people ? ` \u00b7 ${people}` : ""}`, each.id);
-  });
-  byId("lines").replaceChildren(...options);
-  byId("lines").parentElement.hidden = byId("save").hidden = !options.length;
+  }));
+  byId("lines").parentElement.hidden = byId("save").hidden = !session.lines.length;
   if (line) byId("lines").value = line.id;
   byId("problems").textContent = session.problems.join(" ");
 }
@@ -139,7 +138,7 @@ function drawMap(shown, looking) {
 
 function drawFailures(answers) {
   const bad = Object.entries(answers).filter(([, answer]) => answer.state === "failed");
-  byId("failures").replaceChildren(...bad.map(([power, answer]) => {
+  renew(byId("failures"), bad, () => bad.map(([power, answer]) => {
     const box = element("div");
     const again = element("button", "", "Ask again");
     again.type = "button";
@@ -180,6 +179,25 @@ async function begin(path, body) {
     await loadSession();
     await loadLine(made.id);
   });
+}
+
+let refreshing = false;
+let again = false;
+// Reads anew what the page shows; changes that come meanwhile are read together afterwards.
+async function refresh() {
+  again = true;
+  if (refreshing) return;
+  refreshing = true;
+  while (again) {
+    again = false;
+    await attempt(async () => {
+      await loadSession();
+      const wanted = line && session.lines.some((each) => each.id === line.id) ? line.id : wantedLine();
+      if (wanted) await loadLine(wanted);
+      else if (!byId("setup").open) setup.open(session);
+    }, false);
+  }
+  refreshing = false;
 }
 
 function connect() {
@@ -233,12 +251,7 @@ async function start() {
   setup = new Setup((body) => begin("/api/lines", body));
   connect();
   listen(
-    (changed) => attempt(async () => {
-      await loadSession();
-      const wanted = line && session.lines.some((each) => each.id === line.id) ? line.id : wantedLine();
-      if (wanted && (!changed || changed.includes(wanted))) await loadLine(wanted);
-      if (!wanted && !byId("setup").open) setup.open(session);
-    }, false),
+    refresh,
     (connected) => (byId("connection").textContent = connected ? "" : "The connection is lost; trying again."),
   );
 }

@@ -1,5 +1,5 @@
 // Entering orders: from the map, from the list of legal orders, or typed.
-import { placeOf, province, spoken, titled } from "./board.js";
+import { placeOf, province, renew, spoken, titled } from "./board.js";
 
 const byId = (id) => document.getElementById(id);
 const GROUPS = [
@@ -23,6 +23,7 @@ export class Orders {
     this.marked = marked;
     this.power = null;
     this.unit = null; // the place whose orders are listed
+    this.isChosen = false; // whether a person chose it; else a click on the map may choose another
     this.mode = "move";
     this.helped = null; // "A PAR": the unit that is to be supported or convoyed
     this.few = null; // orders to choose from after a click that may mean several
@@ -74,10 +75,10 @@ export class Orders {
       this.select(this.firstOpen(), true);
     }
     byId("seats").hidden = waiting.length < 2;
-    byId("seats").replaceChildren(...waiting.map((power) => {
+    renew(byId("seats"), [waiting, this.power], () => waiting.map((power) => {
       const button = this.button(titled(power), () => {
         this.power = power;
-        this.show(present, line);
+        this.show(this.present, line);
       });
       button.setAttribute("aria-pressed", power === this.power);
       return button;
@@ -86,7 +87,7 @@ export class Orders {
     this.drawUnits();
     this.drawChoices();
     byId("undo").disabled = byId("clear").disabled = this.decision.entered === 0;
-    byId("legal").replaceChildren(...this.allLegal().map((order) => new Option(order)));
+    renew(byId("legal"), this.allLegal(), () => this.allLegal().map((order) => new Option(order)));
     this.mark();
   }
 
@@ -100,7 +101,12 @@ export class Orders {
     return this.decision.orders.find((order) => order !== "WAIVE" && (this.decision.kind === "A" ? province(placeOf(order)) : placeOf(order)) === wanted);
   }
 
+  isFull() {
+    return this.decision.kind === "A" && this.decision.orders.length >= Math.abs(this.decision.owed);
+  }
+
   firstOpen() {
+    if (this.isFull()) return null;
     return this.decision.places.find((place) => !this.orderOf(place)) ?? null;
   }
 
@@ -121,8 +127,9 @@ export class Orders {
     return `${orders.length} of ${places.length} ordered${rest ? `; the rest ${kind === "M" ? "hold" : "disband"}` : ""}.`;
   }
 
-  select(place, quiet = false) {
+  select(place, quiet = false, chosen = false) {
     this.unit = place;
+    this.isChosen = chosen;
     this.helped = this.few = null;
     this.mode = "move";
     if (quiet) return;
@@ -139,20 +146,25 @@ export class Orders {
   }
 
   drawUnits() {
+    const focused = document.activeElement?.dataset?.unit;
+    renew(byId("units"), [this.decision, this.unit], () => this.unitRows());
+    if (focused) byId("units").querySelector(`[data-unit="${focused}"]`)?.focus({ preventScroll: true });
+  }
+
+  unitRows() {
     const rows = this.decision.places.map((place) => {
       const item = document.createElement("li");
       const order = this.orderOf(place);
       const name = this.unitName(place);
       const button = this.button("", () => {
-        this.select(this.unit === place ? null : place);
-        byId("units").querySelector(`[data-unit="${place}"]`)?.focus();
+        this.select(this.unit === place ? null : place, false, true);
       });
       button.className = "unit-row";
       button.dataset.unit = place;
       button.setAttribute("aria-pressed", this.unit === place);
       const given = document.createElement("span");
       given.className = order ? "given" : "open";
-      given.textContent = order ? (order.startsWith(name) ? order.slice(name.length).trim() : order) : "no order";
+      given.textContent = order ? (order.startsWith(name) ? order.slice(name.length).trim() : order) : this.isFull() ? "" : "no order";
       button.setAttribute("aria-label", order ? spoken(order, this.names) : `${name}, ${this.names[place] ?? ""}: no order yet`);
       button.append(name, given);
       item.append(button);
@@ -168,7 +180,7 @@ export class Orders {
       item.append(row, this.away(order));
       rows.push(item);
     }
-    byId("units").replaceChildren(...rows);
+    return rows;
   }
 
   away(order) {
@@ -178,8 +190,16 @@ export class Orders {
   }
 
   drawChoices() {
-    const list = byId("choices-list");
+    renew(byId("choices-list"), [this.decision, this.unit, this.few], () => this.choiceGroups());
+    for (const button of byId("modes").children) button.setAttribute("aria-pressed", button.dataset.mode === this.mode);
+  }
+
+  choiceGroups() {
     const legal = this.few ?? (this.unit ? this.decision.legal[this.unit] ?? [] : []);
+    if (this.isFull()) {
+      byId("choices-title").textContent = "All are ordered";
+      return [];
+    }
     const title = this.few ? "Which of these?" : this.unit ? `Orders for ${this.unitName(this.unit)}, ${this.names[this.unit] ?? ""}` : "Choose a unit";
     byId("choices-title").textContent = title;
     const parts = [];
@@ -205,8 +225,7 @@ export class Orders {
       group.append(this.choice("WAIVE"));
       parts.push(group);
     }
-    list.replaceChildren(...parts);
-    for (const button of byId("modes").children) button.setAttribute("aria-pressed", button.dataset.mode === this.mode);
+    return parts;
   }
 
   choice(order) {
@@ -251,15 +270,17 @@ export class Orders {
       if (ordered) return void this.change("remove", { order: ordered });
       return this.take(this.decision.legal[own]);
     }
-    if (!this.unit) return own && this.select(own);
+    if (!this.unit || !this.isChosen) {
+      if (own) return this.select(own, false, true);
+      if (!this.unit) return;
+    }
     let found = this.meant(place);
-    if (!found.length && this.mode === "move" && own) return this.select(own);
     if (!found.length && this.mode === "move") {
       this.mode = "support"; // a unit that cannot be attacked may be helped
       found = this.meant(place);
       if (!found.length) this.mode = "move";
     }
-    if (!found.length) return own && !this.helped ? this.select(own) : this.setMode(this.mode);
+    if (!found.length) return own && !this.helped ? this.select(own, false, true) : this.setMode(this.mode);
     if (this.mode !== "move" && !this.helped) {
       this.helped = found[0].split(" ").slice(3, 5).join(" ");
       if (found.length > 1) {

@@ -1,5 +1,5 @@
 // The panels beside the map: who plays, what was ordered, and hints.
-import { spoken, titled } from "./board.js";
+import { renew, spoken, titled } from "./board.js";
 
 const byId = (id) => document.getElementById(id);
 const STATES = { person: "\u270e", thinking: "\u2026", ready: "\u2713", failed: "!" };
@@ -102,7 +102,10 @@ export const failed = (phase, order) => (phase.results[unitOf(order)] ?? []).len
 // Orders of one phase with their results, by power.
 export function showOrders(title, phase, powers, names) {
   byId("happened-title").textContent = title;
-  const box = byId("happened");
+  renew(byId("happened"), [title, phase], () => orderLists(phase, powers, names));
+}
+
+function orderLists(phase, powers, names) {
   const parts = powers.filter((power) => phase?.orders[power]?.length).map((power) => {
     const part = element("section");
     const head = element("h3");
@@ -118,7 +121,7 @@ export function showOrders(title, phase, powers, names) {
     part.append(head, list);
     return part;
   });
-  box.replaceChildren(...(parts.length ? parts : [element("p", "soft", phase ? "No orders in this phase." : "Nothing has been played yet.")]));
+  return parts.length ? parts : [element("p", "soft", phase ? "No orders in this phase." : "Nothing has been played yet.")];
 }
 
 export class Hints {
