@@ -157,7 +157,7 @@ export class Orders {
       const order = this.orderOf(place);
       const name = this.unitName(place);
       const button = this.button("", () => {
-        this.select(this.unit === place ? null : place, false, true);
+        this.select(place, false, true);
       });
       button.className = "unit-row";
       button.dataset.unit = place;

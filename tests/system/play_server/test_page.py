@@ -29,6 +29,7 @@ def browser() -> Iterator[Browser]:
         pytest.skip("no Chromium on this machine (apt-get install chromium)")
     with sync_playwright() as playwright:
         made = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        expect.set_options(timeout=LIMIT_MS)
         yield made
         made.close()
 
@@ -104,16 +105,16 @@ class Table:
 
     def order_all(self) -> None:
         """Click the first listed order of every unit, in turn the first, second and third one."""
+        given = self.page.locator("#units .given").count()
         for number in range(40):
             row = self.page.locator("#units button.unit-row:has(.open)").first
             choices = self.page.locator("#choices-list > .choice-group button")
-            before = self.page.inner_text("#status")
             if not self.page.locator("#units .open", has_text="no order").count() or not choices.count():
                 return
             if row.get_attribute("aria-pressed") != "true":
                 row.click()
             choices.nth((number + len(self.phase) + int(self.phase[4])) % choices.count()).click()
-            self.page.wait_for_function("was => document.querySelector('#status').textContent !== was", arg=before)
+            expect(self.page.locator("#units .given")).to_have_count(given + number + 1)
         raise AssertionError(f"orders of {self.phase} have no end")
 
     def submit(self) -> None:
