@@ -128,8 +128,13 @@ def play(
         from cluster.evaluation.prompt_report import PromptReport
 
         prompts = PromptReport()
+    from rich.console import Console
+
+    from cluster.evaluation.live_board import live_board
+
     try:
-        outcome = play_one(seats, ending, seed, out, remotes, prompts)
+        with live_board(seats, Console()) as show:
+            outcome = play_one(seats, ending, seed, out, remotes, prompts, show)
     finally:  # print the cost of calls after a failure too
         _print_lines(remotes.report())
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")

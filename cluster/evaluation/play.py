@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,13 @@ def play(
     out: Path,
     remotes: ChatPlayers,
     prompts: PromptReport | None = None,
+    show: Callable[[DiplomacyGame], None] | None = None,
 ) -> Outcome:
     """Play one game as ``play_out`` does and save it to ``out`` (JSON), with the record of who played.
 
     Raises StorageError too, if it cannot be saved.
     """
-    game, _ = play_out(seats, ending, seed, remotes, game_id=out.stem, prompts=prompts)
+    game, _ = play_out(seats, ending, seed, remotes, game_id=out.stem, prompts=prompts, show=show)
     game.save(out)
     return game.outcome()
 
@@ -53,11 +54,13 @@ def play_out(
     remotes: ChatPlayers,
     game_id: str | None = None,
     prompts: PromptReport | None = None,
+    show: Callable[[DiplomacyGame], None] | None = None,
 ) -> tuple[DiplomacyGame, GameRecord]:
     """Play one game to its ending; the same seed plays the same game.
 
     ``seats`` has each power's player: an open one, or the name of a bot, checkpoint or run folder, or remote:NAME of
-    ``remotes``, which are closed when the game is over. ``prompts`` collects what the named ones read.
+    ``remotes``, which are closed when the game is over. ``prompts`` collects what the named ones read. ``show`` is
+    called before the first phase and after each.
 
     Raises RunError for an unknown player, EndpointError for an unknown remote player or one that does not answer.
     """
@@ -67,7 +70,7 @@ def play_out(
     if prompts is not None:
         players = {name: prompts.watched(name, player) for name, player in players.items()}
     described = {name: describe_player(chosen[name], remotes) for name in names}
-    game = DiplomacyGame(ending.until_year, game_id, quiet_years=ending.quiet_years)
+    game = _ShownGame(show or (lambda _: None), ending, game_id)
     game.origin = game_origin(
         {power: described[each] if isinstance(each, str) else describe_open(each) for power, each in seats.items()},
         seed=seed,
@@ -77,12 +80,28 @@ def play_out(
 
     async def play_to_end() -> GameRecord:
         try:
+            game.show()
             seated = {power: players[each] if isinstance(each, str) else each for power, each in seats.items()}
             return await play_game(game, seated, seed)
         finally:
             await remotes.close()
 
     return game, run_in_loop(play_to_end)
+
+
+class _ShownGame(DiplomacyGame):
+    """A game that is shown after each phase."""
+
+    def __init__(self, show: Callable[[DiplomacyGame], None], ending: Ending, game_id: str | None) -> None:
+        super().__init__(ending.until_year, game_id, quiet_years=ending.quiet_years)
+        self._show = show
+
+    def show(self) -> None:
+        self._show(self)
+
+    def process(self) -> None:
+        super().process()
+        self.show()
 
 
 def evaluate(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 
 from cluster.errors import RunError
 from cluster.evaluation.players import check_player, parse_seats
-from cluster.play_server.line import PERSON
-from cluster.play_server.players import Kind, Source
-from cluster.play_server.server import Settings, is_loopback, serve
+from cluster.play_server.seats import PERSON, Kind, Source
 from grpo_core.checkpoints.folders import checkpoint_versions
 from grpo_core.errors import one_line
 from opponents.players.chat_players import ChatPlayers
@@ -45,7 +45,7 @@ def play_in_browser(
     if not is_loopback(host):
         if not allow_network:
             raise RunError(
-                f"--host {host} lets others in the network reach the page: add --allow-network if you mean it"
+                f"--host {host} lets others in the network reach the page: if you mean it, add --allow-network"
             )
         warn(
             f"others in the network can reach {host}:{port}. The token is sent unencrypted, and all who have the "
@@ -57,8 +57,20 @@ def play_in_browser(
         if name not in sources and name != PERSON:
             check_player(name, remotes)
             sources[name] = Source(_kind(name), name)
+    # The engine and the web server are slow to import; wrong options need neither.
+    from cluster.play_server.server import Settings, serve
+
     settings = Settings(host, port, games_dir, seated, until, seed, open_browser, PERSON in seated.values())
     serve(settings, sources, remotes, say)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs of this machine reach an address."""
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return False
 
 
 def player_sources(players: Sequence[str], runs: Sequence[Path], remotes: ChatPlayers) -> dict[str, Source]:

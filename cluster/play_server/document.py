@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import msgspec
 
 from cluster.evaluation.game_origins import game_origin
-from cluster.play_server.line import PERSON, Line, Phase, after_phase, bare_state
+from cluster.play_server.line import Line, Phase, after_phase, bare_state
+from cluster.play_server.seats import PERSON
 from cluster.runs.provenance import commit
 from grpo_core.errors import one_line
 from services.environments.diplomacy.ending import parse_ending

@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-from cluster.play_server.line import PERSON, Line
+from cluster.play_server.line import Line
+from cluster.play_server.seats import PERSON
 from grpo_core.errors import EntenteError, one_line
 from services.environments.diplomacy.orders import WAIVE, parse
 from services.environments.diplomacy.position import POWERS, Position

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from cluster.play_server.seats import PERSON
 from grpo_core.seeds import derive_seed
 from services.environments.diplomacy.ending import Ending, parse_ending
 from services.environments.diplomacy.game import DiplomacyGame, past_phase
 from services.environments.diplomacy.orders import check
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, PastPhase, Position
 
-PERSON = "person"  # the player of a seat whose orders come from the page
 COMPLETED = "COMPLETED"
 _LAST_YEAR = 9999  # a line's own ending ends it
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from cluster.evaluation.game_origins import describe_player
 from cluster.evaluation.players import newest, open_policy
+from cluster.play_server.seats import Source
 from cluster.runs.folder import config_of
 from grpo_core.errors import EntenteError, one_line
 from opponents.players.chat_players import ChatPlayers
@@ -34,21 +35,11 @@ CLOSING_TIMEOUT_S = 5.0
 HINTS = 5  # sheets
 BOT_TRIES = 40
 
-Kind = Literal["bot", "policy", "remote"]
 Result = TypeVar("Result")
 
 
 class PlayerError(EntenteError):
     """A player cannot be opened or did not answer; the message is for the page."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """How a player is opened: by a name of ``open_policy``, or as a member of a run's population."""
-
-    kind: Kind
-    name: str  # for ``open_policy``, or the member's id
-    run: Path | None = None
 
 
 @dataclass(slots=True)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from cluster.play_server.line import PERSON, Line
+from cluster.play_server.line import Line
 from cluster.play_server.players import PlayerError, Players
+from cluster.play_server.seats import PERSON
 
 AnswerState = Literal["thinking", "ready", "failed"]
 

@@ -9,9 +9,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,8 @@ import uvicorn
 
 from cluster.errors import RunError
 from cluster.play_server.app import make_app
-from cluster.play_server.players import Players, Source
+from cluster.play_server.players import Players
+from cluster.play_server.seats import Source
 from cluster.play_server.security import Guard
 from cluster.play_server.storage import GamesFolder
 from cluster.play_server.table import Table
@@ -58,15 +57,6 @@ def serve(settings: Settings, sources: Mapping[str, Source], remotes: ChatPlayer
             asyncio.run(_serve(settings, folder, Players(sources, remotes), listener, say))
         finally:
             gc.freeze()  # a search for garbage in all that torch loads would take seconds at the very end
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach an address."""
-    if host == "localhost":
-        return True
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return False
 
 
 async def _serve(
@@ -135,7 +125,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _names(host: str) -> tuple[str, ...]:
     """The host names by which the server may be asked; none for a server that listens on all addresses."""
-    if is_loopback(host):
+    if host in _LOOPBACK or host == "::1":
         return _LOOPBACK
     return () if host in ("0.0.0.0", "::") else (_shown(host),)  # noqa: S104 -- the user asked for it
 

@@ -11,9 +11,10 @@ from typing import Any
 from cluster.play_server import entry
 from cluster.play_server.document import loaded_line
 from cluster.play_server.entry import RefusedError
-from cluster.play_server.line import PERSON, Line, advance, fork, new_line
+from cluster.play_server.line import Line, advance, fork, new_line
 from cluster.play_server.players import Players
 from cluster.play_server.rounds import Round
+from cluster.play_server.seats import PERSON
 from cluster.play_server.storage import GamesFolder
 from grpo_core.errors import StorageError, one_line
 from services.environments.diplomacy.ending import parse_ending

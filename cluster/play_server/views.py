@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from cluster.play_server.entry import effective
-from cluster.play_server.line import PERSON, Line, Phase, ending_text
+from cluster.play_server.line import Line, Phase, ending_text
 from cluster.play_server.rounds import Round
+from cluster.play_server.seats import PERSON
 from cluster.play_server.table import Table
 from services.environments.diplomacy.orders import WAIVE
 from services.environments.diplomacy.position import POWERS
