@@ -91,6 +91,17 @@ class Players:
 
         return await self.run(ask, DECISION_TIMEOUT_S, f"{name}, which was asked for hints,")
 
+    def open_ahead(self) -> None:
+        """Begin to open the policies that were named one by one; what fails is told when such a player is asked."""
+
+        async def open_all() -> None:
+            for name, source in self.sources.items():
+                if source.kind == "policy" and source.run is None:
+                    with suppress(Exception):  # its seat shows it
+                        await self._open(name)
+
+        asyncio.run_coroutine_threadsafe(open_all(), self._loop)
+
     async def open(self, name: str) -> Policy:
         """The open player; raises PlayerError if there is none or it cannot be opened."""
         if name not in self.sources:

@@ -14,7 +14,7 @@ from cluster.play_server.line import Line
 from cluster.play_server.players import PlayerError, Players
 from cluster.play_server.seats import PERSON
 
-AnswerState = Literal["thinking", "ready", "failed"]
+AnswerState = Literal["opening", "thinking", "ready", "failed"]
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +22,7 @@ class Answer:
     """One player's answer: its orders once it is ready, the reason once it has failed."""
 
     player: str
-    state: AnswerState = "thinking"
+    state: AnswerState = "opening"
     orders: tuple[str, ...] = ()
     problem: str = ""
     task: asyncio.Task[None] | None = None
@@ -38,7 +38,7 @@ class Round:
     def ask(self, line: Line, players: Players, answered: Callable[[], None]) -> None:
         """Ask every player that has not been asked; forget answers of players that have left their seats.
 
-        ``answered`` is called after each answer and failure.
+        ``answered`` is called whenever the state of an answer has changed.
         """
         wanted = {power: line.seats[power] for power in line.to_move if line.seats[power] != PERSON}
         for power, answer in list(self.answers.items()):
@@ -76,6 +76,9 @@ class Round:
 
 async def _answer(answer: Answer, line: Line, power: str, players: Players, answered: Callable[[], None]) -> None:
     try:
+        await players.open(answer.player)
+        answer.state = "thinking"
+        answered()
         answer.orders = await players.decide(answer.player, line.present.position, power, line.decision_seed(power))
         answer.state = "ready"
     except PlayerError as error:

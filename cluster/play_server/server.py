@@ -84,7 +84,8 @@ async def _serve(
     if settings.begin and not table.lines:
         await table.begin(settings.seats, seed=settings.seed, until=settings.until)
     if table.lines:
-        table.wake(max(table.lines))  # models are read while the page is opened
+        table.wake(max(table.lines))
+    players.open_ahead()
     address = f"http://{_shown(settings.host)}:{port}/?token={token}"
     say(address)
     say(f"games are saved in {settings.games_dir}; Ctrl-C ends the server, and the same command goes on")

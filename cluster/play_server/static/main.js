@@ -96,25 +96,35 @@ function draw() {
   const watching = !looking && present.watching && !present.over;
   byId("watch").hidden = !watching;
   byId("recall").hidden = looking || !present.submitted || present.watching;
+  if (byId("extend").hidden && present.over && !looking) byId("until").value = Math.min(1999, Number(present.phase.slice(1, 5)) + 4) || "end";
   byId("extend").hidden = looking || !present.over || present.phase === "COMPLETED";
   orders.show(looking ? null : present, line);
   hints.show(session, `${line.id} ${line.count} ${orders.power}`);
   players.show(session, shown, line.seats, looking ? null : present.answers, shown.players);
   drawMap(shown, looking);
-  const past = looking ? shown : line.past.at(-1);
-  showOrders(past ? `Orders of ${title(past.phase)}` : "Orders", past, session.powers, board.data.names);
+  showOrders(looking ? [shown] : lastPhases(), orderTitle, session.powers, board.data.names);
   drawFailures(looking ? {} : present.answers);
   const text = status(looking);
   if (byId("status").textContent !== text) byId("status").textContent = text;
   goOn();
 }
 
+const orderTitle = (phase) => `${title(phase)}${phase.at(-1) === "M" ? "" : `, ${KINDS[phase.at(-1)].toLowerCase()}`}`;
+
+// The past phases since the latest movement, that one first.
+function lastPhases() {
+  const start = line.past.findLastIndex((phase) => phase.phase.endsWith("M"));
+  return line.past.slice(Math.max(start, 0));
+}
+
 function status(looking) {
   const { present } = line;
   if (looking) return "A phase that is over. Fork here to play on from it in a new line; this one stays.";
   if (present.over) return `The game is over. ${present.over}`;
-  const waited = Object.entries(present.answers).filter(([, answer]) => answer.state === "thinking").map(([power]) => titled(power));
-  const wait = waited.length ? ` ${waited.join(", ")} ${waited.length === 1 ? "is" : "are"} thinking.` : "";
+  const those = (state) => Object.entries(present.answers).filter(([, answer]) => answer.state === state).map(([power]) => titled(power));
+  const told = (names, one, many) => (names.length ? ` ${names.join(", ")} ${names.length === 1 ? one : many}.` : "");
+  const failures = told(those("failed"), "did not answer", "did not answer");
+  const wait = told(those("opening"), "is being opened", "are being opened") + told(those("thinking"), "is thinking", "are thinking") + failures;
   if (present.watching) return `You watch.${wait}`;
   if (present.submitted || !present.waiting.length) return `The orders are given.${wait}`;
   return `${present.waiting.length > 1 ? `${titled(orders.power)}: ` : `You play ${titled(orders.power)}. `}${orders.progress()}${wait || " All others have answered."}`;
@@ -122,8 +132,7 @@ function status(looking) {
 
 function drawMap(shown, looking) {
   const drawn = [];
-  const last = looking ? shown : line.past.at(-1);
-  if (last && byId("show-orders").checked) {
+  for (const last of byId("show-orders").checked ? (looking ? [shown] : lastPhases()) : []) {
     for (const [power, own] of Object.entries(last.orders)) {
       for (const order of own) drawn.push([power, order, `${failed(last, order) ? "failed" : ""}${looking ? "" : " last"}`]);
     }

@@ -200,7 +200,7 @@ export class Orders {
       byId("choices-title").textContent = "All are ordered";
       return [];
     }
-    const title = this.few ? "Which of these?" : this.unit ? `Orders for ${this.unitName(this.unit)}, ${this.names[this.unit] ?? ""}` : "Choose a unit";
+    const title = this.few ? "Which of these?" : this.unit ? `Orders for ${this.unitName(this.unit)}, ${this.names[this.unit] ?? ""}` : this.firstOpen() ? "Choose a unit" : "All have orders. Give them, or choose one to change it.";
     byId("choices-title").textContent = title;
     const parts = [];
     for (const [name, belongs] of GROUPS) {

@@ -2,8 +2,8 @@
 import { renew, spoken, titled } from "./board.js";
 
 const byId = (id) => document.getElementById(id);
-const STATES = { person: "\u270e", thinking: "\u2026", ready: "\u2713", failed: "!" };
-const STATE_WORDS = { person: "to decide", thinking: "thinking", ready: "has answered", failed: "did not answer" };
+const STATES = { person: "\u270e", opening: "\u21bb", thinking: "\u2026", ready: "\u2713", failed: "!" };
+const STATE_WORDS = { person: "to decide", opening: "being opened", thinking: "thinking", ready: "has answered", failed: "did not answer" };
 
 export function element(tag, className, text) {
   const made = document.createElement(tag);
@@ -99,16 +99,20 @@ export class Players {
 const unitOf = (order) => order.split(" ").slice(0, 2).join(" ");
 export const failed = (phase, order) => (phase.results[unitOf(order)] ?? []).length > 0;
 
-// Orders of one phase with their results, by power.
-export function showOrders(title, phase, powers, names) {
-  byId("happened-title").textContent = title;
-  renew(byId("happened"), [title, phase], () => orderLists(phase, powers, names));
+// Orders of some phases with their results, by power; `title` names a phase.
+export function showOrders(phases, title, powers, names) {
+  byId("happened-title").textContent = phases.length === 1 ? `Orders of ${title(phases[0].phase)}` : phases.length ? "Last orders" : "Orders";
+  renew(byId("happened"), phases, () => {
+    if (!phases.length) return [element("p", "soft", "Nothing has been played yet.")];
+    const heads = phases.length > 1;
+    return phases.flatMap((phase) => [...(heads ? [element("h3", "of", title(phase.phase))] : []), ...orderLists(phase, powers, names)]);
+  });
 }
 
 function orderLists(phase, powers, names) {
   const parts = powers.filter((power) => phase?.orders[power]?.length).map((power) => {
     const part = element("section");
-    const head = element("h3");
+    const head = element("h4");
     head.append(swatch(power), titled(power));
     const list = element("ul");
     for (const order of phase.orders[power]) {
@@ -121,7 +125,7 @@ function orderLists(phase, powers, names) {
     part.append(head, list);
     return part;
   });
-  return parts.length ? parts : [element("p", "soft", phase ? "No orders in this phase." : "Nothing has been played yet.")];
+  return parts.length ? parts : [element("p", "soft", "No orders in this phase.")];
 }
 
 export class Hints {
@@ -163,6 +167,7 @@ export class Hints {
       const item = element("li");
       const share = element("strong", "", `${(100 * sheet.probability).toFixed(sheet.probability < 0.1 ? 1 : 0)} % `);
       const meter = element("meter");
+      meter.max = found.sheets[0].probability;
       meter.value = sheet.probability;
       meter.setAttribute("aria-hidden", "true");
       const use = element("button", "", "Enter these");
