@@ -10,8 +10,8 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import nullcontext, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
@@ -21,6 +21,7 @@ from cluster.play_server.seats import Source
 from cluster.runs.folder import config_of
 from grpo_core.errors import EntenteError, one_line
 from opponents.players.chat_players import ChatPlayers
+from opponents.population.population import Population
 from services.environments.diplomacy.position import Position
 from services.environments.playing import Bot, Policy
 from services.environments.seat_player import SeatPlayer
@@ -42,14 +43,6 @@ class PlayerError(EntenteError):
     """A player cannot be opened or did not answer; the message is for the page."""
 
 
-@dataclass(slots=True)
-class _Opened:
-    """An open player, or the attempt to open it; for use in the worker's loop."""
-
-    policy: Policy | None = None
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-
 class Players:
     """Players by the names that the page shows."""
 
@@ -57,9 +50,10 @@ class Players:
         """Open no player yet; ``remotes`` opens those of the kind "remote"."""
         self.sources = dict(sources)
         self._remotes = remotes
-        self._opened: dict[str, _Opened] = {}
+        self._opened: dict[str, Policy] = {}
+        # Of policies, one after another: torch and transformers cannot be imported by several threads at once.
+        self._opening = asyncio.Lock()
         self._populations: dict[Path, RatingPlayers] = {}
-        self._population_lock: asyncio.Lock | None = None
         self._descriptions: dict[str, SeatPlayer] = {}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="entente-players", daemon=True)
@@ -79,15 +73,16 @@ class Players:
         policy = await self.open(name)
 
         async def ask() -> tuple[str, list[SheetChoice]]:
-            from opponents.insight.sheets import frequent_sheets, likeliest_sheets
-
-            if isinstance(policy, Bot):
-                sheets = frequent_sheets(policy, position, power, range(BOT_TRIES))
-                return f"Shares of {BOT_TRIES} tries of the bot.", sheets[:HINTS]
-            if self.sources[name].kind != "policy":
+            if self.sources[name].kind == "remote":
                 raise PlayerError(f"{name} tells no probabilities; ask a bot or a policy")
-            chosen: Any = policy  # another kind of policy is refused there in one line
-            return "Probabilities of whole order sheets.", await likeliest_sheets(chosen, position, power, HINTS)
+            async with self._opening:
+                insight = await asyncio.to_thread(import_module, "opponents.insight.sheets")
+            if isinstance(policy, Bot):
+                sheets = insight.frequent_sheets(policy, position, power, range(BOT_TRIES))
+                return f"Shares of {BOT_TRIES} tries of the bot.", sheets[:HINTS]
+            return "Probabilities of whole order sheets.", await insight.likeliest_sheets(
+                policy, position, power, HINTS
+            )
 
         return await self.run(ask, DECISION_TIMEOUT_S, f"{name}, which was asked for hints,")
 
@@ -157,28 +152,24 @@ class Players:
         self._thread.join(CLOSING_TIMEOUT_S)
 
     async def _open(self, name: str) -> Policy:
-        opened = self._opened.setdefault(name, _Opened())
-        async with opened.lock:
-            if opened.policy is None:
-                source = self.sources[name]
+        source = self.sources[name]
+        if name not in self._opened and source.kind != "policy":
+            self._opened[name] = open_policy(source.name, self._remotes)
+        async with self._opening if name not in self._opened else nullcontext():
+            if name not in self._opened:
                 if source.run is not None:
-                    opened.policy = await self._member(source.run, source.name)
-                elif source.kind == "policy":  # reading a model would keep the other players waiting
-                    opened.policy = await asyncio.to_thread(open_policy, newest(source.name), self._remotes)
-                else:
-                    opened.policy = open_policy(source.name, self._remotes)
-            return opened.policy
+                    self._opened[name] = await self._member(source.run, source.name)
+                else:  # reading a model would keep the other players waiting
+                    self._opened[name] = await asyncio.to_thread(open_policy, newest(source.name), self._remotes)
+        return self._opened[name]
 
     async def _member(self, run: Path, member: str) -> Policy:
         """Open a run's whole population with its first member: its policies share one engine."""
-        if self._population_lock is None:
-            self._population_lock = asyncio.Lock()
-        async with self._population_lock:
-            if run not in self._populations:
-                from cluster.evaluation.rating_players import RatingPlayers
-                from opponents.population.population import Population
-
-                players = RatingPlayers(config_of(run), run, Population.load(run / "population.json"))
-                await players.open([each.name for each in self.sources.values() if each.run == run])
-                self._populations[run] = players
-            return self._populations[run].by_id[member]
+        if run not in self._populations:
+            ratings = await asyncio.to_thread(import_module, "cluster.evaluation.rating_players")
+            players: RatingPlayers = ratings.RatingPlayers(
+                config_of(run), run, Population.load(run / "population.json")
+            )
+            await players.open([each.name for each in self.sources.values() if each.run == run])
+            self._populations[run] = players
+        return self._populations[run].by_id[member]
