@@ -34,10 +34,11 @@ from grpo_core.types import Batch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdateResult:
-    """One update's flat numbers for the log and its JSON-able audit record."""
+    """One update's flat numbers for the log, its JSON-able audit record, and the advantages that it learned from."""
 
     metrics: dict[str, float]
     audit: dict[str, Any]
+    advantages: AdvantageBatch  # of all samples
 
 
 @dataclass(slots=True)
@@ -177,7 +178,7 @@ class Learner:
         metrics |= {"learning_rate": learning_rate, "seconds": seconds, "tokens_per_second": sums.tokens / seconds}
         metrics |= sums.metrics
         record = audit_record(self.version, self.settings, self.grouping, advantages, update.steps, metrics)
-        return UpdateResult(metrics, record)
+        return UpdateResult(metrics, record, advantages)
 
     def _optimize(self, minibatches: Sequence[Minibatch], update: _Update) -> None:
         """Take one optimizer step on a minibatch, or on one of each role that has its own adapter."""

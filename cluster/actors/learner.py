@@ -20,6 +20,7 @@ from cluster.actors.batch_collector import BatchCollector, set_aside
 from cluster.actors.checkpoint_extra import read_extra
 from cluster.actors.episode_check import EpisodeCheck
 from cluster.actors.initial_policy import make_policy, probe_prompts
+from cluster.actors.kept_games import add_judgements
 from cluster.actors.learner_device import LearnerDevice
 from cluster.actors.learner_metrics import catalogued, game_length, role_intervals
 from cluster.actors.messages import Shortage, UpdateReport
@@ -140,6 +141,7 @@ class LearnerWorker:
             "set_aside_lengths": [game_length(episode) for episode in late],
         }
         self._folder.write_audit(version, audit)
+        add_judgements(self._folder.games, batch, result.advantages)
         figures = catalogued(result.metrics, result.audit, episodes, self._measured)
         figures |= {**self._windows.metrics(), **role_intervals(self._windows.facts(), self._measured)}
         metrics = {name: value for name, value in figures.items() if math.isfinite(value)}

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from opponents.players.llm_policy import LLMPolicy
+from opponents.prompts.policy_prompt import PromptView
 from services.environments.playing import Decision, Policy, View
 from services.inference.engine import LEARNER, Engine
 from services.weights.payload import Payload, WeightsError
@@ -67,6 +69,10 @@ class Specialists:
         with self._using() as names:
             return await self._make_policy(names[seat], temperature).act(view, seat, seed)
 
+    def newest(self, seat: str, temperature: float) -> Policy:
+        """The newest specialist of ``seat``, which the engine keeps until the next swap."""
+        return self._make_policy(self._newest.names[seat], temperature)
+
     @contextmanager
     def _using(self) -> Iterator[Mapping[str, str]]:
         generation = self._newest
@@ -93,3 +99,13 @@ class _ByPower:
     async def act(self, view: View, seat: str, seed: int) -> Decision:
         """Act as the specialist of ``seat``."""
         return await self._specialists.act(view, seat, seed, self._temperature)
+
+    async def specialist(self, seat: str) -> Policy:
+        """The policy that plays ``seat`` now."""
+        return self._specialists.newest(seat, self._temperature)
+
+    def read(self, view: View, seat: str) -> PromptView:
+        """The prompt of ``act``."""
+        policy = self._specialists.newest(seat, self._temperature)
+        assert isinstance(policy, LLMPolicy)
+        return policy.read(view, seat)

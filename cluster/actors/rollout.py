@@ -11,13 +11,16 @@ from typing import TypeVar
 
 from cluster.actors.calls_together import CallsTogether
 from cluster.actors.frozen_policies import FrozenPolicies
+from cluster.actors.kept_games import keeps, save_game
 from cluster.actors.messages import BlockReport
 from cluster.actors.role_policies import Specialists
 from cluster.configs.schema import Config
 from cluster.errors import RunError
+from cluster.evaluation.decision_recorder import DecisionRecorder
 from cluster.evaluation.evaluation_games import play_evaluation_game
-from cluster.evaluation.game_origins import describe_bot, describe_learner
+from cluster.evaluation.game_origins import describe_bot, describe_learner, describe_member
 from cluster.evaluation.players import language_policy
+from cluster.runs.provenance import commit
 from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint
 from grpo_core.types import Episode, PolicyVersion
@@ -25,11 +28,12 @@ from opponents.matchmaking.lineup import LineupBlock
 from opponents.play import make_episode, play_game
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
-from opponents.population.member import Member
+from opponents.population.member import Member, package_version
 from opponents.population.redis_mirror import PopulationMirror, frozen_weights
 from opponents.ratings.game_score import GameScore
 from services.environments.evaluation import EvaluationGame, EvaluationResult
 from services.environments.playing import Parts, Policy
+from services.environments.seat_player import SeatPlayer
 from services.inference.engine import LEARNER
 from services.replay.buffer import ReplayBuffer
 from services.weights.payload import Payload, verify
@@ -62,6 +66,7 @@ class RolloutWorker:
         self._engine, tokenizer = make_engine(config, Path(policy_folder))
         self._tokens = TokenizedLanguage(self._world.language, tokenizer, config.policy, config.inference)
         self._population_file = Path(population_file)
+        self._games = self._population_file.parent / "games"
         self._mirror = mirror
         self._buffer = buffer
         # Its own threads: finished games wait there while the replay server is away, and engines need the others.
@@ -180,6 +185,10 @@ class RolloutWorker:
         async with self._table_seats:
             seed = block.game_seed(member)
             game = world.new_game(block.start, role, seed, game_id=f"{block.block_id}-{member}")
+            recorder = self._recorder(block)
+            if recorder is not None:
+                players = self._described(block)
+                seats = {**seats, role: recorder.watched(players[role].player, seats[role])}
             record = await play_game(
                 game,
                 seats,
@@ -188,10 +197,30 @@ class RolloutWorker:
                 reward_weights=world.reward_weights,
                 discount=learner.discount if learner.returns == "per_phase" else 1.0,
             )
+            if recorder is not None:
+                saved = world.saved_game(game, players, seed, commit(), package_version())
+                if saved is not None:
+                    save_game(self._games, block.block_id, member, saved, recorder)
         episode = make_episode(world, block, member, role, record)
         await self._store(episode)
         standing = record.result.standing
         return None if standing is None else GameScore(block.players, standing), episode.outcome
+
+    def _recorder(self, block: LineupBlock) -> DecisionRecorder | None:
+        """A recorder for a game that is kept; None for others, and on a machine without the run's folder."""
+        if not keeps(self._config, block.block_id) or not self._games.is_dir():
+            return None
+        return DecisionRecorder()
+
+    def _described(self, block: LineupBlock) -> dict[str, SeatPlayer]:
+        config = self._config
+        temperature, decoding = config.inference.temperature, config.inference.decoding
+        weights = PolicyVersion(self._version, self._checksum)
+        learner = describe_learner(config.run.name, weights, decoding, temperature)
+        return {
+            role: learner if player == LEARNER else describe_member(player, decoding, temperature)
+            for role, player in block.players.items()
+        }
 
     async def _append(self, episodes: list[Episode]) -> list[None]:
         assert self._buffer is not None

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from services.environments.diplomacy.position import Position
     from services.environments.diplomacy.scoring import Outcome
     from services.environments.playing import Decision, Policy
+    from services.reports.game_viewer.decisions import GameDecisions
 
 # A bot's name, remote:NAME, a folder or ``Run``, an open player, or an object of your own with an async method ``act``.
 AnyPlayer: TypeAlias = "str | os.PathLike[str] | Player | Policy"
@@ -39,8 +40,15 @@ AnyPlayer: TypeAlias = "str | os.PathLike[str] | Player | Policy"
 class Game:
     """A finished game: how it ended, and its files. A notebook shows it phase by phase."""
 
-    def __init__(self, game: DiplomacyGame, record: GameRecord, seats: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        game: DiplomacyGame,
+        record: GameRecord,
+        seats: Mapping[str, str],
+        decisions: GameDecisions | None = None,
+    ) -> None:
         self.record = record
+        self.decisions = decisions  # what language models read and might have written; None: not recorded
         self.seats = dict(seats)  # power -> player's name
         self._game = game
 
@@ -55,12 +63,21 @@ class Game:
         return dict(sorted(self.outcome.centers.items(), key=lambda item: (-item[1], item[0])))
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the game in the engine's own format (JSON) and return the path; raises StorageError."""
+        """Write the game in the engine's own format (JSON) and return the path; raises StorageError.
+
+        Recorded decisions are written beside it, into ``<name>.decisions.json.gz``.
+        """
         self._game.save(Path(path))
+        if self.decisions is not None:
+            from services.reports.game_viewer.decisions import write_decisions
+
+            write_decisions(Path(path), self.decisions)
         return Path(path)
 
     def html(self, path: str | os.PathLike[str]) -> Path:
-        """Write a page that shows the game phase by phase, without a network, and return its path.
+        """Write a page that shows the game phase by phase, with recorded decisions, and return its path.
+
+        The page needs no network.
 
         Raises StorageError.
         """
@@ -81,7 +98,7 @@ class Game:
     def _page(self) -> str:
         from services.reports.game_viewer.game_viewer import viewer_page
 
-        return viewer_page(json.loads(self._game.saved()))[0]
+        return viewer_page(json.loads(self._game.saved()), self.decisions)[0]
 
 
 def play(
@@ -91,6 +108,7 @@ def play(
     until_year: int | str = 1910,
     seed: int = 7,
     config: Source | None = None,
+    decisions: bool = False,
 ) -> Game:
     """Play one game to the end of ``until_year`` (1901 to 1999); the same seed (0 to 2^53) plays the same game.
 
@@ -99,6 +117,9 @@ def play(
     players; ``default`` plays all others. A player is a bot's name, a checkpoint or run (a folder or a ``Run``),
     ``remote:NAME`` of ``config``'s ``[opponents.remotes]``, an open ``Player``, or an object of your own with
     ``async def act(position, power, seed)`` that returns a ``Decision``.
+
+    ``decisions`` records what players given by a checkpoint, run or ``remote:NAME`` read, each legal order's
+    probability and what they chose, for ``Game.html`` and ``Game.save``.
 
     Raises RunError for an unknown power, player or argument, CheckpointError for a folder that is not a usable
     checkpoint, EndpointError for an unknown remote player or one that does not answer.
@@ -112,8 +133,15 @@ def play(
     from services.environments.diplomacy.position import POWERS
 
     players = {power: _named_or_open(seated.get(power, default)) for power in POWERS}
-    game, record = play_out(players, ending, seed, chat_players(config), game_id=f"{seed}-{until}")
-    return Game(game, record, {power: name_of(player) for power, player in players.items()})
+    recorder = None
+    if decisions:
+        from cluster.evaluation.decision_recorder import DecisionRecorder
+
+        recorder = DecisionRecorder()
+    game_id = f"{seed}-{until}"
+    game, record = play_out(players, ending, seed, chat_players(config), game_id=game_id, decisions=recorder)
+    names = {power: name_of(player) for power, player in players.items()}
+    return Game(game, record, names, None if recorder is None else recorder.recorded(game_id))
 
 
 def evaluate(

@@ -78,6 +78,14 @@ def play(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="With --web: print the address without opening a browser.")
     ] = False,
+    decisions: Annotated[
+        bool | None,
+        typer.Option(
+            "--decisions/--no-decisions",
+            help="Record what language models read and might have written, in a file beside the game.",
+            show_default="with --html",
+        ),
+    ] = None,
     config: ChatPlayersConfig = None,
 ) -> None:
     """Play one game and save it, or play in the browser against any players (--web).
@@ -90,8 +98,8 @@ def play(
 
     ending = check_ending("--until", until)
     if web:
-        if out is not None or html is not None or show_prompts:
-            raise RunError("--out, --html and --show-prompts are of games without --web, which are kept in --games-dir")
+        if out is not None or html is not None or show_prompts or decisions is not None:
+            raise RunError("--out, --html, --show-prompts and --decisions are of games without --web")
         from cluster.play_server.command import play_in_browser
 
         play_in_browser(
@@ -132,9 +140,14 @@ def play(
 
     from cluster.evaluation.live_board import live_board
 
+    recorder = None
+    if decisions or (decisions is None and html is not None):
+        from cluster.evaluation.decision_recorder import DecisionRecorder
+
+        recorder = DecisionRecorder()
     try:
         with live_board(seats, Console()) as show:
-            outcome = play_one(seats, ending, seed, out, remotes, prompts, show)
+            outcome = play_one(seats, ending, seed, out, remotes, prompts, recorder, show)
     finally:  # print the cost of calls after a failure too
         _print_lines(remotes.report())
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")

@@ -102,6 +102,13 @@ class RolloutSettings(Settings):
         8, ge=1, le=10_000, description="Games of one line-up block: same role, opponents and versions"
     )
     games_per_actor: int = Field(64, ge=1, le=10**6, description="Games one actor plays at once")
+    keep_games_every: int = Field(
+        20,
+        ge=0,
+        le=10**6,
+        description="Updates between two blocks whose games are kept under games/training/, with every decision's "
+        "prompt, probabilities and judgement, for entente replay; the newest ten blocks stay; 0: none are kept",
+    )
     max_staleness: int = Field(
         1, ge=0, description="Updates that an episode may lag behind the learner; 0: strictly on-policy"
     )

@@ -38,6 +38,16 @@ def describe_learner(run_name: str, weights: PolicyVersion, decoding: str, tempe
     return SeatPlayer(player, "learner", weights.number, weights.checksum or None, decoding, temperature)
 
 
+def describe_member(member_id: str, decoding: str, temperature: float) -> SeatPlayer:
+    """Describe an opponent of a training game by its id in the population, which holds its version and checksum."""
+    kind, _, name = member_id.partition("/")
+    if kind == "bot":
+        return describe_bot(name)
+    if kind == "remote":
+        return SeatPlayer(f"{REMOTE_PREFIX}{name}", "remote")
+    return SeatPlayer(member_id, "checkpoint", decoding=decoding, temperature=temperature)
+
+
 def describe_open(player: Policy) -> SeatPlayer:
     """Describe a player that a program made or opened: by its ``description`` from its opening, else by its name."""
     description = getattr(player, "description", None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from cluster.evaluation.decision_recorder import DecisionRecorder
 from cluster.evaluation.evaluation_games import evaluation_row, play_evaluation_game
 from cluster.evaluation.event_loop import run_in_loop
 from cluster.evaluation.game_origins import describe_open, describe_player, game_origin
@@ -14,6 +15,7 @@ from cluster.evaluation.players import name_of, newest, open_policy
 from cluster.evaluation.prompt_report import PromptReport
 from cluster.runs.progress_bars import AddBar
 from cluster.runs.provenance import commit
+from grpo_core.checkpoints.atomic_write import writing
 from opponents.play import GameRecord, play_game
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.ending import Ending
@@ -25,6 +27,7 @@ from services.environments.environment import World
 from services.environments.evaluation import EvaluationGame, EvaluationResult
 from services.environments.playing import Policy, SamplingPolicy
 from services.environments.settings import EvaluationSettings
+from services.reports.game_viewer.decisions import decisions_path, write_decisions
 
 CONCURRENT_GAMES = 64
 
@@ -36,15 +39,29 @@ def play(
     out: Path,
     remotes: ChatPlayers,
     prompts: PromptReport | None = None,
+    decisions: DecisionRecorder | None = None,
     show: Callable[[DiplomacyGame], None] | None = None,
 ) -> Outcome:
     """Play one game as ``play_out`` does and save it to ``out`` (JSON), with the record of who played.
 
+    What ``decisions`` recorded is saved beside it; an earlier record there is removed.
+
     Raises StorageError too, if it cannot be saved.
     """
-    game, _ = play_out(seats, ending, seed, remotes, game_id=out.stem, prompts=prompts, show=show)
+    game, _ = play_out(seats, ending, seed, remotes, game_id=out.stem, prompts=prompts, decisions=decisions, show=show)
     game.save(out)
+    save_decisions(out, decisions)
     return game.outcome()
+
+
+def save_decisions(saved_game: Path, decisions: DecisionRecorder | None) -> None:
+    """Write the decisions beside a game that was just saved; without any, remove those of an earlier game."""
+    found = None if decisions is None else decisions.recorded(saved_game.stem)
+    if found is not None and found.decisions:
+        write_decisions(saved_game, found)
+        return
+    with writing(decisions_path(saved_game)):
+        decisions_path(saved_game).unlink(missing_ok=True)
 
 
 def play_out(
@@ -54,22 +71,25 @@ def play_out(
     remotes: ChatPlayers,
     game_id: str | None = None,
     prompts: PromptReport | None = None,
+    decisions: DecisionRecorder | None = None,
     show: Callable[[DiplomacyGame], None] | None = None,
 ) -> tuple[DiplomacyGame, GameRecord]:
     """Play one game to its ending; the same seed plays the same game.
 
     ``seats`` has each power's player: an open one, or the name of a bot, checkpoint or run folder, or remote:NAME of
-    ``remotes``, which are closed when the game is over. ``prompts`` collects what the named ones read. ``show`` is
-    called before the first phase and after each.
+    ``remotes``, which are closed when the game is over. ``prompts`` collects what the named ones read, and
+    ``decisions`` what they might have written and chose. ``show`` is called before the first phase and after each.
 
     Raises RunError for an unknown player, EndpointError for an unknown remote player or one that does not answer.
     """
     names = sorted({each for each in seats.values() if isinstance(each, str)})
     chosen = {name: newest(name) for name in names}
     players = {name: open_policy(chosen[name], remotes) for name in names}
+    described = {name: describe_player(chosen[name], remotes) for name in names}
+    if decisions is not None:
+        players = {name: decisions.watched(described[name].player, player) for name, player in players.items()}
     if prompts is not None:
         players = {name: prompts.watched(name, player) for name, player in players.items()}
-    described = {name: describe_player(chosen[name], remotes) for name in names}
     game = _ShownGame(show or (lambda _: None), ending, game_id)
     game.origin = game_origin(
         {power: described[each] if isinstance(each, str) else describe_open(each) for power, each in seats.items()},

@@ -186,14 +186,18 @@ class SavedSpecialists:
         """The prompt of ``act``, once ``seat`` has acted."""
         return self._players[seat].read(view, seat)
 
-    async def act(self, view: View, seat: str, seed: int) -> Decision:
-        """Act as ``seat``, by its specialist; raises EngineError as ``LLMPolicy.act`` does."""
+    async def specialist(self, seat: str) -> LLMPolicy:
+        """The policy that plays ``seat``; raises EngineError if its weights are refused."""
         if seat not in self._players:
             name = f"{LEARNER}/{seat}"
             await self._engine.update_weights(self._payloads[seat], 0, policy=name)
             self._players[seat] = self._player(name)
         player = self._players[seat]
-        return await (player if self._temperature is None else player.at(self._temperature)).act(view, seat, seed)
+        return player if self._temperature is None else player.at(self._temperature)
+
+    async def act(self, view: View, seat: str, seed: int) -> Decision:
+        """Act as ``seat``, by its specialist; raises EngineError as ``LLMPolicy.act`` does."""
+        return await (await self.specialist(seat)).act(view, seat, seed)
 
 
 def chat_players(config: Source | None) -> ChatPlayers:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cluster.actors.kept_games import FOLDER
 from cluster.export.tables import Column
 from grpo_core.errors import one_line
 from opponents.prompts.policy_prompt import PolicyPrompt
@@ -64,8 +65,9 @@ class SavedGame:
 
 
 def game_files(run_dir: Path) -> list[Path]:
-    """List the run's saved games, in the order of their names."""
-    return sorted((run_dir / "games").rglob("*.json"))
+    """List the games that the run's evaluations saved, in the order of their names; kept training games are others."""
+    games = run_dir / "games"
+    return sorted(path for path in games.rglob("*.json") if (games / FOLDER) not in path.parents)
 
 
 def read_game(run_dir: Path, path: Path, evaluated: Mapping[str, str]) -> SavedGame:

@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from cluster.evaluation.decision_recorder import policy_of
 from cluster.evaluation.game_origins import describe_player
 from cluster.evaluation.players import newest, open_policy
 from cluster.play_server.seats import Source
@@ -73,16 +74,15 @@ class Players:
         policy = await self.open(name)
 
         async def ask() -> tuple[str, list[SheetChoice]]:
-            if self.sources[name].kind == "remote":
-                raise PlayerError(f"{name} tells no probabilities; ask a bot or a policy")
             async with self._opening:
                 insight = await asyncio.to_thread(import_module, "opponents.insight.sheets")
             if isinstance(policy, Bot):
                 sheets = insight.frequent_sheets(policy, position, power, range(BOT_TRIES))
                 return f"Shares of {BOT_TRIES} tries of the bot.", sheets[:HINTS]
-            return "Probabilities of whole order sheets.", await insight.likeliest_sheets(
-                policy, position, power, HINTS
-            )
+            own = await policy_of(policy, power)
+            if own is None:
+                raise PlayerError(f"{name} tells no probabilities; ask a bot or a policy")
+            return "Probabilities of whole order sheets.", await insight.likeliest_sheets(own, position, power, HINTS)
 
         return await self.run(ask, DECISION_TIMEOUT_S, f"{name}, which was asked for hints,")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -48,6 +48,7 @@ class GroupStatistics:
     std: float  # Bessel-corrected within a group; the running deviation at the running level
     zero_variance: bool  # all returns are equal, no other episode is in it, or the running baseline is unknown
     share: float = 1.0  # how much of the mean is the group's own; the rest comes from its parents by shrinkage
+    baselines: tuple[float, ...] = field(default=(), compare=False)  # what each decided sample was compared with
 
 
 def group_advantages(
@@ -92,7 +93,8 @@ def group_advantages(
         else:
             statistics = _own_statistics(returns, group, owners if leave_one_out else None)
             baseline = _left_out_means(returns, group, owners) if leave_one_out else statistics.mean
-        all_statistics.append(statistics)
+        of_each = np.broadcast_to(np.asarray(baseline, np.float64), decided.shape)
+        all_statistics.append(replace(statistics, baselines=tuple(of_each.tolist())))
         if statistics.zero_variance:
             continue
         centred[decided] = returns[decided].astype(np.float64) - baseline

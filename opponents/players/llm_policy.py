@@ -154,7 +154,7 @@ class LLMPolicy:
         self.tokens = tokens
         self._language = tokens.language
         self.policy = policy  # its name in the engine
-        self._constrained = decoding == "constrained"
+        self.constrained = decoding == "constrained"  # whether a mask admits legal orders alone
         self.temperature = temperature  # of sampling; 0 is greedy
         self._max_completion_length = max_completion_length
 
@@ -179,7 +179,7 @@ class LLMPolicy:
 
     async def act(self, view: View, seat: str, seed: int) -> Decision:
         """Generate one answer; EngineError if the engine cannot (prompt too long, engine closed)."""
-        slots = self._language.slots(view, seat) if self._constrained else None
+        slots = self._language.slots(view, seat) if self.constrained else None
         prompt_ids = self.tokens.prompt(view, seat)
         generation = await self.engine.generate(self._request(prompt_ids, slots, seed))
         start = generation.answer_start

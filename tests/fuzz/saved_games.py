@@ -95,18 +95,22 @@ def cases(rng: random.Random) -> Iterator[Case]:
         if how < 0.1:
             yield Case(f"another file, seed {seed}", (seed, rng.choice(USES)))
             continue
-        if how < 0.25:
-            name, data = damaged(rng, json.dumps(game()).encode())
-        elif how < 0.45:
-            name, document = _odd_origin(rng)
-            data = json_bytes(document)
-        elif how < 0.65:
-            name, document = changed(rng, game())
-            data = json_bytes(document)
-        else:
-            name, document = _odd_phase(rng)
-            data = json_bytes(document)
+        name, data = odd_game(rng)
         yield Case(name, (data, rng.choice(USES)))
+
+
+def odd_game(rng: random.Random) -> tuple[str, bytes]:
+    """A file with a change, and what was changed."""
+    how = rng.random()
+    if how < 0.17:
+        return damaged(rng, json.dumps(game()).encode())
+    if how < 0.39:
+        name, document = _odd_origin(rng)
+    elif how < 0.61:
+        name, document = changed(rng, game())
+    else:
+        name, document = _odd_phase(rng)
+    return name, json_bytes(document)
 
 
 def _odd_origin(rng: random.Random) -> tuple[str, Any]:

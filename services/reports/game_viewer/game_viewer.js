@@ -1,61 +1,9 @@
 "use strict";
 const game = JSON.parse(document.getElementById("data").textContent);
 const frames = game.frames;
-const byId = (id) => document.getElementById(id);
-const SVG = "http://www.w3.org/2000/svg";
-const SEASONS = { S: "Spring", F: "Fall", W: "Winter" };
-const KINDS = { M: "Movement", R: "Retreats", A: "Builds and disbands" };
-const PLAY_MS = 1200;
-let current = 0;
-let timer = null;
-
-// The map's style sheet stays inside a shadow root, so that its class names do not reach the page.
-const board = byId("board").attachShadow({ mode: "open" });
-board.append(document.importNode(new DOMParser().parseFromString(game.map, "image/svg+xml").documentElement, true));
-const map = board.querySelector("svg");
-map.style.cssText = "display:block;width:100%;height:auto;background:#c5dfea";
-const layer = (id) => board.getElementById(id);
-const shapes = new Map();
-for (const province of layer("MapLayer").children) {
-  const parts = [province, ...province.children].filter((part) => part.matches("path, polygon"));
-  const land = parts.filter((part) => part.getAttribute("class") !== "water");
-  shapes.set(province.id, land.map((part) => [part, part.getAttribute("class")]));
-}
-
-function element(tag, className, text) {
-  const made = document.createElement(tag);
-  if (className) made.className = className;
-  if (text !== undefined) made.textContent = text;
-  return made;
-}
-
-function vector(tag, attributes) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  return made;
-}
-
-function title(phase) {
-  const [, season, year, kind] = /^(.)(\d+)(.)$/.exec(phase) ?? [];
-  return year ? [`${SEASONS[season] ?? season} ${year}`, KINDS[kind] ?? kind] : ["Final position", phase];
-}
-
-function drawMap(frame) {
-  for (const parts of shapes.values()) for (const [part, plain] of parts) part.setAttribute("class", plain);
-  for (const [power, ids] of Object.entries(frame.owners)) {
-    for (const id of ids) for (const [part] of shapes.get(id) ?? []) part.setAttribute("class", power.toLowerCase());
-  }
-  for (const [id, inside] of Object.entries(frame.layers)) layer(id).innerHTML = inside;
-}
-
-const titled = (power) => power.charAt(0) + power.slice(1).toLowerCase();
+const board = makeBoard(byId("board"), game.map);
+let power = "";
 const lineColor = (power) => (power in game.colors ? `var(--line-${power})` : "gray");
-
-function swatch(power) {
-  const made = element("span", "swatch");
-  made.style.background = game.colors[power] ?? "gray";
-  return made;
-}
 
 function drawSide(frame) {
   const [name, kind] = title(frame.phase);
@@ -65,20 +13,14 @@ function drawSide(frame) {
   byId("powers").replaceChildren(...order.map((power) => drawStanding(frame, power)));
   byId("orders").replaceChildren(...order.filter((power) => frame.orders[power]?.length).map((power) => drawOrders(frame, power)));
   if (!byId("orders").children.length) byId("orders").append(element("p", "soft", "No orders in this phase."));
-  const press = byId("press");
-  press.hidden = frame.messages.length === 0;
-  press.replaceChildren(...frame.messages.map(([from, to, text]) => {
-    const line = element("p");
-    line.append(element("b", "", `${from} to ${to}: `), text);
-    return line;
-  }));
+  drawPress(byId("press"), frame.messages);
 }
 
 function drawStanding(frame, power) {
   const row = element("tr", frame.centers[power] + frame.units[power] === 0 ? "gone" : "");
   row.dataset.power = power;
   const country = element("td");
-  country.append(swatch(power), titled(power));
+  country.append(swatch(power, game.colors), titled(power));
   const name = game.seats[power]?.player ?? "";
   const player = element("td", "", name.replace("/checkpoints/", " v")); // the column is narrow
   player.title = name;
@@ -86,18 +28,20 @@ function drawStanding(frame, power) {
   return row;
 }
 
-function drawOrders(frame, power) {
-  const box = element("section", "power");
-  const head = element("h3");
-  head.append(swatch(power), titled(power));
-  const list = element("ul");
-  for (const [text, results] of frame.orders[power]) {
-    const line = element("li");
-    line.append(element("code", "", text), element("span", "result", results.join(", ")));
-    list.append(line);
+function drawOrders(frame, owner) {
+  const head = element("h3", "", swatch(owner, game.colors), titled(owner));
+  if (game.decisions[frame.phase]?.[owner]) {
+    const why = element("button", "why", "why?");
+    why.type = "button";
+    why.setAttribute("aria-label", `Why ${titled(owner)} chose these orders`);
+    why.addEventListener("click", () => {
+      choosePower(owner);
+      byId("decisions").scrollIntoView({ block: "start" });
+      byId("decisions-title").focus({ preventScroll: true });
+    });
+    head.append(why);
   }
-  box.append(head, list);
-  return box;
+  return element("section", "power", head, orderList(frame.orders[owner]));
 }
 
 function drawOrigin() {
@@ -106,7 +50,7 @@ function drawOrigin() {
   byId("origin-seats").replaceChildren(...Object.entries(game.seats).map(([power, seat]) => {
     const row = element("tr");
     const country = element("td");
-    country.append(swatch(power), titled(power));
+    country.append(swatch(power, game.colors), titled(power));
     const checksum = element("td");
     checksum.append(element("code", "", seat.checksum));
     row.append(country, ...["player", "kind", "version", "sampling"].map((name) => element("td", "", seat[name])), checksum);
@@ -169,10 +113,10 @@ function drawChart() {
     chart.append(path);
   });
   chart.append(now);
-  markNow();
+  markNow(timeline.current);
 }
 
-function markNow() {
+function markNow(current) {
   for (const [name, value] of Object.entries({ x1: x(current), x2: x(current), y1: MARGIN.top, y2: MARGIN.top + plot.height })) {
     now.setAttribute(name, value);
   }
@@ -188,64 +132,41 @@ function drawLegend() {
   }));
 }
 
-function show(index) {
-  current = Math.min(frames.length - 1, Math.max(0, index));
-  const frame = frames[current];
-  drawMap(frame);
+function drawDecisions(frame) {
+  const [name] = title(frame.phase);
+  byId("decisions-title").textContent = power ? `${titled(power)}, ${name}` : "Decisions";
+  byId("power").value = power;
+  drawDecision(byId("decision"), game, frame.phase, power);
+}
+
+function choosePower(chosen) {
+  power = chosen;
+  timeline.refresh();
+}
+
+const decided = fillPowers(byId("power"), [game], choosePower);
+const timeline = makeTimeline(frames.map((frame) => frame.phase), (index) => {
+  const frame = frames[index];
+  board.draw(frame);
   drawSide(frame);
-  markNow();
-  byId("slider").value = current;
-  byId("slider").setAttribute("aria-valuetext", title(frame.phase).join(", "));
-  byId("place").textContent = frame.phase === "COMPLETED" ? "end" : frame.phase;
-  byId("board").setAttribute("aria-label", `Map, ${title(frame.phase).join(", ")}`);
-  if (current === frames.length - 1) pause();
-}
-
-function pause() {
-  clearInterval(timer);
-  timer = null;
-  byId("play").textContent = "\u25B6";
-  byId("play").setAttribute("aria-label", "Play");
-}
-
-function toggle() {
-  if (timer !== null) return pause();
-  if (current === frames.length - 1) show(0);
-  timer = setInterval(() => show(current + 1), PLAY_MS);
-  byId("play").textContent = "\u275A\u275A";
-  byId("play").setAttribute("aria-label", "Pause");
-}
-
-byId("slider").max = frames.length - 1;
-byId("slider").addEventListener("input", (event) => show(Number(event.target.value)));
-byId("back").addEventListener("click", () => show(current - 1));
-byId("next").addEventListener("click", () => show(current + 1));
-byId("play").addEventListener("click", toggle);
-byId("show-orders").addEventListener("change", (event) => {
-  for (const id of ["OrderLayer", "HighestOrderLayer"]) layer(id).style.display = event.target.checked ? "" : "none";
+  drawDecisions(frame);
+  markNow(index);
+}, {
+  get: () => power,
+  set: (wanted) => (power = decided.includes(wanted) ? wanted : decided[0] ?? ""),
 });
-byId("show-names").addEventListener("change", (event) => {
-  layer("BriefLabelLayer").style.display = event.target.checked ? "" : "none";
-});
+
+byId("show-orders").addEventListener("change", (event) => board.showOrders(event.target.checked));
+byId("show-names").addEventListener("change", (event) => board.showNames(event.target.checked));
 chart.addEventListener("click", (event) => {
   const place = chart.getBoundingClientRect();
-  show(Math.round(((event.clientX - place.left - MARGIN.left) / plot.width) * (frames.length - 1)));
+  timeline.go(Math.round(((event.clientX - place.left - MARGIN.left) / plot.width) * (frames.length - 1)));
 });
-document.addEventListener("keydown", (event) => {
-  if (event.altKey || event.ctrlKey || event.metaKey) return;
-  if (event.target.closest(".scroll, .orders")) return; // a focused box scrolls by these keys
-  const onControl = event.target.matches("button, input[type=checkbox]");
-  const steps = { ArrowLeft: current - 1, ArrowRight: current + 1, Home: 0, End: frames.length - 1 };
-  if (event.key in steps) show(steps[event.key]);
-  else if (event.key === " " && !onControl) toggle();
-  else return;
-  event.preventDefault();
-});
-
 byId("title").textContent = game.title;
 byId("subtitle").textContent = game.subtitle;
-layer("BriefLabelLayer").style.display = "none";
+byId("decisions").hidden = decided.length === 0 && !game.decisionsNote;
+byId("decisions-note").textContent = game.decisionsNote;
 drawOrigin();
 drawLegend();
 new ResizeObserver(drawChart).observe(chart);
-show(0);
+timeline.start();

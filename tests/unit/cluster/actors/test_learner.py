@@ -173,7 +173,9 @@ def test_a_non_finite_metric_is_named_and_left_out(tmp_path: Path, monkeypatch: 
 
     def overflown(batch: Batch) -> UpdateResult:
         result = step(batch)
-        return UpdateResult({**result.metrics, "ratio_max": math.inf}, {**result.audit, "group_weights": {"a": None}})
+        return UpdateResult(
+            {**result.metrics, "ratio_max": math.inf}, {**result.audit, "group_weights": {"a": None}}, result.advantages
+        )
 
     monkeypatch.setattr(worker._learner, "step", overflown)
     metrics, _ = updated(worker)

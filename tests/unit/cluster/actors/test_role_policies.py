@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 import pickle
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import load_config
 from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
 from cluster.errors import ConfigError
+from cluster.evaluation.decision_recorder import DecisionRecorder
 from cluster.evaluation.players import open_policy
 from cluster.runs.folder import RunFolder, snapshot_files
 from grpo_core.errors import CheckpointError
@@ -206,3 +208,24 @@ def test_contradicting_settings_are_refused_in_one_line(override: str, hint: str
     with pytest.raises(ConfigError, match=hint) as caught:
         load_config("smoke", [*LORA, override])
     assert "\n" not in str(caught.value)
+
+
+def test_the_decisions_of_a_specialist_are_recorded_with_its_own_probabilities(
+    trained: tuple[Path, LearnerWorker, list[Payload]],
+) -> None:
+    run, worker, payloads = trained
+    rollouts = rollouts_of(run, worker)
+    recorder = DecisionRecorder()
+
+    async def record() -> float:
+        await rollouts.swap(payloads[-1])
+        seat = recorder.watched("demo", rollouts._trained)
+        turn = (await seat.act(DiplomacyGame(1901).position, "ITALY", 7)).turn
+        assert turn is not None
+        return float(turn.logprobs.sum())
+
+    logprob = asyncio.run(record())
+    (decision,) = recorder.recorded("one").decisions
+    assert decision.note == ""
+    assert recorder.recorded("one").prompt(decision).startswith("ITALY")
+    assert sum(math.log(choice.probability) for choice in decision.choices) == pytest.approx(logprob, abs=5e-3)

@@ -249,7 +249,7 @@ def test_hints_of_bots_are_shares_of_tries_and_others_say_why_not(players: Playe
     assert "40 tries" in note
     assert 1 <= len(sheets) <= 5
     assert 0 < sum(sheet.probability for sheet in sheets) <= 1
-    with pytest.raises(PlayerError):
+    with pytest.raises(PlayerError, match="moody tells no probabilities"):
         asyncio.run(players.hints("moody", position, "FRANCE"))
     with pytest.raises(PlayerError, match="no player is called 'nobody' now"):
         asyncio.run(players.hints("nobody", position, "FRANCE"))
