@@ -9,6 +9,7 @@ const byId = (id) => document.getElementById(id);
 const SEASONS = { S: "Spring", F: "Fall", W: "Winter" };
 const KINDS = { M: "Movement", R: "Retreats", A: "Builds and disbands" };
 let session = null;
+let wanted = null; // the number of the line that is to be shown; answers about others come too late
 let line = null; // as the server told it last; `past` has all its phases
 let at = null; // the past phase that is looked at; null: the present one
 let playing = false; // whether a game that is watched goes on by itself
@@ -44,14 +45,16 @@ async function loadSession() {
   byId("problems").textContent = session.problems.join(" ");
 }
 
+const isLate = (found) => found.id !== wanted || (line?.id === found.id && found.revision < line.revision);
+
 // Takes over what the server says of a line, unless something newer is shown.
 async function take(found) {
-  if (line && line.id === found.id && found.revision < line.revision) return;
+  if (isLate(found)) return;
   const before = line && line.id === found.id ? line : null;
   const known = before ? before.past : [];
   if (found.since > known.length) {
     found = await read(`/api/lines/${found.id}?since=${known.length}`);
-    if (line && line.id === found.id && found.revision < line.revision) return;
+    if (isLate(found)) return;
   }
   found.past = [...known.slice(0, found.since), ...found.past];
   line = found;
@@ -64,9 +67,13 @@ async function take(found) {
   draw();
 }
 
-const loadLine = async (id) => take(await read(`/api/lines/${id}?since=${line?.id === id ? line.past.length : 0}`));
+async function loadLine(id) {
+  wanted = id;
+  await take(await read(`/api/lines/${id}?since=${line?.id === id ? line.past.length : 0}`));
+}
 
-function wantedLine() {
+// The line that the address names, else the newest.
+function namedLine() {
   const ids = session.lines.map((each) => each.id);
   const asked = Number(/line=(\d+)/.exec(location.hash)?.[1]);
   return ids.includes(asked) ? asked : ids.at(-1);
@@ -201,8 +208,8 @@ async function refresh() {
     again = false;
     await attempt(async () => {
       await loadSession();
-      const wanted = line && session.lines.some((each) => each.id === line.id) ? line.id : wantedLine();
-      if (wanted) await loadLine(wanted);
+      const id = wanted ?? namedLine();
+      if (id) await loadLine(id);
       else if (!byId("setup").open) setup.open(session);
     }, false);
   }
@@ -238,7 +245,7 @@ function connect() {
   });
   byId("show-orders").addEventListener("change", draw);
   byId("show-names").addEventListener("change", () => board.showNames(byId("show-names").checked));
-  window.addEventListener("hashchange", () => session && wantedLine() !== line?.id && attempt(() => loadLine(wantedLine())));
+  window.addEventListener("hashchange", () => session && namedLine() !== wanted && attempt(() => loadLine(namedLine())));
   document.addEventListener("keydown", (event) => {
     if (!event.ctrlKey || event.altKey || byId("setup").open || !line || at !== null) return;
     if (event.key === "Enter" && !byId("orders").hidden) act("submit");
