@@ -168,7 +168,7 @@ def fork(line: Line, index: int, line_id: int, *, seed: int) -> Line:
     """A new line that goes on from phase ``index`` of another, whose phases after it are left out.
 
     Orders that people gave there are entered again, so that one of them can be changed. With the seed of ``line`` the
-    players answer as they did; with another one they decide anew.
+    players answer as they did; with another one they decide again.
     """
     phase = line.phases[index]
     entered = dict(line.entered)

@@ -88,7 +88,7 @@ class Table:
         return await self._add(lambda number: new_line(number, seats, seed=seed, until=until, name=name))
 
     async def fork(self, line_id: int, index: int, *, redraw: bool) -> Line:
-        """Begin a line at an earlier phase of another; with ``redraw`` all players decide anew from there."""
+        """Begin a line at an earlier phase of another; with ``redraw`` all players decide again from there."""
         line = self.line(line_id)
         if not 0 <= index < len(line.phases):
             raise MissingError(f"line {line_id} has no phase {index}")

@@ -199,7 +199,7 @@ async function begin(path, body) {
 
 let refreshing = false;
 let again = false;
-// Reads anew what the page shows; changes that come meanwhile are read together afterwards.
+// Reads again what the page shows; changes that come meanwhile are read together afterwards.
 async function refresh() {
   again = true;
   if (refreshing) return;

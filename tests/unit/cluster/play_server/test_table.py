@@ -90,7 +90,7 @@ def test_a_person_plays_and_the_others_have_answered_already(tmp_path: Path, pla
         view = line_view(table.line(1), table.round(line), 0)
         assert view["present"]["waiting"] == ["FRANCE"]
         assert view["present"]["answers"]["ITALY"] == {"state": "ready", "problem": ""}
-        assert "A VEN" not in str(view["present"]["answers"])  # nobody's orders are told before the phase is over
+        assert "A VEN" not in str(view["present"]["answers"])  # no orders are told before the phase is over
         assert view["present"]["orders"] == {}
         await table.change(1, "S1901M", lambda each: entry.enter(each, "FRANCE", "A PAR - BUR"))
         await table.change(1, "S1901M", entry.submit)
@@ -251,5 +251,5 @@ def test_hints_of_bots_are_shares_of_tries_and_others_say_why_not(players: Playe
     assert 0 < sum(sheet.probability for sheet in sheets) <= 1
     with pytest.raises(PlayerError, match="moody tells no probabilities"):
         asyncio.run(players.hints("moody", position, "FRANCE"))
-    with pytest.raises(PlayerError, match="no player is called 'nobody' now"):
-        asyncio.run(players.hints("nobody", position, "FRANCE"))
+    with pytest.raises(PlayerError, match="no player is called 'unknown' now"):
+        asyncio.run(players.hints("unknown", position, "FRANCE"))
