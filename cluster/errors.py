@@ -16,9 +16,15 @@ Control characters that the message quotes are left out, and a line has at most 
       InsightError              2  opponents.insight.question
       MetricsError              2  services.metrics.catalogue
       MissingRequirementError   2  cluster.bench.figure: `entente bench` leaves the measurement out
+      PlayerError               2  cluster.play_server.players: the page shows it
       PopulationError           2  opponents.population.member
         RatingsError            2  opponents.ratings.book
       ProblemFileError          2  services.environments.word_problems.problem
+      RefusedError              2  cluster.play_server.entry: the answer to a page's request
+        IllegalOrderError       2  cluster.play_server.entry
+        MissingError            2  cluster.play_server.table
+        NotYoursError           2  cluster.play_server.entry
+        RefusedBodyError        2  cluster.play_server.app
       ReplayError               2  services.replay.buffer
         BlocksMissingError      2  services.replay.buffer: the learner asks again
           UnreadableError       2  services.replay.buffer: other blocks are played in place of these, a few times

@@ -20,19 +20,29 @@ LONGEST_LINE = 10_000  # characters of a prompt's line that are shown
 
 
 @commands.command(
-    epilog="Example: `entente play --seat FRANCE=dumbbot --seat TURKEY=runs/demo --out game.json --html game.html`"
+    epilog="Examples: `entente play --seat FRANCE=dumbbot --seat TURKEY=runs/demo --out game.json --html game.html`, "
+    "and in the browser `entente play --web --seat FRANCE=person --default runs/demo`"
 )
 def play(
     out: Annotated[
-        Path, typer.Option(callback=check_output, help="Where to save the game, in the engine's own format.")
-    ],
+        Path | None,
+        typer.Option(
+            callback=check_output,
+            help="Where to save the game, in the engine's own format; needed, unless it is played with --web.",
+        ),
+    ] = None,
     seat: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="POWER=PLAYER", help="A bot, checkpoint or run folder, or remote:NAME, for one power; repeatable."
+            metavar="POWER=PLAYER",
+            help="A bot, checkpoint or run folder, or remote:NAME, for one power; with --web also a name of --player, "
+            "or person; repeatable.",
         ),
     ] = None,
-    default: Annotated[str, typer.Option(help="The player of all other powers.")] = "random",
+    default: Annotated[
+        str | None,
+        typer.Option(help="The player of all other powers.", show_default="random; dumbbot with --web"),
+    ] = None,
     until: Annotated[
         str, typer.Option(metavar="YEAR|end", help=f"Last year, which is played to its end; {_END_HELP}")
     ] = "1910",
@@ -47,6 +57,27 @@ def play(
             help="Also print what language models read: their first prompt of each kind of phase, and tokens by part.",
         ),
     ] = False,
+    web: Annotated[bool, typer.Option("--web", help="Play in the browser, until Ctrl-C.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="With --web: its port; 0 is any free one.")] = 8642,
+    host: Annotated[str, typer.Option(help="With --web: the address to listen on.")] = "127.0.0.1",
+    allow_network: Annotated[
+        bool, typer.Option("--allow-network", help="With --web: allow a --host that others in the network can reach.")
+    ] = False,
+    player: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PLAYER",
+            help="With --web: a checkpoint or run folder, or remote:NAME, that can be seated on the page; repeatable.",
+        ),
+    ] = None,
+    run: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="RUN", help="With --web: a run whose population can be seated on the page; repeatable."),
+    ] = None,
+    games_dir: Annotated[Path, typer.Option(help="With --web: where games are kept.")] = Path("games/web"),
+    no_browser: Annotated[
+        bool, typer.Option("--no-browser", help="With --web: print the address without opening a browser.")
+    ] = False,
     decisions: Annotated[
         bool | None,
         typer.Option(
@@ -57,10 +88,44 @@ def play(
     ] = None,
     config: ChatPlayersConfig = None,
 ) -> None:
-    """Play one game and save it."""
+    """Play one game and save it, or play in the browser against any players (--web).
+
+    In a terminal a board shows the game as it goes. With --web, seats are changed, phases gone back to and games saved
+    and loaded on the page; a game begins at once if a seat is a person's.
+    """
+    from cluster.errors import RunError
     from cluster.evaluation.players import chat_players, check_player, parse_seats
 
-    seats, ending = parse_seats(seat or [], default), check_ending("--until", until)
+    ending = check_ending("--until", until)
+    if web:
+        if out is not None or html is not None or show_prompts or decisions is not None:
+            raise RunError("--out, --html, --show-prompts and --decisions are of games without --web")
+        from cluster.play_server.command import play_in_browser
+
+        play_in_browser(
+            host=host,
+            port=port,
+            allow_network=allow_network,
+            games_dir=games_dir,
+            seats=seat or [],
+            default=default or "dumbbot",
+            players=player or [],
+            runs=run or [],
+            until=until,
+            seed=seed,
+            open_browser=not no_browser,
+            remotes=chat_players(config),
+            say=typer.echo,
+            warn=lambda text: typer.echo(f"warning: {text}", err=True),
+        )
+        return
+    if out is None:
+        raise RunError("--out is missing: name the file that the game is saved to, or play in the browser with --web")
+    if player or run or allow_network or no_browser:
+        raise RunError("--player, --run, --allow-network and --no-browser are options of --web")
+    seats = parse_seats(seat or [], default or "random")
+    if "person" in seats.values():
+        raise RunError("a person plays in the browser: add --web, and leave --out away")
     remotes = chat_players(config)
     for name in dict.fromkeys(seats.values()):
         check_player(name, remotes)
@@ -71,13 +136,18 @@ def play(
         from cluster.evaluation.prompt_report import PromptReport
 
         prompts = PromptReport()
+    from rich.console import Console
+
+    from cluster.evaluation.live_board import live_board
+
     recorder = None
     if decisions or (decisions is None and html is not None):
         from cluster.evaluation.decision_recorder import DecisionRecorder
 
         recorder = DecisionRecorder()
     try:
-        outcome = play_one(seats, ending, seed, out, remotes, prompts, recorder)
+        with live_board(seats, Console()) as show:
+            outcome = play_one(seats, ending, seed, out, remotes, prompts, recorder, show)
     finally:  # print the cost of calls after a failure too
         _print_lines(remotes.report())
     typer.echo(f"{outcome.kind.replace('_', ' ')} after {outcome.phases} phases, {outcome.final_year}; saved to {out}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cluster.evaluation.decision_recorder import DecisionRecorder
@@ -20,8 +20,6 @@ from services.environments.diplomacy.scoring import Outcome
 from services.environments.playing import Policy
 from services.reports.game_viewer.decisions import decisions_path, write_decisions
 
-CONCURRENT_GAMES = 64
-
 
 def play(
     seats: Mapping[str, str | Policy],
@@ -31,6 +29,7 @@ def play(
     remotes: ChatPlayers,
     prompts: PromptReport | None = None,
     decisions: DecisionRecorder | None = None,
+    show: Callable[[DiplomacyGame], None] | None = None,
 ) -> Outcome:
     """Play one game as ``play_out`` does and save it to ``out`` (JSON), with the record of who played.
 
@@ -38,7 +37,7 @@ def play(
 
     Raises StorageError too, if it cannot be saved.
     """
-    game, _ = play_out(seats, ending, seed, remotes, game_id=out.stem, prompts=prompts, decisions=decisions)
+    game, _ = play_out(seats, ending, seed, remotes, game_id=out.stem, prompts=prompts, decisions=decisions, show=show)
     game.save(out)
     save_decisions(out, decisions)
     return game.outcome()
@@ -62,12 +61,13 @@ def play_out(
     game_id: str | None = None,
     prompts: PromptReport | None = None,
     decisions: DecisionRecorder | None = None,
+    show: Callable[[DiplomacyGame], None] | None = None,
 ) -> tuple[DiplomacyGame, GameRecord]:
     """Play one game to its ending; the same seed plays the same game.
 
     ``seats`` has each power's player: an open one, or the name of a bot, checkpoint or run folder, or remote:NAME of
     ``remotes``, which are closed when the game is over. ``prompts`` collects what the named ones read, and
-    ``decisions`` what they might have written and chose.
+    ``decisions`` what they might have written and chose. ``show`` is called before the first phase and after each.
 
     Raises RunError for an unknown player, EndpointError for an unknown remote player or one that does not answer.
     """
@@ -79,7 +79,7 @@ def play_out(
         players = {name: decisions.watched(described[name].player, player) for name, player in players.items()}
     if prompts is not None:
         players = {name: prompts.watched(name, player) for name, player in players.items()}
-    game = DiplomacyGame(ending.until_year, game_id, quiet_years=ending.quiet_years)
+    game = _ShownGame(show or (lambda _: None), ending, game_id)
     game.origin = game_origin(
         {power: described[each] if isinstance(each, str) else describe_open(each) for power, each in seats.items()},
         seed=seed,
@@ -89,9 +89,25 @@ def play_out(
 
     async def play_to_end() -> GameRecord:
         try:
+            game.show()
             seated = {power: players[each] if isinstance(each, str) else each for power, each in seats.items()}
             return await play_game(game, seated, seed)
         finally:
             await remotes.close()
 
     return game, run_in_loop(play_to_end)
+
+
+class _ShownGame(DiplomacyGame):
+    """A game that is shown after each phase."""
+
+    def __init__(self, show: Callable[[DiplomacyGame], None], ending: Ending, game_id: str | None) -> None:
+        super().__init__(ending.until_year, game_id, quiet_years=ending.quiet_years)
+        self._show = show
+
+    def show(self) -> None:
+        self._show(self)
+
+    def process(self) -> None:
+        super().process()
+        self.show()

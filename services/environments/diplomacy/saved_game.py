@@ -61,6 +61,11 @@ def read_saved_game(path: Path) -> dict[str, Any]:
         raise SavedGameError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise SavedGameError(f"{path}: not a saved game: not one JSON document ({one_line(error, 200)})") from error
+    return check_saved_game(saved, str(path))
+
+
+def check_saved_game(saved: Any, path: str) -> dict[str, Any]:
+    """Return the document of a game as ``read_saved_game`` does, from JSON data; ``path`` is its name for errors."""
     if not isinstance(saved, dict) or not isinstance(saved.get("phases"), list) or not saved["phases"]:
         raise SavedGameError(f"{path}: not a saved game: it has no list of phases")
     if saved.get("map", "standard") != "standard":

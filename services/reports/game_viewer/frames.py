@@ -76,7 +76,7 @@ def make_film(document: Mapping[str, Any]) -> Film:
             game_id=str(document.get("id", "")),
             note=str(phases[-1]["state"].get("note") or ""),
             powers=powers,
-            map_svg=_bare_map(Game(map_name=map_name)),
+            map_svg=bare_map(Game(map_name=map_name)),
             frames=tuple(_frame(game, powers, phase) for phase in phases),
         )
     except Exception as error:  # the engine checks little, so that any kind may come of a file
@@ -117,7 +117,8 @@ def _results(order: str, results: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(result) for result in results.get(unit, ()) if result)
 
 
-def _bare_map(game: Any) -> str:
+def bare_map(game: Any) -> str:
+    """Return the drawing of a game's map without units, orders, owners and captions."""
     game.clear_units()
     game.clear_centers()
     for power in game.powers.values():

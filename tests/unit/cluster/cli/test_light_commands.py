@@ -22,7 +22,7 @@ from tests.paths import ROOT
 #: Each takes from a third of a second to several seconds to import.
 HEAVY = (
     *("torch", "ray", "transformers", "diplomacy", "sklearn", "scipy", "plotly", "redis", "peft", "vllm", "trl"),
-    *("prometheus_client", "httpx2", "pandas", "aiohttp", "grafana_foundation_sdk"),
+    *("prometheus_client", "httpx2", "pandas", "aiohttp", "grafana_foundation_sdk", "starlette", "uvicorn"),
 )
 FOREIGN_WORDS = re.compile(r"traceback|input should|pydantic|valid(ation)? ", re.IGNORECASE)
 
@@ -53,6 +53,17 @@ COMMANDS = {
         ("play --out g.json --seat FRANCE=remote:x --config smoke", 2, "no remote is called 'x'"),
         ("play --out g.json --config nonexistent", 2, "no config file nonexistent"),
         ("play --out none/g.json", 2, "there is no folder none"),
+        ("play --seat FRANCE=dumbbot", 2, "--out is missing: name the file that the game is saved to, or"),
+        ("play --out g.json --seat FRANCE=person", 2, "a person plays in the browser: add --web"),
+        ("play --out g.json --run run", 2, "are options of --web"),
+        ("play --web --out g.json", 2, "--out, --html, --show-prompts and --decisions are of games without --web"),
+        ("play --web --host 0.0.0.0", 2, "if you mean it, add --allow-network"),
+        ("play --web --seat FRANCE=nobody", 2, "'nobody' is neither a bot (dumbbot, "),
+        ("play --web --player mine", 2, "--player 'mine' is not NAME=PATH"),
+        ("play --web --player dumbbot=greedy", 2, "two players are called 'dumbbot'"),
+        ("play --web --player mine=empty", 2, "empty has no config.json"),
+        ("play --web --run nowhere", 2, "nowhere"),
+        ("play --web --until 1800", 2, "--until: '1800' is neither a year"),
         ("evaluate nonexistent", 2, "'nonexistent' is neither a bot"),
         ("scenarios list --family crisis", 0, "14 scenarios"),
         ("scenarios run nobody", 2, "'nobody' is neither a bot"),
