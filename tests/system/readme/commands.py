@@ -79,18 +79,29 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
     Run("entente", prints="Commands", exit_code=2),
     Run("make demo", _settings(), "done: runs/demo/summary.json", "runs/demo/games/trained-greedy/FRANCE.json"),
     Run("entente report runs/demo", writes="runs/demo/report.html"),
-    Run(
-        "entente report runs/demo/games/trained-greedy/FRANCE.json", writes="runs/demo/games/trained-greedy/FRANCE.html"
-    ),
+    Elsewhere("entente play --web", "tests/system/play_server/test_page.py"),
+    Elsewhere("entente play --web --seat FRANCE=person --default runs/demo", "tests/system/play_server/test_page.py"),
     Run(
         "entente play --seat FRANCE=runs/demo --default dumbbot --until 1908 --out game.json --html game.html",
         "--until 1902",
         writes="game.html",
     ),
+    Run("entente replay game.json --policy runs/demo", writes="game.html"),
+    Run("entente replay", "game.json game.json --out pair.html", writes="pair.html"),
     Run(
-        "entente evaluate runs/demo --against random,greedy,dumbbot --games-per-country 10 --until 1905",
+        "entente evaluate runs/demo greedy --against random,dumbbot --games-per-country 10 --until 1905",
         "--games-per-country 1 --until 1901",
-        "dumbbot",
+        "greedy compared with runs/demo",
+    ),
+    Run(
+        "entente compare-players runs/demo greedy dumbbot --until 1908",
+        "--games-per-country 1 --until 1901",
+        "mixed tables",
+    ),
+    Run(
+        "entente scenarios run runs/demo random dumbbot --repeats 5",
+        "--repeats 1 --family alliance",
+        "alliance",
     ),
     Run(
         "entente train laptop --set learner.learning_rate=1e-4 --run-dir runs/slower",
