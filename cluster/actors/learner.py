@@ -7,6 +7,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from cluster.runtime.memory import available_bytes
 from grpo_core.checkpoints.atomic_write import write_atomically, writing
 from grpo_core.checkpoints.folders import checkpoint_versions, prune_checkpoints
 from grpo_core.checkpoints.store import Checkpoint, save_checkpoint
+from grpo_core.errors import StorageError
 from grpo_core.learner import Learner
 from grpo_core.models.lora import add_adapters, load_adapters
 from grpo_core.models.pretrained import ADAPTER, load_model, plain_model, policy_payload, save_model
@@ -140,7 +142,8 @@ class LearnerWorker:
             "set_aside_lengths": [game_length(episode) for episode in late],
         }
         self._folder.write_audit(version, audit)
-        add_judgements(self._folder.games, batch, result.advantages)
+        with suppress(StorageError, OSError):  # these files are extra; a disk that is full says so elsewhere
+            add_judgements(self._folder.games, batch, result.advantages)
         figures = catalogued(result.metrics, result.audit, episodes, self._measured)
         figures |= {**self._windows.metrics(), **role_intervals(self._windows.facts(), self._measured)}
         metrics = {name: value for name, value in figures.items() if math.isfinite(value)}

@@ -24,9 +24,12 @@ def episode_columns(episodes: Sequence[Episode], measured: RoleMeasures) -> dict
     """Return an update's episodes for its audit record, in JSON values: parallel lists in the order of episodes.
 
     ``outcomes`` has a list for each measure that training follows, by its name; None where a game had no such figure.
+    ``forks`` says which games did not begin at their world's usual start; without any it is left out.
     """
+    forks = [episode.keys.get("fork") is not None for episode in episodes]
     return {
         "episodes": [episode.episode_id for episode in episodes],
+        **({"forks": forks} if any(forks) else {}),
         "lengths": [game_length(episode) for episode in episodes],
         "roles": [episode.role for episode in episodes],
         "rewards": [_finite(episode.reward) for episode in episodes],

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from opponents.players.llm_policy import LLMPolicy
     from opponents.prompts.policy_prompt import PromptView
 
+# A record must not end a game whose episode counts without it: torch raises a RuntimeError where memory ends.
+_NO_CHOICES = (EntenteError, ValueError, KeyError, RuntimeError, MemoryError)
 _LOGPROB_TOLERANCE = 0.05  # nats over a sheet: more than rounding explains, less than one update of the weights changes
 
 
@@ -95,7 +97,7 @@ async def _choices(
         found = await order_choices(
             policy, position, power, decision.actions, thought=written if played and policy.constrained else None
         )
-    except EntenteError as error:
+    except _NO_CHOICES as error:
         return (), one_line(error, 300), ""
     thought = policy.tokens.text(list(written)).strip()
     choices = tuple(unit_choice(each.orders, each.probabilities, each.entropy, each.chosen) for each in found)

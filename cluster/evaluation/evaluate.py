@@ -9,7 +9,7 @@ from typing import Any
 from cluster.evaluation.evaluation_games import evaluation_row
 from cluster.evaluation.figures.rows import ByRole, difference_row, measured_row, paired_estimate, results_by_role
 from cluster.evaluation.figures.stopping import Look, Stopping, look_after_look
-from cluster.evaluation.players import name_of
+from cluster.evaluation.players import name_of, newest, version_of
 from cluster.evaluation.tables.designs import one_against_others, rounds
 from cluster.evaluation.tables.places import Open, Place, this_process
 from cluster.evaluation.tables.table import Played, PlayerSpec
@@ -62,14 +62,22 @@ class Measured:
     against: str
     results: list[ByRole]  # of each candidate
     look: Look
+    versions: list[int | None]  # of the candidates' checkpoints; None: a player that is none
 
 
 def specs_of(request: Request, candidates: Sequence[AnyPlayer], anchors: Sequence[AnyPlayer]) -> list[PlayerSpec]:
-    """The players to open: candidates, then anchors, whose games sample as in their own runs' evaluations."""
+    """The players to open: candidates, then anchors, whose games sample as in their own runs' evaluations.
+
+    A run is its checkpoint of this moment, because one in training writes others while the games are played.
+    """
     return [
-        *(PlayerSpec(player, request.temperature) for player in candidates),
-        *(PlayerSpec(player) for player in anchors if request.world.has_opponents),
+        *(PlayerSpec(_now(player), request.temperature) for player in candidates),
+        *(PlayerSpec(_now(player)) for player in anchors if request.world.has_opponents),
     ]
+
+
+def _now(player: AnyPlayer) -> AnyPlayer:
+    return newest(player) if isinstance(player, str) else player
 
 
 def evaluate(
@@ -86,24 +94,26 @@ def evaluate(
 
     Raises RunError, CheckpointError or EndpointError if a player cannot be opened or does not answer.
     """
-    with open_place(request.played, specs_of(request, candidates, anchors)) as place:
-        return evaluate_at(place, request, len(candidates), list(map(name_of, anchors)), add_bar)
+    specs = specs_of(request, candidates, anchors)
+    with open_place(request.played, specs) as place:
+        return evaluate_at(place, request, specs[: len(candidates)], list(map(name_of, anchors)), add_bar)
 
 
 def evaluate_at(
-    place: Place, request: Request, candidates: int, anchors: Sequence[str], add_bar: AddBar | None
+    place: Place, request: Request, candidates: Sequence[PlayerSpec], anchors: Sequence[str], add_bar: AddBar | None
 ) -> list[Measured]:
     """``evaluate`` where the players of ``specs_of`` are open; ``anchors`` are their names."""
+    versions = [version_of(spec.player) for spec in candidates]
     return [
-        _against(request, place, candidates, candidates + number, anchor, add_bar)
+        _against(request, place, versions, len(candidates) + number, anchor, add_bar)
         for number, anchor in enumerate(anchors)
     ]
 
 
 def _against(
-    request: Request, place: Place, candidates: int, anchor: int, against: str, add_bar: AddBar | None
+    request: Request, place: Place, versions: list[int | None], anchor: int, against: str, add_bar: AddBar | None
 ) -> Measured:
-    world, played = request.world, list[Played]()
+    world, played, candidates = request.world, list[Played](), len(versions)
     tables = [
         rounds(one_against_others(world, request.settings, candidate, anchor, against, request.seed))
         for candidate in range(candidates)
@@ -131,7 +141,7 @@ def _against(
         return [stratified_estimate(each, measure, level) for each in found]
 
     look = look_after_look(len(tables[0]), request.stopping, play, watched)
-    return Measured(against, results(), look)
+    return Measured(against, results(), look, versions)
 
 
 def evaluation_rows(
@@ -142,6 +152,7 @@ def evaluation_rows(
     return [
         {
             "checkpoint": name_of(candidate),
+            "version": version,
             "against": each.against,
             **request.facts,
             **measured_row(world, results, each.look.level),
@@ -149,7 +160,7 @@ def evaluation_rows(
             "definitions": dict(world.definitions),
         }
         for each in measured
-        for candidate, results in zip(candidates, each.results, strict=True)
+        for candidate, version, results in zip(candidates, each.versions, each.results, strict=True)
     ]
 
 

@@ -63,6 +63,12 @@ def newest(name: str) -> str:
     return str(latest_checkpoint(Path(name)) or name)
 
 
+def version_of(player: str | Policy) -> int | None:
+    """The version of a checkpoint in a run's folder, as ``newest`` names it; None for any other player."""
+    path = Path(player) if isinstance(player, str) else None
+    return int(path.name) if path is not None and path.parent.name == "checkpoints" and path.name.isdecimal() else None
+
+
 def open_policy(
     name: str | Policy,
     remotes: ChatPlayers,

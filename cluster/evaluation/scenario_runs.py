@@ -10,6 +10,7 @@ from typing import Any
 from cluster.errors import RunError
 from cluster.evaluation.event_loop import run_in_loop
 from cluster.evaluation.players import name_of, open_policy
+from cluster.evaluation.tables.playing import CONCURRENT_GAMES
 from cluster.runs.progress_bars import AddBar
 from grpo_core.errors import one_line
 from grpo_core.seeds import derive_seed
@@ -24,7 +25,6 @@ from services.environments.diplomacy.scenarios.scenario import FAMILIES, LOYAL, 
 from services.environments.diplomacy.scenarios.scenario_game import ScenarioGame
 from services.environments.playing import Policy
 
-CONCURRENT_GAMES = 64
 _DIFFERENCES = (-1.0, 1.0)  # of two scores
 ALL = "all"
 
@@ -71,8 +71,7 @@ def run_scenarios(
     """Play each scenario ``repeats`` times with each player, all with the same seeds.
 
     Players are open ones, names for ``open_policy``, or ``loyal:BOT``; ``remotes`` are closed at the end. A checkpoint
-    samples at
-    ``temperature``, by default that of its run's evaluations.
+    samples at ``temperature``, by default that of its run's evaluations.
 
     Raises RunError, CheckpointError or EndpointError if a player cannot be opened or does not answer, and
     ScenarioError if a position cannot be set up.
@@ -101,7 +100,11 @@ def run_scenarios(
             for name in opened:
                 advance = None if add_bar is None else add_bar(name, len(scenarios) * repeats)
                 cells = [(scenario, repeat) for scenario in scenarios for repeat in range(repeats)]
-                results += await asyncio.gather(*(play_one(name, *cell, advance) for cell in cells))
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(play_one(name, *cell, advance)) for cell in cells]
+                results += [task.result() for task in tasks]
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
         finally:
             await remotes.close()
         return results

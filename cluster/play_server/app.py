@@ -113,7 +113,7 @@ def make_app(table: Table, defaults: Mapping[str, Any]) -> Starlette:
         if table.round(found) is None and not found.is_over:
             table.wake(found.id)  # after a restart
         since = request.query_params.get("since", "0")
-        count = int(since) if since.isdigit() and len(since) < 5 else 0
+        count = int(since) if since.isdecimal() and since.isascii() and len(since) < 5 else 0
         return _json(line_view(found, table.round(found), min(count, len(found.phases) - 1)))
 
     async def game(request: Request) -> Response:

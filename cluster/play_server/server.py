@@ -112,6 +112,7 @@ class _Server(uvicorn.Server):
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    listener = None
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
@@ -119,7 +120,8 @@ def _listening(host: str, port: int) -> socket.socket:
         listener.bind((host, port))
         listener.listen(MOST_CONNECTIONS)
     except OSError as error:
-        listener.close()
+        if listener is not None:
+            listener.close()
         raise RunError(f"cannot listen on {host}:{port}: {error.strerror or error}; name another --port") from error
     return listener
 

@@ -93,6 +93,11 @@ class World(ABC):
         return RoleMeasures(self.role_name, tuple(self.roles), tuple(self.measures), others, self.opposition("{}"))
 
     @property
+    def parting_facts(self) -> tuple[str, ...]:
+        """Facts of which the first group key must name one, where games of several kinds are mixed; () for no rule."""
+        return ()
+
+    @property
     def repeated_answers(self) -> int:
         """How many earlier answers of its game a prompt repeats at most."""
         return 0

@@ -79,7 +79,7 @@ def compare_players(
     finally:  # print the cost of calls after a failure too
         for line in remotes.report():
             typer.echo(line)
-    print_comparison(names, found, request.played)
+    print_comparison(found, request.played)
     document: dict[str, Any] = {"players": names, "seed": seed, "evaluations": found.rows}
     write_json(json_out, {**document, "differences": found.differences, **_counters(remotes.stats())})
     write_csv(csv_out, request.played, found.rows, list(request.facts))

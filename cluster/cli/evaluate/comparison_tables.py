@@ -10,7 +10,7 @@ from rich.text import Text
 
 from cluster.cli.evaluate.tables import signed
 from cluster.cli.tables import new_table, plain, print_note
-from cluster.evaluation.figures.comparison import COMPARED, Comparison
+from cluster.evaluation.figures.comparison import COMPARED, MIXED, Comparison
 from grpo_core.types import Measure
 from services.environments.environment import World
 
@@ -22,7 +22,7 @@ NOTE = (
 )
 
 
-def print_comparison(names: Sequence[str], found: Comparison, world: World) -> None:
+def print_comparison(found: Comparison, world: World) -> None:
     """Print all tables; the players come in the order of their main measure."""
     console = Console()
     measures = {measure.row_name: measure for measure in world.measures}
@@ -31,7 +31,7 @@ def print_comparison(names: Sequence[str], found: Comparison, world: World) -> N
         rows.sort(key=lambda row: -(row[COMPARED[0]] or 0.0))
         games = "games" if rows[0]["games"] == rows[-1]["games"] else "games or fewer"
         most = max(row["games"] for row in rows)
-        opposition = against if against not in dict.fromkeys(names) and " " in against else world.opposition(against)
+        opposition = MIXED if against == MIXED else world.opposition(against)
         console.print()
         console.print(Text(f"{opposition}, {most} {games} each, to {rows[0]['until_year']}", style="bold"))
         console.print(_by_measure(rows, measures))

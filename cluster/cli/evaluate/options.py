@@ -45,8 +45,8 @@ Processes = Annotated[
     typer.Option(
         min=1,
         max=MOST_PROCESSES,
-        help="Processes that play; each opens the players itself.",
-        show_default="one for each core; one in all with remote players, with a GPU, or where models need the memory",
+        help="Processes that play, with one thread each; each opens the players itself.",
+        show_default="one for each core, fewer where models need the memory; one with remote players",
     ),
 ]
 RayAddress = Annotated[

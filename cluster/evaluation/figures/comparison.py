@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from cluster.errors import RunError
 from cluster.evaluation.evaluate import (
     AnyPlayer,
     Measured,
@@ -58,10 +59,12 @@ def compare_players(
 
     Raises as ``evaluate``.
     """
-    with open_place(request.played, specs_of(request, players, anchors)) as place:
-        measured = evaluate_at(place, request, len(players), anchors, add_bar)
+    names, specs = [name_of(player) for player in players], specs_of(request, players, anchors)
+    if len(set(names)) < len(names):
+        raise RunError(f"players are told apart by their names, and these are not: {', '.join(names)}")
+    with open_place(request.played, specs) as place:
+        measured = evaluate_at(place, request, specs[: len(players)], anchors, add_bar)
         shared = _mixed(place, request, len(players), add_bar) if mixed else []
-    names = [name_of(player) for player in players]
     rows = evaluation_rows(request, players, measured)
     differences = [row for each in measured for row in _paired_differences(request, names, each)]
     if shared:

@@ -8,7 +8,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from cluster.errors import RunError
 from cluster.evaluation.event_loop import run_in_loop
+from cluster.evaluation.member_players import member_name
 from cluster.evaluation.tables.table import Played, PlayerSpec, Table
 from cluster.evaluation.tables.worker_process import Failed, Message, Ready, run_worker
 from cluster.runtime.actor_env import actor_variables, started_with
@@ -28,7 +29,6 @@ from services.environments.environment import World
 OPENING_TIMEOUT_S = 600.0  # for importing torch and reading weights, on a loaded machine
 GAME_TIMEOUT_S = 3600.0  # without the end of a game in any process
 END_TIMEOUT_S = 10.0
-NVIDIA_DRIVER = Path("/proc/driver/nvidia/version")  # asked instead of torch, which takes seconds to import
 COPIES_OF_WEIGHTS = 3  # float32 of a bfloat16 file, and one while it loads
 
 Done = Callable[[Played], None]
@@ -81,11 +81,11 @@ class _Processes:
 
     def play(self, tables: Sequence[Table], done: Done) -> None:
         waiting, playing = deque(tables), 0
-        deadline = time.monotonic() + OPENING_TIMEOUT_S
+        deadline = time.monotonic() + (GAME_TIMEOUT_S if self._room else OPENING_TIMEOUT_S)
         while waiting or playing:
             for connection in sorted(self._room, key=self._room.__getitem__, reverse=True):
                 while waiting and self._room[connection] > 0:
-                    connection.send(waiting.popleft())
+                    _send(connection, waiting.popleft())
                     self._room[connection] -= 1
                     playing += 1
             for connection, message in self._messages(deadline):
@@ -112,10 +112,20 @@ class _Processes:
             try:
                 yield connection, connection.recv()
             except (EOFError, ConnectionResetError):
-                raise RunError(
-                    "a process that plays evaluation games died; its output above says why (out of memory? use fewer "
-                    "--processes)"
-                ) from None
+                raise _death() from None
+
+
+def _send(connection: Connection, table: Table) -> None:
+    try:
+        connection.send(table)
+    except (BrokenPipeError, ConnectionResetError):
+        raise _death() from None
+
+
+def _death() -> RunError:
+    return RunError(
+        "a process that plays evaluation games died; its output above says why (out of memory? use fewer --processes)"
+    )
 
 
 @contextmanager
@@ -124,9 +134,8 @@ def processes(count: int, world: World, players: Sequence[PlayerSpec]) -> Iterat
     context = multiprocessing.get_context("spawn")
     connections: list[Connection] = []
     started: list[Any] = []
-    threads = max(1, usable_cores() // count)
     try:
-        with started_with(actor_variables(threads)):
+        with started_with(actor_variables(1)):
             for _ in range(count):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=run_worker, args=(world, players, theirs))
@@ -136,7 +145,8 @@ def processes(count: int, world: World, players: Sequence[PlayerSpec]) -> Iterat
                 started.append(process)
         yield _Processes(connections)
         for connection in connections:
-            connection.send(None)
+            with suppress(BrokenPipeError, ConnectionResetError):  # all its games are played
+                connection.send(None)
         _end(started, END_TIMEOUT_S)
     finally:
         _end(started, 0.0)  # after a failure or an interruption there is nothing to wait for
@@ -165,16 +175,15 @@ def _end(started: Sequence[Any], grace_s: float) -> None:
 
 
 def processes_for(names: Sequence[str]) -> int:
-    """How many processes play games of these players best: one for each core, where each can have its own models.
+    """How many processes play games of these players best: one for each core, where memory has room for the models.
 
-    A GPU has one engine, in one process. On a CPU each process has its own copy of every model.
+    Each process has its own copy of every model, and computes with one thread.
     """
     cores = usable_cores()
-    folders = [Path(name) for name in dict.fromkeys(names) if Path(name).is_dir()]
+    members = {name: member[0] for name in names if (member := member_name(name)) is not None}
+    folders = [Path(name) for name in dict.fromkeys(members.get(name, name) for name in names) if Path(name).is_dir()]
     if not folders:
         return cores
-    if NVIDIA_DRIVER.exists() and os.environ.get("CUDA_VISIBLE_DEVICES") != "":
-        return 1
     weights = sum(
         file.stat().st_size
         for folder in folders

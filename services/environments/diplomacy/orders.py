@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -77,16 +77,19 @@ def parse(text: str, position: Position, power: str, repair: bool = False) -> An
     if not repair:
         return check(lines, position, power)
     legal = _legal_orders(position, power)
-    known, repairs, mended = frozenset(legal), [], []
+    known, orders = frozenset(legal), list[str]()
     shortened: defaultdict[str, list[str]] = defaultdict(list)
     for order in legal:
         shortened[_without_details(order)].append(order)
     for line in lines:
-        order = line if line in known else _repaired(line, known, shortened)
-        mended.append(order)
-        if order != line:
-            repairs.append(Defect(line, "repaired"))
-    checked = check(mended, position, power)
+        orders.append(line if line in known else _repaired(line, known, shortened))
+    checked = check(orders, position, power)
+    taken, repairs = Counter(checked.actions), []
+    for line, order in zip(lines, orders, strict=True):
+        if taken[order]:  # the first lines of an order are those that count
+            taken[order] -= 1
+            if order != line:
+                repairs.append(Defect(line, "repaired"))
     return Answer(checked.actions, (*repairs, *checked.defects))
 
 

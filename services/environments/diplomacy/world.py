@@ -90,6 +90,11 @@ class Diplomacy(World):
         return POWERS
 
     @property
+    def parting_facts(self) -> tuple[str, ...]:
+        """Games that begin in scenarios are compared with one another before they are with whole games."""
+        return ("fork", "scenario") if self.settings.scenario_share else ()
+
+    @property
     def reward_weights(self) -> Mapping[str, float]:
         """``game.reward``."""
         weights: Mapping[str, float] = self.settings.reward

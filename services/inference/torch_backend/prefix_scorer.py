@@ -15,7 +15,8 @@ from services.inference.torch_backend.kv_cache import KvCache
 from services.inference.torch_backend.model_runner import ModelRunner, Prepared
 from services.inference.torch_backend.ragged_pass import plan_pass
 
-_ROWS = 32  # texts of one pass
+_ROWS = 32  # texts of one pass, fewer of long ones
+_TOKENS = 8192  # of the texts of one pass together; it bounds the memory of their keys and values
 _NO_TOKEN = -1
 
 
@@ -40,11 +41,12 @@ class PrefixScorer:
         arrays = [np.array(text, np.int32) for text in texts]
         self._check(arrays)
         found: list[NDArray[np.float64]] = []
-        for start in range(0, len(arrays), _ROWS):
-            some = arrays[start : start + _ROWS]
+        rows = max(1, min(_ROWS, _TOKENS // max(map(len, arrays), default=1)))
+        for start in range(0, len(arrays), rows):
+            some = arrays[start : start + rows]
             with torch.inference_mode():
                 logits = self._logits(some)
-            ids = admissible[start : start + _ROWS]
+            ids = admissible[start : start + rows]
             found += [logprobs_among(row, each, temperature) for row, each in zip(logits, ids, strict=True)]
             await asyncio.sleep(0)
         return found

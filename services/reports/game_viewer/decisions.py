@@ -23,8 +23,9 @@ from services.reports.page import ReportError
 SCHEMA = 1
 SUFFIX = ".decisions.json.gz"
 SHOWN_ORDERS = 8  # of one unit; the others are counted together
-_MOST_BYTES = 100_000_000  # unpacked; a game of seven chat models has a tenth
+_MOST_BYTES = 50_000_000  # unpacked; a game of seven chat models has a fifth
 
+_MOST_LINES = msgspec.Meta(max_length=20_000)  # the prompts of a long game of seven chat models share a tenth
 _Name = Annotated[str, msgspec.Meta(max_length=500)]
 _Text = Annotated[str, msgspec.Meta(max_length=100_000)]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=10**12)]
@@ -63,7 +64,7 @@ class RecordedDecision(msgspec.Struct, frozen=True, omit_defaults=True):
     phase: Annotated[str, msgspec.Meta(max_length=20)]
     power: Annotated[str, msgspec.Meta(max_length=40)]
     player: _Name = ""
-    prompt: tuple[_Count, ...] = ()  # the lines of what it read, as places in ``GameDecisions.lines``
+    prompt: Annotated[tuple[_Count, ...], _MOST_LINES] = ()  # lines of what it read: places in ``GameDecisions.lines``
     thought: _Text = ""
     choices: Annotated[tuple[UnitChoice, ...], msgspec.Meta(max_length=81)] = ()
     temperature: _Number | None = None  # at which the probabilities hold
@@ -77,7 +78,7 @@ class GameDecisions(msgspec.Struct, frozen=True):
     schema: int
     game_id: _Name
     made: _Name  # "played": recorded during the game; otherwise the policy that was asked afterwards
-    lines: tuple[_Text, ...]
+    lines: Annotated[tuple[_Text, ...], _MOST_LINES]
     decisions: Annotated[tuple[RecordedDecision, ...], msgspec.Meta(max_length=7000)]
 
     def prompt(self, decision: RecordedDecision) -> str:

@@ -119,6 +119,7 @@ class Audit(msgspec.Struct):
     roles: list[Text] = []
     rewards: list[Number] = []
     outcomes: dict[Text, list[Number]] = {}
+    forks: list[bool] = []  # of the episodes: whether the game did not begin at its world's usual start
 
 
 class Lineup(msgspec.Struct):

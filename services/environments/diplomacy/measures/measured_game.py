@@ -9,6 +9,7 @@ from services.environments.diplomacy.dated_game import DatedGame
 from services.environments.diplomacy.measures.movement import read_movement
 from services.environments.diplomacy.measures.order_counts import OrderCounts, count_movement
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.scoring import places
 from services.environments.playing import Defect, Result
 
 
@@ -44,10 +45,9 @@ class MeasuredGame(DatedGame):
     def result(self) -> Result:
         """Every power's result, with its rank, how a lead was shared, and shares of its orders."""
         result = super().result()
-        assert result.standing is not None
         ranks: dict[str, float] = {}
         first = 1
-        for place in result.standing.places:
+        for place in places(self.centers(), None, self.eliminated):
             ranks.update(dict.fromkeys(place, first + (len(place) - 1) / 2))
             first += len(place)
         leaders = sum(outcome["top"] for outcome in result.outcomes.values())

@@ -17,6 +17,7 @@ class UnitOrder:
     supported_move: str  # of a support: where the helped unit moves; "" for one that stays
     worked: bool  # the engine has no word against it ("bounce", "cut", "void", "dislodged", ...)
     dislodged: bool
+    stranded: bool = False  # a move by sea without a convoy: it never set out
 
 
 @dataclass(slots=True)
@@ -30,13 +31,17 @@ class Movement:
     def __post_init__(self) -> None:
         for order in self.orders.values():
             if order.kind == "-":
-                self.attacks.setdefault(order.target, []).append(order)
+                if not order.stranded:
+                    self.attacks.setdefault(order.target, []).append(order)
             elif order.kind == "S" and order.worked and self._matches(order):
                 self.supports.setdefault(order.target, []).append(order)
 
-    def strength(self, unit: UnitOrder) -> int:
-        """The strength of a unit's move, or of its stay: 1 and the supports that counted."""
-        return 1 + len(self.supports.get(unit.place, ()))
+    def strength(self, unit: UnitOrder, against: str | None = None) -> int:
+        """The strength of a unit's move, or of its stay: 1 and the supports that counted.
+
+        ``against`` is the power of a unit that is to be dislodged: it does not support that.
+        """
+        return 1 + sum(support.power != against for support in self.supports.get(unit.place, ()))
 
     def _matches(self, support: UnitOrder) -> bool:
         """Whether the helped unit did what the support is for."""
@@ -62,9 +67,8 @@ def read_movement(
             place, words = unit[2:5], results.get(unit, ())
             order = told.get(place)
             kind, target, supported_move = ("H", "", "") if order is None else _parse(order)
-            read[place] = UnitOrder(
-                power, place, kind, target, supported_move, not words, any("dislodged" in word for word in words)
-            )
+            dislodged, stranded = ("dislodged" in words, "no convoy" in words)
+            read[place] = UnitOrder(power, place, kind, target, supported_move, not words, dislodged, stranded)
     return Movement(read)
 
 

@@ -15,6 +15,7 @@ from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
 
 Family = Literal["opening", "alliance", "crisis", "endgame"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
+MOST_YEARS = 20  # of a scenario
 LOYAL = "loyal:"  # before a bot's name, as a player: a bot that keeps to its partner in alliances
 
 _UNIT = re.compile(r"[AF] [A-Z]{3}(/[A-Z]{2})?")
@@ -123,6 +124,8 @@ class Scenario(Settings):
         _check_position(self)
         if phase_number(self.horizon) < phase_number(self.phase):
             raise ValueError(f"horizon: {self.horizon} is before the first phase, {self.phase}")
+        if self.year - int(self.phase[1:5]) > MOST_YEARS:
+            raise ValueError(f"horizon: {self.horizon} is more than {MOST_YEARS} years after {self.phase}")
         if self.default not in BOT_NAMES:
             raise ValueError(f"default: no bot is called {self.default!r}; there are {', '.join(BOT_NAMES)}")
         if self.country in self.others:

@@ -17,7 +17,7 @@ _ELO = 400.0  # points that are odds of ten to one
 
 @dataclass(frozen=True, slots=True)
 class Notable:
-    """One row: a saved game, or what is known of a training game, which is not saved."""
+    """One row: a saved game, or what is known of a training game, of which most are not saved."""
 
     title: str
     text: str  # why it is notable; or why there is none
@@ -114,6 +114,7 @@ def _of_training(run: RunData) -> list[Notable]:
         (audit.version, episode, role, audit.outcomes.get("win_rate", []), audit.outcomes.get(name, []), place)
         for audit in run.audits
         for place, (episode, role) in enumerate(zip(audit.episodes, audit.roles, strict=False))
+        if not (place < len(audit.forks) and audit.forks[place])  # those begin elsewhere, maybe near their end
     ]
     solo = next((row for row in rows if row[5] < len(row[3]) and row[3][row[5]]), None)
     if solo is not None:
@@ -136,8 +137,8 @@ def notable_table(found: Sequence[Notable], link: Callable[[KeptGame], str]) -> 
     body = "".join(f"<tr><td>{title}</td><td>{game}</td><td>{text}</td></tr>" for title, game, text in rows)
     table = scrolling(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>", "Notable games")
     note = (
-        "Of the games that evaluations kept, and of training games, of which only the outcome is recorded. In an "
-        "upset the lower rated side finished above the other."
+        "Of the games that evaluations kept, and of whole training games, by their recorded outcomes. In an upset the "
+        "lower rated side finished above the other."
     )
     return f'<section id="notable"><h2>Notable games</h2><p class="soft">{note}</p>{table}</section>'
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from pathlib import Path
 
@@ -70,6 +71,23 @@ def test_a_dead_process_is_said_to_be_dead() -> None:
         play(in_processes(2), Dying())
 
 
+def test_a_process_that_dies_between_two_calls_is_said_to_be_dead() -> None:
+    with in_processes(2)(WORLD, BOTS) as place:
+        place.play(TABLES[:4], lambda _: None)
+        for process in multiprocessing.active_children():
+            process.kill()
+            process.join(10)
+        with pytest.raises(RunError, match="a process that plays evaluation games died"):
+            place.play(TABLES, lambda _: None)
+
+
+def test_players_that_are_open_have_the_time_of_a_game(monkeypatch: pytest.MonkeyPatch) -> None:
+    with in_processes(2)(WORLD, BOTS) as place:
+        place.play(TABLES[:2], lambda _: None)
+        monkeypatch.setattr(places, "OPENING_TIMEOUT_S", 0.0)
+        place.play(TABLES, lambda _: None)
+
+
 def test_processes_that_do_not_answer_are_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "OPENING_TIMEOUT_S", 0.0)
     with pytest.raises(RunError, match="no process that plays evaluation games was ready within 0 s"):
@@ -79,7 +97,6 @@ def test_processes_that_do_not_answer_are_not_waited_for_without_end(monkeypatch
 def test_bots_play_on_every_core_and_models_where_memory_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "NVIDIA_DRIVER", tmp_path / "none")
     assert processes_for(["dumbbot", "random"]) == usable_cores()
     monkeypatch.setattr(places, "usable_cores", lambda: 16)
     model = tmp_path / "model.safetensors"
@@ -89,7 +106,5 @@ def test_bots_play_on_every_core_and_models_where_memory_allows(
     assert processes_for([str(tmp_path)]) == 3  # 0.6 GiB and three times the weights each, in half of the memory
     monkeypatch.setattr(places, "available_bytes", lambda: 1 << 30)
     assert processes_for([str(tmp_path)]) == 1
-    monkeypatch.setattr(places, "NVIDIA_DRIVER", tmp_path)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(places, "available_bytes", lambda: 24 << 30)
-    assert processes_for([str(tmp_path)]) == 1
+    (tmp_path / "population.json").write_text("{}")
+    assert processes_for([f"{tmp_path}:policy/v1"]) == 1

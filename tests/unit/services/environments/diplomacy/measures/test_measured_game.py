@@ -18,6 +18,9 @@ from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Decision
 
 
+NOTHING: dict[str, list[str]] = {power: [] for power in POWERS}
+
+
 def played(game: DiplomacyGame, bot: str, seed: int) -> DiplomacyGame:
     asyncio.run(play_game(game, dict.fromkeys(POWERS, make_bot(bot)), seed))
     return game
@@ -75,6 +78,36 @@ def test_a_repaired_order_is_used_but_was_not_legal_as_written() -> None:
     assert (counts.units, counts.moves, counts.holds) == (6, 2, 4)
     assert (counts.written, counts.written_legal) == (4, 2)
     assert game.result().outcomes["FRANCE"]["legal_order_share"] == 1 / 2
+
+
+def test_an_order_that_was_repaired_but_not_taken_counts_once() -> None:
+    game = MeasuredGame(1901)
+    answer = DiplomacyLanguage().parse("A PAR - BUR\n" + 5 * "a par - bur.\n", game.position, "FRANCE")
+    game.note_defects("FRANCE", answer.defects)
+    game.set_orders("FRANCE", answer.actions)
+    counts = game.counts["FRANCE"]
+    assert (counts.written, counts.written_legal) == (6, 1)
+
+
+def test_after_a_solo_the_others_have_ranks_by_their_centres_and_their_end() -> None:
+    game = MeasuredGame(1999)
+    centers = sorted(place for own in MeasuredGame(1901).position.centers.values() for place in own)
+    more = ["NWY", "SWE", "DEN", "HOL", "BEL", "SPA", "POR", "TUN", "GRE", "SER", "RUM", "BUL"]
+    owned = [*more, *centers]
+    state = {
+        **DiplomacyGame(1999).state(),
+        "name": "F1905M",
+        "units": {**NOTHING, "FRANCE": ["A PAR"], "TURKEY": ["A CON"], "ITALY": ["A ROM"]},
+        "centers": {**NOTHING, "FRANCE": owned[:18], "TURKEY": owned[18:30], "ITALY": owned[30:]},
+    }
+    game._engine.set_state(state)
+    game.eliminated = {"AUSTRIA": 1, "ENGLAND": 2, "GERMANY": 3, "RUSSIA": 4}
+    game.process()
+    ranks = {power: outcome["rank"] for power, outcome in game.result().outcomes.items()}
+    assert game.outcome().solo == "FRANCE"
+    by_rank = sorted(ranks, key=ranks.__getitem__)
+    assert by_rank == ["FRANCE", "TURKEY", "ITALY", "RUSSIA", "GERMANY", "ENGLAND", "AUSTRIA"]
+    assert sorted(ranks.values()) == [1, 2, 3, 4, 5, 6, 7]
 
 
 def test_supports_and_convoys_of_others_are_told_apart() -> None:

@@ -73,6 +73,18 @@ CASES = [
         {"FRANCE": ("A PAR - BUR", "A PIC S A PAR - BUR"), "GERMANY": ("A BUR - PAR", "A GAS S A BUR - PAR")},
         {"PIC", "GAS"},
     ),
+    # A rival without a convoy never sets out.
+    (
+        {"FRANCE": ["A PIC", "A BUR"], "ENGLAND": ["A LON", "F NTH"]},
+        {"FRANCE": ("A PIC - BEL", "A BUR S A PIC - BEL"), "ENGLAND": ("A LON - BEL VIA", "F NTH H")},
+        set(),
+    ),
+    # A power does not support an attack on its own unit.
+    (
+        {"FRANCE": ["A BEL", "A PIC"], "GERMANY": ["A RUH", "A HOL"]},
+        {"FRANCE": ("A BEL H", "A PIC S A RUH - BEL"), "GERMANY": ("A RUH - BEL", "A HOL S A RUH - BEL")},
+        {"HOL"},
+    ),
     # A support that is cut counts for nothing.
     (
         {"FRANCE": ["A PAR", "A PIC"], "GERMANY": ["A BUR"], "ENGLAND": ["F BEL"]},
@@ -115,4 +127,4 @@ def test_the_rule_agrees_with_the_engine_in_whole_games(bot: str) -> None:
                 agreed[changed == (support.place in decisive)] += 1
         game.process()
     assert agreed[True] >= 20
-    assert agreed[False] <= 0.02 * agreed.total()
+    assert agreed[False] <= 0.005 * agreed.total()
