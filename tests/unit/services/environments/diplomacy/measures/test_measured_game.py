@@ -17,7 +17,6 @@ from services.environments.diplomacy.settings import DiplomacyEvaluation, GameSe
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Decision
 
-
 NOTHING: dict[str, list[str]] = {power: [] for power in POWERS}
 
 
@@ -97,7 +96,7 @@ def test_after_a_solo_the_others_have_ranks_by_their_centres_and_their_end() -> 
     state = {
         **DiplomacyGame(1999).state(),
         "name": "F1905M",
-        "units": {**NOTHING, "FRANCE": ["A PAR"], "TURKEY": ["A CON"], "ITALY": ["A ROM"]},
+        "units": {**NOTHING, "FRANCE": ["A PAR"], "TURKEY": ["A SYR"], "ITALY": ["A TUS"]},
         "centers": {**NOTHING, "FRANCE": owned[:18], "TURKEY": owned[18:30], "ITALY": owned[30:]},
     }
     game._engine.set_state(state)
