@@ -260,3 +260,12 @@ def test_free_text_is_what_a_world_without_masks_writes() -> None:
     assert not config_of("kuhn").writes_free_text
     assert config_of("kuhn", "inference.decoding=free").writes_free_text
     assert config_of("kuhn").policies_per_version == 1
+
+
+def test_games_of_scenarios_are_compared_with_one_another_first() -> None:
+    mixed = ['game.scenarios=["opening"]', "game.scenario_share=0.3"]
+    with pytest.raises(ConfigError, match="the first key must name fork or scenario, or their returns would share a"):
+        load_config("laptop", mixed)
+    for first in ("country+fork", "country+scenario+phase"):
+        keys = f'grouping.keys=["{first}", "country+phase", "country"]'
+        assert load_config("laptop", [*mixed, keys]).grouping.keys[0] == first

@@ -16,10 +16,10 @@ import entente
 from cluster.actors.initial_policy import make_policy
 from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import dump_config, load_config
-from cluster.evaluation.evaluate import diplomacy_request, evaluate
+from cluster.evaluation.evaluate import diplomacy_request, evaluate, specs_of
 from cluster.evaluation.game_origins import describe_player
 from cluster.evaluation.play import play
-from cluster.evaluation.players import open_policy, parse_seats
+from cluster.evaluation.players import open_policy, parse_seats, version_of
 from cluster.evaluation.rating_players import RatingPlayers
 from cluster.runs.folder import EXPORTED
 from cluster.runs.provenance import commit
@@ -244,3 +244,15 @@ def test_a_policy_outside_a_run_gets_the_default_settings(run: Path, asked: list
     finally:
         (tmp_path / "policy").rename(run / "imitated" / "untrained")
     assert asked == [("constrained", 224, 1.0)]
+
+
+def test_a_run_is_evaluated_at_its_checkpoint_of_the_beginning(run: Path, tmp_path: Path) -> None:
+    copied = tmp_path / "run"
+    shutil.copytree(run, copied)
+    [spec, anchor] = specs_of(ONE_GAME, [str(copied)], ["random"])
+    (copied / "checkpoints" / "0").rename(copied / "checkpoints" / "7")  # as if training had gone on
+    assert spec.player == str(copied / "checkpoints" / "0")
+    assert version_of(spec.player) == 0
+    assert version_of(specs_of(ONE_GAME, [str(copied)], [])[0].player) == 7
+    assert anchor.player == "random"
+    assert version_of("random") is None

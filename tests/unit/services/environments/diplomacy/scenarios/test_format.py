@@ -23,6 +23,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"units": {"SPAIN": ["A POR"]}}, "there is no power 'SPAIN'"),
     ({"phase": "S1903A"}, "phase: "),
     ({"horizon": "F1902M"}, "horizon: F1902M is before the first phase, S1903M"),
+    ({"horizon": "W1924A"}, "horizon: W1924A is more than 20 years after S1903M"),
     ({"units": {"ITALY": ["A VENICE"]}}, "'A VENICE' is no unit such as A PAR"),
     ({"units": {"ITALY": ["A VEN", "F VEN"]}}, "units: VEN is there twice"),
     ({"centers": {"ITALY": ["VEN", "ROM"], "AUSTRIA": ["VEN"]}, "units": {"ITALY": ["A VEN"]}}, "centers: VEN is"),
