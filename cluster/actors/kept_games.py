@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cluster.configs.schema import Config
-from cluster.evaluation.decision_recorder import DecisionRecorder
+from cluster.evaluation.records.decision_recorder import DecisionRecorder
 from grpo_core.advantages.judgements import SampleJudgement, sample_judgements
 from grpo_core.advantages.pipeline import AdvantageBatch
 from grpo_core.checkpoints.atomic_write import write_atomically, writing

@@ -16,10 +16,10 @@ from cluster.actors.messages import BlockReport
 from cluster.actors.role_policies import Specialists
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.evaluation.decision_recorder import DecisionRecorder
 from cluster.evaluation.evaluation_games import play_evaluation_game
-from cluster.evaluation.game_origins import describe_bot, describe_learner, describe_member
-from cluster.evaluation.players import language_policy
+from cluster.evaluation.players.opening import language_policy
+from cluster.evaluation.records.decision_recorder import DecisionRecorder
+from cluster.evaluation.records.game_origins import describe_bot, describe_learner, describe_member
 from cluster.runs.provenance import commit
 from cluster.runtime.engines import make_engine, spare_what_is_loaded
 from grpo_core.checkpoints.folders import is_whole_checkpoint

@@ -130,13 +130,13 @@ def play(
     seed = check_whole("seed", seed, 0, LARGEST_SEED)
     seated = check_seats(seats)
     from cluster.evaluation.play import play_out
-    from cluster.evaluation.players import chat_players, name_of
+    from cluster.evaluation.players.opening import chat_players, name_of
     from services.environments.diplomacy.position import POWERS
 
     players = {power: _named_or_open(seated.get(power, default)) for power in POWERS}
     recorder = None
     if decisions:
-        from cluster.evaluation.decision_recorder import DecisionRecorder
+        from cluster.evaluation.records.decision_recorder import DecisionRecorder
 
         recorder = DecisionRecorder()
     game_id = f"{seed}-{until}"
@@ -178,7 +178,7 @@ def evaluate(
     temperature = check_temperature(temperature)
     from cluster.evaluation.evaluate import diplomacy_request, evaluation_rows
     from cluster.evaluation.evaluate import evaluate as measure
-    from cluster.evaluation.players import chat_players
+    from cluster.evaluation.players.opening import chat_players
     from cluster.evaluation.tables.places import this_process
     from cluster.runs.progress_bars import progress_bars
 

@@ -154,8 +154,8 @@ def open_player(
     checkpoint, ConfigError if a configuration cannot be used, EndpointError if there is no such remote player or its
     key is missing.
     """
-    from cluster.evaluation.game_origins import describe_player
-    from cluster.evaluation.players import chat_players, newest, open_policy
+    from cluster.evaluation.players.opening import chat_players, newest, open_policy
+    from cluster.evaluation.records.game_origins import describe_player
 
     named, temperature = check_name(name), check_temperature(temperature)
     remotes = chat_players(config)

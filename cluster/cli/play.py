@@ -12,7 +12,7 @@ from cluster.api.arguments import LARGEST_SEED, check_ending
 from cluster.cli.options import ChatPlayersConfig, check_output
 
 if TYPE_CHECKING:
-    from cluster.evaluation.prompt_report import PromptReport
+    from cluster.evaluation.records.prompt_report import PromptReport
 
 commands = typer.Typer()
 _END_HELP = "'end' is 1935, or a draw after five years without a change of centres."
@@ -94,7 +94,7 @@ def play(
     and loaded on the page; a game begins at once if a seat is a person's.
     """
     from cluster.errors import RunError
-    from cluster.evaluation.players import chat_players, check_player, parse_seats
+    from cluster.evaluation.players.opening import chat_players, check_player, parse_seats
 
     ending = check_ending("--until", until)
     if web:
@@ -133,16 +133,16 @@ def play(
 
     prompts = None
     if show_prompts:
-        from cluster.evaluation.prompt_report import PromptReport
+        from cluster.evaluation.records.prompt_report import PromptReport
 
         prompts = PromptReport()
     from rich.console import Console
 
-    from cluster.evaluation.live_board import live_board
+    from cluster.evaluation.records.live_board import live_board
 
     recorder = None
     if decisions or (decisions is None and html is not None):
-        from cluster.evaluation.decision_recorder import DecisionRecorder
+        from cluster.evaluation.records.decision_recorder import DecisionRecorder
 
         recorder = DecisionRecorder()
     try:

@@ -202,7 +202,7 @@ def rate(
     """
     from rich.console import Console
 
-    from cluster.evaluation.rating_players import outsider_id
+    from cluster.evaluation.ratings.players import outsider_id
     from cluster.runs.folder import RunFolder
 
     config = RunFolder(run).stored_config()
@@ -215,7 +215,7 @@ def rate(
         outsider_id(name, world.bots)
     # Slow to import; wrong names need none of it.
     from cluster.cli.population_tables import ratings_as_json, show_ratings
-    from cluster.evaluation.rating_matches import rate as play_and_rate
+    from cluster.evaluation.ratings.matches import rate as play_and_rate
     from cluster.runs.progress_bars import progress_bars
     from opponents.ratings.storage import saved_ratings
 

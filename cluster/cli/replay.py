@@ -47,7 +47,7 @@ def replay(
     training games. Two games are shown side by side, from the phase in which they part.
     """
     from cluster.errors import RunError
-    from cluster.evaluation.players import check_player
+    from cluster.evaluation.players.opening import check_player
     from opponents.players.chat_players import ChatPlayers
 
     if len(games) > 2:

@@ -122,7 +122,7 @@ def run(
     All players get the same seeds. Differences are to the first player, game by game. Intervals take the repeats of a
     scenario together, so that they say how other scenarios of the kind would come out.
     """
-    from cluster.evaluation.players import chat_players, check_player, newest
+    from cluster.evaluation.players.opening import chat_players, check_player, newest
     from services.environments.diplomacy.scenarios.scenario import LOYAL
 
     remotes = chat_players(config)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.evaluation.players import language_policy
+from cluster.evaluation.players.opening import language_policy
 from cluster.runs.folder import config_of
 from cluster.runs.progress_bars import AddBar
 from cluster.runs.provenance import commit, provenance

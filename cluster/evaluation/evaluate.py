@@ -9,7 +9,7 @@ from typing import Any
 from cluster.evaluation.evaluation_games import evaluation_row
 from cluster.evaluation.figures.rows import ByRole, difference_row, measured_row, paired_estimate, results_by_role
 from cluster.evaluation.figures.stopping import Look, Stopping, look_after_look
-from cluster.evaluation.players import name_of, newest, version_of
+from cluster.evaluation.players.opening import name_of, newest, version_of
 from cluster.evaluation.tables.designs import one_against_others, rounds
 from cluster.evaluation.tables.places import Open, Place, this_process
 from cluster.evaluation.tables.table import Played, PlayerSpec

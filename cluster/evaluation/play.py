@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from cluster.evaluation.decision_recorder import DecisionRecorder
 from cluster.evaluation.event_loop import run_in_loop
-from cluster.evaluation.game_origins import describe_open, describe_player, game_origin
-from cluster.evaluation.players import newest, open_policy
-from cluster.evaluation.prompt_report import PromptReport
+from cluster.evaluation.players.opening import newest, open_policy
+from cluster.evaluation.records.decision_recorder import DecisionRecorder
+from cluster.evaluation.records.game_origins import describe_open, describe_player, game_origin
+from cluster.evaluation.records.prompt_report import PromptReport
 from cluster.runs.provenance import commit
 from grpo_core.checkpoints.atomic_write import writing
 from opponents.play import GameRecord, play_game

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from cluster.errors import RunError
-from cluster.evaluation.decision_recorder import DecisionRecorder
 from cluster.evaluation.event_loop import run_in_loop
-from cluster.evaluation.game_origins import describe_player
-from cluster.evaluation.players import newest, open_policy
+from cluster.evaluation.players.opening import newest, open_policy
+from cluster.evaluation.records.decision_recorder import DecisionRecorder
+from cluster.evaluation.records.game_origins import describe_player
 from cluster.runs.progress_bars import AddBar
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.game_origin import ORIGIN_KEY

@@ -9,7 +9,7 @@ from typing import Any
 
 from cluster.errors import RunError
 from cluster.evaluation.event_loop import run_in_loop
-from cluster.evaluation.players import name_of, open_policy
+from cluster.evaluation.players.opening import name_of, open_policy
 from cluster.evaluation.tables.playing import CONCURRENT_GAMES
 from cluster.runs.progress_bars import AddBar
 from grpo_core.errors import one_line

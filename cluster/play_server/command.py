@@ -8,7 +8,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from cluster.errors import RunError
-from cluster.evaluation.players import check_player, parse_seats
+from cluster.evaluation.players.opening import check_player, parse_seats
 from cluster.play_server.seats import PERSON, Kind, Source
 from grpo_core.checkpoints.folders import checkpoint_versions
 from grpo_core.errors import one_line

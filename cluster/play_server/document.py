@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from cluster.evaluation.game_origins import game_origin
+from cluster.evaluation.records.game_origins import game_origin
 from cluster.play_server.line import Line, Phase, after_phase, bare_state
 from cluster.play_server.seats import PERSON
 from cluster.runs.provenance import commit

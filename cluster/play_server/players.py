@@ -15,9 +15,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from cluster.evaluation.decision_recorder import policy_of
-from cluster.evaluation.game_origins import describe_player
-from cluster.evaluation.players import newest, open_policy
+from cluster.evaluation.players.opening import newest, open_policy
+from cluster.evaluation.records.decision_recorder import policy_of
+from cluster.evaluation.records.game_origins import describe_player
 from cluster.play_server.seats import Source
 from cluster.runs.folder import config_of
 from grpo_core.errors import EntenteError, one_line
@@ -28,7 +28,7 @@ from services.environments.playing import Bot, Policy
 from services.environments.seat_player import SeatPlayer
 
 if TYPE_CHECKING:
-    from cluster.evaluation.rating_players import RatingPlayers
+    from cluster.evaluation.ratings.players import RatingPlayers
     from opponents.insight.sheets import SheetChoice
 
 OPENING_TIMEOUT_S = 300.0  # a model of some GB is read
@@ -166,7 +166,7 @@ class Players:
     async def _member(self, run: Path, member: str) -> Policy:
         """Open a run's whole population with its first member: its policies share one engine."""
         if run not in self._populations:
-            ratings = await asyncio.to_thread(import_module, "cluster.evaluation.rating_players")
+            ratings = await asyncio.to_thread(import_module, "cluster.evaluation.ratings.players")
             players: RatingPlayers = ratings.RatingPlayers(
                 config_of(run), run, Population.load(run / "population.json")
             )

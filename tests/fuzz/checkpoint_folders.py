@@ -193,7 +193,7 @@ def _manifest(run_dir: Path, rng: random.Random) -> None:
 
 
 async def _policy(run_dir: Path, rng: random.Random) -> None:
-    from cluster.evaluation.players import open_policy
+    from cluster.evaluation.players.opening import open_policy
     from opponents.players.chat_players import ChatPlayers
     from services.environments.diplomacy.game import DiplomacyGame
 

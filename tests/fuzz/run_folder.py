@@ -15,7 +15,7 @@ import numpy as np
 
 from cluster.configs.loader import dump_config, load_config
 from cluster.configs.schema import Config
-from cluster.evaluation.game_origins import describe_bot, describe_learner, game_origin
+from cluster.evaluation.records.game_origins import describe_bot, describe_learner, game_origin
 from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runs.imitation_report import ImitationReport
 from cluster.runs.restarts import note_restart

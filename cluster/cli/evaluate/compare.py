@@ -57,7 +57,7 @@ def compare_players(
     interval and a p-value that is corrected for the number of comparisons (Holm); what is not significant is said to be
     so. The probability of improvement is that of the better result at the same table, ties half.
     """
-    from cluster.evaluation.players import chat_players, check_player
+    from cluster.evaluation.players.opening import chat_players, check_player
 
     names, anchors, ending = list(dict.fromkeys(players)), comma_separated(against), check_ending("--until", until)
     if not 2 <= len(names) <= MOST_PLAYERS:

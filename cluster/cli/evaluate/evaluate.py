@@ -73,7 +73,7 @@ def evaluate(
     JSON has more measures than the table (ranks, ties, draws, orders), and says what each one is and whose published
     figures it can be put beside.
     """
-    from cluster.evaluation.players import chat_players, check_player
+    from cluster.evaluation.players.opening import chat_players, check_player
 
     names, anchors, ending = list(dict.fromkeys(players)), comma_separated(against), check_ending("--until", until)
     if not anchors:

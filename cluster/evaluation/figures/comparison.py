@@ -17,7 +17,7 @@ from cluster.evaluation.evaluate import (
     specs_of,
 )
 from cluster.evaluation.figures.rows import ByRole, mixed_estimate, mixed_row, paired_estimate, values_by_role
-from cluster.evaluation.players import name_of
+from cluster.evaluation.players.opening import name_of
 from cluster.evaluation.tables.designs import mixed_tables
 from cluster.evaluation.tables.places import Open, Place
 from cluster.evaluation.tables.table import Played

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from cluster.errors import RunError
 from cluster.evaluation.event_loop import run_in_loop
-from cluster.evaluation.member_players import member_name
+from cluster.evaluation.players.members import member_name
 from cluster.evaluation.tables.table import Played, PlayerSpec, Table
 from cluster.evaluation.tables.worker_process import Failed, Message, Ready, run_worker
 from cluster.runtime.actor_env import actor_variables, started_with

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from cluster.evaluation.players import open_policy
+from cluster.evaluation.players.opening import open_policy
 from cluster.evaluation.tables.table import Played, PlayerSpec, Table
 from opponents.play import play_game
 from opponents.players.chat_players import ChatPlayers

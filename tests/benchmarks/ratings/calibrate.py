@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from cluster.evaluation.rating_games import RatingGame, play_in_order, rating_games
+from cluster.evaluation.ratings.games import RatingGame, play_in_order, rating_games
 from cluster.runs.progress_bars import progress_bars
 from cluster.runs.provenance import commit
 from grpo_core.seeds import derive_seed

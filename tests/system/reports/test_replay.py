@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from cluster.evaluation.decision_recorder import DecisionRecorder
 from cluster.evaluation.event_loop import run_in_loop
+from cluster.evaluation.records.decision_recorder import DecisionRecorder
 from cluster.evaluation.replay import write_replay
 from opponents.play import play_game
 from services.environments.diplomacy.bots.registry import make_bot

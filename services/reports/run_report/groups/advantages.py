@@ -124,7 +124,7 @@ def _histograms(run: RunData, buckets: Sequence[Bucket]) -> Iterator[Chart]:
                 if found is not None:
                     traces.append(_bars(run, found, role, bucket))
         options = {"overlay": True, "x": unit, "bins": True, **_limits(traces)}
-        told = note.format(role=html.escape(run.measured.role_name))
+        told = note.format(role=run.measured.role_name)
         yield make_chart(f"histogram-{side}", "advantages", title, "share of samples", traces, told, **options)
 
 

@@ -13,7 +13,7 @@ from cluster.actors.kept_games import add_judgements, keeps, save_game
 from cluster.actors.learner import LearnerWorker
 from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import load_config
-from cluster.evaluation.decision_recorder import DecisionRecorder
+from cluster.evaluation.records.decision_recorder import DecisionRecorder
 from cluster.export.saved_games import game_files
 from cluster.runs.folder import RunFolder
 from grpo_core.advantages.group_baseline import SCALE_EPS

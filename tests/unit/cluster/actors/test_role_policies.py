@@ -16,8 +16,8 @@ from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import load_config
 from cluster.diagnostics.gradient_audit import NoGradientsError, audit_gradients
 from cluster.errors import ConfigError
-from cluster.evaluation.decision_recorder import DecisionRecorder
-from cluster.evaluation.players import open_policy
+from cluster.evaluation.players.opening import open_policy
+from cluster.evaluation.records.decision_recorder import DecisionRecorder
 from cluster.runs.folder import RunFolder, snapshot_files
 from grpo_core.errors import CheckpointError
 from grpo_core.models.lora import adapter_config_of, merged

@@ -17,7 +17,7 @@ import pytest
 import entente
 from cluster.evaluation.evaluate import diplomacy_request, evaluate, evaluation_rows
 from cluster.evaluation.play import play
-from cluster.evaluation.players import parse_seats
+from cluster.evaluation.players.opening import parse_seats
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from cluster.cli.population import population_app
 from cluster.configs.loader import dump_config, load_config
 from cluster.errors import RunError
-from cluster.evaluation import rating_matches
+from cluster.evaluation.ratings import matches
 
 
 def run_of(world: str, tmp_path: Path, *overrides: str) -> Path:
@@ -44,7 +44,7 @@ def test_the_bots_of_the_evaluations_play_unless_others_are_named(
         asked.append(against)
         raise RunError("seen")
 
-    monkeypatch.setattr(rating_matches, "rate", record)
+    monkeypatch.setattr(matches, "rate", record)
     result = CliRunner().invoke(population_app, ["rate", str(run_of(world, tmp_path, *overrides)), *arguments])
     assert asked == [names], result.output
     assert str(result.exception) == "seen"

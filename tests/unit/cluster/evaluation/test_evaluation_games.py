@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster.evaluation.evaluation_games import play_evaluation_game, saved_first
-from cluster.evaluation.game_origins import describe_bot, describe_learner
+from cluster.evaluation.records.game_origins import describe_bot, describe_learner
 from cluster.runs.evaluation_rows import describe
 from grpo_core.statistics.means import stratified_mean
 from grpo_core.statistics.rates import stratified_rate, wilson_score

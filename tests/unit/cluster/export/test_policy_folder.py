@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from cluster.cli.export import export
 from cluster.configs.loader import dump_config, load_config
 from cluster.errors import RunError
-from cluster.evaluation.players import open_policy
+from cluster.evaluation.players.opening import open_policy
 from cluster.export.decisions_folder import export_decisions
 from cluster.export.model_card import CardFacts, model_card
 from cluster.export.policy_folder import export_policy

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cluster.evaluation.member_players import find_member, member_name
-from cluster.evaluation.players import name_of
+from cluster.evaluation.players.members import find_member, member_name
+from cluster.evaluation.players.opening import name_of
 from cluster.runs.folder import EXPORTED, sampling_of
 from grpo_core.checkpoints.folders import MANIFEST, latest_checkpoint, read_manifest, weights_checksum
 from grpo_core.errors import one_line

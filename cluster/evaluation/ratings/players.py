@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.evaluation.players import SavedSpecialists, language_policy
+from cluster.evaluation.players.opening import SavedSpecialists, language_policy
 from grpo_core.checkpoints.folders import checkpoint_versions
 from opponents.players.chat_players import ChatPlayers
 from opponents.population.member import Member

@@ -17,10 +17,10 @@ from cluster.actors.initial_policy import make_policy
 from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import dump_config, load_config
 from cluster.evaluation.evaluate import diplomacy_request, evaluate, specs_of
-from cluster.evaluation.game_origins import describe_player
 from cluster.evaluation.play import play
-from cluster.evaluation.players import open_policy, parse_seats, version_of
-from cluster.evaluation.rating_players import RatingPlayers
+from cluster.evaluation.players.opening import open_policy, parse_seats, version_of
+from cluster.evaluation.ratings.players import RatingPlayers
+from cluster.evaluation.records.game_origins import describe_player
 from cluster.runs.folder import EXPORTED
 from cluster.runs.provenance import commit
 from grpo_core.checkpoints.store import save_checkpoint
@@ -181,7 +181,7 @@ def test_a_game_names_the_checkpoint_that_was_opened_though_a_newer_one_appears(
         return opened
 
     monkeypatch.setattr("cluster.evaluation.play.open_policy", open_then_write)
-    monkeypatch.setattr("cluster.evaluation.players.open_policy", open_then_write)
+    monkeypatch.setattr("cluster.evaluation.players.opening.open_policy", open_then_write)
     play(parse_seats([f"FRANCE={folder}"], "random"), Ending(1901), 5, tmp_path / "game.json", ChatPlayers({}))
     assert (folder / "checkpoints" / "1").exists()
     record = json.loads((tmp_path / "game.json").read_text())[ORIGIN_KEY]

@@ -8,8 +8,8 @@ from collections import Counter
 import pytest
 
 from cluster.configs.loader import load_config
-from cluster.evaluation.rating_games import RatingGame, play_in_order, play_rating_game, rating_games
-from cluster.evaluation.rating_matches import _rated_world
+from cluster.evaluation.ratings.games import RatingGame, play_in_order, play_rating_game, rating_games
+from cluster.evaluation.ratings.matches import _rated_world
 from opponents.play import play_game
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.dated_game import DatedGame

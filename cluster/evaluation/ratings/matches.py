@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.evaluation.rating_games import play_in_order, rating_games
-from cluster.evaluation.rating_players import RatingPlayers, outsider_id
+from cluster.evaluation.ratings.games import play_in_order, rating_games
+from cluster.evaluation.ratings.players import RatingPlayers, outsider_id
 from cluster.runs.folder import RunFolder
 from cluster.runs.progress_bars import AddBar
 from grpo_core.checkpoints.folders import checkpoint_versions

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cluster.errors import RunError
-from cluster.evaluation.decision_recorder import DecisionRecorder, policy_of
 from cluster.evaluation.play import save_decisions
+from cluster.evaluation.records.decision_recorder import DecisionRecorder, policy_of
 from opponents.play import play_game
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame

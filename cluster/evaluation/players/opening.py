@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cluster.configs.loader import Source, load_config
 from cluster.configs.schema import Config
 from cluster.errors import RunError
-from cluster.evaluation.member_players import MemberPolicy, find_member, member_name
+from cluster.evaluation.players.members import MemberPolicy, find_member, member_name
 from cluster.runs.folder import has_sampling, sampling_of
 from grpo_core.checkpoints.folders import MANIFEST, checkpoint_versions, latest_checkpoint
 from grpo_core.errors import one_line

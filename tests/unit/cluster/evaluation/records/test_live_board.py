@@ -9,8 +9,8 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from cluster.cli.app import app
-from cluster.evaluation.live_board import board, live_board
 from cluster.evaluation.play import play_out
+from cluster.evaluation.records.live_board import board, live_board
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame

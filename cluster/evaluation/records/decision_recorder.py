@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cluster.evaluation.prompt_report import Reader
+from cluster.evaluation.records.prompt_report import Reader
 from grpo_core.errors import EntenteError, one_line
 from services.environments.diplomacy.position import Position
 from services.environments.playing import Decision, Policy

@@ -1,0 +1,1 @@
+"""Opens players by the names that users give: bots, checkpoints, runs, members of a population, remote players."""
