@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeVar
 
 from anyio.from_thread import start_blocking_portal
 
 Result = TypeVar("Result")
 
 
-def run_in_loop(main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-    """Call ``main`` in a new event loop and return its result; the caller waits.
+class Run(Protocol):
+    """Runs one coroutine function after another in one event loop."""
 
-    A thread has one loop at a time, so a caller inside one gets its answer from a thread made for this. An interruption
-    of the caller cancels ``main`` in both cases.
+    def __call__(self, main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+        """Call ``main`` in the loop and return its result; the caller waits, and its interruption cancels ``main``."""
+        ...
+
+
+@contextmanager
+def event_loop() -> Iterator[Run]:
+    """Open a new event loop, which ends with the block.
+
+    A thread has one loop at a time, so a caller inside one gets its answers from a thread made for this.
     """
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(main())
-    with start_blocking_portal(name="entente-games") as portal:
-        result: Result = portal.call(main)
-        return result
+        with asyncio.Runner() as runner:
+            yield lambda main: runner.run(main())
+    else:
+        with start_blocking_portal(name="entente-games") as portal:
+
+            def run(main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+                result: Result = portal.call(main)
+                return result
+
+            yield run
+
+
+def run_in_loop(main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Call ``main`` in an event loop of its own and return its result; the caller waits."""
+    with event_loop() as run:
+        return run(main)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cluster.errors import RunError
-from cluster.evaluation.event_loop import run_in_loop
+from cluster.evaluation.event_loop import Run, event_loop
 from cluster.evaluation.players.members import member_name
 from cluster.evaluation.tables.table import Played, PlayerSpec, Table
 from cluster.evaluation.tables.worker_process import Failed, Message, Ready, run_worker
@@ -50,11 +50,11 @@ Open = Callable[[World, Sequence[PlayerSpec]], AbstractContextManager[Place]]
 
 
 class _ThisProcess:
-    def __init__(self, world: World, players: Sequence[PlayerSpec], remotes: ChatPlayers) -> None:
+    def __init__(self, world: World, players: Sequence[PlayerSpec], remotes: ChatPlayers, run: Run) -> None:
         from cluster.evaluation.tables.playing import OpenTables  # players are slow to import
 
         self._tables = OpenTables(world, players, remotes)
-        self._remotes = remotes
+        self._run = run
 
     def play(self, tables: Sequence[Table], done: Done) -> None:
         async def play_all() -> None:
@@ -62,16 +62,19 @@ class _ThisProcess:
                 await self._tables.play_all(tables, done)
             except ExceptionGroup as group:
                 raise group.exceptions[0] from None
-            finally:
-                await self._remotes.close()  # they open again for further tables
 
-        run_in_loop(play_all)
+        self._run(play_all)
 
 
 @contextmanager
 def this_process(world: World, players: Sequence[PlayerSpec], remotes: ChatPlayers | None = None) -> Iterator[Place]:
     """Play in this process: also open players and ``remotes``."""
-    yield _ThisProcess(world, players, remotes or ChatPlayers({}, world.language))
+    remotes = remotes or ChatPlayers({}, world.language)
+    with event_loop() as run:  # one for all tables: connections of chat players belong to it
+        try:
+            yield _ThisProcess(world, players, remotes, run)
+        finally:
+            run(remotes.close)
 
 
 class _Processes:
