@@ -20,8 +20,8 @@ from grpo_core.types import Batch, Episode
 from opponents.matchmaking.lineup import EXTRA_BLOCKS_FROM, is_block_name
 from services.reports.game_viewer.decisions import Judgement, read_decisions, write_decisions
 from services.reports.page import ReportError
+from services.reports.run_report.games.training import FOLDER
 
-FOLDER = "training"  # below the run's games
 MOST_BLOCKS = 10  # the newest; older ones are removed
 
 

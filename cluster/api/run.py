@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,17 +82,19 @@ class Run:
             return ()
         return tuple(Population.load(self._folder.population).members)
 
-    def report(self) -> Path:
-        """Write the run's ``report.html`` and return its path.
+    def report(self, *, progress: bool = False) -> Path:
+        """Write the run's ``report.html`` and return its path; ``progress`` shows on stderr which games are drawn.
 
         Raises RunError for a run of another format, ReportError if the run's records cannot be read, StorageError if
         the page cannot be written.
         """
+        from cluster.runs.progress_bars import progress_bars
         from services.reports.run_report.run_report import write_report
 
         self._folder.check_format()
         config = self._folder.stored_config() if self._folder.config.exists() else Config()
-        return write_report(self.path, config.world.measured, type(config)().model_dump(mode="json"))
+        with progress_bars() if progress else nullcontext() as add_bar:
+            return write_report(self.path, config.world.measured, type(config)().model_dump(mode="json"), add_bar)
 
 
 def load_run(folder: str | os.PathLike[str]) -> Run:

@@ -84,7 +84,7 @@ def report(what: Annotated[Path, typer.Argument(help="A run's folder, or a saved
     else:
         from cluster.api.run import Run as RunOnDisk
 
-        page = RunOnDisk(what).report()
+        page = RunOnDisk(what).report(progress=True)
     typer.echo(f"written to {page}")
 
 

@@ -44,7 +44,8 @@ def replay(
 
     A decision shows what a language model read, its legal orders with their probabilities, what it chose, and, of
     training games, how the update judged it. `entente play --html` records decisions, and a run those of some of its
-    training games. Two games are shown side by side, from the phase in which they part.
+    training games, in games/training, to which its report links. Two games are shown side by side, from the phase in
+    which they part.
     """
     from cluster.errors import RunError
     from cluster.evaluation.players.opening import check_player

@@ -27,6 +27,7 @@ from cluster.imitation.warm_start import warm_start
 from cluster.runs.counters import while_loading
 from cluster.runs.folder import RunFolder, snapshot_files
 from cluster.runs.imitation_report import ImitationTask
+from cluster.runs.progress_bars import progress_bars
 from cluster.runs.restarts import ACCIDENTS
 from cluster.runtime.actor_env import actor_environment
 from cluster.runtime.memory import check_memory
@@ -129,7 +130,8 @@ def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: Metri
                 save_interrupted(run)
                 raise
             raise
-    write_report(folder.path, config.world.measured, type(config)().model_dump(mode="json"))
+    with progress_bars() as add_bar:
+        write_report(folder.path, config.world.measured, type(config)().model_dump(mode="json"), add_bar)
     return folder
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cluster.actors.kept_games import FOLDER
 from cluster.export.tables import Column
 from grpo_core.errors import one_line
 from opponents.prompts.policy_prompt import PolicyPrompt
@@ -19,6 +18,7 @@ from services.environments.diplomacy.played_phases import played_phases, saved_p
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.saved_game import read_saved_game
 from services.inference.engine import EngineError
+from services.reports.run_report.games.training import FOLDER
 
 _LAST_YEAR = 9999  # none is reached: a saved game is over or not by its own phases
 

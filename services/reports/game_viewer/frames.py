@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.dom import minidom
@@ -61,7 +62,7 @@ def read_saved_game(path: Path) -> Mapping[str, Any]:
 
 
 def make_film(document: Mapping[str, Any]) -> Film:
-    """Draw every phase with the engine, about 20 ms each; raises ``ReportError`` for other documents than games."""
+    """Draw every phase with the engine, 10 to 30 ms each; raises ``ReportError`` for other documents than games."""
     from diplomacy import Game  # slow to import; a file that is no game needs none of it
 
     try:
@@ -76,7 +77,7 @@ def make_film(document: Mapping[str, Any]) -> Film:
             game_id=str(document.get("id", "")),
             note=str(phases[-1]["state"].get("note") or ""),
             powers=powers,
-            map_svg=bare_map(Game(map_name=map_name)),
+            map_svg=bare_map(map_name),
             frames=tuple(_frame(game, powers, phase) for phase in phases),
         )
     except Exception as error:  # the engine checks little, so that any kind may come of a file
@@ -117,8 +118,12 @@ def _results(order: str, results: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(result) for result in results.get(unit, ()) if result)
 
 
-def bare_map(game: Any) -> str:
-    """Return the drawing of a game's map without units, orders, owners and captions."""
+@cache
+def bare_map(map_name: str) -> str:
+    """Return the engine's drawing of a map without units, orders, owners and captions."""
+    from diplomacy import Game  # slow to import
+
+    game = Game(map_name=map_name)
     game.clear_units()
     game.clear_centers()
     for power in game.powers.values():
@@ -136,6 +141,7 @@ def bare_map(game: Any) -> str:
     return str(svg.toxml())
 
 
+@cache
 def _light(map_xml: str) -> str:
     """Return the renderer's map without outlines, symbols and labels: the same drawing with less to parse."""
     drawing = _parse(map_xml)

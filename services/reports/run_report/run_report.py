@@ -14,8 +14,10 @@ from services.reports.run_report.all_charts import all_charts
 from services.reports.run_report.charts.chart import Chart, rounded
 from services.reports.run_report.configuration import configuration, provenance
 from services.reports.run_report.data import RunData, load_run
+from services.reports.run_report.games.drawing import AddBar
 from services.reports.run_report.games.notable import notable_games, notable_table
 from services.reports.run_report.games.pages import games_table, page_of, show_games
+from services.reports.run_report.games.training import show_training_games, training_games_table
 from services.reports.run_report.groups.advantages import frames
 from services.reports.run_report.groups.buckets import Bucket, bucketed
 from services.reports.run_report.sections import SECTIONS, contents, controls, page_data, section_html, title_of
@@ -24,13 +26,16 @@ _SCRIPTS = ("traces", "layout", "tables", "start")
 
 
 def write_report(
-    run_dir: Path, measured: RoleMeasures, defaults: Mapping[str, Mapping[str, Any]] | None = None
+    run_dir: Path,
+    measured: RoleMeasures,
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+    add_bar: AddBar | None = None,
 ) -> Path:
     """Write ``report.html`` into a run folder, without charts that have no data; ``ReportError`` says why it cannot.
 
     ``measured`` says what the run's world measures. With the configuration's ``defaults`` the page lists the values
-    that differ. The saved games of the last evaluations, and notable ones of others, get their own pages beside them,
-    to which it links.
+    that differ. The saved games of the last evaluations, notable ones of others and the newest of training get their
+    own pages beside them, to which it links; ``add_bar`` shows how many of them are drawn.
     """
     run = load_run(run_dir, measured)
     from plotly.offline import get_plotlyjs  # slow to import; a wrong folder needs none of it
@@ -41,7 +46,7 @@ def write_report(
     title = f"{run.summary.get('run', run_dir.name)}: an Entente run"
     styles = asset("common.css") + country_styles() + asset("run_report/run_report.css")
     scripts = [get_plotlyjs(), *(asset(f"run_report/script/{name}.js") for name in _SCRIPTS)]
-    body = _body(run, _sections(run, charts, made, buckets), defaults)
+    body = _body(run, _sections(run, charts, made, buckets), defaults, add_bar)
     text = page(title, body, styles=styles, data=rounded(page_data(charts, made)), scripts=scripts)
     return write_page(run_dir / "report.html", text)
 
@@ -61,13 +66,15 @@ def _body(
     run: RunData,
     drawn: Mapping[str, tuple[str, str]],
     defaults: Mapping[str, Mapping[str, Any]] | None,
+    add_bar: AddBar | None,
 ) -> str:
-    games = show_games(run)
+    games = show_games(run, add_bar)
     notable = notable_table(notable_games(run), lambda game: page_of(game, games, run.folder))
     written = {
         "evaluations": ("Evaluations", run_text.evaluations(run)),
         "notable": ("Notable games", notable),
         "games": ("Games", games_table(games)),
+        "training-games": ("Games of training", training_games_table(show_training_games(run, add_bar))),
         "configuration": ("Configuration", configuration(run, defaults)),
         "provenance": ("Provenance", provenance(run)),
     }
