@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from opponents.play import GameRecord
     from services.environments.diplomacy.game import DiplomacyGame
     from services.environments.diplomacy.position import Position
-    from services.environments.diplomacy.scoring import Outcome
+    from services.environments.diplomacy.scoring.shares import Outcome
     from services.environments.playing import Decision, Policy
     from services.reports.game_viewer.decisions import GameDecisions
 

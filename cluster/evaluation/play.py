@@ -16,7 +16,7 @@ from opponents.play import GameRecord, play_game
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.scoring import Outcome
+from services.environments.diplomacy.scoring.shares import Outcome
 from services.environments.playing import Policy
 from services.reports.game_viewer.decisions import decisions_path, write_decisions
 

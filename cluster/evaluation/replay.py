@@ -14,9 +14,9 @@ from cluster.evaluation.records.game_origins import describe_player
 from cluster.runs.progress_bars import AddBar
 from opponents.players.chat_players import ChatPlayers
 from services.environments.diplomacy.game_origin import ORIGIN_KEY
-from services.environments.diplomacy.orders import check
 from services.environments.diplomacy.played_phases import PlayedPhase, played_phases
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.orders import check
 from services.environments.diplomacy.saved_game import read_saved_game
 from services.environments.playing import Decision, Policy
 from services.environments.seat_player import SeatPlayer

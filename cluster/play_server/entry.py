@@ -13,8 +13,8 @@ from typing import ClassVar
 from cluster.play_server.line import Line
 from cluster.play_server.seats import PERSON
 from grpo_core.errors import EntenteError, one_line
-from services.environments.diplomacy.orders import WAIVE, parse
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.orders import WAIVE, parse
 
 MOST_ENTERED = 200  # of a seat in a phase, replaced ones included
 _REASONS = {

@@ -96,11 +96,12 @@ class Table:
         return await self._add(lambda number: fork(line, index, number, seed=seed))
 
     async def load(self, document: Any, name: str, *, seed: int, until: str) -> Line:
-        """Begin a line where a saved game ended; raises SavedGameError for anything else."""
-        made = await asyncio.wait_for(
-            asyncio.to_thread(loaded_line, document, 1, self._defaults, seed=seed, until=until, name=name),
-            LOADED_PHASES_TIMEOUT_S,
-        )
+        """Begin a line where a saved game ended; raises SavedGameError for others, RefusedError for a late one."""
+        reading = asyncio.to_thread(loaded_line, document, 1, self._defaults, seed=seed, until=until, name=name)
+        try:
+            made = await asyncio.wait_for(reading, LOADED_PHASES_TIMEOUT_S)
+        except TimeoutError:
+            raise RefusedError(f"the saved game was not read within {LOADED_PHASES_TIMEOUT_S:.0f} s") from None
         return await self._add(lambda number: replace(made, id=number, name=f"{name[:80]} ({number})"))
 
     async def change(self, line_id: int, phase: str, changed: Callable[[Line], Line]) -> Line:

@@ -10,8 +10,8 @@ from cluster.play_server.line import Line, Phase, ending_text
 from cluster.play_server.rounds import Round
 from cluster.play_server.seats import PERSON
 from cluster.play_server.table import Table
-from services.environments.diplomacy.orders import WAIVE
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.orders import WAIVE
 
 
 def session_view(table: Table, defaults: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,8 +21,8 @@ def make_model(folder: Path) -> None:
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
     from services.environments.diplomacy.game import DiplomacyGame
-    from services.environments.diplomacy.notation import render, words
     from services.environments.diplomacy.position import POWERS
+    from services.environments.diplomacy.text.notation import render, words
 
     opening = DiplomacyGame(until_year=1901).position
     texts = [*(render(opening, power) for power in POWERS), *words()]  # a prompt for each power, and every word

@@ -25,7 +25,7 @@ from opponents.population.population import Population
 from opponents.ratings.game_score import GameScore
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.position import POWERS
-from services.environments.diplomacy.scoring import places, sum_of_squares
+from services.environments.diplomacy.scoring.shares import places, sum_of_squares
 from services.environments.playing import Standing
 from services.metrics.jsonl import JsonlSink
 from services.replay.memory_buffer import MemoryBuffer

@@ -182,8 +182,8 @@ def run(case: Case, folder: Path, shared: object) -> None:
 @functools.cache
 def _tokens() -> Any:
     from opponents.players.llm_policy import TokenizedLanguage
-    from services.environments.diplomacy.notation import words
-    from services.environments.diplomacy.orders import WORD_PATTERN
+    from services.environments.diplomacy.rules.orders import WORD_PATTERN
+    from services.environments.diplomacy.text.notation import words
     from services.environments.diplomacy.world import Diplomacy
     from services.inference.word_tokenizer import make_word_tokenizer
 

@@ -16,10 +16,10 @@ from grpo_core.settings import PolicySettings
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.engine import GenerationRequest
 from services.inference.word_tokenizer import make_word_tokenizer

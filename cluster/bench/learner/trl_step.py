@@ -31,8 +31,8 @@ from cluster.bench.learner.batches import (
 from cluster.bench.models import small_model
 from cluster.bench.processes import in_fresh_process, peak_growth_mb, peak_is_measurable
 from grpo_core.settings import LearnerSettings
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN
+from services.environments.diplomacy.rules.orders import WORD_PATTERN
+from services.environments.diplomacy.text.notation import words
 from services.inference.word_tokenizer import make_word_tokenizer
 
 TRL_ROWS = 10  # turns of one of TRL's passes: padded, about 1,400 tokens

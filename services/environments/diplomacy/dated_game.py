@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.scoring import places
+from services.environments.diplomacy.scoring.shares import places
 from services.environments.playing import Result
 
 

@@ -16,14 +16,14 @@ from grpo_core.checkpoints.atomic_write import write_atomically
 from grpo_core.errors import one_line
 from grpo_core.types import KeyValue
 from services.environments.diplomacy.alliances import AllianceLog
-from services.environments.diplomacy.fast_engine import FastGame
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
-from services.environments.diplomacy.legal import build_orders, movement_orders
-from services.environments.diplomacy.orders import check
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, PastPhase, Position, segment
-from services.environments.diplomacy.rewards import final_parts, phase_parts
+from services.environments.diplomacy.rules.fast_engine import FastGame
+from services.environments.diplomacy.rules.legal import build_orders, movement_orders
+from services.environments.diplomacy.rules.orders import check
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
-from services.environments.diplomacy.scoring import Outcome, places, sum_of_squares
+from services.environments.diplomacy.scoring.rewards import final_parts, phase_parts
+from services.environments.diplomacy.scoring.shares import Outcome, places, sum_of_squares
 from services.environments.playing import Defect, Game, Result, Standing, Step
 
 for _name in ("diplomacy.utils.jsonable", "diplomacy.utils.parsing"):  # they announce errors that they then raise

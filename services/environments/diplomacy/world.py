@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_core.types import Measure
 from services.environments.diplomacy.ending import Ending
-from services.environments.diplomacy.language import DiplomacyLanguage
 from services.environments.diplomacy.measures.definitions import EVALUATED, definition
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
-from services.environments.diplomacy.rewards import check_weights
+from services.environments.diplomacy.scoring.rewards import check_weights
 from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
+from services.environments.diplomacy.text.language import DiplomacyLanguage
 from services.environments.environment import Demonstration, RatingScale, World
 from services.environments.evaluation import EvaluationGame
 from services.environments.playing import Bot, Game
@@ -128,7 +128,7 @@ class Diplomacy(World):
     @property
     def rating_scale(self) -> RatingScale:
         """Measured worth of the countries and strength of the bots; shares among equals by the length of a game."""
-        from services.environments.diplomacy.calibration import ANCHORS, COUNTRY_POINTS, base_shares
+        from services.environments.diplomacy.scoring.calibration import ANCHORS, COUNTRY_POINTS, base_shares
 
         return RatingScale(COUNTRY_POINTS, ANCHORS, base_shares(self.settings.until_year))
 
@@ -202,8 +202,8 @@ class Diplomacy(World):
         are in another notation. Raises SavedGameError if the file is not a saved game.
         """
         from services.environments.diplomacy.game import DiplomacyGame
-        from services.environments.diplomacy.orders import check
         from services.environments.diplomacy.played_phases import played_phases
+        from services.environments.diplomacy.rules.orders import check
         from services.environments.diplomacy.saved_game import read_saved_game
 
         DiplomacyGame.load(file, 1999)  # checks more than its form

@@ -1,4 +1,4 @@
-"""Measure the strength of bots and countries: the constants of ``services/environments/diplomacy/calibration.py``.
+"""Measure the strength of bots and countries: the constants of Diplomacy's ``scoring/calibration.py``.
 
     python -m tests.benchmarks.ratings.calibrate --out tests/benchmarks/ratings/calibration.json
 

@@ -12,7 +12,7 @@ from grpo_core.seeds import derive_seed
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
-from services.environments.diplomacy.scoring import Outcome, sum_of_squares
+from services.environments.diplomacy.scoring.shares import Outcome, sum_of_squares
 from services.environments.playing import Bot
 
 pytestmark = pytest.mark.system

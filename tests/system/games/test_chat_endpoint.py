@@ -16,8 +16,8 @@ from opponents.players.chat_players import ChatPlayers
 from opponents.settings import ChatPlayerSettings
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.orders import sheet
 from services.environments.playing import Decision, Policy
 from tests.system.support.openai_server import MODEL, OpenAIServer, openai_server
 from tests.system.support.training_process import ENTENTE

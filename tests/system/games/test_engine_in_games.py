@@ -15,9 +15,9 @@ from grpo_core.settings import PolicySettings
 from opponents.play import GameRecord, play_game
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.orders import WORD_PATTERN
+from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.torch_backend.engine import TorchEngine
 from services.inference.word_tokenizer import make_word_tokenizer

@@ -13,8 +13,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grpo_core.models.pretrained import make_small_model, save_model
 from grpo_core.settings import PolicySettings
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN
+from services.environments.diplomacy.rules.orders import WORD_PATTERN
+from services.environments.diplomacy.text.notation import words
 from services.inference.engine import Engine, Generation, GenerationRequest
 from services.inference.vllm_backend.engine import VLLMEngine
 from services.inference.vllm_backend.startup import CoreOptions, start_core

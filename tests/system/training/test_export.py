@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from cluster.runs.folder import audits
 from grpo_core.models.pretrained import load_model
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.text.notation import render
 from services.inference.engine import GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine
 from services.metrics.jsonl import read_metrics

@@ -24,8 +24,8 @@ from grpo_core.types import Episode, Turn
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import check
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.rules.orders import check
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Decision
 from services.inference.engine import LEARNER, Engine

@@ -18,8 +18,8 @@ from grpo_core.checkpoints.store import save_checkpoint
 from grpo_core.learner import Learner
 from grpo_core.models.pretrained import save_model
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.text.notation import render
 from tests.system.support.vllm_models import peaked_model, word_tokenizer
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `make vllm` brings its CPU build")

@@ -14,8 +14,8 @@ from diplomacy import Game
 
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import WAIVE, Slot, parse, sheet
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.orders import WAIVE, Slot, parse, sheet
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.engine import GenerationRequest
 from tests.paths import RECORDED_GAMES

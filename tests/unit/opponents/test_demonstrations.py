@@ -14,11 +14,11 @@ from opponents.demonstrations import demonstrate_game, demonstration_turn, saved
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.saved_game import SavedGameError
 from services.environments.diplomacy.settings import DiplomacyImitation, GameSettings
+from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.sequence import teacher_forced_generation
 from services.inference.token_masks import ConstraintError, SheetConstraint, SlotConstraint

@@ -19,9 +19,9 @@ from opponents.play import GameRecord, play_game
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.orders import WORD_PATTERN
+from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Policy
 from services.inference.engine import Engine, Generation, GenerationRequest

@@ -10,8 +10,8 @@ from grpo_core.types import Measure
 from opponents.ratings.belief import PRIOR, Prior
 from opponents.ratings.book import RatingBook
 from opponents.ratings.game_score import GameScore
-from services.environments.diplomacy import scoring
-from services.environments.diplomacy.calibration import ANCHORS, COUNTRY_POINTS
+from services.environments.diplomacy.scoring import shares
+from services.environments.diplomacy.scoring.calibration import ANCHORS, COUNTRY_POINTS
 from services.environments.diplomacy.settings import GameSettings
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.environment import RatingScale, World
@@ -32,7 +32,7 @@ def standing(
 ) -> Standing:
     """Of a game of Diplomacy; ``eliminated`` are the phases in which powers fell, of all that did or of none."""
     is_open = solo is not None or (not eliminated and min(centers.values()) == 0)
-    return Standing(scoring.sum_of_squares(centers, solo), scoring.places(centers, solo, eliminated), is_open)
+    return Standing(shares.sum_of_squares(centers, solo), shares.places(centers, solo, eliminated), is_open)
 
 
 def score(

@@ -19,8 +19,8 @@ import random
 
 from services.environments.diplomacy.bots.fill_slots import fill_slots
 from services.environments.diplomacy.bots.geography import distances_to, geography, province
-from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.rules.orders import sheet
 from services.environments.playing import Bot
 
 EMPTY_CENTER, GUARDED_CENTER, THREATENED_HOME = 3.0, 2.0, 1.0

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from services.environments.diplomacy.alliances import acts
 from services.environments.diplomacy.bots.registry import make_bot
-from services.environments.diplomacy.orders import check
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.orders import check
 from services.environments.diplomacy.scenarios.scenario import Other, Scenario, phase_number
 from services.environments.playing import Bot
 

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from grpo_core.errors import one_line
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.played_phases import saved_phases
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, Position
+from services.environments.diplomacy.rules.legal import standard_map
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
 from services.environments.diplomacy.scenarios.scenario import Family, Scenario, ScenarioError
 from services.environments.diplomacy.scenarios.scenario_game import ScenarioGame

@@ -7,8 +7,8 @@ from dataclasses import replace
 from grpo_core.errors import one_line
 from grpo_core.types import KeyValue
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.legal import standard_map
 from services.environments.diplomacy.scenarios.scenario import Scenario, ScenarioError, phase_number
 from services.environments.diplomacy.scenarios.scores import Owned, PlayedMoves, ScenarioRecord, score
 from services.environments.playing import Result

@@ -83,11 +83,16 @@ def recent_section(run: RunData) -> str:
 
 
 def recent_note(run: RunData) -> str:
-    """Say how to read the table and its picture."""
+    """Say how to read the table and its picture, and whether whole games are all that is in them."""
+    forks = [fork for audit in run.audits for fork in audit.forks]
+    begun_elsewhere = (
+        f" Games that began at a scenario or a saved position count too ({sum(forks):,} in the whole run)."
+    )
     return html.escape(
         f"The last {EPISODES} training episodes of each {run.measured.role_name}, played by the policy as it was then. "
         "Length is in phases of the game, or in turns where the world counts none. Brackets hold 95% intervals, "
         f"clustered by block. A {run.measured.role_name} without an episode has no data."
+        + (begun_elsewhere if any(forks) else "")
     )
 
 

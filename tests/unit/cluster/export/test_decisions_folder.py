@@ -24,9 +24,9 @@ from cluster.export.training_decisions import COLUMNS
 from cluster.runs.folder import RunFolder, audits
 from grpo_core.models.pretrained import load_tokenizer
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.saved_game import SavedGameError
+from services.environments.diplomacy.text.notation import render
 from tests.fuzz.run_folder import copy_to
 
 TOLD = "games/trained-random/FRANCE.json"

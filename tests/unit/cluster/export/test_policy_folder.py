@@ -32,8 +32,8 @@ from grpo_core.models.pretrained import ADAPTER, load_model, save_model
 from opponents.players.chat_players import ChatPlayers
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import render
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.text.notation import render
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.engine import GenerationRequest
 from services.inference.torch_backend.engine import TorchEngine

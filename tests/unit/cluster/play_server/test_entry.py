@@ -13,7 +13,7 @@ from cluster.play_server import entry
 from cluster.play_server.entry import IllegalOrderError, NotYoursError, RefusedError, effective
 from cluster.play_server.line import Line, Phase
 from cluster.play_server.seats import PERSON
-from services.environments.diplomacy.orders import check
+from services.environments.diplomacy.rules.orders import check
 from tests.unit.cluster.play_server.lines import line_of
 
 FRANCE = "FRANCE"

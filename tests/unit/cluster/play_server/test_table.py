@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from cluster.play_server import entry
+from cluster.play_server import table as table_module
 from cluster.play_server.entry import RefusedError
 from cluster.play_server.players import PlayerError, Players
 from cluster.play_server.seats import PERSON, Source
@@ -253,3 +254,16 @@ def test_hints_of_bots_are_shares_of_tries_and_others_say_why_not(players: Playe
         asyncio.run(players.hints("moody", position, "FRANCE"))
     with pytest.raises(PlayerError, match="no player is called 'unknown' now"):
         asyncio.run(players.hints("unknown", position, "FRANCE"))
+
+
+def test_a_saved_game_that_takes_too_long_is_refused(
+    tmp_path: Path, players: Players, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_module, "LOADED_PHASES_TIMEOUT_S", 0.0)
+
+    async def work(table: Table) -> None:
+        with pytest.raises(RefusedError, match="was not read within 0 s"):
+            await table.load({}, "game.json", seed=1, until="1901")
+        assert not table.lines
+
+    at_a_table(tmp_path, players, work)

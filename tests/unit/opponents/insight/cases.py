@@ -13,9 +13,9 @@ from transformers import PreTrainedModel
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
 from opponents.players.llm_policy import LLMPolicy, TokenizedLanguage
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.rules.orders import WORD_PATTERN
+from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Slot
 from services.inference.sequence import teacher_forced_generation

@@ -13,8 +13,8 @@ from opponents.matchmaking.curriculum import Curriculum, curriculum_order, level
 from opponents.population.member import PopulationError
 from opponents.ratings.game_score import GameScore
 from opponents.settings import OpponentsSettings
-from services.environments.diplomacy.calibration import base_shares
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.scoring.calibration import base_shares
 from services.inference.engine import LEARNER
 from tests.unit.opponents.league_cases import member, snapshot
 from tests.unit.opponents.world_cases import Cards, finished, score

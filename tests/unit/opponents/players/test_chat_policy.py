@@ -21,11 +21,11 @@ from opponents.population.member import PopulationError
 from opponents.population.population import Population
 from opponents.prompts.policy_prompt import messages_of
 from opponents.settings import ChatPlayerSettings, OpponentsSettings
-from services.environments.diplomacy.chat_prompt import LONG_LIST
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import Slot, parse, sheet
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.rules.orders import Slot, parse, sheet
 from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.text.chat_prompt import LONG_LIST
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.chat_endpoint.settings import EndpointError, EndpointRefusedError
 from tests.unit.opponents.played_games import played_positions

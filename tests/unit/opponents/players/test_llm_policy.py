@@ -17,9 +17,9 @@ from grpo_core.settings import PolicySettings
 from opponents.play import play_game
 from opponents.players.llm_policy import TRUNCATED, LLMPolicy, TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.orders import WORD_PATTERN, sheet
+from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Policy
 from services.inference.torch_backend.engine import TorchEngine

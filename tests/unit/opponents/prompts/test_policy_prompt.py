@@ -19,8 +19,8 @@ from opponents.players.llm_policy import TokenizedLanguage
 from opponents.prompts.policy_prompt import messages_of
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.orders import sheet
 from services.environments.diplomacy.settings import GameSettings
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.engine import EngineError

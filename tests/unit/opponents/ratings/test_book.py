@@ -14,8 +14,8 @@ from opponents.ratings.belief import Prior
 from opponents.ratings.book import RatingBook, RatingsError
 from opponents.ratings.game_score import GameScore
 from opponents.ratings.storage import load_ratings, save_ratings, saved_ratings
-from services.environments.diplomacy.calibration import ANCHORS, COUNTRY_POINTS
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.scoring.calibration import ANCHORS, COUNTRY_POINTS
 from services.environments.playing import Standing
 from tests.benchmarks.ratings.predictions import SHARE_SLOPE
 from tests.paths import ROOT

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN
+from services.environments.diplomacy.rules.orders import WORD_PATTERN
+from services.environments.diplomacy.text.notation import words
 from services.inference.word_tokenizer import SPECIAL_TOKENS, make_word_tokenizer, word_encoder
 
 TEXT = "A PAR - BUR\nF STP/SC S A MOS - LVN\nWAIVE\n"

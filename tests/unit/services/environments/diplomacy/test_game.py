@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
-from services.environments.diplomacy.legal import standard_map
-from services.environments.diplomacy.orders import sheet
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.legal import standard_map
+from services.environments.diplomacy.rules.orders import sheet
 from services.environments.diplomacy.saved_game import SavedGameError
 from services.environments.seat_player import SeatPlayer
 

@@ -15,9 +15,9 @@ from grpo_core.errors import EntenteError
 from opponents.demonstrations import saved_demonstrations
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import words
-from services.environments.diplomacy.orders import WORD_PATTERN
+from services.environments.diplomacy.rules.orders import WORD_PATTERN
 from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.word_tokenizer import make_word_tokenizer
 from services.reports.game_viewer.game_viewer import write_viewer

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import WAIVE, sheet
 from services.environments.diplomacy.played_phases import played_phases, saved_phases
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.rules.orders import WAIVE, sheet
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
 
 LAST_YEAR = 1904  # with a retreat in spring, from the seed below

@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import join, render, split, words
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.text.notation import join, render, split, words
 from tests.paths import RECORDED_GAMES
 
 GAMES = sorted(RECORDED_GAMES.glob("*.json"))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from opponents.players.chat_answer import LONGEST_LINE, MOST_LINES, correction, order_lines
-from services.environments.diplomacy.orders import Defect, parse
+from services.environments.diplomacy.rules.orders import Defect, parse
 from services.inference.chat_endpoint.answers import MOST_TOKENS, InvalidAnswerError, Refusal, read_answer, read_error
 from tests.unit.services.inference.chat_endpoint.hostile_endpoint import (
     GOOD,

@@ -9,11 +9,11 @@ import pytest
 from opponents.play import play_game
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.language import DiplomacyLanguage
 from services.environments.diplomacy.measures.definitions import COMPARABLE, EVALUATED, definition
 from services.environments.diplomacy.measures.measured_game import MeasuredGame
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.settings import DiplomacyEvaluation, GameSettings
+from services.environments.diplomacy.text.language import DiplomacyLanguage
 from services.environments.diplomacy.world import Diplomacy
 from services.environments.playing import Decision
 

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.legal import standard_map
 from services.environments.diplomacy.scenarios.files import LIBRARY, from_file, shipped
 from services.environments.diplomacy.scenarios.scenario import FAMILIES, Scenario, phase_number
 from services.environments.diplomacy.scenarios.scenario_game import ScenarioGame

@@ -115,7 +115,7 @@ def test_a_language_model_is_told_the_task_and_no_one_else_is() -> None:
 
 def test_the_small_policy_has_the_words_of_every_scenario() -> None:
     language, known = Diplomacy.language, set(Diplomacy.language.words())
-    from services.environments.diplomacy.notation import split
+    from services.environments.diplomacy.text.notation import split
 
     for each in shipped().values():
         game = ScenarioGame.begin(each)

@@ -4,11 +4,12 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
 from services.reports.run_report.data import RunData, load_run
-from services.reports.run_report.roles.recent import last_rewards, recent, recent_charts, recent_section
+from services.reports.run_report.roles.recent import last_rewards, recent, recent_charts, recent_note, recent_section
 from tests.long_run import long_run
 from tests.measured import CHAIRS, DIPLOMACY
 
@@ -79,3 +80,10 @@ def test_another_world_has_its_own_columns(tmp_path: Path) -> None:
     shown = recent_section(load_run(folder, CHAIRS))
     assert re.findall(r"<th[^>]*>([^<]+)<", shown)[4:] == ["chips", "showdowns", "bets"]
     assert '<td>B</td><td class="number">no data</td>' in shown
+
+
+def test_games_that_began_elsewhere_are_said_to_be_among_them(run: RunData) -> None:
+    assert "saved position" not in recent_note(run)
+    first, *others = run.audits
+    forked = msgspec.structs.replace(first, forks=[True, *[False] * (len(first.episodes) - 1)])
+    assert "count too (1 in the whole run)" in recent_note(replace(run, audits=(forked, *others)))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from services.environments.diplomacy.legal import standard_map
 from services.environments.diplomacy.position import POWERS, PastPhase, Position
+from services.environments.diplomacy.rules.legal import standard_map
 from services.environments.language import Section
 from services.environments.playing import Slot
 

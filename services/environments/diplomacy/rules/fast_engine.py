@@ -16,9 +16,9 @@ from diplomacy.utils.common import str_cmp_class
 from diplomacy.utils.constants import OrderSettings
 from diplomacy.utils.sorted_dict import SortedDict
 
-from services.environments.diplomacy.legal import standard_map
-from services.environments.diplomacy.orders import WAIVE
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.rules.legal import standard_map
+from services.environments.diplomacy.rules.orders import WAIVE
 
 RoutesByStart = dict[str, dict[str, list[frozenset[str]]]]
 

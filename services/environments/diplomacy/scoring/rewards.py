@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Mapping
 
 from grpo_core.errors import one_line
-from services.environments.diplomacy import scoring
-from services.environments.diplomacy.scoring import Outcome
+from services.environments.diplomacy.scoring import shares
+from services.environments.diplomacy.scoring.shares import Outcome
 
 PHASE_PARTS = ("center_change",)
 FINAL_PARTS = ("centers", "sum_of_squares", "draw_size", "proportional", "survival", "win", "dipnet")
@@ -28,18 +28,18 @@ def phase_parts(before: int, after: int) -> dict[str, float]:
 def final_parts(outcome: Outcome, power: str) -> dict[str, float]:
     """Return the parts that are paid at the end of the game.
 
-    centers: count, 0 to 34. sum_of_squares, draw_size, proportional: shares, 0 to 1 (see ``scoring``).
+    centers: count, 0 to 34. sum_of_squares, draw_size, proportional: shares, 0 to 1 (see ``shares``).
     survival: 1 with a centre at the end. win: 1 for a solo. dipnet: 0 to 34, see ``DIPNET_WEIGHTS``.
     """
     centers = outcome.centers
     solo = outcome.solo
     drawn = outcome.winners if outcome.kind == "draw" else None
-    proportional = scoring.proportional(centers)[power]
+    proportional = shares.proportional(centers)[power]
     won = float(solo == power)
     return {
         "centers": float(centers[power]),
-        "sum_of_squares": scoring.sum_of_squares(centers, solo)[power],
-        "draw_size": scoring.draw_size(centers, solo, drawn)[power],
+        "sum_of_squares": shares.sum_of_squares(centers, solo)[power],
+        "draw_size": shares.draw_size(centers, solo, drawn)[power],
         "proportional": proportional,
         "survival": float(centers[power] > 0),
         "win": won,

@@ -15,9 +15,9 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from services.environments.diplomacy.legal import standard_map
-from services.environments.diplomacy.orders import WORD_PATTERN
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.legal import standard_map
+from services.environments.diplomacy.rules.orders import WORD_PATTERN
 
 _WORD = re.compile(WORD_PATTERN)
 

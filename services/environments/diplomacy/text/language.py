@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from services.environments.diplomacy.orders import WAIVE, WORD_PATTERN, parse, sheet
 from services.environments.diplomacy.position import CENTERS_TO_WIN, Position
+from services.environments.diplomacy.rules.orders import WAIVE, WORD_PATTERN, parse, sheet
 from services.environments.language import Language, Section
 from services.environments.playing import Answer, Slot
 
@@ -37,19 +37,19 @@ class DiplomacyLanguage(Language):
 
     def words(self) -> Sequence[str]:
         """All words of prompts and orders, sorted."""
-        from services.environments.diplomacy.notation import words
+        from services.environments.diplomacy.text.notation import words
 
         return words()
 
     def prompt(self, view: Position, seat: str) -> str:
         """The position in a few dozen words."""
-        from services.environments.diplomacy.notation import render
+        from services.environments.diplomacy.text.notation import render
 
         return render(view, seat)
 
     def sections(self, view: Position, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:
         """Rules in brief, country, position, last orders, threats and legal orders."""
-        from services.environments.diplomacy.chat_prompt import sections
+        from services.environments.diplomacy.text.chat_prompt import sections
 
         return sections(view, seat, sheet(view, seat), thinking=thinking, left_out=self.cuts[:cut])
 

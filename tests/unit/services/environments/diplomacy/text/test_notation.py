@@ -7,9 +7,9 @@ from tokenizers import Regex
 from tokenizers.pre_tokenizers import Split
 
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.notation import join, render, split, words
-from services.environments.diplomacy.orders import WORD_PATTERN, sheet
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.rules.orders import WORD_PATTERN, sheet
+from services.environments.diplomacy.text.notation import join, render, split, words
 from tests.unit.services.environments.diplomacy.sheets import format_sheet
 
 

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from services.environments.diplomacy.game import DiplomacyGame
-from services.environments.diplomacy.orders import Defect, check, parse, sheet
+from services.environments.diplomacy.rules.orders import Defect, check, parse, sheet
 from tests.unit.services.environments.diplomacy.sheets import format_sheet
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.environments.diplomacy import rewards, scoring
 from services.environments.diplomacy.position import POWERS, segment
-from services.environments.diplomacy.scoring import Outcome
+from services.environments.diplomacy.scoring import rewards, shares
+from services.environments.diplomacy.scoring.shares import Outcome
 from services.environments.playing import weigh
 
 COUNTS = dict(zip(POWERS, (3, 4, 0, 5, 5, 10, 7), strict=True))
@@ -14,29 +14,29 @@ SOLO = dict(zip(POWERS, (0, 4, 18, 5, 0, 0, 7), strict=True))
 
 
 def test_sum_of_squares_shares_follow_squared_centres_and_a_solo_takes_all():
-    assert scoring.sum_of_squares(COUNTS)["RUSSIA"] == 100 / (9 + 16 + 25 + 25 + 100 + 49)
-    assert scoring.sum_of_squares(SOLO, "FRANCE") == {power: float(power == "FRANCE") for power in POWERS}
+    assert shares.sum_of_squares(COUNTS)["RUSSIA"] == 100 / (9 + 16 + 25 + 25 + 100 + 49)
+    assert shares.sum_of_squares(SOLO, "FRANCE") == {power: float(power == "FRANCE") for power in POWERS}
 
 
 def test_draw_size_shares_are_equal_among_survivors_and_a_solo_takes_all():
-    shares = scoring.draw_size(COUNTS)
-    assert (shares["AUSTRIA"], shares["FRANCE"]) == (1 / 6, 0)
-    agreed = scoring.draw_size(COUNTS, drawn=("ITALY", "TURKEY"))
+    equal = shares.draw_size(COUNTS)
+    assert (equal["AUSTRIA"], equal["FRANCE"]) == (1 / 6, 0)
+    agreed = shares.draw_size(COUNTS, drawn=("ITALY", "TURKEY"))
     assert (agreed["ITALY"], agreed["RUSSIA"]) == (0.5, 0)
-    assert scoring.draw_size(SOLO, "FRANCE")["TURKEY"] == 0
+    assert shares.draw_size(SOLO, "FRANCE")["TURKEY"] == 0
 
 
 def test_proportional_shares_follow_centres():
-    assert scoring.proportional(SOLO)["FRANCE"] == 18 / 34
+    assert shares.proportional(SOLO)["FRANCE"] == 18 / 34
 
 
 @given(st.lists(st.integers(0, 34), min_size=7, max_size=7))
 def test_shares_sum_to_one_or_zero(counts):
     centers = dict(zip(POWERS, counts, strict=True))
-    for score in (scoring.draw_size, scoring.sum_of_squares, scoring.proportional):
-        shares = score(centers)
-        assert sum(shares.values()) == pytest.approx(1.0 if any(counts) else 0.0)
-        assert min(shares.values()) >= 0
+    for score in (shares.draw_size, shares.sum_of_squares, shares.proportional):
+        found = score(centers)
+        assert sum(found.values()) == pytest.approx(1.0 if any(counts) else 0.0)
+        assert min(found.values()) >= 0
 
 
 def test_final_reward_parts_follow_a_solo_a_draw_or_the_year_limit():

@@ -1,0 +1,1 @@
+"""How a game of Diplomacy is written: compact notation, chat prompts, and the language of both."""
