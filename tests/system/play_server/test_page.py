@@ -274,6 +274,46 @@ def test_every_control_works(browser: Browser, policy: Path, tmp_path: Path) -> 
             expect(page.locator("#watch")).to_be_visible()
 
 
+def test_retreats_disbands_and_builds_by_clicks(browser: Browser, policy: Path, tmp_path: Path) -> None:
+    game = DiplomacyGame(1901)
+    game.set_orders("AUSTRIA", ("A VIE - TYR", "F TRI H", "A BUD - SER"))
+    game.process()
+    game.set_orders("AUSTRIA", ("A TYR - VEN", "F TRI S A TYR - VEN", "A SER H"))
+    game.process()
+    assert game.phase == "F1901R"
+    game.save(tmp_path / "retreat.json")
+    with (
+        start(policy, tmp_path / "games", "--seat", "ITALY=person", "--until", "1902") as server,
+        Table(browser, server) as table,
+    ):
+        page = table.page
+        page.set_input_files("#load", tmp_path / "retreat.json")
+        page.wait_for_function("() => document.querySelector('#place').textContent === 'F1901R'")
+        # Italy's army in Venice has to go.
+        expect(page.locator("#units .unit-row")).to_have_count(1)
+        assert page.locator("#choices-list > .choice-group button").all_inner_texts() == [
+            "A VEN R APU", "A VEN R PIE", "A VEN R TUS", "A VEN D",
+        ]  # fmt: skip
+        table.click_map("VEN")
+        table.click_map("APU")
+        expect(page.locator("[data-unit=VEN]")).to_contain_text("APU")
+        table.submit()
+        # It lost Venice and has a unit too many.
+        assert table.phase == "W1901A"
+        table.click_map("NAP")
+        expect(page.locator("[data-unit=NAP] .given")).to_have_count(1)
+        # Austria is taken over, and builds.
+        page.select_option("tr[data-power=AUSTRIA] select", "person")
+        page.locator("#seats button", has_text="Austria").click()
+        table.click_map("VIE")
+        expect(page.locator("[data-unit=VIE] .given")).to_have_count(1)
+        table.submit()
+        past = {phase["phase"]: phase["orders"] for phase in table.line()["past"]}
+        assert past["F1901R"]["ITALY"] == ["A VEN R APU"]
+        assert past["W1901A"]["ITALY"] == ["F NAP D"]
+        assert "A VIE B" in past["W1901A"]["AUSTRIA"]
+
+
 def test_a_phase_by_keyboard_alone(browser: Browser, policy: Path, tmp_path: Path) -> None:
     with (
         start(policy, tmp_path / "games", "--seat", "TURKEY=person", "--default", "hold") as server,
