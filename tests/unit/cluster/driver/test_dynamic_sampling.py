@@ -188,7 +188,6 @@ def _without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster.driver.heartbeat, "_answered", lambda ref: True)
     # Nothing is played with the published weights here, so no engine compares them with a probe.
     monkeypatch.setattr(cluster.actors.learner, "make_probe", lambda *_: Probe((), (), (), ()))
-    monkeypatch.setattr("os.fsync", lambda _: None)  # only the driver dies in these tests, never the machine
 
 
 def zero_variance_first(country: str, then_extra: int = 0) -> Any:

@@ -22,7 +22,7 @@ from tests.unit.grpo_core.support.coverage import (
 )
 from tests.unit.grpo_core.support.simulated_games import play_pairs
 
-REPETITIONS = 4000  # a standard error of 0.35 points
+REPETITIONS = 2000  # a standard error of half a point
 FEW_EVENTS = (0.97, 1.0)  # too few outcomes for less
 AT_STOP = (0.97, 1.0)  # the intervals of all looks together hold it with 95%, so one alone with more
 

@@ -58,11 +58,6 @@ def play(league: League, blocks: range, own: int = 5) -> Counter[str]:
     return drawn
 
 
-@pytest.fixture(autouse=True)
-def _without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)  # only the driver dies in these tests, never the machine
-
-
 def test_prioritised_play_draws_members_that_beat_the_learner_more_often(tmp_path) -> None:
     with league_in(tmp_path, matchmaking="pfsp_hard", min_draw_probability=0.05, results_half_life=4) as league:
         first = play(league, range(4))  # almost nothing is known

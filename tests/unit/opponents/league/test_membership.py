@@ -23,11 +23,6 @@ from tests.unit.opponents.world_cases import diplomacy
 EVEN = {"bot/random": 5, "policy/v2": 5}
 
 
-@pytest.fixture(autouse=True)
-def _without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.fsync", lambda _: None)  # only the driver dies in these tests, never the machine
-
-
 def league_in(folder: Path, *members: Member, resume: bool = False, version: int = 0, **keys: object) -> League:
     """A league with the folder's population, or a new one of these members."""
     settings = OpponentsSettings(members={"random": 1.0}, **keys)  # type: ignore[arg-type]
