@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cluster.api.arguments import LARGEST_SEED
-from cluster.cli.options import check_output, comma_separated
+from cluster.cli.options import check_output, comma_separated, seed_option
 
 if TYPE_CHECKING:
     from services.environments.word_problems.problem import Split, WordProblem
@@ -46,7 +45,7 @@ def gsm8k(
 
 Out = Annotated[Path, typer.Option(callback=check_output, help="Where the lines go, as JSONL.")]
 Count = Annotated[int, typer.Option(min=1, max=100_000, help="Different problems.")]
-Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed makes the same problems.")]
+Seed = Annotated[int, seed_option("The same seed makes the same problems.")]
 Families = Annotated[str, typer.Option(help="Families, comma-separated; they take turns.", show_default="all")]
 Difficulties = Annotated[str, typer.Option(help="From 1 to 5, comma-separated; they take turns.")]
 Side = Annotated[Literal["train", "held_out"], typer.Option(help="The side of the split, by the question's text.")]

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from cluster.api.arguments import LARGEST_SEED, MOST_GAMES
-from cluster.cli.options import Json, Run, check_output, write_json
+from cluster.api.arguments import MOST_GAMES
+from cluster.cli.options import Json, Run, check_output, seed_option, write_json
 
 commands = typer.Typer(help="Look into how a run grouped its samples.", no_args_is_help=True)
 
@@ -70,7 +70,7 @@ def study(
         Path, typer.Argument(help="Checkpoint or run folder of a partly trained policy, which plays.")
     ],
     batches: Annotated[int, typer.Option(min=4, max=MOST_GAMES, help="Independent batches of 112 episodes.")] = 24,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Seed of the positions and games.")] = 0,
+    seed: Annotated[int, seed_option("Seed of the positions and games.")] = 0,
     json_out: Annotated[Path, typer.Option("--json", callback=check_output, help="Where the figures go.")] = Path(
         "study.json"
     ),

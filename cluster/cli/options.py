@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cluster.api.arguments import LARGEST_SEED
+
 
 def check_output(path: Path | None) -> Path | None:
     """Callback of an option: raise RunError before any work is done if the output cannot be written."""
@@ -15,6 +17,22 @@ def check_output(path: Path | None) -> Path | None:
 
         check_writable(path)
     return path
+
+
+def read_seed(text: str | int) -> int:
+    """Read a seed; an option of a range would show its digits beside every other option of the ``--help``."""
+    try:
+        seed = int(text)
+    except ValueError:  # also thousands of digits
+        seed = -1
+    if not 0 <= seed <= LARGEST_SEED:
+        raise typer.BadParameter(f"a seed is a whole number from 0 to {LARGEST_SEED}")
+    return seed
+
+
+def seed_option(meaning: str) -> Any:
+    """The option ``--seed`` with its help text."""
+    return typer.Option(parser=read_seed, metavar="N", help=meaning)
 
 
 Overrides = Annotated[

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.api.arguments import LARGEST_SEED, check_ending
-from cluster.cli.options import ChatPlayersConfig, check_output
+from cluster.api.arguments import check_ending
+from cluster.cli.options import ChatPlayersConfig, check_output, seed_option
 
 if TYPE_CHECKING:
     from cluster.evaluation.records.prompt_report import PromptReport
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 commands = typer.Typer()
 _END_HELP = "'end' is 1935, or a draw after five years without a change of centres."
 LONGEST_LINE = 10_000  # characters of a prompt's line that are shown
+
+_RECORDS, _IN_BROWSER = "Records of a game", "In the browser, with --web"
 
 
 @commands.command(
@@ -46,42 +48,60 @@ def play(
     until: Annotated[
         str, typer.Option(metavar="YEAR|end", help=f"Last year, which is played to its end; {_END_HELP}")
     ] = "1910",
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed plays the same game.")] = 7,
+    seed: Annotated[int, seed_option("The same seed plays the same game.")] = 7,
     html: Annotated[
-        Path | None, typer.Option(callback=check_output, help="Also write a page that shows it phase by phase.")
+        Path | None,
+        typer.Option(
+            callback=check_output, rich_help_panel=_RECORDS, help="Also write a page that shows it phase by phase."
+        ),
     ] = None,
     show_prompts: Annotated[
         bool,
         typer.Option(
             "--show-prompts",
+            rich_help_panel=_RECORDS,
             help="Also print what language models read: their first prompt of each kind of phase, and tokens by part.",
         ),
     ] = False,
     web: Annotated[bool, typer.Option("--web", help="Play in the browser, until Ctrl-C.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="With --web: its port; 0 is any free one.")] = 8642,
-    host: Annotated[str, typer.Option(help="With --web: the address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, rich_help_panel=_IN_BROWSER, help="Its port; 0 is any free one.")
+    ] = 8642,
+    host: Annotated[str, typer.Option(rich_help_panel=_IN_BROWSER, help="The address to listen on.")] = "127.0.0.1",
     allow_network: Annotated[
-        bool, typer.Option("--allow-network", help="With --web: allow a --host that others in the network can reach.")
+        bool,
+        typer.Option(
+            "--allow-network", rich_help_panel=_IN_BROWSER, help="Allow a --host that others in the network can reach."
+        ),
     ] = False,
     player: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=PLAYER",
-            help="With --web: a checkpoint or run folder, or remote:NAME, that can be seated on the page; repeatable.",
+            rich_help_panel=_IN_BROWSER,
+            help="A checkpoint or run folder, or remote:NAME, that can be seated on the page; repeatable.",
         ),
     ] = None,
     run: Annotated[
         list[Path] | None,
-        typer.Option(metavar="RUN", help="With --web: a run whose population can be seated on the page; repeatable."),
+        typer.Option(
+            metavar="RUN",
+            rich_help_panel=_IN_BROWSER,
+            help="A run whose population can be seated on the page; repeatable.",
+        ),
     ] = None,
-    games_dir: Annotated[Path, typer.Option(help="With --web: where games are kept.")] = Path("games/web"),
+    games_dir: Annotated[Path, typer.Option(rich_help_panel=_IN_BROWSER, help="Where games are kept.")] = Path(
+        "games/web"
+    ),
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="With --web: print the address without opening a browser.")
+        bool,
+        typer.Option("--no-browser", rich_help_panel=_IN_BROWSER, help="Print the address without opening a browser."),
     ] = False,
     decisions: Annotated[
         bool | None,
         typer.Option(
             "--decisions/--no-decisions",
+            rich_help_panel=_RECORDS,
             help="Record what language models read and might have written, in a file beside the game.",
             show_default="with --html",
         ),

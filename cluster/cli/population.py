@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.api.arguments import LARGEST_SEED, MOST_GAMES
-from cluster.cli.options import Json, Run, comma_separated, write_json
+from cluster.api.arguments import MOST_GAMES
+from cluster.cli.options import Json, Run, comma_separated, seed_option, write_json
 from cluster.errors import INTERRUPTED
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def rate(
     until: Annotated[
         int | None, typer.Option(min=1901, max=1999, help="Last year of a match.", show_default="the run's")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the seats and the matches.")] = 0,
+    seed: Annotated[int, seed_option("Of the seats and the matches.")] = 0,
     json_out: Json = None,
 ) -> None:
     """Play matches between the members and the newest checkpoint, and rate all players, overall and in each role.

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.api.arguments import LARGEST_SEED
-from cluster.cli.options import ChatPlayersConfig, check_output, comma_separated
+from cluster.cli.options import ChatPlayersConfig, check_output, comma_separated, seed_option
 
 if TYPE_CHECKING:
     from services.environments.diplomacy.scenarios.scenario import Scenario
@@ -104,7 +103,7 @@ def run(
     scenario: Annotated[str, typer.Option(help="Ids of scenarios, comma-separated.", show_default="all")] = "",
     file: OwnFiles = None,
     repeats: Annotated[int, typer.Option(min=1, max=10_000, help="Games of each player in each scenario.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed plays the same games.")] = 0,
+    seed: Annotated[int, seed_option("The same seed plays the same games.")] = 0,
     temperature: Annotated[
         float | None,
         typer.Option(

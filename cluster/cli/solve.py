@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cluster.api.arguments import LARGEST_SEED
-from cluster.cli.options import check_output, write_json
+from cluster.cli.options import check_output, seed_option, write_json
 
 if TYPE_CHECKING:
     from cluster.solving.answering import Asking, Solved
@@ -60,9 +59,7 @@ def solve(
         list[str] | None,
         typer.Option(metavar="NAME", help="An instruction variant; repeatable.", show_default="the run's variants"),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed draws the same samples and answers.")
-    ] = 0,
+    seed: Annotated[int, seed_option("The same seed draws the same samples and answers.")] = 0,
     json_out: Annotated[
         Path | None,
         typer.Option(

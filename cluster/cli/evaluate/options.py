@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cluster.api.arguments import LARGEST_SEED, MOST_GAMES
-from cluster.cli.options import check_output
+from cluster.api.arguments import MOST_GAMES
+from cluster.cli.options import check_output, seed_option
 from cluster.errors import RunError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ GamesPerCountry = Annotated[
     int, typer.Option(min=1, max=MOST_GAMES, help="Games as each of the seven powers; with --stop-within, at most.")
 ]
 Until = Annotated[str, typer.Option(metavar="YEAR|end", help=f"Last year of a game; {END_HELP}")]
-Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="The same seed gives every player the same games.")]
+Seed = Annotated[int, seed_option("The same seed gives every player the same games.")]
 Temperature = Annotated[
     float | None,
     typer.Option(
