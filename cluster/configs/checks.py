@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cluster.configs.sections import RolloutSettings
-from grpo_core.advantages.grouping import declared_expressions, required_facts
+from grpo_core.advantages.grouping import required_facts
 from grpo_core.advantages.returns import EXPECTED_RETURN_FACT
 from grpo_core.errors import GroupingError
 from grpo_core.settings import OUTCOME_KEYS, AlignmentSettings, GroupingSettings, LearnerSettings, PolicySettings
@@ -134,12 +134,13 @@ def check_group_keys(grouping: GroupingSettings, learner: LearnerSettings, world
                     f"grouping: {expression!r} names {name!r}, and there is no such fact under learner.returns = "
                     f"{learner.returns!r}; there are {', '.join(facts)}"
                 )
-    parting, keys = world.parting_facts, list(declared_expressions(grouping))
-    if parting and keys and not set(keys[0].split("+")) & set(parting):
-        raise ValueError(
-            f"grouping.keys: games of several kinds are mixed, so the first key must name {' or '.join(parting)}, or "
-            f"their returns would share a baseline; put '{world.role_name}+{parting[0]}' before {keys[0]!r}"
-        )
+    parting = world.parting_facts
+    for expression in grouping.keys if parting else ():
+        if not {part.strip() for part in expression.split("+")}.intersection(parting):
+            raise ValueError(
+                f"grouping.keys: games of several kinds are mixed, and {expression!r} would compare their returns with "
+                f"one another; every key must name {' or '.join(parting)}: '{expression}+{parting[0]}'"
+            )
     if grouping.opponent_adjusted and EXPECTED_RETURN_FACT not in facts:
         raise ValueError(f"grouping.opponent_adjusted: {_no_expected_return(learner, world)}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,7 +130,7 @@ def train(config: Config, run_dir: Path, *, resume: bool = False, metrics: Metri
                 save_interrupted(run)
                 raise
             raise
-    with progress_bars() as add_bar:
+    with progress_bars() if config.metrics.display else nullcontext() as add_bar:
         write_report(folder.path, config.world.measured, type(config)().model_dump(mode="json"), add_bar)
     return folder
 

@@ -62,7 +62,8 @@ class Measured:
     against: str
     results: list[ByRole]  # of each candidate
     look: Look
-    versions: list[int | None]  # of the candidates' checkpoints; None: a player that is none
+    versions: list[int | None]  # of the candidates' checkpoints; None: a player that is none, or was opened before
+    against_version: int | None  # the same of the anchor
 
 
 def specs_of(request: Request, candidates: Sequence[AnyPlayer], anchors: Sequence[AnyPlayer]) -> list[PlayerSpec]:
@@ -96,22 +97,30 @@ def evaluate(
     """
     specs = specs_of(request, candidates, anchors)
     with open_place(request.played, specs) as place:
-        return evaluate_at(place, request, specs[: len(candidates)], list(map(name_of, anchors)), add_bar)
+        return evaluate_at(place, request, specs, list(map(name_of, anchors)), add_bar)
 
 
 def evaluate_at(
-    place: Place, request: Request, candidates: Sequence[PlayerSpec], anchors: Sequence[str], add_bar: AddBar | None
+    place: Place, request: Request, specs: Sequence[PlayerSpec], anchors: Sequence[str], add_bar: AddBar | None
 ) -> list[Measured]:
-    """``evaluate`` where the players of ``specs_of`` are open; ``anchors`` are their names."""
-    versions = [version_of(spec.player) for spec in candidates]
+    """``evaluate`` where the players ``specs``, those of ``specs_of``, are open; ``anchors`` are their names."""
+    versions = [version_of(spec.player) for spec in specs]
+    first = len(specs) - len(anchors) if request.world.has_opponents else len(specs)
+    of_anchors = [*versions[first:], *([None] * len(anchors))]
     return [
-        _against(request, place, versions, len(candidates) + number, anchor, add_bar)
+        _against(request, place, versions[:first], first + number, anchor, of_anchors[number], add_bar)
         for number, anchor in enumerate(anchors)
     ]
 
 
 def _against(
-    request: Request, place: Place, versions: list[int | None], anchor: int, against: str, add_bar: AddBar | None
+    request: Request,
+    place: Place,
+    versions: list[int | None],
+    anchor: int,
+    against: str,
+    against_version: int | None,
+    add_bar: AddBar | None,
 ) -> Measured:
     world, played, candidates = request.world, list[Played](), len(versions)
     tables = [
@@ -141,7 +150,7 @@ def _against(
         return [stratified_estimate(each, measure, level) for each in found]
 
     look = look_after_look(len(tables[0]), request.stopping, play, watched)
-    return Measured(against, results(), look, versions)
+    return Measured(against, results(), look, versions, against_version)
 
 
 def evaluation_rows(
@@ -154,6 +163,7 @@ def evaluation_rows(
             "checkpoint": name_of(candidate),
             "version": version,
             "against": each.against,
+            "against_version": each.against_version,
             **request.facts,
             **measured_row(world, results, each.look.level),
             **_said(request, each.look),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+CANCEL_TIMEOUT_S = 10.0  # for what was interrupted to end
 
 Result = TypeVar("Result")
 
@@ -35,10 +39,28 @@ def event_loop() -> Iterator[Run]:
         with start_blocking_portal(name="entente-games") as portal:
 
             def run(main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-                result: Result = portal.call(main)
-                return result
+                return _called(portal, main)
 
             yield run
+
+
+def _called(portal: BlockingPortal, main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
+    """Call ``main`` through the portal; when the caller is interrupted, ``main`` has ended before that is raised."""
+    ended = threading.Event()
+
+    async def watched() -> Result:
+        try:
+            return await main()
+        finally:
+            ended.set()
+
+    future: Future[Result] = portal.start_task_soon(watched)
+    try:
+        return future.result()
+    except BaseException:
+        if future.cancel():  # it was not over
+            ended.wait(CANCEL_TIMEOUT_S)
+        raise
 
 
 def run_in_loop(main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:

@@ -94,7 +94,7 @@ class World(ABC):
 
     @property
     def parting_facts(self) -> tuple[str, ...]:
-        """Facts of which the first group key must name one, where games of several kinds are mixed; () for no rule."""
+        """Facts of which every group key must name one, where games of several kinds are mixed; () for no rule."""
         return ()
 
     @property

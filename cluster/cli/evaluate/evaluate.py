@@ -49,7 +49,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="MEASURE=WIDTH",
-            help="Stop early once every player's interval of a measure reaches at most WIDTH to each side, e.g. "
+            help="Stop early once every player's interval of a measure ends at most WIDTH from its middle, e.g. "
             "sum_of_squares=0.02. The games are looked at five times, and the intervals keep 95 %.",
         ),
     ] = None,

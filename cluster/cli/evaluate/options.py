@@ -45,7 +45,7 @@ Processes = Annotated[
     typer.Option(
         min=1,
         max=MOST_PROCESSES,
-        help="Processes that play, with one thread each; each opens the players itself.",
+        help="Processes that play; each opens the players itself. Several compute with one thread each.",
         show_default="one for each core, fewer where models need the memory; one with remote players",
     ),
 ]
@@ -127,12 +127,11 @@ def write_csv(path: Path | None, world: World, rows: Sequence[Mapping[str, Any]]
     ends = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
     buffer = io.StringIO()
     lines = csv.writer(buffer, lineterminator="\n")
-    lines.writerow(["player", "against", *facts, world.role_name, "games", *ends])
+    lines.writerow(["player", "version", "against", "against_version", *facts, world.role_name, "games", *ends])
     for row in rows:
         for role, cells in (("all", row), *row[f"by_{world.role_name}"].items()):
             figures = [figure for name in names for figure in (cells[name], *(cells[f"{name}_ci95"] or (None, None)))]
-            lines.writerow(
-                [row["checkpoint"], row["against"], *(row[fact] for fact in facts), role, cells.get("games"), *figures]
-            )
+            players = [row[key] for key in ("checkpoint", "version", "against", "against_version")]
+            lines.writerow([*players, *(row[fact] for fact in facts), role, cells.get("games"), *figures])
     write_atomically(path, buffer.getvalue().encode())
     typer.echo(f"written to {path}")

@@ -17,7 +17,7 @@ from cluster.evaluation.evaluate import (
     specs_of,
 )
 from cluster.evaluation.figures.rows import ByRole, mixed_estimate, mixed_row, paired_estimate, values_by_role
-from cluster.evaluation.players.opening import name_of
+from cluster.evaluation.players.opening import name_of, version_of
 from cluster.evaluation.tables.designs import mixed_tables
 from cluster.evaluation.tables.places import Open, Place
 from cluster.evaluation.tables.table import Played
@@ -63,12 +63,13 @@ def compare_players(
     if len(set(names)) < len(names):
         raise RunError(f"players are told apart by their names, and these are not: {', '.join(names)}")
     with open_place(request.played, specs) as place:
-        measured = evaluate_at(place, request, specs[: len(players)], anchors, add_bar)
+        measured = evaluate_at(place, request, specs, anchors, add_bar)
         shared = _mixed(place, request, len(players), add_bar) if mixed else []
     rows = evaluation_rows(request, players, measured)
     differences = [row for each in measured for row in _paired_differences(request, names, each)]
     if shared:
-        rows += [_mixed_row(request, shared, names, number) for number in range(len(names))]
+        versions = [version_of(spec.player) for spec in specs]
+        rows += [_mixed_row(request, shared, name, versions[number], number) for number, name in enumerate(names)]
         differences += _mixed_differences(request, names, shared)
     return Comparison(rows, differences)
 
@@ -87,11 +88,15 @@ def _mixed(place: Place, request: Request, players: int, add_bar: AddBar | None)
     return sorted(played, key=lambda each: (each.table.number, each.table.seed))
 
 
-def _mixed_row(request: Request, played: Sequence[Played], names: Sequence[str], player: int) -> dict[str, Any]:
+def _mixed_row(
+    request: Request, played: Sequence[Played], name: str, version: int | None, player: int
+) -> dict[str, Any]:
     world = request.played
     return {
-        "checkpoint": names[player],
+        "checkpoint": name,
+        "version": version,
         "against": MIXED,
+        "against_version": None,
         **request.facts,
         **mixed_row(world, played, player),
         "definitions": dict(world.definitions),

@@ -16,7 +16,7 @@ LOOKS = 5
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """Stop when the interval of one measure reaches at most ``half_width`` to each side, or excludes 0.
+    """Stop when the interval of one measure ends at most ``half_width`` from its middle, or excludes 0.
 
     Results are looked at after each fifth of the games. The intervals are repeated confidence intervals with O'Brien
     and Fleming's boundary, so they keep 95 % although one looks several times.

@@ -45,6 +45,11 @@ def check_player(name: str, remotes: ChatPlayers, world: type[World] | None = No
         return
     path = Path(name)
     if not path.is_dir():
+        if version_of(name) is not None and path.parent.is_dir():
+            raise RunError(
+                f"{one_line(repr(name), 120)} is not there any more: a run in training keeps its newest checkpoints; "
+                "name one that is kept, or a larger learner.keep_checkpoints"
+            )
         raise RunError(
             f"{one_line(repr(name), 120)} is neither a bot ({', '.join(bot_names)}) nor the folder of a checkpoint or "
             "run, nor remote:NAME, nor RUN:MEMBER of a run's population"

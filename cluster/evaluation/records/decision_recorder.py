@@ -46,12 +46,16 @@ class DecisionRecorder:
         """Record a decision that ``player`` made (``played``), or would think of now; bots are not recorded."""
         if not isinstance(player, Reader):
             return
-        policy = await policy_of(player, power)
-        choices, note, thought = await _choices(policy, position, power, decision, played=played)
+        policy: LLMPolicy | None = None
+        choices: tuple[UnitChoice, ...] = ()
+        prompt: tuple[int, ...] = ()
+        note = thought = ""
         try:
+            policy = await policy_of(player, power)
+            choices, note, thought = await _choices(policy, position, power, decision, played=played)
             prompt = self._lines.add(player.read(position, power).text)
-        except EntenteError as error:  # it does not fit the context of a policy that is asked after the game
-            prompt, note = (), one_line(error, 300)
+        except _NO_CHOICES as error:  # also a prompt that does not fit the context of a policy that is asked later
+            note = one_line(error, 300)
         self._decisions.append(
             RecordedDecision(
                 phase=position.phase,

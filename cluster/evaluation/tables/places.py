@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -74,7 +75,13 @@ def this_process(world: World, players: Sequence[PlayerSpec], remotes: ChatPlaye
         try:
             yield _ThisProcess(world, players, remotes, run)
         finally:
-            run(remotes.close)
+
+            async def close() -> None:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(END_TIMEOUT_S):
+                        await remotes.close()
+
+            run(close)
 
 
 class _Processes:

@@ -91,8 +91,8 @@ class Diplomacy(World):
 
     @property
     def parting_facts(self) -> tuple[str, ...]:
-        """Games that begin in scenarios are compared with one another before they are with whole games."""
-        return ("fork", "scenario") if self.settings.scenario_share else ()
+        """Games that begin in scenarios are never compared with whole games."""
+        return ("scenario", "fork") if self.settings.scenario_share else ()
 
     @property
     def reward_weights(self) -> Mapping[str, float]:

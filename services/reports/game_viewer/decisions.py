@@ -134,10 +134,30 @@ def decisions_path(saved_game: Path) -> Path:
 
 
 def write_decisions(saved_game: Path, decisions: GameDecisions) -> Path:
-    """Write the decisions beside the game; raises ``StorageError`` if they cannot be written."""
-    path = decisions_path(saved_game)
-    write_atomically(path, gzip.compress(msgspec.json.encode(decisions), mtime=0))
+    """Write the decisions beside the game, without texts if these are longer than what is read again.
+
+    Raises ``StorageError`` if they cannot be written.
+    """
+    path, text = decisions_path(saved_game), msgspec.json.encode(decisions)
+    if not _is_readable(text):
+        text = msgspec.json.encode(_without_texts(decisions))
+    write_atomically(path, gzip.compress(text, mtime=0))
     return path
+
+
+def _is_readable(text: bytes) -> bool:
+    try:
+        return len(text) <= _MOST_BYTES and bool(msgspec.json.decode(text, type=GameDecisions))
+    except ValueError:
+        return False
+
+
+def _without_texts(decisions: GameDecisions) -> GameDecisions:
+    note = "What was read and thought in this game is too long to be kept."
+    changed = (
+        msgspec.structs.replace(each, prompt=(), thought="", note=each.note or note) for each in decisions.decisions
+    )
+    return msgspec.structs.replace(decisions, lines=(), decisions=tuple(changed))
 
 
 def read_decisions(saved_game: Path) -> GameDecisions | None:

@@ -22,7 +22,7 @@ def entente(*words: str) -> str:
 
 
 def test_a_policy_trains_on_scenarios_and_whole_games(tmp_path: Path) -> None:
-    run, keys = tmp_path / "run", ["country+fork", "country+scenario", "country"]
+    run, keys = tmp_path / "run", ["country+fork", "country+scenario"]
     sets = (
         'game.scenarios=["opening", "crisis"]',
         "game.scenario_share=0.5",

@@ -46,7 +46,7 @@ def advance_of(add_bar: AddBar | None, name: str, steps: int) -> Callable[[int],
 def _shown_before(game: Path, page: Path) -> ShownGame | None:
     """What an earlier report's page of a game shows, if neither the game nor the code that draws it is newer.
 
-    Drawing takes 10 to 30 ms a phase, and a run may have dozens of games.
+    Drawing takes 10 to 30 ms a phase, and a run may have dozens of games. A link is never such a page.
     """
     from services.reports.game_viewer.frames import read_saved_game
     from services.reports.game_viewer.game_viewer import ShownGame
@@ -56,8 +56,8 @@ def _shown_before(game: Path, page: Path) -> ShownGame | None:
     code = Path(__file__).parents[2]
     sources += [*(code / "game_viewer").glob("*.*"), *code.glob("*.*")]
     try:
-        made = page.stat().st_mtime_ns
-        if any(each.stat().st_mtime_ns >= made for each in sources):
+        made = page.lstat().st_mtime_ns
+        if page.is_symlink() or any(each.stat().st_mtime_ns >= made for each in sources):
             return None
     except OSError:
         return None

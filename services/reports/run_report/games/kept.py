@@ -52,6 +52,11 @@ def has_games(run: RunData) -> bool:
     return set(run.measured.roles) == set(MAP_COLORS)
 
 
+def is_own(game: Path) -> bool:
+    """Whether neither a saved game nor a file beside it is a link, which in a run from elsewhere may lead anywhere."""
+    return not any(path.is_symlink() for path in game.parent.glob(f"{game.stem}.*"))
+
+
 def game_files(run: RunData, label: str, against: str) -> Iterator[Path]:
     """Yield the games that an evaluation saved; none of a folder that leads out of the run."""
     folder = run.folder / "games" / f"{label}-{against}"
@@ -59,7 +64,7 @@ def game_files(run: RunData, label: str, against: str) -> Iterator[Path]:
     if not _FOLDER.fullmatch(folder.name) or not folder.resolve().is_relative_to(run.folder.resolve()):
         return
     if folder.is_dir():
-        yield from (path for path in sorted(folder.glob("*.json")) if _POWER.fullmatch(path.stem))
+        yield from (path for path in sorted(folder.glob("*.json")) if _POWER.fullmatch(path.stem) and is_own(path))
 
 
 def kept_games(run: RunData) -> list[KeptGame]:
@@ -78,16 +83,24 @@ def kept_games(run: RunData) -> list[KeptGame]:
 
 def last_centers(path: Path) -> Mapping[str, int] | None:
     """Return the centres of every power at a saved game's end; None for a damaged file."""
-    found = _kept(path, "", "", 0)
-    return None if found is None else found.centers[-1]
+    saved = _read(path)
+    return None if saved is None else _centers(saved.phases[-1])
+
+
+def _read(path: Path) -> _Saved | None:
+    try:
+        return msgspec.json.decode(read_bytes(path), type=_Saved)
+    except (OSError, ValueError, RecursionError):  # the table of games names the damaged ones
+        return None
+
+
+def _centers(phase: _Phase) -> dict[str, int]:
+    return {power: len(phase.state.centers.get(power, ())) for power in MAP_COLORS}
 
 
 def _kept(path: Path, label: str, against: str, update: int) -> KeptGame | None:
-    try:
-        saved = msgspec.json.decode(read_bytes(path), type=_Saved)
-    except (OSError, ValueError, RecursionError):  # the table of games names the damaged ones
+    saved = _read(path)
+    if saved is None or path.stem not in MAP_COLORS:
         return None
-    if path.stem not in MAP_COLORS:
-        return None
-    centers = tuple({power: len(phase.state.centers.get(power, ())) for power in MAP_COLORS} for phase in saved.phases)
+    centers = tuple(map(_centers, saved.phases))
     return KeptGame(path, path.stem, label, against, update, tuple(phase.name for phase in saved.phases), centers)

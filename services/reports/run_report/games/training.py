@@ -13,8 +13,8 @@ from services.reports.game_viewer.decisions import read_decisions
 from services.reports.page import ReportError
 from services.reports.run_report.data import RunData
 from services.reports.run_report.games.drawing import AddBar, GamePage, advance_of, draw_page
-from services.reports.run_report.games.kept import has_games
-from services.reports.run_report.table import scrolling
+from services.reports.run_report.games.kept import has_games, is_own
+from services.reports.run_report.table import NO_DATA, scrolling
 
 FOLDER = "training"  # below a run's games
 MOST_GAMES = 8  # pages of one report; a block may have more
@@ -27,8 +27,8 @@ class TrainingGame:
     """One kept game: one member of a block, whose games begin alike."""
 
     name: str  # "b000480/0"
-    role: str  # the learner's; "" if no decision was recorded
-    update: int | None  # that judged its decisions; None: not yet, or unknown
+    role: str  # the learner's; "" if that is unknown, as without recorded decisions
+    update: int | None  # that judged its decisions; None: not yet
     page: GamePage
 
 
@@ -37,7 +37,7 @@ def show_training_games(run: RunData, add_bar: AddBar | None = None) -> list[Tra
     if not has_games(run):
         return []
     blocks = _blocks(run.folder)
-    judged = (games for games in blocks if any(_judged(game)[1] is not None for game in games[:1]))
+    judged = (games for games in blocks if any(_judged(game)[1] is not None for game in games))
     games = next(judged, blocks[0] if blocks else [])
     advance = advance_of(add_bar, "pages of training games", len(games))
     found = []
@@ -56,7 +56,8 @@ def _blocks(run_dir: Path) -> list[list[Path]]:
     folders = [each for each in top.iterdir() if _BLOCK.fullmatch(each.name) and not each.is_symlink()]
     found = [
         sorted(
-            (game for game in folder.glob("*.json") if _MEMBER.fullmatch(game.stem)), key=lambda game: int(game.stem)
+            (game for game in folder.glob("*.json") if _MEMBER.fullmatch(game.stem) and is_own(game)),
+            key=lambda game: int(game.stem),
         )[:MOST_GAMES]
         for folder in sorted(folders, key=lambda folder: int(folder.name[1:]), reverse=True)
     ]
@@ -98,8 +99,8 @@ def _row(game: TrainingGame) -> str:
     others = dict.fromkeys(seat.player for power, seat in shown.origin.seats.items() if power != game.role)
     cells = (
         f'<a href="{html.escape(game.page.link)}">{name}</a>',
-        str(shown.centers.get(game.role, "")),
-        "not yet" if game.update is None else str(game.update),
-        html.escape(", ".join(others)),
+        str(shown.centers.get(game.role, NO_DATA)),
+        (NO_DATA if not game.role else "not yet") if game.update is None else str(game.update),
+        html.escape(", ".join(others)) if game.role else NO_DATA,
     )
     return "".join(f"<td>{cell}</td>" for cell in cells)

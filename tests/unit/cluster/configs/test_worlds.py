@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from cluster.configs.schema import Config, config_class, config_class_of, config
 from cluster.configs.sections import TaskSettings
 from cluster.errors import ConfigError, RunError
 from cluster.runs.folder import RunFolder
+from grpo_core.advantages.grouping import Sample, groups_of, levels_of
 from services.environments.kuhn.world import Kuhn
 from services.environments.registry import load_world, world_names
 from services.environments.settings import GamesPerRole, ImitationSettings, NoSettings
@@ -262,10 +265,33 @@ def test_free_text_is_what_a_world_without_masks_writes() -> None:
     assert config_of("kuhn").policies_per_version == 1
 
 
-def test_games_of_scenarios_are_compared_with_one_another_first() -> None:
-    mixed = ['game.scenarios=["opening"]', "game.scenario_share=0.3"]
-    with pytest.raises(ConfigError, match="the first key must name fork or scenario, or their returns would share a"):
-        load_config("laptop", mixed)
-    for first in ("country+fork", "country+scenario+phase"):
-        keys = f'grouping.keys=["{first}", "country+phase", "country"]'
-        assert load_config("laptop", [*mixed, keys]).grouping.keys[0] == first
+MIXED = ['game.scenarios=["opening"]', "game.scenario_share=0.3"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "refused"),
+    [
+        (None, "country+phase"),  # the default
+        (["country+fork", "country+phase"], "country+phase"),  # whose baseline is made from the scenarios' games too
+        (["country+scenario", "country"], "country"),
+        (["country+scenario+phase", "country+auto"], "country+auto"),
+    ],
+)
+def test_keys_that_would_compare_scenarios_with_whole_games_are_refused(keys: list[str] | None, refused: str) -> None:
+    given = [] if keys is None else [f"grouping.keys={json.dumps(keys)}"]
+    with pytest.raises(ConfigError, match=f"and '{re.escape(refused)}' would compare their returns") as caught:
+        load_config("laptop", [*MIXED, *given])
+    assert f"'{refused}+scenario'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "keys", [["country+scenario+phase", "country + scenario"], ["country+fork+phase", "country+scenario"]]
+)
+def test_scenarios_and_whole_games_share_no_baseline(keys: list[str]) -> None:
+    grouping = load_config("laptop", [*MIXED, f"grouping.keys={json.dumps(keys)}"]).grouping
+    whole = {"country": "FRANCE", "phase": "S1901M", "scenario": "none"}
+    samples = [Sample("FRANCE", index, whole) for index in range(70)]
+    samples += [Sample("FRANCE", index, {**whole, "scenario": "x", "fork": "x"}) for index in range(70, 100)]
+    found = groups_of(samples, levels_of(samples, grouping), grouping.min_group_size)
+    assert sorted(index for group in found for index in group.decided) == list(range(100))
+    assert all(len({index < 70 for index in group.members}) == 1 for group in found)

@@ -6,6 +6,8 @@ import asyncio
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,15 @@ import entente
 from cluster.actors.initial_policy import make_policy
 from cluster.actors.rollout import RolloutWorker
 from cluster.configs.loader import dump_config, load_config
+from cluster.errors import RunError
 from cluster.evaluation.evaluate import diplomacy_request, evaluate, specs_of
+from cluster.evaluation.figures.comparison import MIXED, compare_players
 from cluster.evaluation.play import play
 from cluster.evaluation.players.opening import open_policy, parse_seats, version_of
 from cluster.evaluation.ratings.players import RatingPlayers
 from cluster.evaluation.records.game_origins import describe_player
+from cluster.evaluation.tables.places import Place, this_process
+from cluster.evaluation.tables.table import PlayerSpec
 from cluster.runs.folder import EXPORTED
 from cluster.runs.provenance import commit
 from grpo_core.checkpoints.store import save_checkpoint
@@ -33,6 +39,7 @@ from opponents.settings import ChatPlayerSettings
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.game_origin import ORIGIN_KEY
+from services.environments.environment import World
 from services.environments.evaluation import EvaluationGame
 from services.environments.seat_player import SeatPlayer
 from services.inference.chat_endpoint.settings import EndpointError
@@ -256,3 +263,20 @@ def test_a_run_is_evaluated_at_its_checkpoint_of_the_beginning(run: Path, tmp_pa
     assert version_of(specs_of(ONE_GAME, [str(copied)], [])[0].player) == 7
     assert anchor.player == "random"
     assert version_of("random") is None
+
+
+def test_rows_say_which_checkpoints_played(run: Path) -> None:
+    def of_holding_players(world: World, specs: Sequence[PlayerSpec]) -> AbstractContextManager[Place]:
+        return this_process(world, [PlayerSpec("hold")] * len(specs))
+
+    players = [str(run), "random"]
+    found = compare_players(ONE_GAME, players, [str(run), "random"], mixed=True, open_place=of_holding_players)
+    assert [(row["version"], row["against"], row["against_version"]) for row in found.rows] == [
+        (0, str(run), 0), (None, str(run), 0), (0, "random", None), (None, "random", None),
+        (0, MIXED, None), (None, MIXED, None),
+    ]  # fmt: skip
+
+
+def test_a_checkpoint_that_its_run_has_removed_is_said_to_be_gone(run: Path) -> None:
+    with pytest.raises(RunError, match=r"checkpoints/40' is not there any more: a run in training keeps its newest"):
+        open_policy(str(run / "checkpoints" / "40"), ChatPlayers({}))

@@ -124,6 +124,25 @@ def test_a_prompt_that_does_not_fit_is_a_note() -> None:
     assert found.note == "the shortest prompt for FRANCE has 900 tokens"
 
 
+@pytest.mark.parametrize("error", [MemoryError("no memory"), RuntimeError("out of memory"), EngineError("no adapter")])
+def test_a_record_never_ends_a_game(error: Exception) -> None:
+    class Failing:
+        async def specialist(self, power: str) -> object:
+            raise error
+
+        def read(self, position: object, power: str) -> object:
+            raise error
+
+        async def act(self, position: object, power: str, seed: int) -> Decision:
+            return Decision(("A PAR H",))
+
+    recorder = DecisionRecorder()
+    position = DiplomacyGame(1901).position
+    assert asyncio.run(recorder.watched("demo", Failing()).act(position, "FRANCE", 1)).actions == ("A PAR H",)
+    (found,) = recorder.recorded("one").decisions
+    assert (found.choices, found.prompt, found.note) == ((), (), str(error))
+
+
 def test_an_earlier_games_decisions_do_not_stay_beside_a_new_game(tmp_path: Path) -> None:
     recorder = DecisionRecorder()
     played(recorder)

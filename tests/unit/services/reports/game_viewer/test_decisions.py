@@ -45,6 +45,19 @@ def saved() -> dict[str, Any]:
     return document
 
 
+@pytest.mark.parametrize(
+    ("thought", "lines"), [("x" * 100_001, ("rules",)), ("", tuple(map(str, range(20_001)))), ("", ("x" * 100_001,))]
+)
+def test_texts_that_would_not_be_read_again_are_left_out(tmp_path: Path, thought: str, lines: tuple[str, ...]) -> None:
+    decision = RecordedDecision("S1901M", "FRANCE", "demo", (0,), thought, (a_choice("A PAR - BUR"),), 1.0)
+    write_decisions(tmp_path / "game.json", decisions_of(decision, lines=lines))
+    found = read_decisions(tmp_path / "game.json")
+    assert found is not None
+    (kept,) = found.decisions
+    assert (kept.prompt, kept.thought, kept.choices) == ((), "", decision.choices)
+    assert "too long to be kept" in kept.note
+
+
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     judgement = Judgement(1.5, None, 0.0, "running", "FRANCE", 1, None, True, 3)
     decision = RecordedDecision("S1901M", "FRANCE", "demo", (0, 1, 0), "a thought", (a_choice("A PAR - BUR"),), 1.0)

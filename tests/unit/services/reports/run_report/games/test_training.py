@@ -51,6 +51,15 @@ def test_games_of_the_newest_judged_block_have_pages(run: RunData) -> None:
     assert all((run.folder / game.page.link).is_file() for game in games)
 
 
+def test_a_damaged_record_hides_no_judged_block(run: RunData) -> None:
+    top = run.folder / "games" / "training"
+    keep(top / "b000000", 0, JUDGED)
+    for member in (0, 1):
+        keep(top / "b000007", member, JUDGED)
+    (top / "b000007" / "0.decisions.json.gz").write_bytes(b"no gzip")
+    assert [game.update for game in show_training_games(run)] == [None, 12]
+
+
 def test_games_that_wait_for_their_update_are_shown_where_there_are_no_others(run: RunData) -> None:
     keep(run.folder / "games" / "training" / "b000000", 0, None)
     (game,) = show_training_games(run)
@@ -68,6 +77,7 @@ def test_damaged_files_are_named_and_others_left_alone(run: RunData) -> None:
     assert first.page.link == ""
     assert "is not a saved game" in training_games_table([first, second])
     assert (second.role, second.update) == ("", None)
+    assert training_games_table([second]).count("<td>no data</td>") == 3
     assert second.page.link.endswith("1.html")
 
 
@@ -79,7 +89,28 @@ def test_games_outside_the_run_are_not_opened(run: RunData, tmp_path_factory: py
     (top / "b000000").symlink_to(outside)
     assert show_training_games(run) == []
     assert training_games_table([]) == ""
+    own = top / "b000001"
+    keep(own, 0, JUDGED)
+    (own / "1.json").symlink_to(outside / "0.json")
+    decisions = keep(own, 2, JUDGED).with_name("2.decisions.json.gz")
+    decisions.unlink()
+    decisions.symlink_to(outside / "0.decisions.json.gz")
+    assert [game.name for game in show_training_games(run)] == ["b000001/0"]
     assert not list(outside.glob("*.html"))
+
+
+def test_a_page_is_drawn_once_and_a_link_is_no_page(run: RunData, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = run.folder / "games" / "training" / "b000000"
+    page = keep(folder, 0, JUDGED).with_suffix(".html")
+    first = show_training_games(run)
+    drawn = page.stat().st_mtime_ns
+    assert show_training_games(run) == first
+    assert page.stat().st_mtime_ns == drawn
+    planted = tmp_path_factory.mktemp("outside") / "page.html"
+    planted.write_text("<script>alert(1)</script>")
+    page.unlink()
+    page.symlink_to(planted)
+    assert show_training_games(run) == []
 
 
 def test_a_report_shows_at_most_so_many_games(run: RunData, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,94 @@
+"""One event loop for several calls, also inside a running one; an interruption ends what runs before it is raised."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from cluster.evaluation.event_loop import event_loop, run_in_loop
+
+
+def in_a_running_loop(work: Callable[[], None]) -> None:
+    async def cell() -> None:
+        work()
+
+    loop = asyncio.new_event_loop()  # asyncio.run would have a handler of its own
+    try:
+        loop.run_until_complete(cell())
+    finally:
+        loop.close()
+
+
+WAYS = pytest.mark.parametrize("way", [lambda work: work(), in_a_running_loop], ids=["plain", "in a running loop"])
+
+
+async def here() -> asyncio.AbstractEventLoop:
+    return asyncio.get_running_loop()
+
+
+@WAYS
+def test_calls_of_one_block_share_their_loop(way: Callable[[Callable[[], None]], None]) -> None:
+    def work() -> None:
+        with event_loop() as run:
+            first = run(here)
+            assert run(here) is first
+        assert first.is_closed()
+        assert run_in_loop(here) is not first
+
+    way(work)
+
+
+@WAYS
+def test_an_error_is_the_callers_and_the_loop_goes_on(way: Callable[[Callable[[], None]], None]) -> None:
+    async def fails() -> None:
+        raise ValueError("no such player")
+
+    def work() -> None:
+        with event_loop() as run:
+            with pytest.raises(ValueError, match="no such player"):
+                run(fails)
+            assert not run(here).is_closed()
+
+    way(work)
+
+
+@WAYS
+def test_what_runs_has_ended_before_an_interruption_is_raised(way: Callable[[Callable[[], None]], None]) -> None:
+    events: list[str] = []
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+
+    async def endless() -> None:
+        try:
+            while True:  # again after a while: Python ignores an exception in a callback of the garbage collector
+                signal.pthread_kill(main_thread, signal.SIGINT)
+                await asyncio.sleep(10)
+        except asyncio.CancelledError:
+            time.sleep(0.05)  # the caller waits
+            events.append("ended")
+            raise
+
+    async def close() -> None:
+        events.append("closed")
+
+    def work() -> None:
+        with event_loop() as run:
+            try:
+                run(endless)
+            except KeyboardInterrupt:
+                events.append("interrupted")
+            finally:
+                run(close)
+
+    before, handler = threading.active_count(), signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        way(work)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert events == ["ended", "interrupted", "closed"]
+    assert threading.active_count() == before
