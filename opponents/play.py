@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from grpo_core.seeds import derive_seed
 from grpo_core.types import Episode, KeyValue, Turn
 from opponents.matchmaking.lineup import LineupBlock
 from services.environments.environment import LINEUP_FACT, POLICY_OPPONENTS_FACT, World
-from services.environments.playing import Game, Policy, Result, weigh
+from services.environments.playing import Bot, Decision, Game, Policy, Result, weigh
 from services.inference.engine import LEARNER
 
 
@@ -83,16 +83,15 @@ async def play_game(
         missing = [seat for seat in acting if seat not in seats]
         if missing:
             raise ValueError(f"no policy for {', '.join(missing)}; seat everyone who has to act")
-        asked = [seats[seat].act(game.view(seat), seat, derive_seed(seed, "decision", steps, seat)) for seat in acting]
-        decisions = await asyncio.gather(*asked) if len(asked) > 1 else [await each for each in asked]
-        for seat, decision in zip(acting, decisions, strict=True):
+        decisions = await _decide(game, seats, acting, seed, steps)
+        for seat, decision in decisions.items():
             turn = decision.turn
             if decision.defects:
                 game.note_defects(seat, decision.defects)
             # A decision without a choice is no training data; its rewards are credited to the choice before it.
             if seat in records and turn is not None and turn.trained_mask.any():
                 records[seat].add_turn(replace(turn, phase=game.phase, keys=game.facts(seat)), steps)
-        step = game.step({seat: decision.actions for seat, decision in zip(acting, decisions, strict=True)})
+        step = game.step({seat: decision.actions for seat, decision in decisions.items()})
         defects += step.defects
         for seat, record in records.items():
             record.add_rewards(step.parts.get(seat, {}), weights, steps, discount)
@@ -102,6 +101,23 @@ async def play_game(
         record.add_rewards(result.parts.get(seat, {}), weights, max(0, steps - 1), discount)
         record.close(steps)
     return GameRecord(result, records, defects)
+
+
+async def _decide(
+    game: Game, seats: Mapping[str, Policy], acting: Sequence[str], seed: int, steps: int
+) -> dict[str, Decision]:
+    """The decisions of a step, in the order of ``acting``; all are asked at once, but bots, which never wait."""
+
+    def ask(seat: str) -> Awaitable[Decision]:
+        return seats[seat].act(game.view(seat), seat, derive_seed(seed, "decision", steps, seat))
+
+    found = {seat: await ask(seat) for seat in acting if isinstance(seats[seat], Bot)}
+    asked = [seat for seat in acting if seat not in found]
+    if len(asked) == 1:
+        found[asked[0]] = await ask(asked[0])
+    elif asked:
+        found.update(zip(asked, await asyncio.gather(*map(ask, asked)), strict=True))
+    return {seat: found[seat] for seat in acting}
 
 
 def make_episode(world: World, block: LineupBlock, member: int, role: str, record: GameRecord) -> Episode:

@@ -32,7 +32,8 @@ class MeasuredGame(DatedGame):
         taken = len(self.orders[power])
         self.counts[power].written += taken
         self.counts[power].written_legal += taken
-        self.note_defects(power, defects)
+        if defects:
+            self.note_defects(power, defects)
         return defects
 
     def process(self) -> None:

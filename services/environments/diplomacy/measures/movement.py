@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ def read_movement(
     return Movement(read)
 
 
+@lru_cache(maxsize=100_000)  # of at most some 25,000 orders that the map has
 def _parse(order: str) -> tuple[str, str, str]:
     words = order.split()
     kind = words[2]
