@@ -2,7 +2,7 @@
 // One decision in words and tables: why it was judged so, each unit's choice, and what the player had read.
 const percent = (share) => (share >= 0.9995 ? "100" : (share * 100).toPrecision(share >= 0.0995 ? 3 : 2).replace(/e.*/, "")) + " %";
 const shown = (value) => (Math.abs(value) >= 100 ? value.toFixed(0) : Number(value.toPrecision(3)).toString());
-const small = (share) => (share > 0 && share < 0.0001 ? "under 0.01 %" : percent(share));
+const small = (share) => (share > 0 && share < 0.0001 ? "< 0.01 %" : percent(share));
 
 function figure(name, value, hint) {
   const made = element("div", "figure", element("dt", "", name), element("dd", "", value));
