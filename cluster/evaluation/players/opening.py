@@ -69,9 +69,17 @@ def newest(name: str) -> str:
 
 
 def version_of(player: str | Policy) -> int | None:
-    """The version of a checkpoint in a run's folder, as ``newest`` names it; None for any other player."""
-    path = Path(player) if isinstance(player, str) else None
-    return int(path.name) if path is not None and path.parent.name == "checkpoints" and path.name.isdecimal() else None
+    """The updates behind a checkpoint in a run's folder, as ``newest`` names it, or a member; None for other players.
+
+    Raises as ``find_member``.
+    """
+    if not isinstance(player, str):
+        return None
+    if (member := member_name(player)) is not None:
+        _, found = find_member(*member)
+        return None if found.kind == "bot" else found.version
+    path = Path(player)
+    return int(path.name) if path.parent.name == "checkpoints" and path.name.isdecimal() else None
 
 
 def open_policy(

@@ -6,6 +6,7 @@ import os
 import signal
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def figures(request: Request, player: str, place: Open) -> object:
+def figures(request: Request, player: str, place: Open) -> dict[str, Any]:
     [row] = evaluation_rows(request, ["it"], evaluate(request, [player], ["random"], place))
     return row
 
@@ -79,7 +80,9 @@ def test_a_member_of_a_population_is_a_player(run: Path) -> None:
     [id_of_policy] = [
         member.id for member in Population.load(run / "population.json").members if member.kind == "policy"
     ]
-    assert figures(REQUEST, f"{run}:{id_of_policy}", in_processes(1)) == figures(REQUEST, str(run), in_processes(1))
+    member, newest = (figures(REQUEST, name, in_processes(1)) for name in (f"{run}:{id_of_policy}", str(run)))
+    assert (member.pop("version"), newest.pop("version")) == (1, 0)
+    assert member == newest
     assert figures(REQUEST, f"{run}:bot/greedy", in_processes(1)) == figures(REQUEST, "greedy", in_processes(1))
     with pytest.raises(RunError, match="has no member 'bot/none'; there are bot/greedy, policy/v1"):
         figures(REQUEST, f"{run}:bot/none", in_processes(1))

@@ -32,7 +32,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 
 RANK = """
-import copy, dataclasses, json, sys
+import copy, dataclasses, json, os, sys
 from pathlib import Path
 import numpy as np
 import torch
@@ -90,6 +90,9 @@ with process_group(rank, ranks, address, timeout_s=float(timeout_s)) as sharding
             error_text = str(error)
         record = {"metrics": metrics, "held": held / parameters, "error_text": error_text}
         (folder / f"{name}-{ranks}-{rank}.json").write_text(json.dumps(record))
+# What counts is on disk; a thread of torch that is not over would abort the end of the interpreter, as happened once.
+sys.stdout.flush()
+os._exit(0)
 """
 
 
