@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any, Protocol, TypeVar
 
+from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 CANCEL_TIMEOUT_S = 10.0  # for what was interrupted to end
@@ -47,20 +50,74 @@ def event_loop() -> Iterator[Run]:
 def _called(portal: BlockingPortal, main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
     """Call ``main`` through the portal; when the caller is interrupted, ``main`` has ended before that is raised."""
     ended = threading.Event()
+    interrupts = _Interrupts()
 
     async def watched() -> Result:
         try:
-            return await main()
+            with CancelScope() as scope:
+                interrupts.cancel(asyncio.get_running_loop(), scope)
+                return await main()
+            raise _InterruptedError  # the scope was cancelled
         finally:
             ended.set()
 
-    future: Future[Result] = portal.start_task_soon(watched)
-    try:
-        return future.result()
-    except BaseException:
-        if future.cancel():  # it was not over
-            ended.wait(CANCEL_TIMEOUT_S)
-        raise
+    with interrupts.noted_in_main_thread():
+        future: Future[Result] = portal.start_task_soon(watched)
+        try:
+            result = future.result()
+        except _InterruptedError:
+            raise KeyboardInterrupt from None
+        except BaseException:  # a second interruption, or one by another handler than Python's own
+            if future.cancel():  # it was not over
+                ended.wait(CANCEL_TIMEOUT_S)
+            raise
+    if interrupts.noted:  # too late to cancel anything
+        raise KeyboardInterrupt
+    return result
+
+
+class _InterruptedError(Exception):
+    """The call was cancelled because its caller was interrupted."""
+
+
+class _Interrupts:
+    """What Ctrl-C does to a caller that waits for another thread: the first cancels the call, a second is raised.
+
+    As in ``asyncio.Runner``, the first is noted and not raised where the caller stands: an exception raised between the
+    start of a call and the wait for it would leave the call running.
+    """
+
+    def __init__(self) -> None:
+        self.noted = False
+        self._call: tuple[asyncio.AbstractEventLoop, CancelScope] | None = None
+
+    def cancel(self, loop: asyncio.AbstractEventLoop, scope: CancelScope) -> None:
+        """Name the call that an interruption cancels; one that came earlier cancels it now."""
+        self._call = loop, scope
+        if self.noted:
+            scope.cancel()
+
+    @contextmanager
+    def noted_in_main_thread(self) -> Iterator[None]:
+        """Note SIGINT within the block; other handlers than Python's own, and other threads, are left alone."""
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+        signal.signal(signal.SIGINT, self._note)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        if self.noted:
+            raise KeyboardInterrupt
+        self.noted = True
+        if self._call is not None:
+            loop, scope = self._call
+            with suppress(RuntimeError):  # the call is over and its loop closed
+                loop.call_soon_threadsafe(scope.cancel)
 
 
 def run_in_loop(main: Callable[[], Coroutine[Any, Any, Result]]) -> Result:

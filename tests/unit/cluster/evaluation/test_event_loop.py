@@ -65,9 +65,8 @@ def test_what_runs_has_ended_before_an_interruption_is_raised(way: Callable[[Cal
 
     async def endless() -> None:
         try:
-            while True:  # again after a while: Python ignores an exception in a callback of the garbage collector
-                signal.pthread_kill(main_thread, signal.SIGINT)
-                await asyncio.sleep(10)
+            signal.pthread_kill(main_thread, signal.SIGINT)  # once: a late second one would end pytest's process
+            await asyncio.sleep(60)
         except asyncio.CancelledError:
             time.sleep(0.05)  # the caller waits
             events.append("ended")
@@ -92,3 +91,29 @@ def test_what_runs_has_ended_before_an_interruption_is_raised(way: Callable[[Cal
         signal.signal(signal.SIGINT, handler)
     assert events == ["ended", "interrupted", "closed"]
     assert threading.active_count() == before
+
+
+@WAYS
+def test_interruptions_are_raised_wherever_they_meet_the_caller(way: Callable[[Callable[[], None]], None]) -> None:
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+
+    async def interrupts_and_waits() -> None:
+        signal.pthread_kill(main_thread, signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            time.sleep(0.01)
+            raise
+
+    def work() -> None:
+        with event_loop() as run, pytest.raises(KeyboardInterrupt):
+            run(interrupts_and_waits)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for _ in range(50):  # the interruption meets the caller at another place each time
+            way(work)
+    finally:
+        signal.signal(signal.SIGINT, handler)
