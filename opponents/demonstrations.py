@@ -65,9 +65,11 @@ async def demonstrate_game(
     return [turn for seat in seats for turn in record.learners[seat].turns]
 
 
-def saved_demonstrations(world: World, file: Path, tokens: TokenizedLanguage) -> Iterator[Turn]:
+def saved_demonstrations(
+    world: World, settings: ImitationSettings, file: Path, tokens: TokenizedLanguage
+) -> Iterator[Turn]:
     """Yield the turns with a choice from a saved game; raises as ``World.saved_demonstrations``."""
-    for shown in world.saved_demonstrations(file):
+    for shown in world.saved_demonstrations(settings, file):
         turn = demonstration_turn(tokens, shown.view, shown.seat, shown.actions)
         if turn.trained_mask.any():
             yield replace(turn, phase=shown.phase)

@@ -12,6 +12,7 @@ from cluster.evaluation.figures.stopping import Look, Stopping, look_after_look
 from cluster.evaluation.players.opening import name_of, newest, version_of
 from cluster.evaluation.tables.designs import one_against_others, rounds
 from cluster.evaluation.tables.places import Open, Place, this_process
+from cluster.evaluation.tables.saving import GameFolder
 from cluster.evaluation.tables.table import Played, PlayerSpec
 from cluster.runs.progress_bars import AddBar
 from grpo_core.statistics.estimate import Estimate
@@ -35,6 +36,7 @@ class Request:
     seed: int = 0
     temperature: float | None = None  # of candidates that sample; None: that of their runs' evaluations
     stopping: Stopping | None = None  # None: all games are played
+    games: GameFolder | None = None  # None: games are not kept
 
     @property
     def played(self) -> World:
@@ -108,7 +110,7 @@ def evaluate_at(
     first = len(specs) - len(anchors) if request.world.has_opponents else len(specs)
     of_anchors = [*versions[first:], *([None] * len(anchors))]
     return [
-        _against(request, place, versions[:first], first + number, anchor, of_anchors[number], add_bar)
+        _against(request, place, specs, versions[:first], first + number, anchor, of_anchors[number], add_bar)
         for number, anchor in enumerate(anchors)
     ]
 
@@ -116,6 +118,7 @@ def evaluate_at(
 def _against(
     request: Request,
     place: Place,
+    specs: Sequence[PlayerSpec],
     versions: list[int | None],
     anchor: int,
     against: str,
@@ -136,7 +139,8 @@ def _against(
             advance(1)
 
     def play(first: int, end: int) -> None:
-        place.play([table for each in tables for own in each[first:end] for table in own], done)
+        wanted = [table for each in tables for own in each[first:end] for table in own]
+        place.play(wanted if request.games is None else request.games.saved(wanted, specs), done)
 
     def results() -> list[ByRole]:
         return [results_by_role(world, played, candidate) for candidate in range(candidates)]

@@ -72,7 +72,7 @@ class _Rank:
             if not (counts[1] and counts[2]):
                 raise RunError(
                     f"{counts[0]} games have {counts[1]} decisions to learn from and {counts[2]} to measure on: are "
-                    "the saved games in the notation of the world?"
+                    "the saved games in the notation of the world, and did imitation.saved_players play them?"
                 )
             if self._rank == 0:
                 with writing(draft):
@@ -158,7 +158,7 @@ class _Rank:
         self._connection.send(StageBegan(name, len(files)))
         tokens = self._tokens()
         for file in files[self._rank :: self._settings.processes]:
-            yield _ready(list(saved_demonstrations(self._world, file, tokens)))
+            yield _ready(list(saved_demonstrations(self._world, self._settings, file, tokens)))
             self._report_steps(name, 1)
 
     def _tokens(self) -> TokenizedLanguage:

@@ -234,7 +234,7 @@ class World(ABC):
         """Files with games that are imitated besides those of teachers. Raises ValueError if there are none."""
         return ()
 
-    def saved_demonstrations(self, file: Path) -> Iterator[Demonstration]:
+    def saved_demonstrations(self, settings: Any, file: Path) -> Iterator[Demonstration]:
         """The decisions in one of ``saved_games``; raises an EntenteError if it cannot be read."""
         raise NotImplementedError(f"{self.name} saves no games, so {file} cannot be imitated")
 

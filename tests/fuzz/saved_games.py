@@ -174,7 +174,7 @@ def run(case: Case, folder: Path, shared: object) -> None:
         else:
             loaded.outcome()
     else:
-        for number, _ in enumerate(saved_demonstrations(Config().world, path, _tokens())):
+        for number, _ in enumerate(saved_demonstrations(Config().world, Config().imitation, path, _tokens())):
             if number > 20:
                 break
 

@@ -12,10 +12,12 @@ from cluster.cli.evaluate.options import (
     GamesPerCountry,
     Processes,
     RayAddress,
+    SaveGames,
     Seed,
     Temperature,
     Until,
     bars,
+    game_folder,
     parse_stopping,
     place_for,
     write_csv,
@@ -27,7 +29,8 @@ commands = typer.Typer()
 
 
 @commands.command(
-    epilog="Example: `entente evaluate runs/demo --against random,dumbbot --games-per-country 10 --until 1905`"
+    epilog="Examples: `entente evaluate runs/demo --against random,dumbbot --games-per-country 10 --until 1905`; "
+    "`entente evaluate lookahead --against dumbbot --until end --games-per-country 2 --save-games games/lookahead`"
 )
 def evaluate(
     players: Annotated[
@@ -63,6 +66,7 @@ def evaluate(
     ] = None,
     processes: Processes = None,
     ray_address: RayAddress = None,
+    save_games: SaveGames = None,
     json_out: Json = None,
     csv_out: Csv = None,
     config: ChatPlayersConfig = None,
@@ -85,7 +89,10 @@ def evaluate(
     from cluster.evaluation.evaluate import difference_rows, diplomacy_request, evaluation_rows
     from cluster.evaluation.evaluate import evaluate as measure
 
-    request = diplomacy_request(games_per_country, ending, seed=seed, temperature=temperature, stopping=stopping)
+    games = game_folder(save_games, remotes)
+    request = diplomacy_request(
+        games_per_country, ending, seed=seed, temperature=temperature, stopping=stopping, games=games
+    )
     if stopping is not None:
         stopping.found(request.played.measures)
     place = place_for((*names, *anchors), remotes, 7 * games_per_country * len(names), processes, ray_address)

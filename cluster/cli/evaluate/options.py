@@ -20,6 +20,7 @@ from cluster.errors import RunError
 if TYPE_CHECKING:
     from cluster.evaluation.figures.stopping import Stopping
     from cluster.evaluation.tables.places import Open
+    from cluster.evaluation.tables.saving import GameFolder
     from opponents.players.chat_players import ChatPlayers
     from services.environments.environment import World
 
@@ -58,6 +59,14 @@ RayAddress = Annotated[
         "number of CPUs taken, by default all.",
     ),
 ]
+SaveGames = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="DIR",
+        help="Also keep every game there, in the engine's format with who played, for `entente replay` or "
+        "imitation.saved_games. With --ray the folder is one that all nodes share.",
+    ),
+]
 Csv = Annotated[
     Path | None,
     typer.Option("--csv", callback=check_output, help="Also write a line for each player, opposition and country."),
@@ -87,6 +96,19 @@ def parse_stopping(within: str | None, when_clear: str | None, players: int) -> 
     if not (half > 0 and math.isfinite(half)):
         raise RunError(f"--stop-within {within[:80]!r} is not MEASURE=WIDTH, e.g. --stop-within mean_centers=0.5")
     return Stopping(name.strip(), half)
+
+
+def game_folder(folder: Path | None, remotes: ChatPlayers) -> GameFolder | None:
+    """The folder of --save-games, made if it is missing; None without one. Raises RunError if it cannot be made."""
+    if folder is None:
+        return None
+    from cluster.evaluation.tables.saving import GameFolder
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(f"--save-games {folder}: {error.strerror}; name a folder that can be written") from error
+    return GameFolder(folder.absolute(), remotes)
 
 
 def place_for(

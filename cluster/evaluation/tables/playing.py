@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from cluster.evaluation.players.opening import open_policy
-from cluster.evaluation.tables.table import Played, PlayerSpec, Table
+from cluster.evaluation.tables.table import Played, PlayerSpec, SavedTable, Table
+from grpo_core.checkpoints.atomic_write import write_atomically
 from opponents.play import play_game
 from opponents.players.chat_players import ChatPlayers
+from opponents.population.member import package_version
 from services.environments.environment import World
-from services.environments.playing import Bot, Policy, SamplingPolicy
+from services.environments.playing import Bot, Game, Policy, SamplingPolicy
 
 CONCURRENT_GAMES = 64  # of one process; an engine batches their decisions
 
@@ -29,13 +32,15 @@ class OpenTables:
         return 1 if all(isinstance(player, Bot) for player in self._players) else CONCURRENT_GAMES
 
     async def play(self, table: Table) -> Played:
-        """Play one game to its end."""
+        """Play one game to its end. Raises StorageError if a game that is to be kept cannot be written."""
         game = self._world.new_game(table.start, table.role, table.seed, game_id=f"evaluation-{table.seed}")
         seats = {role: self._players[number] for role, number in table.seats.items()}
         player = seats[table.role]
         if table.temperature is not None and isinstance(player, SamplingPolicy):
             seats[table.role] = player.at(table.temperature)
         result = (await play_game(game, seats, table.seed)).result
+        if table.saved is not None:
+            self._save(table.saved, game, table.seed)
         outcomes = {role: result.outcomes[role] for role in table.measured}
         return Played(table, outcomes, {role: result.notes.get(role, "") for role in table.measured})
 
@@ -51,6 +56,11 @@ class OpenTables:
         async with asyncio.TaskGroup() as group:
             for table in tables:
                 group.create_task(play_one(table))
+
+    def _save(self, wanted: SavedTable, game: Game, seed: int) -> None:
+        saved = self._world.saved_game(game, wanted.players, seed, wanted.commit, package_version())
+        if saved is not None:
+            write_atomically(Path(wanted.path), saved.encode() + b"\n")
 
     def _open(self, spec: PlayerSpec, remotes: ChatPlayers) -> Policy:
         return open_policy(spec.player, remotes, world=self._world, temperature=spec.temperature, evaluation=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.environments.playing import Parts, Policy
+from services.environments.seat_player import SeatPlayer
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,15 @@ class PlayerSpec:
 
     player: str | Policy  # a name for ``open_policy``, or an open one, which only the own process can use
     temperature: float | None = None  # of its sampling; None: that of its run's evaluations
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTable:
+    """How a game is kept when it is over."""
+
+    path: str  # of the file, in a folder that exists where the game is played
+    players: Mapping[str, SeatPlayer]  # who sits in each seat
+    commit: str  # of this code
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +37,7 @@ class Table:
     start: str  # of ``World.new_game``
     seed: int
     temperature: float | None = None  # of the sampling of the player in ``role``; None: the one that it was opened with
+    saved: SavedTable | None = None  # None: the game is not kept
 
 
 @dataclass(frozen=True, slots=True)

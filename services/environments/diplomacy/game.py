@@ -18,8 +18,8 @@ from grpo_core.types import KeyValue
 from services.environments.diplomacy.alliances import AllianceLog
 from services.environments.diplomacy.game_origin import ORIGIN_KEY, GameOrigin
 from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS, PastPhase, Position, segment
+from services.environments.diplomacy.rules.engine_position import read_position
 from services.environments.diplomacy.rules.fast_engine import FastGame
-from services.environments.diplomacy.rules.legal import build_orders, movement_orders
 from services.environments.diplomacy.rules.orders import check
 from services.environments.diplomacy.saved_game import SavedGameError, read_saved_game
 from services.environments.diplomacy.scoring.rewards import final_parts, phase_parts
@@ -62,7 +62,7 @@ class DiplomacyGame(Game):
         """The current phase as plain data, computed once per phase; without legal orders when the game is done."""
         if self._position is None:
             past = self._past if self._past is not None else _past_phases(self._engine)
-            self._position = _read_position(self._engine, self._phase(), self.is_done, past)
+            self._position = read_position(self._engine, self._phase(), self.is_done, past)
         return self._position
 
     @property
@@ -265,42 +265,6 @@ def _past_phases(engine: Any) -> tuple[PastPhase, ...]:
         if past[-1].phase.endswith("M"):
             break
     return tuple(reversed(past))
-
-
-def _read_position(engine: Any, phase: str, is_done: bool, past: tuple[PastPhase, ...] = ()) -> Position:
-    powers = engine.powers
-    units = {name: tuple(sorted(powers[name].units)) for name in POWERS}
-    centers = {name: tuple(sorted(powers[name].centers)) for name in POWERS}
-    dislodged: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in POWERS}
-    orderable: dict[str, tuple[str, ...]] = dict.fromkeys(POWERS, ())
-    adjustments = dict.fromkeys(POWERS, 0)
-    legal: dict[str, tuple[str, ...]] = {}
-    if is_done:
-        return Position(phase, units, dislodged, centers, orderable, legal, adjustments, past)
-    if phase[-1] == "M":
-        orderable = {name: tuple(unit[2:] for unit in units[name]) for name in POWERS}
-        engine._build_list_possible_convoys()
-        legal = movement_orders([unit for name in POWERS for unit in units[name]], engine.convoy_paths_dest)
-    elif phase[-1] == "R":
-        taken = {unit[2:5] for name in POWERS for unit in units[name]}
-        for name in POWERS:
-            for unit, places in sorted(powers[name].retreats.items()):
-                free = tuple(sorted(place for place in places if place[:3] not in taken))
-                dislodged[name][unit] = free
-                legal[unit[2:]] = tuple(sorted([f"{unit} D", *(f"{unit} R {place}" for place in free)]))
-            orderable[name] = tuple(unit[2:] for unit in dislodged[name])
-    else:
-        for name in POWERS:
-            owed = len(centers[name]) - len(units[name])
-            if owed > 0:
-                orderable[name] = tuple(sorted(engine._build_sites(powers[name])))
-                adjustments[name] = min(owed, len(orderable[name]))
-                legal.update((site, build_orders(site)) for site in orderable[name])
-            elif owed < 0:
-                orderable[name] = tuple(unit[2:] for unit in units[name])
-                adjustments[name] = owed
-                legal.update((unit[2:], (f"{unit} D",)) for unit in units[name])
-    return Position(phase, units, dislodged, centers, orderable, legal, adjustments, past)
 
 
 def _winners(engine: Any) -> tuple[str, ...]:

@@ -6,10 +6,28 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import msgspec
+
 from services.environments.seat_player import SeatPlayer
 
 ORIGIN_KEY = "entente"  # of a saved game's document; the engine and other programs ignore it
 SCHEMA = 1
+
+
+class _Seat(msgspec.Struct):
+    player: str
+
+
+class _Record(msgspec.Struct):
+    seats: dict[str, _Seat]
+
+
+def seated_players(document: Mapping[str, Any]) -> Mapping[str, str]:
+    """Who sat in each seat of a saved game, by name; none where the file does not say, or not in this form."""
+    try:
+        return {seat: each.player for seat, each in msgspec.convert(document.get(ORIGIN_KEY), _Record).seats.items()}
+    except ValueError:  # msgspec's errors are ValueErrors
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

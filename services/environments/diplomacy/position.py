@@ -55,6 +55,13 @@ class Position:
         """``"M"`` movement, ``"R"`` retreats, ``"A"`` adjustments."""
         return self.phase[-1]
 
+    def state(self) -> dict[str, Any]:
+        """The position in the form of ``DiplomacyGame.state``."""
+        standing = {power: [*self.units[power], *(f"*{unit}" for unit in self.dislodged[power])] for power in POWERS}
+        retreats = {power: {unit: list(places) for unit, places in self.dislodged[power].items()} for power in POWERS}
+        centers = {power: list(self.centers[power]) for power in POWERS}
+        return {"name": self.phase, "units": standing, "retreats": retreats, "centers": centers}
+
     @property
     def to_move(self) -> tuple[str, ...]:
         """The powers with decisions."""

@@ -12,6 +12,13 @@ class GameSettings(Settings):
     """The training games and their rewards."""
 
     until_year: int = Field(1905, ge=1901, le=1999, description="Last year played to its end, adjustments included")
+    quiet_years: int | None = Field(
+        None,
+        ge=1,
+        le=99,
+        description="A training game is a draw of all survivors once no centre has changed hands in so many years; "
+        "unset: only its last year ends it. until_year = 1935 and quiet_years = 5 are whole games",
+    )
     reward: dict[str, float] = Field(
         default_factory=lambda: {"center_change": 1.0},
         examples=[{"center_change": 0.5, "dipnet": 0.5}],
@@ -70,8 +77,12 @@ class DiplomacyImitation(ImitationSettings):
     )
     teacher: str = Field("dumbbot", description="Bot that is imitated")
     until_year: int = Field(1908, ge=1901, le=1999, description="Last year of a teacher's game")
-    saved_games: str | None = Field(
-        None, description="Folder of saved games (*.json) that are imitated too, all powers of each"
+    saved_games: str | None = Field(None, description="Folder of saved games (*.json) that are imitated too")
+    saved_players: Texts = Field(
+        (),
+        examples=[["lookahead"]],
+        description="Players whose decisions in saved games are imitated, as the games' records of seats name them; "
+        "empty: those of all powers",
     )
 
     @property

@@ -65,24 +65,20 @@ class Diplomacy(World):
     turn_facts = ("phase", "segment", "own_centers", "alliance")
     example_role = "FRANCE"
     group_keys = ("country+phase", "country+segment", "country")
-    bots = {name: partial(_bot, name) for name in ("dumbbot", "greedy", "hold", "random")}  # noqa: RUF012
+    bots = {name: partial(_bot, name) for name in ("dumbbot", "greedy", "hold", "lookahead", "random")}  # noqa: RUF012
     game_settings = GameSettings
     evaluation_settings = DiplomacyEvaluation
     imitation_settings = DiplomacyImitation
     language = DiplomacyLanguage()
 
-    def __init__(self, settings: GameSettings, quiet_years: int | None = None) -> None:
-        """Take the section ``[game]``, and the years without a change of centres after which a game is a draw.
-
-        Raises ValueError for unknown reward parts.
-        """
+    def __init__(self, settings: GameSettings) -> None:
+        """Take the section ``[game]``. Raises ValueError for unknown reward parts."""
         check_weights(settings.reward)
         if settings.scenario_share > 0 and not settings.scenarios:
             raise ValueError(
                 'scenario_share: name the scenarios in game.scenarios, such as ["opening"], or set it to 0'
             )
         super().__init__(settings)
-        self._quiet_years = quiet_years
 
     @property
     def roles(self) -> tuple[str, ...]:
@@ -123,7 +119,7 @@ class Diplomacy(World):
             from services.environments.diplomacy.scenarios.training import begin
 
             return begin(start, self.settings.scenarios, game_id or None)
-        return DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self._quiet_years)
+        return DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
 
     @property
     def rating_scale(self) -> RatingScale:
@@ -141,7 +137,7 @@ class Diplomacy(World):
         return MeasuredDiplomacy(self._whole_games()).as_evaluated(settings)
 
     def _with_ending(self, year: int, quiet_years: int | None = None) -> Diplomacy:
-        return type(self)(self._whole_games(until_year=year), quiet_years)
+        return type(self)(self._whole_games(until_year=year, quiet_years=quiet_years))
 
     def _whole_games(self, **changed: Any) -> GameSettings:
         """The settings, changed, of games that all begin with the standard opening."""
@@ -174,7 +170,7 @@ class Diplomacy(World):
 
         assert isinstance(game, DiplomacyGame)
         if players is not None:
-            last, quiet = self.settings.until_year, self._quiet_years
+            last, quiet = self.settings.until_year, self.settings.quiet_years
             game.origin = GameOrigin(players, seed, last, commit, package_version, quiet)
         return game.saved()
 
@@ -195,20 +191,25 @@ class Diplomacy(World):
             raise ValueError(f"imitation.saved_games: {settings.saved_games} holds no *.json file")
         return files
 
-    def saved_demonstrations(self, file: Path) -> Iterator[Demonstration]:
-        """The decisions in a game in the engine's saved format.
+    def saved_demonstrations(self, settings: Any, file: Path) -> Iterator[Demonstration]:
+        """The decisions in a game in the engine's saved format, of ``imitation.saved_players`` where they are named.
 
         Illegal orders are left out, as are powers without a legal order in a phase: they were absent, or their orders
         are in another notation. Raises SavedGameError if the file is not a saved game.
         """
         from services.environments.diplomacy.game import DiplomacyGame
+        from services.environments.diplomacy.game_origin import seated_players
         from services.environments.diplomacy.played_phases import played_phases
         from services.environments.diplomacy.rules.orders import check
         from services.environments.diplomacy.saved_game import read_saved_game
 
         DiplomacyGame.load(file, 1999)  # checks more than its form
-        for phase in played_phases(read_saved_game(file), str(file)):
+        document, wanted = read_saved_game(file), set(settings.saved_players)
+        seated = seated_players(document) if wanted else {}
+        for phase in played_phases(document, str(file)):
             for power in phase.position.to_move:
+                if wanted and seated.get(power) not in wanted:
+                    continue
                 if orders := check(phase.orders.get(power, ()), phase.position, power).actions:
                     yield Demonstration(phase.position, power, orders, phase.position.phase)
 
@@ -220,7 +221,7 @@ class DatedDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.dated_game import DatedGame
 
-        return DatedGame(self.settings.until_year, game_id or None, self._quiet_years)
+        return DatedGame(self.settings.until_year, game_id or None, self.settings.quiet_years)
 
 
 class MeasuredDiplomacy(Diplomacy):
@@ -232,7 +233,7 @@ class MeasuredDiplomacy(Diplomacy):
         """A game from the standard opening."""
         from services.environments.diplomacy.measures.measured_game import MeasuredGame
 
-        return MeasuredGame(self.settings.until_year, game_id or None, self._quiet_years)
+        return MeasuredGame(self.settings.until_year, game_id or None, self.settings.quiet_years)
 
     @property
     def definitions(self) -> Mapping[str, str]:

@@ -97,7 +97,7 @@ def test_a_saved_game_gives_the_same_turns_as_the_game_did(tmp_path: Path) -> No
     game.save(tmp_path / "game.json")
     wanted = [demonstration_turn(TOKENS, *each) for each in ordered]
     wanted = [turn for turn in wanted if turn.trained_mask.any()]
-    found = list(saved_demonstrations(WORLD, tmp_path / "game.json", TOKENS))
+    found = list(saved_demonstrations(WORLD, DiplomacyImitation(), tmp_path / "game.json", TOKENS))
 
     def key(turn: object) -> tuple[bytes, bytes]:
         return turn.prompt_ids.tobytes(), turn.completion_ids.tobytes()  # type: ignore[attr-defined]
@@ -113,7 +113,10 @@ def test_powers_without_legal_orders_give_no_turns(tmp_path: Path) -> None:
     orders = saved["phases"][0]["orders"]
     orders["ITALY"], orders["RUSSIA"], orders["TURKEY"] = None, [], ["A CON-BUL", "A SMY holds"]
     (tmp_path / "game.json").write_text(json.dumps(saved))
-    found = [turn.prompt_ids.tobytes() for turn in saved_demonstrations(WORLD, tmp_path / "game.json", TOKENS)]
+    found = [
+        turn.prompt_ids.tobytes()
+        for turn in saved_demonstrations(WORLD, DiplomacyImitation(), tmp_path / "game.json", TOKENS)
+    ]
     position = DiplomacyGame(1901).position
     ids = [np.asarray(TOKENS.prompt(position, power), np.int32) for power in POWERS[:4]]
     assert found == [each.tobytes() for each in ids]
@@ -122,4 +125,4 @@ def test_powers_without_legal_orders_give_no_turns(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_saved_game_is_refused(tmp_path: Path) -> None:
     (tmp_path / "game.json").write_text('{"phases": 3}')
     with pytest.raises(SavedGameError, match=r"game\.json"):
-        list(saved_demonstrations(WORLD, tmp_path / "game.json", TOKENS))
+        list(saved_demonstrations(WORLD, DiplomacyImitation(), tmp_path / "game.json", TOKENS))

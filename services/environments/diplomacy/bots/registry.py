@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from services.environments.playing import Bot
 
-BOT_NAMES = ("dumbbot", "greedy", "hold", "random")
+BOT_NAMES = ("dumbbot", "greedy", "hold", "lookahead", "random")
 
 
 def make_bot(name: str) -> Bot:
@@ -25,6 +25,10 @@ def make_bot(name: str) -> Bot:
             from services.environments.diplomacy.bots.simple_bots import HoldBot
 
             return HoldBot()
+        case "lookahead":
+            from services.environments.diplomacy.bots.lookahead.lookahead import LookaheadBot
+
+            return LookaheadBot()
         case "random":
             from services.environments.diplomacy.bots.simple_bots import RandomBot
 

@@ -86,6 +86,13 @@ class FastGame(Game):  # type: ignore[misc]  # the engine has no types
         for power in self.powers.values():
             power.clear_orders()
 
+    def process_unrecorded(self) -> None:
+        """Adjudicate and advance as ``process``, without the histories."""
+        self._process()
+        self.messages.clear()
+        for power in self.powers.values():
+            power.clear_orders()
+
     def write_orders(self, name: str, orders: tuple[str, ...], position: Position) -> None:
         """Replace the orders of a power by ``orders``, legal in ``position``, in the form of ``Game.set_orders``."""
         power = self.powers[name]

@@ -21,7 +21,7 @@ from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
 from services.environments.diplomacy.rules.orders import sheet
-from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.settings import DiplomacyImitation, GameSettings
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.engine import EngineError
 from services.settings import InferenceSettings
@@ -177,7 +177,7 @@ def test_a_saved_game_gives_the_prompts_that_were_read_while_it_was_played(tmp_p
         for seat in record.learners.values()
         for turn in seat.turns
     }
-    saved = list(saved_demonstrations(Diplomacy(GameSettings()), tmp_path / "game.json", tokens))
+    saved = list(saved_demonstrations(Diplomacy(GameSettings()), DiplomacyImitation(), tmp_path / "game.json", tokens))
     assert {
         (turn.phase, tuple(turn.prompt_ids.tolist()), tuple(turn.completion_ids.tolist())) for turn in saved
     } == live

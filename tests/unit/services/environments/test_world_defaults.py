@@ -95,7 +95,7 @@ def test_games_are_not_saved_and_so_not_read() -> None:
     assert TINY.saved_game(TINY.new_game("red", "A", 0), None, 0, "", "") is None
     assert TINY.saved_games(ImitationSettings()) == ()
     with pytest.raises(NotImplementedError, match="tiny saves no games"):
-        TINY.saved_demonstrations(Path("x"))
+        TINY.saved_demonstrations(ImitationSettings(), Path("x"))
 
 
 def test_opposition_is_said_in_words() -> None:

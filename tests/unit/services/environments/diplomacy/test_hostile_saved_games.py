@@ -16,7 +16,7 @@ from opponents.demonstrations import saved_demonstrations
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.rules.orders import WORD_PATTERN
-from services.environments.diplomacy.settings import GameSettings
+from services.environments.diplomacy.settings import DiplomacyImitation, GameSettings
 from services.environments.diplomacy.text.notation import words
 from services.environments.diplomacy.world import Diplomacy
 from services.inference.word_tokenizer import make_word_tokenizer
@@ -26,7 +26,7 @@ WORLD = Diplomacy(GameSettings())
 TOKENS = TokenizedLanguage(WORLD.language, make_word_tokenizer(words(), WORD_PATTERN))
 USES: dict[str, Callable[[Path], object]] = {
     "loaded": lambda path: DiplomacyGame.load(path, 1903),
-    "imitated": lambda path: list(saved_demonstrations(WORLD, path, TOKENS)),
+    "imitated": lambda path: list(saved_demonstrations(WORLD, DiplomacyImitation(), path, TOKENS)),
     "shown": lambda path: write_viewer(path, path.with_suffix(".html")),
 }
 

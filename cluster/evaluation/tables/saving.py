@@ -1,0 +1,49 @@
+"""Keeps the games of an evaluation as files: who sat where, and what they are called."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cluster.evaluation.records.game_origins import describe_open, describe_player
+from cluster.evaluation.tables.table import PlayerSpec, SavedTable, Table
+from cluster.runs.provenance import commit
+from opponents.players.chat_players import ChatPlayers
+from services.environments.seat_player import SeatPlayer
+
+_LONGEST_NAME = 60  # characters of a player's name in a file's
+
+
+@dataclass(frozen=True, slots=True)
+class GameFolder:
+    """A folder for the games of an evaluation, and the players' remote endpoints, which its records describe."""
+
+    folder: Path
+    remotes: ChatPlayers
+
+    def saved(self, tables: Iterable[Table], specs: Sequence[PlayerSpec]) -> list[Table]:
+        """The tables of these players, each of which is to be kept as PLAYER-against-OTHERS-ROLE-NUMBER-SEED.json.
+
+        Raises as ``describe_player``.
+        """
+        described = [self._described(spec) for spec in specs]
+        return [replace(table, saved=self._saved(table, described)) for table in tables]
+
+    def _saved(self, table: Table, described: Sequence[SeatPlayer]) -> SavedTable:
+        players = {seat: described[number] for seat, number in table.seats.items()}
+        others = sorted({each.player for seat, each in players.items() if seat != table.role})
+        against = ["against", *map(_plain, others)] if others else []
+        parts = [_plain(players[table.role].player), *against, table.role, f"{table.number:04d}", str(table.seed)]
+        return SavedTable(str(self.folder / f"{'-'.join(parts)}.json"), players, commit())
+
+    def _described(self, spec: PlayerSpec) -> SeatPlayer:
+        if not isinstance(spec.player, str):
+            return describe_open(spec.player)
+        return describe_player(spec.player, self.remotes, temperature=spec.temperature, evaluation=True)
+
+
+def _plain(name: str) -> str:
+    """A player's name as a part of a file's: letters, digits, dots and _."""
+    return re.sub(r"[^A-Za-z0-9._]+", "_", name)[-_LONGEST_NAME:]

@@ -1,0 +1,78 @@
+"""A bot that plays its candidate orders on against bots, and gives those after which it has most centres.
+
+Candidates are halved again and again, and those that stay meet further simulated games (sequential halving, Karnin,
+Koren and Somekh 2013, with the same games for all of them). It takes the other powers for DumbBots, whatever they are.
+It is slow: about a second for each movement phase, where DumbBot takes a ten-thousandth of that.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from services.environments.diplomacy.bots.dumbbot import DumbBot
+from services.environments.diplomacy.bots.greedy import GreedyBot
+from services.environments.diplomacy.bots.lookahead.candidates import candidate_sheets, changed_sheet
+from services.environments.diplomacy.bots.lookahead.simulation import Simulator
+from services.environments.diplomacy.position import Position
+from services.environments.playing import Bot
+
+FURTHER_YEARS = 1  # games are played on to the end of the next year
+ROUNDS = ((24, 2), (8, 6), (3, 10))  # candidates that are looked at, and further games for each of them
+NEIGHBOURS = 4  # sheets one order away from the best one, which join after a round
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The best sheet, and the mean centres after every sheet that was looked at."""
+
+    actions: tuple[str, ...]
+    values: Mapping[tuple[str, ...], float]
+
+
+class LookaheadBot(Bot):
+    """Chooses by simulated games; the strongest bot here against DumbBots, and by far the slowest."""
+
+    def __init__(self, others: Sequence[Bot] | None = None, rounds: Sequence[tuple[int, int]] = ROUNDS) -> None:
+        """``others`` are the players that it expects in the other seats, each equally often; DumbBots by default."""
+        self._rounds = rounds
+        self._own = (DumbBot(), GreedyBot())
+        self._others = others or (self._own[0],)
+
+    def actions(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
+        """The sheet with the most centres at the end of the next year, on average."""
+        return self.choose(position, power, seed).actions if position.orderable.get(power) else ()
+
+    def choose(self, position: Position, power: str, seed: int) -> Choice:
+        """What it decides in a phase in which ``power`` has something to decide."""
+        rng = random.Random(seed)
+        found = candidate_sheets(position, power, self._own, self._rounds[0][0], rng)
+        if len(found) == 1:
+            return Choice(found[0], {})
+        simulator = Simulator(position, power, self._others, self._own, position.year + FURTHER_YEARS)
+        results: dict[tuple[str, ...], list[float]] = {orders: [] for orders in found}
+        seeds: list[int] = []
+
+        def value(orders: tuple[str, ...]) -> float:
+            return sum(results[orders]) / max(1, len(results[orders]))
+
+        def meet(orders: tuple[str, ...]) -> None:
+            played = results.setdefault(orders, [])
+            played.extend(simulator.centers(orders, each) for each in seeds[len(played) :])
+
+        kept = found
+        for number, (count, games) in enumerate(self._rounds, start=1):
+            kept = sorted(kept, key=value, reverse=True)[:count]
+            seeds += [rng.getrandbits(62) for _ in range(games)]
+            for orders in kept:
+                meet(orders)
+            if number == len(self._rounds):
+                break
+            best = max(kept, key=value)
+            near = dict.fromkeys(changed_sheet(position, power, best, rng) for _ in range(NEIGHBOURS))
+            for orders in near:
+                if orders not in results:
+                    meet(orders)
+                    kept.append(orders)
+        return Choice(max(kept, key=value), {orders: value(orders) for orders in results})
