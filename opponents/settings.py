@@ -43,7 +43,8 @@ class OpponentsSettings(Settings):
     members: dict[str, Annotated[float, Field(ge=0, le=LARGEST_WEIGHT)]] = Field(
         default_factory=lambda: {"random": 1.0},
         examples=[{"random": 2.0, "greedy": 1.0}],
-        description="Members of the population and how often each is drawn: hold, random, greedy, dumbbot, remote:NAME",
+        description="Members of the population and how often each is drawn: hold, random, greedy, dumbbot, lookahead "
+        "(slow), remote:NAME",
     )
     snapshot_every: int = Field(
         0, ge=0, description="Updates between frozen snapshots of the learner in the population; 0: none"

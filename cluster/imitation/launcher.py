@@ -24,6 +24,7 @@ from grpo_core.checkpoints.atomic_write import write_atomically
 
 SILENCE_TIMEOUT_S = 300.0  # without a step of any process
 END_TIMEOUT_S = 10.0
+DEATH_TIMEOUT_S = 2.0  # for the end of a killed process to show
 LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"}  # the processes exchange gradients
 
 
@@ -69,7 +70,7 @@ def _in_processes(task: ImitationTask, draft: Path, add_bar: AddBar) -> Imitatio
                 theirs.close()
                 connections.append(ours)
                 processes.append(process)
-            report = _listen(connections, add_bar)
+            report = _listen(connections, processes, add_bar)
             _end(processes, END_TIMEOUT_S)
             return report
         finally:
@@ -85,7 +86,7 @@ def _run_rank(task: ImitationTask, rank: int, meeting: str, draft: Path, connect
     run_rank(task, rank, meeting, draft, connection)
 
 
-def _listen(connections: list[Connection], add_bar: AddBar) -> ImitationReport:
+def _listen(connections: list[Connection], processes: list[Any], add_bar: AddBar) -> ImitationReport:
     """Show the processes' progress until the first process reports that the policy is written."""
     bars: dict[str, Callable[[int], None]] = {}
     while True:
@@ -100,19 +101,31 @@ def _listen(connections: list[Connection], add_bar: AddBar) -> ImitationReport:
             try:
                 message: Message = connection.recv()
             except EOFError:
-                raise RunError(
-                    "a process of the imitation died; its output above says why (out of memory? lower "
-                    "imitation.games or imitation.processes)"
-                ) from None
+                raise _death() from None
             match message:
                 case StageBegan(name, steps):
                     bars.setdefault(name, add_bar(name, steps))
                 case StepsDone(name, steps):
                     bars[name](steps)
                 case Failed(reason):
-                    raise RunError(f"imitation: {reason}")
+                    # The others fail once one of them is gone, and may say so before its own end shows.
+                    raise _death() if _one_was_killed(processes) else RunError(f"imitation: {reason}")
                 case ImitationReport():
                     return message
+
+
+def _one_was_killed(processes: list[Any]) -> bool:
+    deadline = time.monotonic() + DEATH_TIMEOUT_S
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+    return any(process.exitcode is not None and process.exitcode < 0 for process in processes)
+
+
+def _death() -> RunError:
+    return RunError(
+        "a process of the imitation died; its output above says why (out of memory? lower imitation.games or "
+        "imitation.processes)"
+    )
 
 
 def _end(processes: list[Any], grace_s: float) -> None:
