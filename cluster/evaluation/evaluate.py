@@ -22,6 +22,7 @@ from services.environments.diplomacy.world import Diplomacy
 from services.environments.environment import World
 from services.environments.evaluation import stratified_estimate
 from services.environments.playing import Policy
+from services.environments.seat_player import SeatPlayer
 from services.environments.settings import EvaluationSettings
 
 AnyPlayer = str | Policy
@@ -109,8 +110,9 @@ def evaluate_at(
     versions = [version_of(spec.player) for spec in specs]
     first = len(specs) - len(anchors) if request.world.has_opponents else len(specs)
     of_anchors = [*versions[first:], *([None] * len(anchors))]
+    described = [] if request.games is None else request.games.described(specs)
     return [
-        _against(request, place, specs, versions[:first], first + number, anchor, of_anchors[number], add_bar)
+        _against(request, place, described, versions[:first], first + number, anchor, of_anchors[number], add_bar)
         for number, anchor in enumerate(anchors)
     ]
 
@@ -118,7 +120,7 @@ def evaluate_at(
 def _against(
     request: Request,
     place: Place,
-    specs: Sequence[PlayerSpec],
+    described: Sequence[SeatPlayer],
     versions: list[int | None],
     anchor: int,
     against: str,
@@ -140,7 +142,7 @@ def _against(
 
     def play(first: int, end: int) -> None:
         wanted = [table for each in tables for own in each[first:end] for table in own]
-        place.play(wanted if request.games is None else request.games.saved(wanted, specs), done)
+        place.play(wanted if request.games is None else request.games.saved(wanted, described), done)
 
     def results() -> list[ByRole]:
         return [results_by_role(world, played, candidate) for candidate in range(candidates)]

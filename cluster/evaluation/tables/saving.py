@@ -18,17 +18,25 @@ _LONGEST_NAME = 60  # characters of a player's name in a file's
 
 @dataclass(frozen=True, slots=True)
 class GameFolder:
-    """A folder for the games of an evaluation, and the players' remote endpoints, which its records describe."""
+    """A folder for the games of an evaluation, and the remote players that its records describe."""
 
     folder: Path
     remotes: ChatPlayers
 
-    def saved(self, tables: Iterable[Table], specs: Sequence[PlayerSpec]) -> list[Table]:
-        """The tables of these players, each of which is to be kept as PLAYER-against-OTHERS-ROLE-NUMBER-SEED.json.
+    def described(self, specs: Sequence[PlayerSpec]) -> list[SeatPlayer]:
+        """The players as records name them. Raises as ``describe_player``."""
+        return [
+            describe_player(spec.player, self.remotes, temperature=spec.temperature, evaluation=True)
+            if isinstance(spec.player, str)
+            else describe_open(spec.player)
+            for spec in specs
+        ]
 
-        Raises as ``describe_player``.
+    def saved(self, tables: Iterable[Table], described: Sequence[SeatPlayer]) -> list[Table]:
+        """The tables, each of which is to be kept as PLAYER-against-OTHERS-ROLE-NUMBER-SEED.json.
+
+        ``described`` are the players of the tables' numbers.
         """
-        described = [self._described(spec) for spec in specs]
         return [replace(table, saved=self._saved(table, described)) for table in tables]
 
     def _saved(self, table: Table, described: Sequence[SeatPlayer]) -> SavedTable:
@@ -37,11 +45,6 @@ class GameFolder:
         against = ["against", *map(_plain, others)] if others else []
         parts = [_plain(players[table.role].player), *against, table.role, f"{table.number:04d}", str(table.seed)]
         return SavedTable(str(self.folder / f"{'-'.join(parts)}.json"), players, commit())
-
-    def _described(self, spec: PlayerSpec) -> SeatPlayer:
-        if not isinstance(spec.player, str):
-            return describe_open(spec.player)
-        return describe_player(spec.player, self.remotes, temperature=spec.temperature, evaluation=True)
 
 
 def _plain(name: str) -> str:

@@ -7,6 +7,7 @@ It is slow: about a second for each movement phase, where DumbBot takes a ten-th
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from services.environments.diplomacy.bots.greedy import GreedyBot
 from services.environments.diplomacy.bots.lookahead.candidates import candidate_sheets, changed_sheet
 from services.environments.diplomacy.bots.lookahead.simulation import Simulator
 from services.environments.diplomacy.position import Position
-from services.environments.playing import Bot
+from services.environments.playing import Bot, Decision
 
 FURTHER_YEARS = 1  # games are played on to the end of the next year
 ROUNDS = ((24, 2), (8, 6), (3, 10))  # candidates that are looked at, and further games for each of them
@@ -43,6 +44,10 @@ class LookaheadBot(Bot):
     def actions(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
         """The sheet with the most centres at the end of the next year, on average."""
         return self.choose(position, power, seed).actions if position.orderable.get(power) else ()
+
+    async def act(self, view: Position, seat: str, seed: int) -> Decision:
+        """``actions`` in a thread of its own, so that a server answers meanwhile."""
+        return Decision(await asyncio.to_thread(self.actions, view, seat, seed))
 
     def choose(self, position: Position, power: str, seed: int) -> Choice:
         """What it decides in a phase in which ``power`` has something to decide."""

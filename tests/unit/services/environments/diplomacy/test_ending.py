@@ -14,6 +14,8 @@ from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.ending import TO_THE_END, Ending, parse_ending
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS
+from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
+from services.environments.diplomacy.world import Diplomacy
 
 Orders = Mapping[str, Mapping[str, Sequence[str]]]  # by phase and power; all others hold
 
@@ -44,6 +46,25 @@ def test_a_game_is_drawn_once_no_centre_changed_hands_for_so_many_years(orders: 
 def test_the_last_year_ends_a_game_that_is_not_quiet_yet() -> None:
     outcome = play(DiplomacyGame(1903, quiet_years=5), {}).outcome()
     assert (outcome.kind, outcome.final_year, outcome.winners) == ("year_limit", 1903, ())
+
+
+def test_training_evaluation_and_imitation_each_have_their_own_quiet_years() -> None:
+    world = Diplomacy(GameSettings(until_year=1935, quiet_years=2))
+    as_seen = {
+        "training": world,
+        "rated": world.as_rated(),
+        "evaluated": world.as_evaluated(DiplomacyEvaluation(until_year=1904)),
+        "measured": world.as_measured(DiplomacyEvaluation(until_year=1935, quiet_years=1)),
+        "imitated": world.as_imitated(DiplomacyImitation(until_year=1903)),
+    }
+    ends = {name: play(each.new_game("", "FRANCE", 1), {}).outcome() for name, each in as_seen.items()}
+    assert {name: (found.kind, found.final_year) for name, found in ends.items()} == {
+        "training": ("draw", 1902),
+        "rated": ("draw", 1902),
+        "evaluated": ("year_limit", 1904),
+        "measured": ("draw", 1901),
+        "imitated": ("year_limit", 1903),
+    }
 
 
 @pytest.mark.parametrize("years", [1, 2])
