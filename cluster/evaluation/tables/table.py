@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.environments.playing import Parts, Policy
+from services.environments.playing import Parts, Policy, Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,3 +36,4 @@ class Played:
     table: Table
     outcomes: Mapping[str, Parts]  # of the measured seats
     notes: Mapping[str, str]
+    standing: Standing | None = None  # of all seats; None: the world does not say who finished where
