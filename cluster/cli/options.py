@@ -9,7 +9,6 @@ import typer
 
 from cluster.api.arguments import LARGEST_SEED
 
-
 STDOUT = Path("-")  # in place of a file
 
 

@@ -10,7 +10,6 @@ import typer
 
 from cluster.api.arguments import MOST_GAMES, check_ending
 from cluster.cli.evaluate.options import (
-    GamesPerCountry,
     Processes,
     RayAddress,
     Seed,
@@ -42,7 +41,9 @@ def ladder(
     against: Annotated[
         str, typer.Option(help="A bot, folder or remote:NAME; each player meets six of it.")
     ] = "dumbbot",
-    games_per_country: GamesPerCountry = 20,
+    games_per_country: Annotated[
+        int, typer.Option(min=1, max=MOST_GAMES, help="Games of each player as each of the seven powers.")
+    ] = 20,
     mixed_games: Annotated[
         int | None,
         typer.Option(
@@ -76,7 +77,11 @@ def ladder(
     """
     from cluster.evaluation.players.opening import chat_players, check_player
 
-    names, anchors, ending = list(dict.fromkeys(players or BOTS)), comma_separated(against), check_ending("--until", until)
+    names, anchors, ending = (
+        list(dict.fromkeys(players or BOTS)),
+        comma_separated(against),
+        check_ending("--until", until),
+    )
     if len(anchors) != 1:
         raise RunError(f"--against names the one player that fills the six other seats, not {len(anchors)}")
     (anchor,) = anchors

@@ -69,8 +69,6 @@ def ladder_csv(found: Ladder, shown: Sequence[Column], facts: Sequence[str]) -> 
     lines.writerow(["place", "player", "version", "against", *facts, "games", *ends, "source", "comparable"])
     for row in (*found.rows, *found.published):
         head = [row.get(name) for name in ("place", "checkpoint", "version", "against", *facts, "games")]
-        figures = [
-            figure for name in names for figure in (row.get(name), *(row.get(f"{name}_ci95") or (None, None)))
-        ]
+        figures = [figure for name in names for figure in (row.get(name), *(row.get(f"{name}_ci95") or (None, None)))]
         lines.writerow([*head, *figures, row.get("source", "measured here"), row.get("comparable", True)])
     return buffer.getvalue()

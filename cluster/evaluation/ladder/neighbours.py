@@ -63,5 +63,5 @@ def neighbour_text(row: Mapping[str, Any]) -> str:
 
 
 def p_text(p: float) -> str:
-    """A p-value as text."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+    """A p-value after its letter: ``= 0.012``, ``< 0.001``."""
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
