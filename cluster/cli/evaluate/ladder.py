@@ -110,7 +110,6 @@ def ladder(
         for line in remotes.report():
             typer.echo(line, err=alone)
     shown = columns(request.played.measures)
-    print_ladder(found, shown, request.played, Console(stderr=alone))
     words = _words(names, anchor, games_per_country, tables, until, seed, temperature, config)
     document = ladder_document(found, shown, request.facts, seed=seed, command=words, commit=commit())
     counters = remotes.stats()
@@ -125,6 +124,8 @@ def ladder(
         from services.reports.page import write_page
 
         typer.echo(f"written to {write_page(html_out, ladder_page(document))}", err=alone)
+    # Last, because its reader may end early: the files are written by then.
+    print_ladder(found, shown, request.played, Console(stderr=alone))
 
 
 def _words(
