@@ -9,6 +9,8 @@ import typer
 
 from cluster.api.arguments import LARGEST_SEED
 
+STDOUT = Path("-")  # in place of a file
+
 
 def check_output(path: Path | None) -> Path | None:
     """Callback of an option: raise RunError before any work is done if the output cannot be written."""
@@ -17,6 +19,11 @@ def check_output(path: Path | None) -> Path | None:
 
         check_writable(path)
     return path
+
+
+def check_output_or_stdout(path: Path | None) -> Path | None:
+    """Callback of an option: as ``check_output``, but ``-`` is the standard output."""
+    return path if path == STDOUT else check_output(path)
 
 
 def read_seed(text: str | int) -> int:
@@ -46,16 +53,27 @@ ChatPlayersConfig = Annotated[
 Json = Annotated[
     Path | None, typer.Option("--json", callback=check_output, help="Also write the results to this file as JSON.")
 ]
+JsonOrStdout = Annotated[
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE|-", callback=check_output_or_stdout, help="Write JSON to a file; - prints it alone."
+    ),
+]
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The run's folder.")]
 
 
 def write_json(path: Path | None, document: Any) -> None:
-    """Write results as JSON, with null for numbers that are not finite, and print where; nothing without a path."""
+    """Write results as JSON, with null for numbers that are not finite, and print where; nothing without a path.
+
+    The path ``STDOUT`` prints them.
+    """
     from pydantic_core import to_json
 
     from grpo_core.checkpoints.atomic_write import writing
 
-    if path is not None:
+    if path == STDOUT:
+        typer.echo(to_json(document, indent=2, inf_nan_mode="null").decode())
+    elif path is not None:
         with writing(path):
             path.write_bytes(to_json(document, indent=2, inf_nan_mode="null") + b"\n")
         typer.echo(f"written to {path}")

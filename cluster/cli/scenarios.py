@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cluster.cli.options import ChatPlayersConfig, check_output, comma_separated, seed_option
+from cluster.cli.options import (
+    STDOUT,
+    ChatPlayersConfig,
+    JsonOrStdout,
+    check_output,
+    comma_separated,
+    seed_option,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from services.environments.diplomacy.scenarios.scenario import Scenario
 
 commands = typer.Typer(help="Test players in written situations.", no_args_is_help=True)
-STDOUT = Path("-")
-
-
-def _check_output_or_stdout(path: Path | None) -> Path | None:
-    return path if path == STDOUT else check_output(path)
-
 
 Family = Annotated[str, typer.Option(help="opening, alliance, crisis or endgame; comma-separated.", show_default="all")]
 Country = Annotated[str, typer.Option(help="Countries, comma-separated.", show_default="all seven")]
@@ -27,12 +29,6 @@ OwnFiles = Annotated[
     list[Path] | None,
     typer.Option(
         "--file", metavar="FILE|FOLDER", help="Scenarios of your own instead of the shipped ones; repeatable."
-    ),
-]
-JsonOrStdout = Annotated[
-    Path | None,
-    typer.Option(
-        "--json", metavar="FILE|-", callback=_check_output_or_stdout, help="Write JSON to a file; - prints it alone."
     ),
 ]
 
@@ -54,7 +50,7 @@ def list_scenarios(
             span = f"{each.phase}-{each.horizon}"
             typer.echo(f"{each.id:<{width}}  {each.family:<8}  {each.country:<7}  {span:<13}  {each.title}")
         typer.echo(f"{len(found)} scenarios; `entente scenarios show ID` has the position and the task")
-    _write_json(json_out, rows)
+    write_json(json_out, rows)
 
 
 @commands.command(epilog="Example: `entente scenarios show italy-opening-lepanto --html scenario.html`")
@@ -144,7 +140,7 @@ def run(
     if csv is not None:
         write_csv(csv, results)
         typer.echo(f"games: {csv}", err=json_out == STDOUT)
-    _write_json(json_out, results_document(results, repeats, seed))
+    write_json(json_out, results_document(results, repeats, seed))
 
 
 @commands.command(
@@ -241,14 +237,3 @@ def _shown(scenario: Scenario) -> list[str]:
             other = scenario.others.get(power) or Other(plays=scenario.default)
             lines.append(f"  {power:<8} {described(other, scenario.country)}")
     return lines
-
-
-def _write_json(path: Path | None, document: Any) -> None:
-    from cluster.cli.options import write_json
-
-    if path == STDOUT:
-        from pydantic_core import to_json
-
-        typer.echo(to_json(document, indent=2, inf_nan_mode="null").decode())
-    else:
-        write_json(path, document)

@@ -1,1 +1,1 @@
-"""``entente evaluate`` and ``entente compare-players``."""
+"""``entente evaluate``, ``entente compare-players`` and ``entente ladder``."""

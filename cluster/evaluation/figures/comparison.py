@@ -64,18 +64,24 @@ def compare_players(
         raise RunError(f"players are told apart by their names, and these are not: {', '.join(names)}")
     with open_place(request.played, specs) as place:
         measured = evaluate_at(place, request, specs, anchors, add_bar)
-        shared = _mixed(place, request, len(players), add_bar) if mixed else []
+        shared = play_mixed(place, request, len(players), request.settings.role_games, add_bar) if mixed else []
     rows = evaluation_rows(request, players, measured)
-    differences = [row for each in measured for row in _paired_differences(request, names, each)]
+    differences = [row for each in measured for row in paired_differences(request, names, each)]
     if shared:
         versions = [version_of(spec.player) for spec in specs]
         rows += [_mixed_row(request, shared, name, versions[number], number) for number, name in enumerate(names)]
-        differences += _mixed_differences(request, names, shared)
+        differences += mixed_differences(request, names, shared)
     return Comparison(rows, differences)
 
 
-def _mixed(place: Place, request: Request, players: int, add_bar: AddBar | None) -> list[Played]:
-    tables = mixed_tables(request.world, players, request.settings.role_games, request.seed)
+def play_mixed(
+    place: Place, request: Request, players: int, games_per_role: int, add_bar: AddBar | None
+) -> list[Played]:
+    """Play the first ``players`` players of a place at tables that they share, and return the games in order.
+
+    Each has each role at least ``games_per_role`` times.
+    """
+    tables = mixed_tables(request.world, players, games_per_role, request.seed)
     advance = None if add_bar is None else add_bar(MIXED, len(tables))
     played: list[Played] = []
 
@@ -103,12 +109,19 @@ def _mixed_row(
     }
 
 
-def _paired_differences(request: Request, names: Sequence[str], measured: Measured) -> list[dict[str, Any]]:
+def paired_differences(
+    request: Request, names: Sequence[str], measured: Measured, compared: Sequence[str] = COMPARED
+) -> list[dict[str, Any]]:
+    """A row for each pair of players and measure named in ``compared``, over the games against one anchor.
+
+    The p-values are corrected for the number of rows.
+    """
+
     def at_level(measure: Measure, before: int, after: int) -> AtLevel:
         old, new = measured.results[before], measured.results[after]
         return lambda level: paired_estimate(measure, old, new, level)
 
-    rows = _differences(request, names, measured.against, at_level)
+    rows = _differences(request, names, measured.against, at_level, compared)
     measures = {measure.row_name: measure for measure in request.played.measures}
     for row in rows:
         old, new = (measured.results[names.index(row[key])] for key in ("compared_with", "player"))
@@ -127,19 +140,27 @@ def _improvement(measure: Measure, old: ByRole, new: ByRole) -> dict[str, Any]:
     }
 
 
-def _mixed_differences(request: Request, names: Sequence[str], played: Sequence[Played]) -> list[dict[str, Any]]:
+def mixed_differences(
+    request: Request, names: Sequence[str], played: Sequence[Played], compared: Sequence[str] = COMPARED
+) -> list[dict[str, Any]]:
+    """The same at mixed tables, whose games are clusters."""
+
     def at_level(measure: Measure, before: int, after: int) -> AtLevel:
         return lambda level: mixed_estimate(request.world, played, measure, before, after, level)
 
-    return _differences(request, names, MIXED, at_level)
+    return _differences(request, names, MIXED, at_level, compared)
 
 
 def _differences(
-    request: Request, names: Sequence[str], against: str, at_level: Callable[[Measure, int, int], AtLevel]
+    request: Request,
+    names: Sequence[str],
+    against: str,
+    at_level: Callable[[Measure, int, int], AtLevel],
+    compared: Sequence[str],
 ) -> list[dict[str, Any]]:
     """A row for each pair of players and compared measure, with p-values corrected for their number."""
     by_name = {measure.row_name: measure for measure in request.played.measures}
-    measures = [by_name[name] for name in COMPARED]
+    measures = [by_name[name] for name in compared]
     rows = []
     for (before, after), measure in itertools.product(itertools.combinations(range(len(names)), 2), measures):
         estimates = at_level(measure, before, after)

@@ -42,7 +42,8 @@ class OpenTables:
         if table.saved is not None:
             self._save(table.saved, game, table.seed)
         outcomes = {role: result.outcomes[role] for role in table.measured}
-        return Played(table, outcomes, {role: result.notes.get(role, "") for role in table.measured})
+        notes = {role: result.notes.get(role, "") for role in table.measured}
+        return Played(table, outcomes, notes, result.standing)
 
     async def play_all(self, tables: Iterable[Table], done: Callable[[Played], None]) -> None:
         """Play all, ``concurrent_games`` at once, and report each game when it is over."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.environments.playing import Parts, Policy
+from services.environments.playing import Parts, Policy, Standing
 from services.environments.seat_player import SeatPlayer
 
 
@@ -47,3 +47,4 @@ class Played:
     table: Table
     outcomes: Mapping[str, Parts]  # of the measured seats
     notes: Mapping[str, str]
+    standing: Standing | None = None  # of all seats; None: the world does not say who finished where

@@ -99,6 +99,11 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         "mixed tables",
     ),
     Run(
+        "entente ladder runs/demo greedy dumbbot random --html ladder.html",
+        "--games-per-country 1 --until 1901",
+        writes="ladder.html",
+    ),
+    Run(
         "entente scenarios run runs/demo random dumbbot --repeats 5",
         "--repeats 1 --family alliance",
         "alliance",

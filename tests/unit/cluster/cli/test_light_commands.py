@@ -68,6 +68,12 @@ COMMANDS = {
         ("scenarios list --family crisis", 0, "14 scenarios"),
         ("scenarios run nobody", 2, "'nobody' is neither a bot"),
         ("evaluate random --against nobody", 2, "'nobody' is neither a bot"),
+        ("ladder nobody", 2, "'nobody' is neither a bot"),
+        ("ladder --against nobody", 2, "'nobody' is neither a bot"),
+        ("ladder --against random,greedy", 2, "--against names the one player"),
+        ("ladder --until 1800", 2, "--until: '1800' is neither a year"),
+        ("ladder --html none/ladder.html", 2, "there is no folder none"),
+        ("ladder a b c d e f g h", 2, "8 players do not fit at a table of 7"),
     ],
     "population": [
         ("population list run", 0, "bot/random"),

@@ -1,0 +1,146 @@
+"""``entente ladder``."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cluster.api.arguments import MOST_GAMES, check_ending
+from cluster.cli.evaluate.options import (
+    Processes,
+    RayAddress,
+    Seed,
+    Temperature,
+    Until,
+    bars,
+    place_for,
+)
+from cluster.cli.options import STDOUT, ChatPlayersConfig, JsonOrStdout, check_output, comma_separated, write_json
+from cluster.errors import RunError
+
+commands = typer.Typer()
+BOTS = ("hold", "random", "greedy", "dumbbot")
+
+
+@commands.command(
+    epilog="Examples: `entente ladder`; `entente ladder runs/demo greedy dumbbot random --games-per-country 20 "
+    "--html ladder.html`"
+)
+def ladder(
+    players: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PLAYER...]",
+            help="Checkpoint or run folders, bots, RUN:MEMBERs or remote:NAMEs.",
+            show_default=" ".join(BOTS),
+        ),
+    ] = None,
+    against: Annotated[
+        str, typer.Option(help="A bot, folder or remote:NAME; each player meets six of it.")
+    ] = "dumbbot",
+    games_per_country: Annotated[
+        int, typer.Option(min=1, max=MOST_GAMES, help="Games of each player as each of the seven powers.")
+    ] = 20,
+    mixed_games: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=MOST_GAMES,
+            help="Games as each of the seven powers at tables that all players share, for the ratings; 0: none.",
+            show_default="as --games-per-country",
+        ),
+    ] = None,
+    until: Until = "end",
+    seed: Seed = 0,
+    temperature: Temperature = None,
+    processes: Processes = None,
+    ray_address: RayAddress = None,
+    json_out: JsonOrStdout = None,
+    csv_out: Annotated[
+        Path | None,
+        typer.Option("--csv", callback=check_output, help="Also write a line for each player and published figure."),
+    ] = None,
+    html_out: Annotated[
+        Path | None, typer.Option("--html", callback=check_output, help="Also write a page that needs no network.")
+    ] = None,
+    config: ChatPlayersConfig = None,
+) -> None:
+    """Rank players, with each published definition beside ours.
+
+    Each player is one against six of the same anchor, in the same whole games, as every country equally often. All of
+    them also meet at mixed tables, where finishing places make ratings on the Elo scale, with random at 1000. Every
+    figure has a 95 % interval, and neighbours that chance alone may tell apart are named. Published figures stand
+    beside ours in the columns whose definitions agree.
+    """
+    from cluster.evaluation.players.opening import chat_players, check_player
+
+    names, anchors, ending = (
+        list(dict.fromkeys(players or BOTS)),
+        comma_separated(against),
+        check_ending("--until", until),
+    )
+    if len(anchors) != 1:
+        raise RunError(f"--against names the one player that fills the six other seats, not {len(anchors)}")
+    (anchor,) = anchors
+    tables = games_per_country if mixed_games is None else mixed_games
+    from cluster.evaluation.ladder.columns import columns
+    from cluster.evaluation.ladder.ladder import check_players, measure_ladder
+
+    check_players(names, tables)
+    remotes = chat_players(config)
+    for name in (*names, anchor):
+        check_player(name, remotes)
+    from rich.console import Console
+
+    from cluster.cli.evaluate.ladder_tables import print_ladder
+    from cluster.evaluation.evaluate import diplomacy_request
+    from cluster.evaluation.ladder.document import ladder_csv, ladder_document
+    from cluster.runs.provenance import commit
+
+    request = diplomacy_request(games_per_country, ending, seed=seed, temperature=temperature)
+    place = place_for((*names, anchor), remotes, 7 * games_per_country * len(names), processes, ray_address)
+    alone = json_out == STDOUT  # JSON is all that the standard output gets
+    try:
+        with bars() as add_bar:
+            found = measure_ladder(request, ending, names, anchor, tables, place, add_bar)
+    finally:  # print the cost of calls after a failure too
+        for line in remotes.report():
+            typer.echo(line, err=alone)
+    shown = columns(request.played.measures)
+    words = _words(names, anchor, games_per_country, tables, until, seed, temperature, config)
+    document = ladder_document(found, shown, request.facts, seed=seed, command=words, commit=commit())
+    counters = remotes.stats()
+    write_json(json_out, {**document, **({"remotes": counters} if counters else {})})
+    if csv_out is not None:
+        from grpo_core.checkpoints.atomic_write import write_atomically
+
+        write_atomically(csv_out, ladder_csv(found, shown, list(request.facts)).encode())
+        typer.echo(f"written to {csv_out}", err=alone)
+    if html_out is not None:
+        from services.reports.ladder_page.ladder_page import ladder_page
+        from services.reports.page import write_page
+
+        typer.echo(f"written to {write_page(html_out, ladder_page(document))}", err=alone)
+    # Last, because its reader may end early: the files are written by then.
+    print_ladder(found, shown, request.played, Console(stderr=alone))
+
+
+def _words(
+    names: list[str],
+    anchor: str,
+    games: int,
+    mixed: int,
+    until: str,
+    seed: int,
+    temperature: float | None,
+    config: str | None,
+) -> str:
+    """The command that plays the same games, wherever the same players are."""
+    words = ["entente", "ladder", *names, "--against", anchor, "--games-per-country", games, "--mixed-games", mixed]
+    words += ["--until", until, "--seed", seed]
+    words += [] if temperature is None else ["--temperature", temperature]
+    words += [] if config is None else ["--config", config]
+    return shlex.join(map(str, words))
