@@ -104,6 +104,17 @@ COMMANDS: tuple[Run | Elsewhere, ...] = (
         writes="ladder.html",
     ),
     Run(
+        "entente evaluate lookahead --against dumbbot --until end --games-per-country 30 --save-games games/lookahead",
+        "--games-per-country 1 --until 1901",
+        "lookahead against six dumbbot",
+    ),
+    Run(
+        "entente imitate --games 0 --saved-games games/lookahead --set 'imitation.saved_players=[\"lookahead\"]' --out "
+        "models/lookahead",
+        "--set imitation.processes=1 --set imitation.epochs=1",
+        writes="models/lookahead/model.safetensors",
+    ),
+    Run(
         "entente scenarios run runs/demo random dumbbot --repeats 5",
         "--repeats 1 --family alliance",
         "alliance",
