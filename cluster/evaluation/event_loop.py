@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Protocol, TypeVar
@@ -15,6 +16,7 @@ from anyio import CancelScope
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 CANCEL_TIMEOUT_S = 10.0  # for what was interrupted to end
+LOOK_EVERY_S = 1.0
 
 Result = TypeVar("Result")
 
@@ -64,13 +66,16 @@ def _called(portal: BlockingPortal, main: Callable[[], Coroutine[Any, Any, Resul
     with interrupts.noted_in_main_thread():
         future: Future[Result] = portal.start_task_soon(watched)
         try:
+            while not future.done():
+                wait([future], LOOK_EVERY_S)
+                interrupts.check_patience()
             result = future.result()
-        except _InterruptedError:
-            raise KeyboardInterrupt from None
-        except BaseException:  # a second interruption, or one by another handler than Python's own
+        except BaseException as error:  # an interruption may also be a second one, or one by another's handler
             if future.cancel():  # it was not over
                 ended.wait(CANCEL_TIMEOUT_S)
-            raise
+            if isinstance(error, KeyboardInterrupt) or not interrupts.noted:
+                raise
+            raise KeyboardInterrupt from error
     if interrupts.noted:  # too late to cancel anything
         raise KeyboardInterrupt
     return result
@@ -89,6 +94,8 @@ class _Interrupts:
 
     def __init__(self) -> None:
         self.noted = False
+        self._noted_at = 0.0  # on the monotonic clock
+        self._is_over = False  # the caller waits no longer
         self._call: tuple[asyncio.AbstractEventLoop, CancelScope] | None = None
 
     def cancel(self, loop: asyncio.AbstractEventLoop, scope: CancelScope) -> None:
@@ -108,12 +115,20 @@ class _Interrupts:
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            try:
+                self._is_over = True
+            finally:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def check_patience(self) -> None:
+        """Raise KeyboardInterrupt if what was interrupted has not ended within ``CANCEL_TIMEOUT_S``."""
+        if self.noted and time.monotonic() - self._noted_at > CANCEL_TIMEOUT_S:
+            raise KeyboardInterrupt
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
-        if self.noted:
+        if self.noted and not self._is_over:
             raise KeyboardInterrupt
-        self.noted = True
+        self.noted, self._noted_at = True, time.monotonic()
         if self._call is not None:
             loop, scope = self._call
             with suppress(RuntimeError):  # the call is over and its loop closed

@@ -101,7 +101,7 @@ def _listen(connections: list[Connection], processes: list[Any], add_bar: AddBar
             try:
                 message: Message = connection.recv()
             except EOFError:
-                raise _death() from None
+                raise _death("") from None
             match message:
                 case StageBegan(name, steps):
                     bars.setdefault(name, add_bar(name, steps))
@@ -109,7 +109,8 @@ def _listen(connections: list[Connection], processes: list[Any], add_bar: AddBar
                     bars[name](steps)
                 case Failed(reason):
                     # The others fail once one of them is gone, and may say so before its own end shows.
-                    raise _death() if _one_was_killed(processes) else RunError(f"imitation: {reason}")
+                    killed = _one_was_killed(processes)
+                    raise _death(f"; another one said: {reason}") if killed else RunError(f"imitation: {reason}")
                 case ImitationReport():
                     return message
 
@@ -121,10 +122,10 @@ def _one_was_killed(processes: list[Any]) -> bool:
     return any(process.exitcode is not None and process.exitcode < 0 for process in processes)
 
 
-def _death() -> RunError:
+def _death(more: str) -> RunError:
     return RunError(
         "a process of the imitation died; its output above says why (out of memory? lower imitation.games or "
-        "imitation.processes)"
+        f"imitation.processes){more}"
     )
 
 

@@ -36,6 +36,7 @@ DECISION_TIMEOUT_S = 120.0
 CLOSING_TIMEOUT_S = 5.0
 HINTS = 5  # sheets
 BOT_TRIES = 40
+SLOW_BOT_TRIES = 4  # a few seconds
 
 Result = TypeVar("Result")
 
@@ -77,8 +78,9 @@ class Players:
             async with self._opening:
                 insight = await asyncio.to_thread(import_module, "opponents.insight.sheets")
             if isinstance(policy, Bot):
-                sheets = insight.frequent_sheets(policy, position, power, range(BOT_TRIES))
-                return f"Shares of {BOT_TRIES} tries of the bot.", sheets[:HINTS]
+                tries = SLOW_BOT_TRIES if policy.is_slow else BOT_TRIES
+                sheets = insight.frequent_sheets(policy, position, power, range(tries))
+                return f"Shares of {tries} tries of the bot.", sheets[:HINTS]
             own = await policy_of(policy, power)
             if own is None:
                 raise PlayerError(f"{name} tells no probabilities; ask a bot or a policy")

@@ -89,7 +89,7 @@ def evaluate(
     from cluster.evaluation.evaluate import difference_rows, diplomacy_request, evaluation_rows
     from cluster.evaluation.evaluate import evaluate as measure
 
-    games = game_folder(save_games, remotes)
+    games = game_folder(save_games, remotes, ending)
     request = diplomacy_request(
         games_per_country, ending, seed=seed, temperature=temperature, stopping=stopping, games=games
     )

@@ -71,9 +71,9 @@ def ladder(
     """Rank players, with each published definition beside ours.
 
     Each player is one against six of the same anchor, in the same whole games, as every country equally often. All of
-    them also meet at mixed tables, where finishing places make ratings on the Elo scale, with random at 1000. Every
-    figure has a 95 % interval, and neighbours that chance alone may tell apart are named. Published figures stand
-    beside ours in the columns whose definitions agree.
+    them also meet at mixed tables, where finishing places make ratings on the Elo scale; random, if it plays, is at
+    1000. Our figures have 95 % intervals, and neighbours that chance alone may tell apart are named. Published figures
+    stand beside ours in the columns whose definitions agree.
     """
     from cluster.evaluation.players.opening import chat_players, check_player
 
@@ -101,7 +101,8 @@ def ladder(
     from cluster.runs.provenance import commit
 
     request = diplomacy_request(games_per_country, ending, seed=seed, temperature=temperature)
-    place = place_for((*names, anchor), remotes, 7 * games_per_country * len(names), processes, ray_address)
+    games = 7 * (games_per_country + tables) * len(names)
+    place = place_for((*names, anchor), remotes, games, processes, ray_address)
     alone = json_out == STDOUT  # JSON is all that the standard output gets
     try:
         with bars() as add_bar:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cluster.evaluation.tables.places import Open
     from cluster.evaluation.tables.saving import GameFolder
     from opponents.players.chat_players import ChatPlayers
+    from services.environments.diplomacy.ending import Ending
     from services.environments.environment import World
 
 END_HELP = "'end' is 1935, or a draw after five years without a change of centres."
@@ -98,17 +100,19 @@ def parse_stopping(within: str | None, when_clear: str | None, players: int) -> 
     return Stopping(name.strip(), half)
 
 
-def game_folder(folder: Path | None, remotes: ChatPlayers) -> GameFolder | None:
-    """The folder of --save-games, made if it is missing; None without one. Raises RunError if it cannot be made."""
+def game_folder(folder: Path | None, remotes: ChatPlayers, ending: Ending) -> GameFolder | None:
+    """The folder of --save-games, made if it is missing; None without one. Raises RunError if it cannot be written."""
     if folder is None:
         return None
     from cluster.evaluation.tables.saving import GameFolder
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
     except OSError as error:
         raise RunError(f"--save-games {folder}: {error.strerror}; name a folder that can be written") from error
-    return GameFolder(folder.absolute(), remotes)
+    return GameFolder(folder.absolute(), remotes, str(ending))
 
 
 def place_for(

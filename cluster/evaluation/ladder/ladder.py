@@ -36,7 +36,7 @@ class Ladder:
 def check_players(names: Sequence[str], mixed_games: int) -> None:
     """Raise RunError for players that cannot be ranked together, before anything is opened."""
     if not names:
-        raise RunError("a ladder needs a player: name one, or none for the four bots")
+        raise RunError("a ladder needs a player: name one, or none for hold, random, greedy and dumbbot")
     if mixed_games and len(names) > MOST_AT_TABLES:
         raise RunError(
             f"{len(names)} players do not fit at a table of {MOST_AT_TABLES}, where ratings are played: leave some "

@@ -12,8 +12,7 @@ from opponents.ratings.book import Rating, RatingBook
 from opponents.ratings.game_score import GameScore
 from services.environments.environment import RatingScale, World
 
-# Bots that can fix the scale, the first at the tables does. Their calibrated strength depends least on the length of a
-# game in this order.
+# Bots that can fix the scale; the first at the tables does. Random comes first, because the scale is defined by it.
 YARDSTICKS = ("random", "dumbbot", "hold", "greedy")
 
 

@@ -28,8 +28,14 @@ class OpenTables:
 
     @property
     def concurrent_games(self) -> int:
-        """How many games to play at once: bots never wait, so that a second game would only need memory."""
-        return 1 if all(isinstance(player, Bot) for player in self._players) else CONCURRENT_GAMES
+        """How many games to play at once.
+
+        Bots never wait, so that a second game would only need memory; where slow ones play, many games at once would
+        only end later.
+        """
+        bots = [player for player in self._players if isinstance(player, Bot)]
+        is_one = len(bots) == len(self._players) or any(bot.is_slow for bot in bots)
+        return 1 if is_one else CONCURRENT_GAMES
 
     async def play(self, table: Table) -> Played:
         """Play one game to its end. Raises StorageError if a game that is to be kept cannot be written."""

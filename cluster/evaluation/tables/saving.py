@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 from cluster.evaluation.records.game_origins import describe_open, describe_player
@@ -14,6 +15,7 @@ from opponents.players.chat_players import ChatPlayers
 from services.environments.seat_player import SeatPlayer
 
 _LONGEST_NAME = 60  # characters of a player's name in a file's
+_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class GameFolder:
 
     folder: Path
     remotes: ChatPlayers
+    ending: str  # of the games, as rows say it
 
     def described(self, specs: Sequence[PlayerSpec]) -> list[SeatPlayer]:
         """The players as records name them. Raises as ``describe_player``."""
@@ -33,9 +36,10 @@ class GameFolder:
         ]
 
     def saved(self, tables: Iterable[Table], described: Sequence[SeatPlayer]) -> list[Table]:
-        """The tables, each of which is to be kept as PLAYER-against-OTHERS-ROLE-NUMBER-SEED.json.
+        """The tables, each of which is to be kept as PLAYER-against-OTHERS-ROLE-NUMBER-DIGEST.json.
 
-        ``described`` are the players of the tables' numbers.
+        ``described`` are the players of the tables' numbers. The digest is that of who plays, the seed and the ending,
+        so that no other game has this name.
         """
         return [replace(table, saved=self._saved(table, described)) for table in tables]
 
@@ -43,7 +47,9 @@ class GameFolder:
         players = {seat: described[number] for seat, number in table.seats.items()}
         others = sorted({each.player for seat, each in players.items() if seat != table.role})
         against = ["against", *map(_plain, others)] if others else []
-        parts = [_plain(players[table.role].player), *against, table.role, f"{table.number:04d}", str(table.seed)]
+        decisive = [repr(sorted(players.items())), table.seats[table.role], table.seed, self.ending]
+        digest = sha256(repr(decisive).encode()).hexdigest()[:_DIGITS]
+        parts = [_plain(players[table.role].player), *against, table.role, f"{table.number:04d}", digest]
         return SavedTable(str(self.folder / f"{'-'.join(parts)}.json"), players, commit())
 
 

@@ -17,7 +17,8 @@ class GameSettings(Settings):
         ge=1,
         le=99,
         description="A training game is a draw of all survivors once no centre has changed hands in so many years; "
-        "unset: only its last year ends it. until_year = 1935 and quiet_years = 5 are whole games",
+        "unset: only its last year ends it; games that begin in scenarios end at their horizon. until_year = 1935 and "
+        "quiet_years = 5 are whole games",
     )
     reward: dict[str, float] = Field(
         default_factory=lambda: {"center_change": 1.0},

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from grpo_core.errors import one_line
 from grpo_core.types import Measure
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.measures.definitions import EVALUATED, definition
@@ -189,6 +190,8 @@ class Diplomacy(World):
         files = sorted(Path(settings.saved_games).glob("*.json"))
         if not files:
             raise ValueError(f"imitation.saved_games: {settings.saved_games} holds no *.json file")
+        if settings.saved_players:
+            _check_players(files, settings.saved_players)
         return files
 
     def saved_demonstrations(self, settings: Any, file: Path) -> Iterator[Demonstration]:
@@ -212,6 +215,19 @@ class Diplomacy(World):
                     continue
                 if orders := check(phase.orders.get(power, ()), phase.position, power).actions:
                     yield Demonstration(phase.position, power, orders, phase.position.phase)
+
+
+def _check_players(files: Sequence[Path], wanted: Sequence[str]) -> None:
+    """Raise ValueError if one of the wanted players played none of the games."""
+    from services.environments.diplomacy.game_origin import seated_players
+    from services.environments.diplomacy.saved_game import read_saved_game
+
+    played = {name for file in files for name in seated_players(read_saved_game(file)).values()}
+    if missing := [name for name in wanted if name not in played]:
+        known = f"their players are {', '.join(sorted(played))}" if played else "they do not say who played"
+        raise ValueError(
+            f"imitation.saved_players: {one_line(missing[0], 80)} played none of these games; {one_line(known, 200)}"
+        )
 
 
 class DatedDiplomacy(Diplomacy):

@@ -92,7 +92,7 @@ def _ends_section(document: Mapping[str, Any]) -> str:
         line(bar.name, [*shares, *["–"] * (len(_ENDS) - len(shares))]) for bar, shares in zip(bars, texts, strict=True)
     ]
     table = boxed(("Player", *(heading(end) for end in _ENDS)), rows, "How games ended")
-    rest = " What is blank was not published." if published else ""
+    rest = " What is blank is not entered here." if published else ""
     return (
         f"<section><h2>How games ended</h2><p>DipNet's four columns, ties for the most centres included.{rest}</p>"
         f'<figure class="card">{share_chart(bars, _ENDS, said)}'

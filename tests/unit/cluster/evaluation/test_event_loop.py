@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from cluster.evaluation import event_loop as module
 from cluster.evaluation.event_loop import event_loop, run_in_loop
 
 
@@ -91,6 +92,56 @@ def test_what_runs_has_ended_before_an_interruption_is_raised(way: Callable[[Cal
         signal.signal(signal.SIGINT, handler)
     assert events == ["ended", "interrupted", "closed"]
     assert threading.active_count() == before
+
+
+def test_an_interruption_is_raised_whatever_the_interrupted_work_raises() -> None:
+    main_thread = threading.main_thread().ident
+    assert main_thread is not None
+
+    async def fails_to_end() -> None:
+        signal.pthread_kill(main_thread, signal.SIGINT)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            raise ValueError("its cleanup failed")
+
+    def work() -> None:
+        with event_loop() as run, pytest.raises(KeyboardInterrupt):
+            run(fails_to_end)
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        in_a_running_loop(work)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def test_what_does_not_end_is_waited_for_no_longer_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CANCEL_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(module, "LOOK_EVERY_S", 0.05)
+    main_thread, released = threading.main_thread().ident, threading.Event()
+    assert main_thread is not None
+    events: list[str] = []
+
+    async def hangs() -> None:
+        signal.pthread_kill(main_thread, signal.SIGINT)
+        released.wait(60)  # blocks its loop, so that nothing can cancel it
+        events.append("released")
+
+    def work() -> None:
+        with event_loop() as run:
+            try:
+                run(hangs)
+            except KeyboardInterrupt:
+                events.append("interrupted")
+                released.set()
+
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        in_a_running_loop(work)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert events == ["interrupted", "released"]
 
 
 @WAYS

@@ -1,1 +1,1 @@
-"""A bot that chooses among order sheets by games that it plays on in its head."""
+"""A bot that chooses among order sheets by simulated games."""

@@ -69,7 +69,8 @@ class Simulator:
 
     def _is_over(self) -> bool:
         """Whether the centres of the last year are known: its adjustments change none."""
-        if self._engine.is_game_done or not self._engine.powers[self._power].centers:
+        own = self._engine.powers[self._power]
+        if self._engine.is_game_done or not (own.centers or own.units or own.retreats):
             return True
         phase = str(self._engine.current_short_phase)
         year = int(phase[1:5])
