@@ -9,9 +9,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from grpo_core.errors import CheckpointError
 from grpo_core.files import read_json
-from grpo_core.models.hub import model_folder
 from grpo_core.models.pretrained import load_model, load_tokenizer, make_small_model
 from grpo_core.settings import PolicySettings
+from opponents.champion.shipped import starting_folder
 from opponents.players.llm_policy import TokenizedLanguage
 from services.environments.environment import World
 from services.environments.language import Language
@@ -22,12 +22,12 @@ from services.settings import InferenceSettings
 def make_policy(
     settings: PolicySettings, seed: int, language: Language
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Load the policy that the config names, a folder or a model of the Hub, or make the small one with random weights.
+    """Load the policy that the config names, or make the small one with random weights.
 
-    Raises CheckpointError if the folder is not a usable model.
+    A name is a folder, ``champion`` or a model of the Hub. Raises CheckpointError if its folder is not a usable model.
     """
     if settings.path is not None:
-        return load_model(model_folder(settings.path), getattr(torch, settings.dtype))
+        return load_model(starting_folder(settings.path), getattr(torch, settings.dtype))
     tokenizer = make_word_tokenizer(language.words(), language.word_pattern, language.joins)
     model = make_small_model(
         settings,
@@ -49,7 +49,7 @@ def check_policy(policy: PolicySettings, inference: InferenceSettings, language:
     """
     if policy.path is None:
         return
-    folder = model_folder(policy.path)
+    folder = starting_folder(policy.path)
     tokens = TokenizedLanguage(language, load_tokenizer(folder), policy, inference)
     config = read_json(folder / "config.json")
     positions = config.get("text_config", config).get("max_position_embeddings")
