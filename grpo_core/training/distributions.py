@@ -58,7 +58,11 @@ def bin_width(values: NDArray[np.float64]) -> float:
     low, high = float(values.min()), float(values.max())
     least = max(abs(low), abs(high)) * _FINEST
     wanted = max((high - low) / (MOST_BINS - 1), least)
-    return max(NARROWEST, 2.0 ** math.ceil(math.log2(wanted))) if wanted > 0 else 1.0
+    if wanted <= 0:
+        return 1.0
+    width = max(NARROWEST, 2.0 ** math.ceil(math.log2(wanted)))
+    # The difference may have been rounded down: from just below 0 to 32 widths it is one bin more.
+    return width if math.floor(high / width) - math.floor(low / width) < MOST_BINS else 2 * width
 
 
 def _summary(own: NDArray[np.float64]) -> dict[str, Any]:
