@@ -53,16 +53,18 @@ class RecordingPlayer:
 async def demonstrate_game(
     world: World, settings: ImitationSettings, tokens: TokenizedLanguage, number: int, seed: int
 ) -> list[Turn]:
-    """Play game ``number`` of a teacher in all seats; returns the turns with a choice.
+    """Play game ``number`` of a teacher in all seats, or in those the world leaves it; its turns with a choice.
 
-    ``world`` is as imitation plays it. Roles rotate where a game has one seat.
+    ``world`` is as imitation plays it. Roles rotate where the teacher has one seat.
     """
     role = world.roles[number % len(world.roles)]
     seats = world.roles if world.has_opponents else (role,)
     game = world.new_game(world.starts().draw(role, derive_seed(seed, "start")), role, seed)
+    others = world.make_others(settings, role, derive_seed(seed, "others"))
+    taught = [seat for seat in seats if seat not in others]
     teacher = RecordingPlayer(world.make_teacher(settings, game), tokens)
-    record = await play_game(game, dict.fromkeys(seats, teacher), seed, learners=seats)
-    return [turn for seat in seats for turn in record.learners[seat].turns]
+    record = await play_game(game, {**dict.fromkeys(taught, teacher), **others}, seed, learners=taught)
+    return [turn for seat in taught for turn in record.learners[seat].turns]
 
 
 def saved_demonstrations(

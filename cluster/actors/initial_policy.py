@@ -28,7 +28,8 @@ def make_policy(
     """
     if settings.path is not None:
         return load_model(model_folder(settings.path), getattr(torch, settings.dtype))
-    tokenizer = make_word_tokenizer(language.words(), language.word_pattern, language.joins)
+    words = language.detailed_words() if settings.prompt == "detailed" else language.words()
+    tokenizer = make_word_tokenizer(words, language.word_pattern, language.joins)
     model = make_small_model(
         settings,
         len(tokenizer),

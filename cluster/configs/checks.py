@@ -35,7 +35,10 @@ def check_prompts(policy: PolicySettings, inference: InferenceSettings, world: W
         raise ValueError(
             "inference.thinking_tokens needs policy.prompt = chat: compact notation has no words for a thought"
         )
-    shortest = world.language.shortest_chat_prompt if policy.prompt == "chat" else 0
+    longest = world.language.longest_detailed_prompt
+    if policy.prompt == "detailed" and not longest:
+        raise ValueError(f"policy.prompt: the world {world.name} has no detailed prompt; take notation or chat")
+    shortest = {"notation": 0, "detailed": longest, "chat": world.language.shortest_chat_prompt}[policy.prompt]
     answer = inference.thinking_tokens + inference.max_completion_length
     if (1 + world.repeated_answers) * answer + shortest >= policy.context_length:
         thinking = "inference.thinking_tokens and " if inference.thinking_tokens else ""

@@ -76,7 +76,8 @@ class TokenizedLanguage:
         self._claims: dict[str, int] = {}  # their numbers in masks
         self.thought: ThoughtFormat | None = None  # written before an answer with a choice
         self.stop = None if language.stop is None else StopText(tokenizer, language.stop)
-        self.prompts: PolicyPrompt = NotationPrompt(language, self._encode)
+        detailed = policy is not None and policy.prompt == "detailed"
+        self.prompts: PolicyPrompt = NotationPrompt(language, self._encode, detailed=detailed)
         if policy is not None and policy.prompt == "chat":
             self._read_as_chat(policy, inference or InferenceSettings())
 

@@ -223,8 +223,12 @@ class World(ABC):
             check_bot("imitation.teacher", settings.teacher, self.bots)
 
     def make_teacher(self, settings: Any, game: Game) -> Bot:  # noqa: ARG002
-        """The player that is imitated in a game, in all its seats."""
+        """The player that is imitated in a game, in all its seats but those of ``make_others``."""
         return self.make_bot(settings.teacher)
+
+    def make_others(self, settings: Any, role: str, seed: int) -> Mapping[str, Bot]:  # noqa: ARG002
+        """Bots in other seats than ``role`` of a teacher's game, which are not imitated; none by default."""
+        return {}
 
     def teaching(self, settings: Any) -> str:
         """What a progress bar says while teachers play."""

@@ -77,13 +77,32 @@ class DiplomacyImitation(ImitationSettings):
         description="Games of seven teachers that are played and imitated before the first update; 0: none",
     )
     teacher: str = Field("dumbbot", description="Bot that is imitated")
+    against: Texts = Field(
+        (),
+        examples=[["dumbbot"], ["dumbbot", "greedy"]],
+        description="Bots that fill six seats of a teacher's game, each drawn from these: the teacher then plays one "
+        "country, in rotation, and only it is imitated; empty: it plays all seven",
+    )
     until_year: int = Field(1908, ge=1901, le=1999, description="Last year of a teacher's game")
+    quiet_years: int | None = Field(
+        None,
+        ge=1,
+        le=99,
+        description="A teacher's game is a draw of all survivors once no centre has changed hands in so many years; "
+        "unset: only its last year ends it",
+    )
     saved_games: str | None = Field(None, description="Folder of saved games (*.json) that are imitated too")
     saved_players: Texts = Field(
         (),
         examples=[["lookahead"]],
         description="Players whose decisions in saved games are imitated, as the games' records of seats name them; "
         "empty: those of all powers",
+    )
+    relabel: str | None = Field(
+        None,
+        examples=["lookahead"],
+        description="Bot that is asked what it would do at each of these decisions, which is imitated instead of what "
+        "was done (DAgger); for games that the policy itself has played",
     )
 
     @property

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from grpo_core.errors import one_line
+from grpo_core.seeds import derive_seed
 from grpo_core.types import Measure
 from services.environments.diplomacy.ending import Ending
 from services.environments.diplomacy.measures.definitions import EVALUATED, definition
@@ -15,7 +17,7 @@ from services.environments.diplomacy.position import CENTERS_TO_WIN, POWERS
 from services.environments.diplomacy.scoring.rewards import check_weights
 from services.environments.diplomacy.settings import DiplomacyEvaluation, DiplomacyImitation, GameSettings
 from services.environments.diplomacy.text.language import DiplomacyLanguage
-from services.environments.environment import Demonstration, RatingScale, World
+from services.environments.environment import Demonstration, RatingScale, World, check_bot
 from services.environments.evaluation import EvaluationGame
 from services.environments.playing import Bot, Game
 from services.environments.seat_player import SeatPlayer
@@ -176,11 +178,36 @@ class Diplomacy(World):
         return game.saved()
 
     def as_imitated(self, settings: Any) -> Diplomacy:
-        """Games to the end of ``imitation.until_year``."""
-        return self._with_ending(settings.until_year)
+        """Games to the end of ``imitation.until_year``, or a draw after ``imitation.quiet_years``."""
+        return self._with_ending(settings.until_year, settings.quiet_years)
+
+    def check_imitation(self, settings: Any) -> None:
+        """Check the bots in the other seats, and the one that is asked, as well."""
+        super().check_imitation(settings)
+        if settings.relabel is not None:
+            check_bot("imitation.relabel", settings.relabel, self.bots)
+        for name in settings.against if settings.wanted else ():
+            check_bot("imitation.against", name, self.bots)
+
+    def make_teacher(self, settings: Any, game: Game) -> Bot:
+        """A bot that looks ahead knows who may sit in the other seats."""
+        if settings.teacher == "lookahead" and settings.against:
+            from services.environments.diplomacy.bots.lookahead.lookahead import LookaheadBot
+
+            return LookaheadBot([self.make_bot(name) for name in settings.against])
+        return super().make_teacher(settings, game)
+
+    def make_others(self, settings: Any, role: str, seed: int) -> Mapping[str, Bot]:
+        """One of ``imitation.against`` in every other seat; none if there are no such."""
+        if not settings.against:
+            return {}
+        rng = random.Random(seed)
+        return {power: self.make_bot(rng.choice(settings.against)) for power in POWERS if power != role}
 
     def teaching(self, settings: Any) -> str:
-        """All seats are the teacher's."""
+        """All seats are the teacher's, or one."""
+        if settings.against:
+            return f"playing games of one {settings.teacher} among {' and '.join(settings.against)}"
         return f"playing games of seven {settings.teacher}s"
 
     def saved_games(self, settings: Any) -> Sequence[Path]:
@@ -198,7 +225,8 @@ class Diplomacy(World):
         """The decisions in a game in the engine's saved format, of ``imitation.saved_players`` where they are named.
 
         Illegal orders are left out, as are powers without a legal order in a phase: they were absent, or their orders
-        are in another notation. Raises SavedGameError if the file is not a saved game.
+        are in another notation. With ``imitation.relabel`` the orders are those of this bot, whose seeds follow from
+        the file's name. Raises SavedGameError if the file is not a saved game.
         """
         from services.environments.diplomacy.game import DiplomacyGame
         from services.environments.diplomacy.game_origin import seated_players
@@ -209,11 +237,17 @@ class Diplomacy(World):
         DiplomacyGame.load(file, 1999)  # checks more than its form
         document, wanted = read_saved_game(file), set(settings.saved_players)
         seated = seated_players(document) if wanted else {}
+        asked = None if settings.relabel is None else self.make_bot(settings.relabel)
         for phase in played_phases(document, str(file)):
             for power in phase.position.to_move:
                 if wanted and seated.get(power) not in wanted:
                     continue
-                if orders := check(phase.orders.get(power, ()), phase.position, power).actions:
+                if asked is not None:
+                    seed = derive_seed(0, "relabel", file.name, phase.position.phase, power)
+                    orders = asked.actions(phase.position, power, seed)
+                else:
+                    orders = check(phase.orders.get(power, ()), phase.position, power).actions
+                if orders:
                     yield Demonstration(phase.position, power, orders, phase.position.phase)
 
 

@@ -126,3 +126,32 @@ def test_a_file_that_is_not_a_saved_game_is_refused(tmp_path: Path) -> None:
     (tmp_path / "game.json").write_text('{"phases": 3}')
     with pytest.raises(SavedGameError, match=r"game\.json"):
         list(saved_demonstrations(WORLD, DiplomacyImitation(), tmp_path / "game.json", TOKENS))
+
+
+def test_a_teacher_among_others_is_imitated_alone() -> None:
+    alone = DiplomacyImitation(teacher="greedy", against=("hold", "random"), until_year=1902)
+    world = WORLD.as_imitated(alone)
+    for number, country in enumerate(POWERS[:3]):
+        turns = asyncio.run(demonstrate_game(world, alone, TOKENS, number, seed=5))
+        texts = {TOKENS.text(turn.prompt_ids.tolist()[:1]) for turn in turns}
+        assert texts == {country}
+    assert set(world.make_others(alone, "FRANCE", 1)) == set(POWERS) - {"FRANCE"}
+
+
+def test_a_teacher_that_looks_ahead_knows_who_else_plays() -> None:
+    settings = DiplomacyImitation(teacher="lookahead", against=("hold",))
+    teacher = WORLD.make_teacher(settings, WORLD.new_game("", "FRANCE", 0))
+    assert [type(each).__name__ for each in teacher.others] == ["HoldBot"]
+
+
+def test_a_saved_game_can_be_labelled_by_another_bot(tmp_path: Path) -> None:
+    game, ordered = game_of("random", 1902, seed=2)
+    game.save(tmp_path / "game.json")
+    settings = DiplomacyImitation(relabel="hold")
+    found = list(saved_demonstrations(WORLD, settings, tmp_path / "game.json", TOKENS))
+    hold = WORLD.make_bot("hold")
+    wanted = [demonstration_turn(TOKENS, view, seat, hold.actions(view, seat, 0)) for view, seat, _ in ordered]
+    wanted = [turn for turn in wanted if turn.trained_mask.any()]
+    assert [turn.completion_ids.tolist() for turn in found] == [turn.completion_ids.tolist() for turn in wanted]
+    again = list(saved_demonstrations(WORLD, settings, tmp_path / "game.json", TOKENS))
+    assert [turn.completion_ids.tolist() for turn in again] == [turn.completion_ids.tolist() for turn in found]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from services.environments.diplomacy.bots.dumbbot_values import board, values
-from services.environments.diplomacy.bots.geography import geography, province
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.geography import geography, province
 from services.environments.playing import Bot
 
 PLAY_ALTERNATIVE = 0.5  # chance to consider the next best place

@@ -22,8 +22,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from services.environments.diplomacy.bots.geography import geography, province
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.geography import geography, province
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.intp]

@@ -18,8 +18,8 @@ from __future__ import annotations
 import random
 
 from services.environments.diplomacy.bots.fill_slots import fill_slots
-from services.environments.diplomacy.bots.geography import distances_to, geography, province
 from services.environments.diplomacy.position import Position
+from services.environments.diplomacy.rules.geography import distances_to, geography, province
 from services.environments.diplomacy.rules.orders import sheet
 from services.environments.playing import Bot
 

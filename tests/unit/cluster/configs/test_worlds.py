@@ -159,6 +159,12 @@ def test_prompts_repeat_thoughts_with_the_answers() -> None:
     assert "inference.thinking_tokens and inference.max_completion_length (once for each of 3 questions)" in said
 
 
+def test_detailed_prompts_are_of_worlds_that_have_them_and_need_room() -> None:
+    assert "policy.prompt: the world kuhn has no detailed prompt" in refusal("kuhn", "policy.prompt=detailed")
+    assert "must leave room for a prompt of at least 512" in refusal("diplomacy", "policy.prompt=detailed")
+    assert config_of("diplomacy", "policy.prompt=detailed", "policy.context_length=1024").policy.prompt == "detailed"
+
+
 def test_a_policy_from_nothing_has_no_words_for_gsm8k() -> None:
     for key in ("game", "evaluation"):
         assert f"{key}.gsm8k: the small policy knows only" in refusal("word_problems", f"{key}.gsm8k=train.jsonl")
@@ -179,6 +185,10 @@ def test_a_teacher_is_a_bot_of_the_world() -> None:
     message = refusal("kuhn", "imitation.games=3", "imitation.teacher=dumbbot")
     assert "imitation.teacher: no bot is called 'dumbbot'; there are random" in message
     assert config_of("kuhn", "imitation.games=3", "imitation.teacher=random").imitation.wanted
+    message = refusal("diplomacy", "imitation.games=3", "imitation.against=['dumbot']")
+    assert "imitation.against: no bot is called 'dumbot'" in message
+    message = refusal("diplomacy", "imitation.saved_games=somewhere", "imitation.relabel=lookahed")
+    assert "imitation.relabel: no bot is called 'lookahed'" in message
 
 
 @pytest.mark.parametrize(

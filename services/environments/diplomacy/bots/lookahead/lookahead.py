@@ -41,7 +41,7 @@ class LookaheadBot(Bot):
         """``others`` are the players that it expects in the other seats, each equally often; DumbBots by default."""
         self._rounds = rounds
         self._own = (DumbBot(), GreedyBot())
-        self._others = others or (self._own[0],)
+        self.others = others or (self._own[0],)
 
     def actions(self, position: Position, power: str, seed: int) -> tuple[str, ...]:
         """The sheet with the most centres at the end of the next year, on average."""
@@ -53,7 +53,7 @@ class LookaheadBot(Bot):
         found = candidate_sheets(position, power, self._own, self._rounds[0][0], rng)
         if len(found) == 1:
             return Choice(found[0], {})
-        simulator = Simulator(position, power, self._others, self._own, position.year + FURTHER_YEARS)
+        simulator = Simulator(position, power, self.others, self._own, position.year + FURTHER_YEARS)
         results: dict[tuple[str, ...], list[float]] = {orders: [] for orders in found}
         seeds: list[int] = []
 

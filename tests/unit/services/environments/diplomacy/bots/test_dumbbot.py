@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from cluster.bench.system.bots import dumbbot_positions, reference_orders, reference_values
 from services.environments.diplomacy.bots.dumbbot import DumbBot, decide, walk
 from services.environments.diplomacy.bots.dumbbot_values import Values, board, values
-from services.environments.diplomacy.bots.geography import distances_to, geography
 from services.environments.diplomacy.bots.registry import make_bot
 from services.environments.diplomacy.game import DiplomacyGame
 from services.environments.diplomacy.position import POWERS, Position
+from services.environments.diplomacy.rules.geography import distances_to, geography
 
 
 def positions_of(name: str, seed: int, until_year: int) -> list[Position]:
