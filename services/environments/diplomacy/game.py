@@ -204,6 +204,10 @@ class DiplomacyGame(Game):
         game._changed = game._year() - 1
         return game
 
+    def rename(self, game_id: str) -> None:
+        """Give the game another id, under which it is saved."""
+        self._engine.game_id = game_id
+
     def saved(self) -> str:
         """Return the game so far in the engine's saved-game format, one line of JSON.
 

@@ -40,6 +40,29 @@ class GameSettings(Settings):
         description="Share of the blocks that begin in one of game.scenarios of their country, drawn evenly; countries "
         "without one play whole games",
     )
+    saved_games: str | None = Field(
+        None, description="Folder of saved games (*.json) in whose positions training games may begin"
+    )
+    saved_players: Texts = Field(
+        (),
+        examples=[["greedy"]],
+        description="Only positions of countries that these players had in those games, as their records of seats "
+        "name them; empty: of all",
+    )
+    saved_share: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Share of the blocks that begin in a movement phase of game.saved_games in which their country "
+        "has units; a scenario that game.scenario_share draws goes first",
+    )
+    saved_years: int | None = Field(
+        None,
+        ge=1,
+        le=99,
+        description="Years that such a game is played on, the one it begins in included; unset: to the end of whole "
+        "games",
+    )
 
 
 class DiplomacyEvaluation(EvaluationSettings):

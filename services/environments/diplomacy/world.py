@@ -81,6 +81,8 @@ class Diplomacy(World):
             raise ValueError(
                 'scenario_share: name the scenarios in game.scenarios, such as ["opening"], or set it to 0'
             )
+        if settings.saved_share > 0 and settings.saved_games is None:
+            raise ValueError("saved_share: name a folder of saved games in game.saved_games, or set it to 0")
         super().__init__(settings)
 
     @property
@@ -90,8 +92,8 @@ class Diplomacy(World):
 
     @property
     def parting_facts(self) -> tuple[str, ...]:
-        """Games that begin in scenarios are never compared with whole games."""
-        return ("scenario", "fork") if self.settings.scenario_share else ()
+        """Games that begin in scenarios or saved positions are never compared with whole games."""
+        return ("scenario", "fork") if self.settings.scenario_share or self.settings.saved_share else ()
 
     @property
     def reward_weights(self) -> Mapping[str, float]:
@@ -100,28 +102,53 @@ class Diplomacy(World):
         return weights
 
     def draw_start(self, role: str, seed: int) -> str:
-        """A scenario of ``role`` in ``game.scenario_share`` of the draws; else "", the standard opening."""
-        if not self.settings.scenario_share:
-            return ""
-        from services.environments.diplomacy.scenarios.training import draw
+        """A scenario of ``role`` in ``game.scenario_share`` of the draws, or a saved position; else "".
 
-        return draw(self.settings.scenarios, self.settings.scenario_share, role, seed)
+        The empty start is the standard opening.
+        """
+        if self.settings.scenario_share:
+            from services.environments.diplomacy.scenarios import training
+
+            if scenario := training.draw(self.settings.scenarios, self.settings.scenario_share, role, seed):
+                return scenario
+        if self.settings.saved_share:
+            from services.environments.diplomacy.scenarios import saved_positions
+
+            game = self.settings
+            return saved_positions.draw(
+                game.saved_games, game.saved_players, game.saved_share, game.until_year, role, seed
+            )
+        return ""
 
     def check_files(self, evaluation: Any) -> None:  # noqa: ARG002
-        """Set up every scenario of ``game.scenarios``."""
+        """Set up every scenario of ``game.scenarios``; look for ``game.saved_games``."""
         if self.settings.scenarios:
             from services.environments.diplomacy.scenarios.training import check
 
             check(self.settings.scenarios)
+        if self.settings.saved_share:
+            from services.environments.diplomacy.scenarios.saved_positions import saved_files
+
+            saved_files(self.settings.saved_games)
 
     def new_game(self, start: str, role: str, seed: int, game_id: str = "") -> DiplomacyGame:  # noqa: ARG002
-        """A game from the standard opening, or from a scenario, by its id; its only chance is in the players."""
+        """A game from the standard opening, a scenario or a saved position; its only chance is in the players."""
         from services.environments.diplomacy.game import DiplomacyGame
 
         if start:
-            from services.environments.diplomacy.scenarios.training import begin
+            from services.environments.diplomacy.scenarios import saved_positions, training
 
-            return begin(start, self.settings.scenarios, game_id or None)
+            game, name = self.settings, game_id or None
+            if not start.startswith(saved_positions.PREFIX):
+                return training.begin(start, game.scenarios, name)
+            return saved_positions.begin(
+                start,
+                game.saved_games,
+                until_year=game.until_year,
+                quiet_years=game.quiet_years,
+                years=game.saved_years,
+                game_id=name,
+            )
         return DiplomacyGame(self.settings.until_year, game_id or None, quiet_years=self.settings.quiet_years)
 
     @property
@@ -144,7 +171,7 @@ class Diplomacy(World):
 
     def _whole_games(self, **changed: Any) -> GameSettings:
         """The settings, changed, of games that all begin with the standard opening."""
-        whole: GameSettings = self.settings.model_copy(update={"scenarios": (), "scenario_share": 0.0, **changed})
+        whole: GameSettings = self.settings.model_copy(update={"scenarios": (), "scenario_share": 0.0, "saved_share": 0.0, **changed})
         return whole
 
     def as_evaluated(self, settings: Any) -> Diplomacy:

@@ -32,7 +32,7 @@ class ScenarioGame(DiplomacyGame):
         game._moves = []
         game._autumns = []
         if game_id is not None:
-            game._engine.game_id = game_id
+            game.rename(game_id)
         if scenario.country not in game.position.to_move:
             raise ScenarioError(f"{scenario.id}: {scenario.country} has nothing to decide in {scenario.phase}")
         return game
