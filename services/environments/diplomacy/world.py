@@ -171,7 +171,8 @@ class Diplomacy(World):
 
     def _whole_games(self, **changed: Any) -> GameSettings:
         """The settings, changed, of games that all begin with the standard opening."""
-        whole: GameSettings = self.settings.model_copy(update={"scenarios": (), "scenario_share": 0.0, "saved_share": 0.0, **changed})
+        standard = {"scenarios": (), "scenario_share": 0.0, "saved_share": 0.0}
+        whole: GameSettings = self.settings.model_copy(update={**standard, **changed})
         return whole
 
     def as_evaluated(self, settings: Any) -> Diplomacy:

@@ -52,8 +52,8 @@ def saved_files(folder: str) -> tuple[Path, ...]:
 def draw(folder: str, players: Collection[str], share: float, last_year: int, country: str, seed: int) -> str:
     """The name of a movement phase in which ``country`` has units, in ``share`` (0 to 1) of the seeds; else "".
 
-    All files are equally likely, then all such phases up to ``last_year``. With ``players``, only files count in which one of them played
-    the country.
+    All files are equally likely, then all such phases up to ``last_year``. With ``players``, only files count in which
+    one of them played the country.
 
     Raises SavedGameError if no such phase is found in a hundred files.
     """
