@@ -36,11 +36,16 @@ class PolicySettings(Settings):
         description="Hugging Face causal LM to start from: a folder, or a name on the Hub such as Qwen/Qwen3-0.6B "
         "(@REVISION may follow); unset: make the small policy",
     )
-    prompt: Literal["notation", "detailed", "chat"] = Field(
+    prompt: Literal["notation", "chat"] = Field(
         "notation",
-        description="What the policy reads; notation: the position in a few dozen words; detailed: the same and what "
-        "lies around each own unit, up to a few hundred words, in worlds that have it; chat: rules, position, last "
+        description="What the policy reads; notation: the position in a few dozen words; chat: rules, position, last "
         "orders and legal orders in English, through the tokenizer's chat template, in 1,000 tokens and more",
+    )
+    notes: bool = Field(
+        False,
+        description="Write before each order, without a choice, what lies around its unit: the policy then learns it "
+        "from far fewer games, and reads about twice the words; needs prompt = notation, constrained decoding and a "
+        "world that has notes, such as diplomacy",
     )
     architecture: Literal["qwen3", "llama"] = Field("qwen3", description="Model class of the small policy")
     hidden_size: int = Field(128, ge=32, le=4096, description="Width of the small policy; a multiple of head_dim")

@@ -22,7 +22,7 @@ def demonstration_turn(tokens: TokenizedLanguage, view: View, seat: str, actions
     What the actions leave open is written as the world says. A policy that thinks first gets an empty thought, since
     the teacher's is not known.
     """
-    slots = tokens.language.slots(view, seat)
+    slots = tokens.slots(view, seat)
     written = tokens.language.written(actions, view, seat)
     if slots is None:
         generation = free_generation(tokens.text_ids("\n".join(written)))
@@ -31,7 +31,7 @@ def demonstration_turn(tokens: TokenizedLanguage, view: View, seat: str, actions
     ids = [
         token
         for slot, limits, line in zip(slots, constraint.slots, written, strict=True)
-        for token in limits.alternatives[slot.alternatives.index(line)]
+        for token in (*limits.note, *limits.alternatives[slot.alternatives.index(line)])
     ]
     generation = teacher_forced_generation(constraint, [*ids, constraint.end_id], tokens.thought)
     return make_turn(tokens.prompt(view, seat), generation, "")

@@ -28,7 +28,7 @@ def make_policy(
     """
     if settings.path is not None:
         return load_model(model_folder(settings.path), getattr(torch, settings.dtype))
-    words = language.detailed_words() if settings.prompt == "detailed" else language.words()
+    words = (*language.words(), *(language.note_words() if settings.notes else ()))
     tokenizer = make_word_tokenizer(words, language.word_pattern, language.joins)
     model = make_small_model(
         settings,

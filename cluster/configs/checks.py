@@ -13,6 +13,7 @@ from services.environments.settings import EvaluationSettings
 from services.settings import InferenceSettings
 
 LINEUP_FACTS = (LINEUP_FACT, POLICY_OPPONENTS_FACT)
+ROOM_FOR_ORDERS = 128  # tokens, beside notes
 
 
 def check_episode_counts(learner: LearnerSettings, rollout: RolloutSettings) -> None:
@@ -35,10 +36,9 @@ def check_prompts(policy: PolicySettings, inference: InferenceSettings, world: W
         raise ValueError(
             "inference.thinking_tokens needs policy.prompt = chat: compact notation has no words for a thought"
         )
-    longest = world.language.longest_detailed_prompt
-    if policy.prompt == "detailed" and not longest:
-        raise ValueError(f"policy.prompt: the world {world.name} has no detailed prompt; take notation or chat")
-    shortest = {"notation": 0, "detailed": longest, "chat": world.language.shortest_chat_prompt}[policy.prompt]
+    if policy.notes:
+        check_notes(policy, inference, world)
+    shortest = world.language.shortest_chat_prompt if policy.prompt == "chat" else 0
     answer = inference.thinking_tokens + inference.max_completion_length
     if (1 + world.repeated_answers) * answer + shortest >= policy.context_length:
         thinking = "inference.thinking_tokens and " if inference.thinking_tokens else ""
@@ -47,6 +47,20 @@ def check_prompts(policy: PolicySettings, inference: InferenceSettings, world: W
         raise ValueError(
             f"{thinking}inference.max_completion_length{times} must leave room for a prompt{prompt} in "
             f"policy.context_length ({policy.context_length})"
+        )
+
+
+def check_notes(policy: PolicySettings, inference: InferenceSettings, world: World) -> None:
+    """Check that notes can be written before what is chosen, and have room."""
+    longest = world.language.longest_notes
+    if not longest:
+        raise ValueError(f"policy.notes: the world {world.name} has no notes; set it to false")
+    if policy.prompt != "notation" or inference.decoding != "constrained":
+        raise ValueError("policy.notes needs policy.prompt = notation and inference.decoding = constrained")
+    if inference.max_completion_length < longest + ROOM_FOR_ORDERS:
+        raise ValueError(
+            f"policy.notes needs inference.max_completion_length of at least {longest + ROOM_FOR_ORDERS}, for notes "
+            f"and orders, instead of {inference.max_completion_length}"
         )
 
 

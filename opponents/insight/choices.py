@@ -49,7 +49,8 @@ async def order_choices(
     parts = [_Part.of(question, number, sheet) for number in range(len(sheet))]
     texts, ids = [], []
     written = question.text
-    for part in parts:
+    for part, limits in zip(parts, question.constraint.slots, strict=True):
+        written += limits.note
         texts += [(*written, *prefix) for prefix in part.branches]
         ids += [np.array(tokens, np.int32) for tokens in part.branches.values()]
         written += part.spelled[part.chosen]

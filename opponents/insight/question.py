@@ -33,7 +33,7 @@ async def open_question(policy: LLMPolicy, view: View, seat: str, thought: Seque
     Raises InsightError where the policy's engine tells no probabilities or no mask says what may be written,
     EngineError if the prompt does not fit the model.
     """
-    slots = policy.tokens.language.slots(view, seat)
+    slots = policy.tokens.slots(view, seat)
     if slots is None:
         raise InsightError("answers of this world are free text: there are no legal orders to tell probabilities of")
     if not isinstance(policy.engine, ScoringEngine):

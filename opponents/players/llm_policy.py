@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -76,8 +76,8 @@ class TokenizedLanguage:
         self._claims: dict[str, int] = {}  # their numbers in masks
         self.thought: ThoughtFormat | None = None  # written before an answer with a choice
         self.stop = None if language.stop is None else StopText(tokenizer, language.stop)
-        detailed = policy is not None and policy.prompt == "detailed"
-        self.prompts: PolicyPrompt = NotationPrompt(language, self._encode, detailed=detailed)
+        self.prompts: PolicyPrompt = NotationPrompt(language, self._encode)
+        self._notes = policy is not None and policy.notes
         if policy is not None and policy.prompt == "chat":
             self._read_as_chat(policy, inference or InferenceSettings())
 
@@ -89,16 +89,25 @@ class TokenizedLanguage:
         """The tokens of one line of an answer, with its end."""
         return len(self._line(line))
 
+    def slots(self, view: View, seat: str) -> tuple[Slot, ...] | None:
+        """What may be written, as the world says, with notes for a policy that asks for them."""
+        slots = self.language.slots(view, seat)
+        if not self._notes or not slots:
+            return slots
+        notes = self.language.notes(view, seat)
+        return tuple(replace(slot, note=note) for slot, note in zip(slots, notes, strict=True))
+
     def constraint(self, slots: tuple[Slot, ...]) -> SheetConstraint:
-        """The mask that admits one alternative of each slot."""
-        return SheetConstraint(slots=tuple(self._slot(slot).constraint for slot in slots), end_id=self.end_id)
+        """The mask that admits one alternative of each slot, after its note."""
+        return SheetConstraint(slots=tuple(map(self._constraint, slots)), end_id=self.end_id)
 
     def actions(self, slots: tuple[Slot, ...], completion_ids: list[int]) -> tuple[str, ...]:
         """Read the actions of a completion under ``constraint(slots)``; ValueError if it does not fit the mask."""
         actions: list[str] = []
         start = 0
         for slot in slots:
-            tokens = self._slot(slot)
+            tokens = self._slot(slot.alternatives, slot.claims)
+            start += len(self._note(slot.note))
             spelled = (tuple(completion_ids[start : start + length]) for length in tokens.lengths)
             found = next((ids for ids in spelled if ids in tokens.lines), None)
             if found is None:
@@ -128,13 +137,20 @@ class TokenizedLanguage:
             room -= self.thought.longest
         self.prompts = ChatPrompt(self.language, template, room, thinking=thinking)
 
-    def _slot_uncached(self, slot: Slot) -> _SlotTokens:
-        alternatives = tuple(self._line(line) for line in slot.alternatives)
+    def _constraint(self, slot: Slot) -> SlotConstraint:
+        constraint = self._slot(slot.alternatives, slot.claims).constraint
+        return replace(constraint, note=self._note(slot.note)) if slot.note else constraint
+
+    def _note(self, note: str) -> tuple[int, ...]:
+        return self._encode_bare(note) if note else ()
+
+    def _slot_uncached(self, lines: tuple[str, ...], named_claims: tuple[str | None, ...]) -> _SlotTokens:
+        alternatives = tuple(self._line(line) for line in lines)
         # One numbering for all slots, whose claims exclude one another by name.
         numbered = self._claims
-        claims = tuple(None if claim is None else numbered.setdefault(claim, len(numbered)) for claim in slot.claims)
+        claims = tuple(None if claim is None else numbered.setdefault(claim, len(numbered)) for claim in named_claims)
         constraint = SlotConstraint(alternatives=alternatives, claims=claims)
-        spelled = dict(zip(alternatives, slot.alternatives, strict=True))
+        spelled = dict(zip(alternatives, lines, strict=True))
         return _SlotTokens(constraint, spelled, tuple(sorted(set(map(len, spelled)))))
 
 
@@ -172,7 +188,7 @@ class LLMPolicy:
 
     async def thought(self, view: View, seat: str, seed: int) -> tuple[int, ...]:
         """The tokens that the policy writes between a prompt and an order sheet; () without thoughts or a choice."""
-        slots = self._language.slots(view, seat)
+        slots = self.tokens.slots(view, seat)
         if self.tokens.thought is None or not slots:
             return ()
         generation = await self.engine.generate(self._request(self.tokens.prompt(view, seat), slots, seed))
@@ -180,7 +196,7 @@ class LLMPolicy:
 
     async def act(self, view: View, seat: str, seed: int) -> Decision:
         """Generate one answer; EngineError if the engine cannot (prompt too long, engine closed)."""
-        slots = self._language.slots(view, seat) if self.constrained else None
+        slots = self.tokens.slots(view, seat) if self.constrained else None
         prompt_ids = self.tokens.prompt(view, seat)
         generation = await self.engine.generate(self._request(prompt_ids, slots, seed))
         start = generation.answer_start

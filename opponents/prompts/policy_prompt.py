@@ -40,19 +40,19 @@ class PolicyPrompt(Protocol):
 
 
 class NotationPrompt:
-    """The world's compact notation, or its detailed one, for policies that learn from nothing."""
+    """The world's compact notation, for policies that learn from nothing."""
 
-    def __init__(self, language: Language, encode: Callable[[str], tuple[int, ...]], *, detailed: bool = False) -> None:
-        self._write = language.detailed_prompt if detailed else language.prompt
+    def __init__(self, language: Language, encode: Callable[[str], tuple[int, ...]]) -> None:
+        self._language = language
         self._encode = encode
 
     def text(self, view: View, seat: str) -> str:
         """The prompt for ``seat``'s answer."""
-        return self._write(view, seat)
+        return self._language.prompt(view, seat)
 
     def ids(self, view: View, seat: str) -> tuple[int, ...]:
         """The tokens of ``text``."""
-        return self._encode(self._write(view, seat))
+        return self._encode(self._language.prompt(view, seat))
 
     def section_tokens(self, view: View, seat: str) -> dict[str, int]:
         """The position is the only part."""

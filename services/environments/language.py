@@ -25,7 +25,7 @@ class Language(ABC):
     # What a chat prompt that is too long leaves out, one after another; the rest always stays.
     cuts: ClassVar[tuple[str, ...]] = ()
     shortest_chat_prompt: ClassVar[int] = 100  # tokens that published tokenizers need for rules and any view
-    longest_detailed_prompt: ClassVar[int] = 0  # words; 0: the world has no ``detailed_prompt``
+    longest_notes: ClassVar[int] = 0  # words of all ``notes`` of an answer; 0: the world has none
     rules: ClassVar[str] = ""  # what a chat model is told first
     has_masks: ClassVar[bool] = True  # whether ``slots`` ever says what may be written
     stop: ClassVar[str | None] = None  # ends a free text, and stays in it; None: only the end of a text does
@@ -43,13 +43,17 @@ class Language(ABC):
     def prompt(self, view: View, seat: str) -> str:
         """The view in compact notation, for a policy that learns from nothing."""
 
-    def detailed_words(self) -> Sequence[str]:
-        """All words of detailed prompts and answers, for a small policy's tokenizer."""
-        raise NotImplementedError(f"{type(self).__name__} has no detailed prompt")
+    def note_words(self) -> Sequence[str]:
+        """Further words of ``notes``, for the tokenizer of a small policy that asks for them."""
+        return ()
 
-    def detailed_prompt(self, view: View, seat: str) -> str:
-        """The view in compact notation, followed by what the rules make of it for each thing that may be done."""
-        raise NotImplementedError(f"{type(self).__name__} has no detailed prompt")
+    def notes(self, view: View, seat: str) -> Sequence[str]:
+        """A text for each of ``slots``, which is written before it for a policy that asks for notes.
+
+        It says what the rules make of the view for this slot. Its words are those of prompts and answers, and
+        ``note_words``.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no notes")
 
     def sections(self, view: View, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:  # noqa: ARG002
         """The parts of the prompt for a chat model, without the first ``cut`` of ``cuts``.

@@ -19,6 +19,7 @@ class Slot:
 
     alternatives: tuple[str, ...]
     claims: tuple[str | None, ...]
+    note: str = ""  # written before it, without a choice
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ class SlotConstraint:
 
     alternatives: Alternatives
     claims: Claims
+    note: tuple[int, ...] = ()  # tokens before it, all forced
 
     def __post_init__(self) -> None:
         if len(self.alternatives) != len(self.claims):
@@ -47,12 +48,13 @@ class SheetConstraint:
     @property
     def longest(self) -> int:
         """Tokens of the longest sheet, end id included; an upper bound where there are claims."""
-        return 1 + sum(_trie(slot.alternatives, slot.claims).longest for slot in self.slots)
+        return 1 + sum(len(slot.note) + _trie(slot.alternatives, slot.claims).longest for slot in self.slots)
 
     @property
     def highest_id(self) -> int:
         """The largest token id that can be written."""
-        return max((self.end_id, *(_trie(slot.alternatives, slot.claims).highest for slot in self.slots)))
+        written = (max(_trie(slot.alternatives, slot.claims).highest, *slot.note, 0) for slot in self.slots)
+        return max((self.end_id, *written))
 
 
 encode_sheet = msgspec.msgpack.Encoder().encode  # a sheet as bytes, for an engine in another process
@@ -184,6 +186,7 @@ class SheetState:
         while self._next_slot < len(slots):
             slot = slots[self._next_slot]
             self._next_slot += 1
+            self._forced.extend(slot.note)
             trie = _trie(slot.alternatives, slot.claims)
             if not self._taken.isdisjoint(trie.claims):
                 free = [claim not in self._taken for claim in slot.claims]

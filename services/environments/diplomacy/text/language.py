@@ -31,7 +31,7 @@ class DiplomacyLanguage(Language):
         "legal orders",
     )
     shortest_chat_prompt = 700
-    longest_detailed_prompt = 512
+    longest_notes = 320
     answer_title = "Orders"
     example = "A PAR - BUR"
     word_pattern = WORD_PATTERN
@@ -42,23 +42,23 @@ class DiplomacyLanguage(Language):
 
         return words()
 
-    def detailed_words(self) -> Sequence[str]:
-        """All words of detailed prompts and orders, sorted."""
-        from services.environments.diplomacy.text.notation import words
+    def note_words(self) -> Sequence[str]:
+        """The words of notes that are not among ``words``."""
+        from services.environments.diplomacy.text.notes import note_words
 
-        return words(detailed=True)
+        return note_words()
+
+    def notes(self, view: Position, seat: str) -> Sequence[str]:
+        """What lies around each unit that is ordered, and where builds and disbands are possible."""
+        from services.environments.diplomacy.text.notes import notes
+
+        return notes(view, seat)
 
     def prompt(self, view: Position, seat: str) -> str:
         """The position in a few dozen words."""
         from services.environments.diplomacy.text.notation import render
 
         return render(view, seat)
-
-    def detailed_prompt(self, view: Position, seat: str) -> str:
-        """The position in a few dozen words, and for each unit the places around it, in a hundred to three hundred."""
-        from services.environments.diplomacy.text.notation import render
-
-        return render(view, seat, detailed=True)
 
     def sections(self, view: Position, seat: str, *, thinking: bool = False, cut: int = 0) -> Sequence[Section]:
         """Rules in brief, country, position, last orders, threats and legal orders."""

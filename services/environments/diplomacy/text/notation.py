@@ -18,7 +18,6 @@ from functools import cache
 from services.environments.diplomacy.position import POWERS, Position
 from services.environments.diplomacy.rules.legal import standard_map
 from services.environments.diplomacy.rules.orders import WORD_PATTERN
-from services.environments.diplomacy.text.surroundings import surrounding_words, surroundings
 
 _WORD = re.compile(WORD_PATTERN)
 
@@ -31,21 +30,19 @@ _COUNTS = range(1, 35)  # adjustments; no power can hold more than all 34 centre
 
 
 @cache
-def words(*, detailed: bool = False) -> tuple[str, ...]:
-    """Return all words of prompts and orders, sorted; ``detailed`` as in ``render``."""
+def words() -> tuple[str, ...]:
+    """Return all words of prompts and orders, sorted."""
     board = standard_map()
     places = {place.upper() for place in board.locs if board.area_type(place) != "SHUT"}
     units = {f"{kind} {place}" for kind in "AF" for place in places if board.is_valid_unit(f"{kind} {place}")}
     phases = {f"{season}-{kind}" for season in ("SPRING", "FALL") for kind in ("MOVES", "RETREATS")}
     numbers = {str(number) for numbers in (_YEARS, _COUNTS) for number in numbers}
     fixed = {*POWERS, *_ORDER_MARKS, *_BOARD_MARKS, "WINTER-BUILDS"}
-    return tuple(sorted({*places, *units, *phases, *numbers, *fixed, *(surrounding_words() if detailed else ())}))
+    return tuple(sorted(places | units | phases | numbers | fixed))
 
 
-def render(position: Position, power: str, *, detailed: bool = False) -> str:
+def render(position: Position, power: str) -> str:
     """Describe the position for ``power``: power and phase, its own block, the others, free centres.
-
-    With ``detailed`` the surroundings of its units follow.
 
     The others follow in the order of ``POWERS`` after ``power``, without eliminated ones. Dislodged units are listed
     after their power's centres, each with its free retreats.
@@ -59,11 +56,8 @@ def render(position: Position, power: str, *, detailed: bool = False) -> str:
     if shared is None:
         shared = position.memo[render] = ({name: _block(position, name) for name in POWERS}, _end(position))
     blocks, end = shared
-    parts = ["; ".join(head), blocks[power], *(f"{other} {blocks[other]}" for other in others if blocks[other])]
-    if detailed:
-        parts += [end, surroundings(position, power)]
-        end = ""
-    return "; ".join([part for part in (*parts, f"{end} ORDERS".lstrip()) if part])
+    parts = ["; ".join(head), blocks[power], *(f"{other} {blocks[other]}" for other in others if blocks[other]), end]
+    return "; ".join([part for part in parts if part])
 
 
 def split(text: str) -> list[str]:
@@ -79,7 +73,7 @@ def join(words: Sequence[str]) -> str:
 def _end(position: Position) -> str:
     owned = {center for centers in position.centers.values() for center in centers}
     free = sorted(set(standard_map().scs) - owned)
-    return f"NEUTRAL ({' '.join(free)})" if free else ""
+    return f"NEUTRAL ({' '.join(free)}) ORDERS" if free else "ORDERS"
 
 
 def _block(position: Position, power: str) -> str:

@@ -159,10 +159,14 @@ def test_prompts_repeat_thoughts_with_the_answers() -> None:
     assert "inference.thinking_tokens and inference.max_completion_length (once for each of 3 questions)" in said
 
 
-def test_detailed_prompts_are_of_worlds_that_have_them_and_need_room() -> None:
-    assert "policy.prompt: the world kuhn has no detailed prompt" in refusal("kuhn", "policy.prompt=detailed")
-    assert "must leave room for a prompt of at least 512" in refusal("diplomacy", "policy.prompt=detailed")
-    assert config_of("diplomacy", "policy.prompt=detailed", "policy.context_length=1024").policy.prompt == "detailed"
+def test_notes_are_of_worlds_that_have_them_and_need_room_and_masks() -> None:
+    room = "inference.max_completion_length=448", "policy.context_length=1024"
+    assert "policy.notes: the world kuhn has no notes" in refusal("kuhn", "policy.notes=true")
+    assert "at least 448, for notes and orders, instead of 224" in refusal("diplomacy", "policy.notes=true")
+    for wrong in ("inference.decoding=free", "policy.prompt=chat"):
+        message = refusal("diplomacy", "policy.notes=true", "policy.path=x", *room, wrong)
+        assert "policy.notes needs policy.prompt = notation and inference.decoding = constrained" in message
+    assert config_of("diplomacy", "policy.notes=true", *room).policy.notes
 
 
 def test_a_policy_from_nothing_has_no_words_for_gsm8k() -> None:

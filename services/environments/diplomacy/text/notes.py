@@ -1,22 +1,22 @@
-"""What lies around a power's units, as words that follow the compact notation for policies that read details.
+"""Notes on an order sheet: what lies around a unit, written before its order for policies that ask for them.
 
-Each unit that has something to decide is named with every place it may stand at after the phase, its own first, and
-each place is followed by a word of four parts:
+A note names the places where the unit may stand after the phase, each followed by a word of four parts:
 
 - the steps from there to the nearest supply centre that the power does not own, 0 to 4 (4: four, more, or no way);
 - ``c`` if it is a centre that the power owns;
 - who stands there: ``e`` nobody, ``o`` a unit of the power, ``f`` a foreign one;
 - the most units of any one other power that can move in, and the power's own such units, 0 to 3 each (3: or more).
 
-Convoys count for nothing here. Example, of the unit in Paris at the start of a game::
+The word for its own place comes first, without the place; the others follow in the order of their words, so that the
+nearest centre comes first. Convoys count for nothing here. Example, of the unit in Paris at the start of a game::
 
-    A PAR 2co00 BRE 2co01 BUR 1e12 GAS 1e03 PIC 1e02
+    2co00 PIC 1e02 GAS 1e03 BUR 1e12 BRE 2co01
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
 
@@ -28,39 +28,45 @@ _OWN, _NOBODY, _FOREIGN = "o", "e", "f"
 
 
 @cache
-def surrounding_words() -> tuple[str, ...]:
-    """The words that follow places."""
+def note_words() -> tuple[str, ...]:
+    """The words that describe places."""
     steps, units = range(MOST_STEPS + 1), range(MOST_UNITS + 1)
     parts = product(steps, ("", "c"), (_OWN, _NOBODY, _FOREIGN), units, units)
     return tuple("".join(map(str, each)) for each in parts if not (each[0] == 0 and each[1]))
 
 
-def surroundings(position: Position, power: str) -> str:
-    """The units of ``power`` that decide something in this phase, or where it may build, with the places around."""
+def notes(position: Position, power: str) -> tuple[str, ...]:
+    """A note for each slot of ``power``'s sheet.
+
+    Builds and disbands have one note for all, before the first: the units that may be built or disbanded, each with the
+    word for its place.
+    """
     described = _describer(position, power)
+    if position.kind == "A":
+        owed = abs(position.adjustments[power])
+        listed = (f"{unit} {described(unit)}" for unit in _adjustable(position, power))
+        return (" ".join(listed), *[""] * (owed - 1))[:owed]
 
-    def line(node: str, places: tuple[str, ...]) -> str:
-        around = " ".join(f"{place} {described(f'{node[0]} {place}')}" for place in places)
-        return f"{node} {described(node)} {around}".rstrip()
-
-    return ", ".join(line(node, places) for node, places in _deciding(position, power))
-
-
-def _deciding(position: Position, power: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Unit-locations, and the places to which their units may go."""
-    if position.kind == "M":
-        for unit in position.units[power]:
-            yield unit, tuple(node[2:] for node in geography().neighbors[unit])
-    elif position.kind == "R":
-        yield from position.dislodged[power].items()
-    elif position.adjustments[power] < 0:
-        for unit in position.units[power]:
-            yield unit, ()
+    if position.kind == "R":
+        reached: Mapping[str, Sequence[str]] = position.dislodged[power]
     else:
-        for place in position.orderable[power]:
-            for order in position.legal[place]:
-                if order.endswith(" B"):
-                    yield order[:-2], ()
+        reached = {unit: [node[2:] for node in geography().neighbors[unit]] for unit in position.units[power]}
+    by_place = {unit[2:]: unit for unit in reached}
+
+    def note(unit: str) -> str:
+        around = sorted((described(f"{unit[0]} {place}"), place) for place in reached[unit])
+        return " ".join((described(unit), *(f"{place} {word}" for word, place in around)))
+
+    return tuple(note(by_place[place]) for place in position.orderable[power])
+
+
+def _adjustable(position: Position, power: str) -> Iterator[str]:
+    """The units that a power may disband or, where it builds, that it may build."""
+    if position.adjustments[power] < 0:
+        yield from position.units[power]
+        return
+    for place in position.orderable[power]:
+        yield from (order[:-2] for order in position.legal[place] if order.endswith(" B"))
 
 
 def _describer(position: Position, power: str) -> Callable[[str], str]:
@@ -84,7 +90,7 @@ def _describer(position: Position, power: str) -> Callable[[str], str]:
 
 def _units(position: Position) -> tuple[dict[str, str], Counter[tuple[str, str]]]:
     """Who stands in each province, and how many units of each power can move into it; shared by all seats."""
-    known: tuple[dict[str, str], Counter[tuple[str, str]]] | None = position.memo.get(surroundings)
+    known: tuple[dict[str, str], Counter[tuple[str, str]]] | None = position.memo.get(notes)
     if known is None:
         holders = {province(unit[2:]): power for power in POWERS for unit in position.units.get(power, ())}
         entering = Counter(
@@ -93,7 +99,7 @@ def _units(position: Position) -> tuple[dict[str, str], Counter[tuple[str, str]]
             for unit in position.units.get(power, ())
             for place in _provinces_around(unit)
         )
-        known = position.memo[surroundings] = holders, entering
+        known = position.memo[notes] = holders, entering
     return known
 
 
