@@ -107,7 +107,12 @@ class _Rank:
         name = f"imitating {decisions:,} decisions"
         self._connection.send(StageBegan(name, steps))
         cloner = BehaviorCloner(
-            self._model, learning_rate=settings.learning_rate, steps=steps, bf16=self._task.bf16, ranks=ranks
+            self._model,
+            learning_rate=settings.learning_rate,
+            steps=steps,
+            bf16=self._task.bf16,
+            optimizer=settings.optimizer,
+            ranks=ranks,
         )
         generator = np.random.Generator(np.random.PCG64([self._task.seed, self._rank]))
         before = cloner.held_out(measured)

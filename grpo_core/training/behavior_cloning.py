@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -18,10 +19,11 @@ BETAS = (0.9, 0.98)
 WEIGHT_DECAY = 0.01
 MAX_GRAD_NORM = 1.0
 FINAL_SHARE = 0.05  # the last learning rate over the highest
+MUON_FACTOR = 20.0  # step size of Muon over that of AdamW: its updates have a norm of their own
 
 
 class BehaviorCloner:
-    """Trains a causal LM in place with AdamW to imitate demonstrated tokens.
+    """Trains a causal LM in place to imitate demonstrated tokens.
 
     The loss is the mean negative log-likelihood of the chosen tokens over their admissible ids, in nats, without forced
     tokens. The learning rate follows ``schedule``.
@@ -35,20 +37,26 @@ class BehaviorCloner:
         steps: int,
         tokens_per_microbatch: int = 4096,
         bf16: bool = False,
+        optimizer: Literal["adamw", "muon"] = "adamw",
         ranks: Sharding = ALONE,
     ) -> None:
-        """Take a model and make its optimizer.
+        """Take a model and make its optimizer: AdamW, or Muon for the matrices of the blocks and AdamW for the rest.
 
-        ``learning_rate`` is the highest, and ``steps`` is the number of calls of ``step``. ``ranks`` are processes that
-        train copies of one model, each with its own turns; gradients are summed.
+        ``learning_rate`` is the highest of AdamW, ``MUON_FACTOR`` times it that of Muon (Jordan et al. 2024), and
+        ``steps`` is the number of calls of ``step``. ``ranks`` are processes that train copies of one model, each with
+        its own turns; gradients are summed.
         """
         self._forward = PolicyForward(model, bf16=bf16)
         self._parameters = [value for value in model.parameters() if value.requires_grad]
         self._device = self._parameters[0].device
-        self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=learning_rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True
-        )
-        self._learning_rate = learning_rate
+        matrices = _matrices_of_blocks(model) if optimizer == "muon" else []
+        apart = set(map(id, matrices))
+        rest = [value for value in self._parameters if id(value) not in apart]
+        adamw = torch.optim.AdamW(rest, lr=learning_rate, betas=BETAS, weight_decay=WEIGHT_DECAY, fused=True)
+        self._optimizers: list[tuple[float, torch.optim.Optimizer]] = [(learning_rate, adamw)]  # highest rates
+        if matrices:
+            highest = MUON_FACTOR * learning_rate
+            self._optimizers.append((highest, torch.optim.Muon(matrices, lr=highest, weight_decay=WEIGHT_DECAY)))
         self._steps = max(1, steps)
         self._done = 0
         self._budget = tokens_per_microbatch
@@ -60,9 +68,10 @@ class BehaviorCloner:
         Raises:
             DivergenceError: the loss or its gradient is not finite.
         """
-        for group in self._optimizer.param_groups:
-            group["lr"] = self._learning_rate * schedule(self._done, self._steps)
-        self._optimizer.zero_grad(set_to_none=True)
+        for highest, optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = highest * schedule(self._done, self._steps)
+            optimizer.zero_grad(set_to_none=True)
         tokens = self._total(sum(len(turn.position_S) for turn in turns))
         nothing, weights = np.zeros(len(turns), np.float32), np.full(len(turns), 1 / tokens)
         total = 0.0
@@ -78,7 +87,8 @@ class BehaviorCloner:
             raise DivergenceError(
                 f"imitation diverged at step {self._done}: loss {total}, gradient norm {norm}; lower the learning rate"
             )
-        self._optimizer.step()
+        for _, optimizer in self._optimizers:
+            optimizer.step()
         self._done += 1
         return total
 
@@ -95,6 +105,14 @@ class BehaviorCloner:
 
     def _total(self, value: float) -> float:
         return float(self._ranks.total(np.array([value], np.float64))[0])
+
+
+def _matrices_of_blocks(model: Any) -> list[nn.Parameter]:
+    """The trained matrices that are neither input nor output embeddings."""
+    embeddings = {id(layer.weight) for layer in (model.get_input_embeddings(), model.get_output_embeddings())}
+    return [
+        value for value in model.parameters() if value.requires_grad and value.ndim == 2 and id(value) not in embeddings
+    ]
 
 
 def schedule(step: int, steps: int) -> float:

@@ -46,7 +46,12 @@ class ImitationSettings(Settings):
     )
     teacher: str = Field("", description="Bot that is imitated")
     epochs: int = Field(4, ge=1, le=10_000, description="Passes over all decisions")
-    learning_rate: float = Field(2e-3, gt=0, description="Highest step size of AdamW")
+    learning_rate: float = Field(2e-3, gt=0, description="Highest step size of AdamW; Muon's is 20 times it")
+    optimizer: Literal["adamw", "muon"] = Field(
+        "adamw",
+        description="adamw, or muon for the matrices of the blocks and adamw for the rest: fewer steps to the same "
+        "likelihood",
+    )
     decisions_per_step: int = Field(128, ge=1, description="Decisions of one optimizer step")
     held_out: float = Field(0.05, gt=0, lt=1, description="Share of the games that is only measured, not learned from")
     processes: int = Field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from grpo_core.batching.microbatches import TrainingTurn, training_turn
 from grpo_core.errors import DivergenceError
 from grpo_core.models.pretrained import make_small_model
 from grpo_core.settings import PolicySettings
-from grpo_core.training.behavior_cloning import FINAL_SHARE, BehaviorCloner, schedule
+from grpo_core.training.behavior_cloning import FINAL_SHARE, MUON_FACTOR, BehaviorCloner, schedule
 from grpo_core.types import Turn
 
 VOCABULARY = 40
@@ -59,9 +60,12 @@ def test_the_loss_is_cross_entropy_over_the_admissible_ids() -> None:
     assert cloner.step(turns) == pytest.approx(np.mean(expected), abs=1e-5)
 
 
-def test_behavior_cloning_generalises_to_unseen_turns() -> None:
+@pytest.mark.parametrize(("optimizer", "learning_rate"), [("adamw", 1e-2), ("muon", 2e-3)])
+def test_behavior_cloning_generalises_to_unseen_turns(
+    optimizer: Literal["adamw", "muon"], learning_rate: float
+) -> None:
     turns, unseen = make_turns(600, seed=2), make_turns(100, seed=3)
-    cloner = BehaviorCloner(make_model(), learning_rate=1e-2, steps=60)
+    cloner = BehaviorCloner(make_model(), learning_rate=learning_rate, steps=60, optimizer=optimizer)
     before = cloner.held_out(unseen)
     for step in range(60):
         cloner.step(turns[step % 3 * 200 : step % 3 * 200 + 200])
@@ -76,6 +80,20 @@ def test_micro_batches_do_not_change_a_step() -> None:
         BehaviorCloner(model, learning_rate=1e-2, steps=2, tokens_per_microbatch=budget).step(make_turns(20, seed=4))
         weights.append(torch.cat([value.detach().flatten() for value in model.parameters()]))
     torch.testing.assert_close(weights[0], weights[1], atol=2e-5, rtol=0)
+
+
+def test_muon_moves_the_matrices_of_blocks_and_adamw_the_rest() -> None:
+    model = make_model()
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    BehaviorCloner(model, learning_rate=1e-3, steps=1, optimizer="muon").step(make_turns(20, seed=4))
+    for name, value in model.named_parameters():
+        moved = value.detach() - before[name]
+        if name.endswith("_proj.weight"):
+            # An orthogonalised update: its largest singular value is about 1, whatever the gradient's was.
+            largest = float(torch.linalg.matrix_norm(moved / MUON_FACTOR / 1e-3, ord=2))
+            assert largest == pytest.approx(1.0, abs=0.35), name
+        else:
+            assert float(moved.abs().max()) < 1.1e-3, name  # AdamW's first step is at most its learning rate
 
 
 def test_a_non_finite_loss_raises() -> None:
